@@ -3,7 +3,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
-/// Options that people try, and the key of the scenario that they stand for.
+/// Options that users may try, and the corresponding keys of the scenario.
 const KEYS: &[(&str, &str)] = &[
     ("--cc", "tcp.cc"),
     ("--stack", "tcp.stack"),
@@ -29,7 +29,7 @@ pub(crate) fn advise(mut error: clap::Error, words: &[String]) -> clap::Error {
     error
 }
 
-/// `--exec NODE COMMAND` lacks the two dashes before the command.
+/// Detects `--exec NODE COMMAND` without the two dashes before the command.
 fn without_dashes(words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| word == "--exec" || word.starts_with("--exec="))?;
     let (node, command) = match words[at].split_once('=') {
@@ -40,7 +40,7 @@ fn without_dashes(words: &[String]) -> Option<String> {
     Some(format!("two dashes precede the command: '--exec {node} -- {first} ...'"))
 }
 
-/// The override that has the effect of an option which the command does not have.
+/// Returns the override with the same effect as an option that the command does not have.
 fn override_of(unknown: &str, words: &[String]) -> Option<String> {
     let takes_keys =
         ["run", "sweep", "compare", "emulate"].iter().any(|command| words.get(1).is_some_and(|w| w == command));

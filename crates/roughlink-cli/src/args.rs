@@ -570,7 +570,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// The overrides, each a key and its value.
+    /// Parses the overrides into keys and values.
     pub(crate) fn overrides(&self) -> Result<Overrides, LabError> {
         self.set.iter().map(|text| assignment(text)).collect()
     }
@@ -594,7 +594,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// As limits of a run.
+    /// Returns the limits of a run.
     pub(crate) fn limits(&self) -> Limits {
         Limits { bytes: self.max_memory.saturating_mul(1_000_000), ..Limits::default() }
     }

@@ -51,7 +51,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"
 }
 
-/// Runs a plan in the given folder, or by default in a folder of its own, and stores its results there.
+/// Runs a plan in the given folder, or in a default folder for this plan, and stores its results there.
 fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, Failure> {
     let quiet = grid.form.quiet;
     let base = Path::new("results").join(name);
@@ -75,7 +75,8 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     Ok(result)
 }
 
-/// Prints the warnings about a plan, and opens the store for its runs: that in the given folder, or in one of its own at `base`.
+/// Prints the warnings about a plan, and opens the store for its runs in the given folder, or in a folder for this plan
+/// at `base`.
 fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError> {
     warn_of(plan, grid.form.quiet);
     let identity = plan.identity();
@@ -83,7 +84,7 @@ fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError
     Store::of(&folder, &identity)
 }
 
-/// Does the runs of a part of a plan, in the given folder, or by default in a folder of its own.
+/// Executes the runs of a part of a plan in the given folder, or in a default folder for this part.
 fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Failure> {
     let base = Path::new("results").join(format!("{name}-{}", part.suffix()));
     let mut store = opened(plan, grid, &base)?;
@@ -103,14 +104,14 @@ fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Fa
     print(&format!("{runs} of {all} runs are in {}; roughlink merge puts the parts together\n", folder.display()))
 }
 
-/// Says where the report is.
+/// Prints the path of the report.
 fn reported(report: &Path, quiet: bool) {
     if !quiet {
         say(&format!("report: {}", report.display()));
     }
 }
 
-/// What the arguments of `sweep` and `compare` have in common.
+/// Returns the settings that `sweep` and `compare` share.
 fn settings(grid: &args::Grid, set: Overrides, replicas: u32, metrics: &[String]) -> Grid {
     Grid {
         set,
@@ -147,13 +148,13 @@ pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
     print(&format!("{}\n", path.display()))
 }
 
-/// The command line, in a form that can be run again.
+/// Returns the command line in a form that can be run again.
 pub(crate) fn command_line() -> String {
     let words = typed_words().into_iter().map(|word| quote(&word));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The command line without what distinguishes a part from the whole and from the other parts.
+/// Returns the command line without the options that select a part.
 fn whole_command(words: Vec<String>) -> String {
     let given = |word: &str| word == "--part" || word.starts_with("--part=");
     if !words.iter().any(|word| given(word)) {
@@ -171,13 +172,13 @@ fn whole_command(words: Vec<String>) -> String {
     kept.join(" ")
 }
 
-/// The words of the command line; bytes that are not UTF-8 are replaced.
+/// Returns the words of the command line; bytes that are not UTF-8 are replaced.
 fn typed_words() -> Vec<String> {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("roughlink".to_owned()).chain(words).collect()
 }
 
-/// The arguments beyond the experiment and `--quick`.
+/// Returns the arguments other than experiment and `--quick`.
 fn rest(args: &Reproduce) -> String {
     let mut rest = String::new();
     for (option, values) in [("--set", &args.set), ("--only", &args.only)] {

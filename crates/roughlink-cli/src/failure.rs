@@ -1,4 +1,4 @@
-//! How commands fail: messages and exit codes.
+//! Failures of commands: messages and exit codes.
 
 use crate::commands::command_line;
 use crate::progress::end_by_signal;
@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error of the lab.
@@ -25,16 +25,16 @@ pub(crate) enum Failure {
     Expectation(String),
     /// Ctrl-C, SIGTERM or SIGHUP.
     Interrupted(String),
-    /// This machine cannot do what was asked, or not any more: the reason, and what to do.
+    /// This machine cannot execute the command: the reason and the advice.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Machine(String, Option<&'static str>),
     /// An emulated link was late.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Late(String),
-    /// A program at an emulated link failed, with this code.
+    /// A program at an emulated link failed with this code.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Program(String, u8),
-    /// The reader of standard output has gone.
+    /// The reader of standard output has closed it.
     Closed,
     /// Standard output cannot be written.
     Output(io::Error),
@@ -49,7 +49,7 @@ impl<E: Into<LabError>> From<E> for Failure {
 }
 
 impl Failure {
-    /// Prints the message and returns the exit code; what a signal interrupted ends by that signal.
+    /// Prints the message and returns the exit code. After an interruption, ends the process by the same signal.
     pub(crate) fn exit(self) -> ExitCode {
         match &self {
             Failure::Lab(e) => show(&e.drawn(Form::Terminal)),
@@ -92,7 +92,7 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
-    /// The exit code, one of those that the help lists.
+    /// Returns the exit code, as listed in the help.
     fn code(&self) -> u8 {
         match self {
             Failure::Closed => 0,
@@ -111,15 +111,15 @@ impl Failure {
     }
 }
 
-/// The exit code of a fault of the program, as in sysexits.h.
+/// Exit code for a fault of the program, as in sysexits.h.
 const FAULT: u8 = 70;
 
-/// Runs a command. A panic is a fault of the program: it becomes a failure as any other.
+/// Runs a command. A panic is a fault of the program and becomes a failure like any other.
 pub(crate) fn guarded(command: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| Err(Failure::Fault(message(panic.as_ref()))))
 }
 
-/// Where a panic happened, in one line, and the backtrace if RUST_BACKTRACE asks for it; what it means is said at the end.
+/// Prints the place of a panic in one line, and the backtrace if RUST_BACKTRACE is set; the final message explains it.
 pub(crate) fn on_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
     say(&format!("fault{place}: {}", message(panic.payload())));
@@ -129,7 +129,7 @@ pub(crate) fn on_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Prints to standard output; a reader that went away is not an error.
+/// Prints to standard output; a closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     printed(out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()))
@@ -150,7 +150,7 @@ fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// A line on standard error.
+/// Prints a line to standard error.
 pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(message));
 }

@@ -1,6 +1,6 @@
-//! The command line of roughlink, as a library: a program with algorithms or gateways of its own adds them to the registries
-//! ([`roughlink_core::cc::REGISTRY`], [`roughlink_core::gateway::REGISTRY`]), calls [`main`], and has every command, with
-//! their names in scenarios, sweeps, lists and the schema.
+//! The command line of roughlink, as a library. A program with custom algorithms or gateways adds them to the
+//! registries ([`roughlink_core::cc::REGISTRY`], [`roughlink_core::gateway::REGISTRY`]) and calls [`main`]. All
+//! commands are then available, with the new names in scenarios, sweeps, lists and the schema.
 
 #![warn(unreachable_pub)]
 
@@ -20,7 +20,7 @@ use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Runs the command that the arguments of the process give.
+/// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(failure::on_panic));
     if let Some(code) = commands::emulate::inside() {
@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line; on an error it prints it, with advice, and exits.
+/// Parses the command line. Prints an error with advice and exits if that fails.
 fn parse() -> Roughlink<Any> {
     let words = || std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     Roughlink::try_parse().unwrap_or_else(|error| advice::advise(error, &words()).exit())

@@ -1,4 +1,4 @@
-//! Progress of a grid, and Ctrl-C and the other signals that ask for an end.
+//! Progress of a grid, and handling of Ctrl-C and other termination signals.
 
 use crate::args::Grid;
 use crate::commands::emulate::is_ignored;
@@ -22,14 +22,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set when an end is asked for.
+/// Set when a signal requests the end.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
-/// By which signal, the first of them.
+/// Number of the first signal.
 #[cfg(unix)]
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
-/// What the first Ctrl-C, SIGTERM or SIGHUP sets, beside what it does; the second ends the process. SIGHUP counts unless it is ignored
-/// (`nohup`).
+/// Returns a flag that the first Ctrl-C, SIGTERM or SIGHUP sets, and calls `first` then. The second signal ends the
+/// process. SIGHUP is handled unless it is ignored (`nohup`).
 #[cfg(unix)]
 pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
     static ONCE: Once = Once::new();
@@ -41,10 +41,10 @@ pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicB
 fn prepare(first: impl FnOnce() + Send + 'static) {
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let all = || [SIGINT, SIGTERM].into_iter().chain(hang_up);
-    // Without a handler, a signal just ends the process, which loses nothing that was finished.
+    // Without a handler, a signal just ends the process, and finished runs are not lost.
     if let Ok(mut signals) = Signals::new(all()) {
         for signal in all() {
-            // In this order: the first signal does not find what it sets.
+            // This order matters: the conditional handler of the first signal must find the flag unset.
             let _ = match std::process::id() {
                 1 => flag::register_conditional_shutdown(signal, 128 + signal, &STOP),
                 _ => flag::register_conditional_default(signal, &STOP),
@@ -60,25 +60,25 @@ fn prepare(first: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Ends the process by the signal that asked for it, if one did: after an exit code alone, a shell would go on with its script, as it
-/// does after a program that has made something else of Ctrl-C.
+/// Ends the process by the signal that it received, if any. With an exit code alone, a shell would continue its script,
+/// as after a program that handles Ctrl-C itself.
 pub(crate) fn end_by_signal() {
     #[cfg(unix)]
     match SIGNAL.load(Ordering::SeqCst) {
         0 => {}
-        // The first process of a container is spared by signals that have no handler.
+        // The first process of a container survives signals that have no handler.
         _ if std::process::id() == 1 => {}
         signal => drop(emulate_default_handler(signal as i32)),
     }
 }
 
-/// Nothing sets it: a signal ends the process.
+/// Returns a flag that is never set: a signal ends the process.
 #[cfg(not(unix))]
 pub(crate) fn on_stop(_: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
     &STOP
 }
 
-/// Does the jobs that the store lacks, and shows the progress.
+/// Executes the jobs that the store lacks, and shows the progress.
 pub(crate) fn work(
     jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
@@ -87,7 +87,7 @@ pub(crate) fn work(
     work_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, grid)
 }
 
-/// The same, where `executor` does the runs.
+/// Like [`work`], with `executor` for the runs.
 pub(crate) fn work_by(
     executor: Executor<'_>,
     jobs: impl Iterator<Item = Result<Job, LabError>>,
@@ -184,7 +184,7 @@ const EVERY: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
-    /// As `reproduce all` does, paper by paper.
+    /// `reproduce all` calls `on_stop` like this, once per paper.
     #[test]
     fn the_first_signal_ends_nothing_however_often_it_was_prepared_for() {
         on_stop(|| {});

@@ -1,4 +1,4 @@
-//! Results as tables for people.
+//! Results as tables for users.
 
 pub(crate) use crate::table::table;
 
@@ -13,7 +13,7 @@ use roughlink_lab::experiment::result::{
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// One run.
+/// Formats the result of one run.
 pub(crate) fn run(r: &RunResult) -> String {
     let stacks: BTreeSet<&str> = r.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
     let title = format!("{} (seed {}, replica {}{})", r.name, r.seed, r.replica, on_stacks(stacks));
@@ -91,7 +91,7 @@ pub(crate) fn run(r: &RunResult) -> String {
     out + &wrapped(&format!("{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events), "", "  ")
 }
 
-/// `; TCP stack linux`; empty if TCP carries nothing.
+/// Formats the TCP stacks as `; TCP stack linux`; empty if TCP carries nothing.
 fn on_stacks<'a>(stacks: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = stacks.into_iter().collect();
     match names.as_slice() {
@@ -101,7 +101,7 @@ fn on_stacks<'a>(stacks: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// The head line of a sweep or comparison: the scenario, its TCP stacks, the replicas.
+/// Returns the first line of a sweep or comparison: the scenario, its TCP stacks, the replicas.
 fn head(e: &ExperimentResult) -> String {
     let stacks = on_stacks(e.scenario_stacks.iter().map(String::as_str));
     let replicas = e.cells.iter().map(|c| c.replicas).max().unwrap_or(0);
@@ -109,7 +109,7 @@ fn head(e: &ExperimentResult) -> String {
     format!("{} ({replicas} {runs} each{stacks})", e.title)
 }
 
-/// The outcome of a charging session and the latency of its messages.
+/// Formats the outcome of a charging session and the latency of its messages.
 fn session(name: &str, s: &SessionResult) -> String {
     let mut out = format!("session {name}: {}", word(&s.outcome));
     if let Some(end) = s.end_s {
@@ -154,12 +154,12 @@ fn session(name: &str, s: &SessionResult) -> String {
     out + &format!("{table}\n\n")
 }
 
-/// A word of the results, for people.
+/// Returns a word of the results in its JSON form.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|v| v.replace('_', " "))).unwrap_or_default()
 }
 
-/// What queue disciplines did, if there are any.
+/// Returns the table of queue disciplines, if there are any.
 fn disciplines(r: &RunResult) -> Option<Table> {
     let mut queues = table(&["queue", "direction", "marked", "dropped early", "wait p50", "p95", "p99", "max"]);
     for l in &r.links {
@@ -177,7 +177,7 @@ fn disciplines(r: &RunResult) -> Option<Table> {
     (queues.row_count() > 0).then_some(queues)
 }
 
-/// The quality of voice calls, if there are any.
+/// Returns the table of voice calls and their quality, if there are any.
 fn calls(r: &RunResult) -> Option<Table> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
@@ -205,7 +205,7 @@ fn calls(r: &RunResult) -> Option<Table> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// The windows that gateways allowed at the end, if there are any.
+/// Returns the table of windows that gateways allowed at the end, if there are any.
 fn gateways(r: &RunResult) -> Option<Table> {
     let mut gateways = table(&["gateway", "flow", "RTT", "window", "of at most", "rho", "rewritten"]);
     for g in &r.gateways {
@@ -226,7 +226,7 @@ fn gateways(r: &RunResult) -> Option<Table> {
     (gateways.row_count() > 0).then_some(gateways)
 }
 
-/// An experiment: published, measured and their ratio, a column for each stack.
+/// Formats an experiment: published, measured and their ratio, with a column for each stack.
 pub(crate) fn experiment(e: &ExperimentResult) -> String {
     let place = if e.place.is_empty() { String::new() } else { format!(" ({})", e.place) };
     let stacks = on_stacks(e.scenario_stacks.iter().map(String::as_str));
@@ -246,7 +246,7 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
     out
 }
 
-/// A table for each metric.
+/// Returns a table for each metric.
 fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
@@ -255,7 +255,7 @@ fn cells(e: &ExperimentResult) -> String {
     out + &notes(&e.cells)
 }
 
-/// The metrics that have cells.
+/// Returns the metrics that have cells.
 fn metrics(e: &ExperimentResult) -> Vec<MetricResult> {
     let has = |m: &&MetricResult| e.cells.iter().any(|c| c.metric == m.name);
     e.metrics.iter().filter(has).cloned().collect()
@@ -313,7 +313,7 @@ fn counted(cell: &Cell) -> String {
     measured(cell) + &count
 }
 
-/// `0.431 ± 0.012`; an exact value has no interval.
+/// Formats a value as `0.431 ± 0.012`; an exact value has no interval.
 fn measured(cell: &Cell) -> String {
     match (cell.measured, cell.bound, cell.interval, cell.ci95) {
         (None, Some(bound), ..) => format!("> {}", digits(bound)),
@@ -328,7 +328,7 @@ fn measured(cell: &Cell) -> String {
     }
 }
 
-/// `1.2 to 3.4`, or `> 1.2` if there is no known upper end.
+/// Formats a range as `1.2 to 3.4`, or `> 1.2` without a known upper end.
 fn range([from, to]: [f64; 2]) -> String {
     if to.is_finite() { format!("{} to {}", digits(from), digits(to)) } else { format!("> {}", digits(from)) }
 }
@@ -368,7 +368,7 @@ fn notes(cells: &[Cell]) -> String {
     notes.iter().map(|note| wrapped(note, "", "")).collect()
 }
 
-/// First, middle and last value of each curve; the report has the rest.
+/// Returns first, middle and last value of each curve; the report has the rest.
 fn curves(e: &ExperimentResult) -> Table {
     let mut table = table(&["curve", "stack", "of", "points", "first", "middle", "last"]);
     for c in &e.curves {
@@ -393,7 +393,7 @@ fn curves(e: &ExperimentResult) -> Table {
     table
 }
 
-/// The verdicts on a paper's claims.
+/// Formats the verdicts on a paper's claims.
 pub(crate) fn claims(claims: &[ClaimResult]) -> String {
     let mut out = String::from("\nThe paper's claims\n");
     for claim in claims {
@@ -420,7 +420,7 @@ pub(crate) fn claims(claims: &[ClaimResult]) -> String {
             out += &wrapped(&line, "  ", "    ");
         }
     }
-    // The stack that published values compare with comes first, as it does in the verdicts.
+    // First the stack for which values are published, as in the verdicts.
     let mut stacks: Vec<&str> = Vec::new();
     for verdict in claims.iter().flat_map(|c| &c.verdicts) {
         if !stacks.contains(&verdict.stack.as_str()) {
@@ -434,7 +434,7 @@ pub(crate) fn claims(claims: &[ClaimResult]) -> String {
     out
 }
 
-/// Our figure, shown after the verdict: `, 27.1 ± 3.0 %`.
+/// Formats our figure, shown after the verdict: `, 27.1 ± 3.0 %`.
 fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
     let Some(measured) = verdict.measured else { return String::new() };
     let bound = match (verdict.lower_bound, verdict.upper_bound) {
@@ -454,13 +454,13 @@ fn plain(x: f64) -> String {
     if x == x.round() { format!("{x:.0}") } else { digits(x) }
 }
 
-/// A paragraph wrapped to the width; the first line is indented by `first`, all others by `others`.
+/// Wraps a paragraph to the width; the first line is indented by `first`, all others by `others`.
 pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
     let options = textwrap::Options::new(width()).initial_indent(first).subsequent_indent(others);
     textwrap::fill(text, options.break_words(false)) + "\n"
 }
 
-/// Each combination compared with the first.
+/// Formats a comparison of each combination with the first.
 pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = wrapped(&head(e), "", "  ");
     for metric in metrics(e) {
@@ -491,7 +491,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
     out + &notes(&e.cells)
 }
 
-/// The difference of a cell from the first, in its unit and in percent, and whether it is significant.
+/// Returns the difference of a cell from the first in its unit and in percent, and its significance.
 fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
     let percent =
         |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
@@ -521,7 +521,7 @@ fn signed(x: f64) -> String {
     if x >= 0.0 { format!("+{}", digits(x)) } else { digits(x) }
 }
 
-/// At least four significant digits, and at most three decimals.
+/// Formats a number with at least four significant digits and at most three decimals.
 pub(crate) fn digits(x: f64) -> String {
     match x.abs() {
         a if a < 1e-9 => "0".into(),
@@ -533,7 +533,7 @@ pub(crate) fn digits(x: f64) -> String {
     }
 }
 
-/// Bytes, for people.
+/// Formats a number of bytes for users.
 pub(crate) fn size(bytes: u64) -> String {
     let b = bytes as f64;
     match bytes {
@@ -544,7 +544,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Plain rows without a rule between them.
+/// Formats plain rows without a rule between them.
 pub(crate) fn listing(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let line = |(name, text): &(String, String)| format!("  {name:width$}  {text}\n");
@@ -583,7 +583,7 @@ mod tests {
             [cell(6, false), cell(6, true), cell(1, false)].map(|c| measured(&c)),
             ["3.000 (all)", "3.000", "3.000"]
         );
-        // Five equal values do not tell two cells apart, six do.
+        // Five equal values are not enough to distinguish two cells; six are.
         let of =
             |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], replicas: n as u32, ..Cell::default() };
         let beside = |n: usize| {

@@ -1,23 +1,23 @@
-//! Tables that fit the width. If that is enough, the least important columns are left out; otherwise the columns that
-//! do not fit go into a second table below, beside the same names. Numbers and names are never broken; prose is broken
+//! Tables that fit the width. If possible, only the least important columns are left out. Otherwise the columns that do
+//! not fit go into a second table below, beside the same names. Numbers and names are never broken; prose is broken
 //! between words.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt;
 use std::io::IsTerminal as _;
 
-/// Rows under a heading.
+/// A table: a heading and rows.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Number of leading columns, which name the row; those after them are aligned to the right.
+    /// Number of leading columns, which name the row; later columns are aligned to the right.
     names: Option<usize>,
-    /// Columns that can be left out, the least important first.
+    /// Columns that may be left out, the least important first.
     dispensable: Vec<usize>,
 }
 
-/// An empty table with a heading.
+/// Creates an empty table with a heading.
 pub(crate) fn table(heading: &[&str]) -> Table {
     Table { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..Table::default() }
 }
@@ -28,28 +28,28 @@ impl Table {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
 
-    /// All columns but the first `names` hold numbers.
+    /// Declares that all columns except the first `names` hold numbers.
     pub(crate) fn numbers(&mut self, names: usize) {
         self.names = Some(names);
     }
 
-    /// Marks columns that are left out, the least important first, if the others then fit side by side.
+    /// Marks columns that may be left out, the least important first, to make the others fit side by side.
     pub(crate) fn less_important(&mut self, columns: &[usize]) {
         self.dispensable = columns.to_vec();
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }
 
-    /// The table in lines of at most `width`, unless a single word is longer.
+    /// Renders the table in lines of at most `width`, unless a single word is longer.
     fn render(&self, width: usize) -> String {
         let parts: Vec<String> = self.parts(width).iter().map(|columns| self.part(columns, width)).collect();
         parts.join("\n")
     }
 
-    /// Groups of columns that fit side by side.
+    /// Returns groups of columns that fit side by side.
     fn parts(&self, width: usize) -> Vec<Vec<usize>> {
         let names: Vec<usize> = (0..self.names.unwrap_or(1)).collect();
         // Columns without values are left out.
@@ -76,12 +76,12 @@ impl Table {
         parts
     }
 
-    /// The cells of a column.
+    /// Returns the cells of a column.
     fn cells(&self, i: usize) -> impl Iterator<Item = &str> {
         self.rows.iter().map(move |row| row[i].as_str())
     }
 
-    /// Least width of a column: its longest word if it is prose, else its longest line.
+    /// Returns the minimum width of a column: the longest word of prose, otherwise the longest line.
     fn least(&self, i: usize) -> usize {
         let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(|p| p.chars().count()).max().unwrap_or(0);
         let lines = longest(&mut self.cells(i).flat_map(str::lines));
@@ -115,7 +115,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Width of the terminal, or `PAGE` without one.
+/// Returns the width of the terminal, or `PAGE` without one.
 pub(crate) fn width() -> usize {
     let terminal = std::io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
     terminal.map_or(PAGE, usize::from)
@@ -125,7 +125,7 @@ pub(crate) fn width() -> usize {
 const PAGE: usize = 80;
 /// Width between two columns: a space on either side and one for the rule.
 const PADDING: usize = 3;
-/// Cells that are longer are prose.
+/// Longer cells are prose.
 const PROSE: usize = 30;
 /// A rule below the heading and nothing else.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));

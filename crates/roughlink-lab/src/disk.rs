@@ -1,9 +1,9 @@
 //! Folders of results on disk.
 //!
-//! Other users with write access to a result folder may create anything under the names that the program uses: a
-//! symbolic link to a file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed
-//! through this handle by plain names. Links are never followed, only regular files are opened, and renaming a complete
-//! file replaces an existing one. The user chooses the path of the folder, which may contain links.
+//! Other users with write access to a result folder may create anything under the program's file names: a symbolic link
+//! to a file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed through this
+//! handle by plain names. Links are never followed, only regular files are opened, and renaming a complete file
+//! replaces an existing one. The user chooses the path of the folder, which may contain links.
 //!
 //! All changes on disk happen here, so tests can make each of them fail (`faults`).
 

@@ -1,6 +1,6 @@
 //! Rendering of messages: errors in a file with the lines concerned, other errors with causes and advice. The command
-//! line shows them on standard error, Python as the text of an exception. Uses nothing else from this crate, so that it
-//! can be fuzzed alone.
+//! line shows them on standard error, Python as the text of an exception. This module depends on no other part of the
+//! crate, so that it can be fuzzed separately.
 
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Report, Severity, SourceCode,
@@ -48,7 +48,7 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: Form) -> String {
     out
 }
 
-/// Renders the first problems of a file, and the number of others.
+/// Renders the first problems of a file, and the number of further ones.
 fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: Form) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use roughlink_core::text::is_hidden;
 
-    /// A character at the end of a line counts too, where it looks like a space.
+    /// Characters at the end of a line that look like spaces count too.
     #[test]
     fn no_character_is_drawn_that_a_terminal_acts_on() {
         for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r", "\u{202e}"] {

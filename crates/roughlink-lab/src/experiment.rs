@@ -1,8 +1,8 @@
-//! Experiments as data: what to vary and to measure, what was published, and the results.
+//! Experiments as data: variables, metrics, published values and results.
 //!
 //! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or built from a command line
-//! ([`grid`]). Its [`Plan`] is the grid of cells and their runs; [`crate::runner`] does the runs, and
-//! [`Plan::result`] reads the store and computes the statistics.
+//! ([`grid`]). The [`Plan`] of an experiment is the grid of cells and their runs. [`crate::runner`] executes the runs,
+//! and [`Plan::result`] reads the store and computes the statistics.
 
 pub mod claims;
 pub mod file;
@@ -27,55 +27,56 @@ use result::Figure;
 use roughlink_core::units::Time;
 use roughlink_scenario::split_list;
 
-/// What to vary and what to measure.
+/// An experiment: variables and metrics.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// `v2g/table2`; the name of the scenario for a sweep.
     pub id: String,
     /// Title, in one line.
     pub title: String,
-    /// Where in the paper.
+    /// Place in the paper.
     pub place: String,
     /// Remarks for the reader.
     pub about: String,
-    /// The command that recomputes it.
+    /// The command that repeats the experiment.
     pub command: String,
-    /// The scenario that it is based on.
+    /// The scenario on which the experiment is based.
     pub scenario: Option<Source>,
     /// Fixed overrides.
     pub set: Overrides,
-    /// The stacks it runs on.
+    /// Stacks to run on.
     pub stacks: Vec<StackChoice>,
-    /// What is varied.
+    /// Axes: the variables.
     pub axes: Vec<Axis>,
     /// Runs of each cell.
     pub replicas: u32,
-    /// What is measured.
+    /// Metrics.
     pub metrics: Vec<Metric>,
     /// The paper's values.
     pub published: Vec<Published>,
     /// The axis whose order is compared with the published one.
     pub rank: Option<String>,
-    /// How to draw it.
+    /// How to draw the results.
     pub figure: Figure,
-    /// What is recorded during a run.
+    /// Quantities recorded during a run.
     pub watch: Option<Watch>,
-    /// Curves are those of replica 0 and not the mean over the replicas.
+    /// Draw the curves of replica 0, not the mean over the replicas.
     pub single: bool,
-    /// The span of time that curves are drawn over.
+    /// Time span of the curves.
     pub span: (Time, Time),
     /// A function to draw, instead of runs.
     pub function: Option<functions::Function>,
-    /// Fewer and smaller cells.
+    /// Use fewer and smaller cells.
     pub quick: bool,
-    /// The same where the kernel of this machine carries the transfers, in real time, and so usually with fewer and smaller cells.
+    /// The same experiment with the transfers on this machine's kernel. These runs take real time, so there are usually
+    /// fewer and smaller cells.
     pub on_kernel: Option<Box<Experiment>>,
 }
 
-/// The name of the stack that is no simulated one: TCP of the kernel that runs.
+/// Name of the stack that is not simulated: the TCP of the running kernel.
 pub const KERNEL: &str = "kernel";
 
-/// A stack, and the overrides that apply on it.
+/// A stack and its overrides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackChoice {
     /// `ns3`; empty if the scenario decides.
@@ -87,43 +88,43 @@ pub struct StackChoice {
 /// A varied quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Its name in cells.
+    /// Name in cells.
     pub name: String,
-    /// For people.
+    /// Label for users.
     pub label: String,
-    /// The keys that its values are written to.
+    /// Keys that receive the axis values.
     pub keys: Vec<String>,
     /// The values.
     pub points: Vec<Point>,
-    /// Some of the experiment's values have been left out.
+    /// True if some of the experiment's values have been left out.
     pub narrowed: bool,
 }
 
 /// A value of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The value that is written to the keys; also its name in cells.
+    /// Value written to the keys; also the name in cells.
     pub value: String,
-    /// For people.
+    /// Label for users.
     pub label: String,
-    /// Another scenario to base the run on.
+    /// Scenario for this value, instead of the experiment's.
     pub scenario: Option<Source>,
-    /// Further overrides that come with it.
+    /// Additional overrides for this value.
     pub set: Overrides,
 }
 
 /// A published value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// A value of every axis, in their order.
+    /// Values of all axes, in axis order.
     pub at: Vec<String>,
     /// The metric.
     pub metric: String,
     /// The value.
     pub value: f64,
-    /// Its place in the paper, if not the experiment's.
+    /// Place in the paper, if not the experiment's.
     pub place: String,
-    /// Another experiment has the same number, and it is counted there.
+    /// True if another experiment has the same number and counts it.
     pub again: bool,
 }
 
@@ -151,15 +152,15 @@ impl Experiment {
         Ok(())
     }
 
-    /// Keeps only the stacks of these names; an experiment that has none of them is left as it is.
+    /// Keeps only the stacks of these names. An experiment that has none of them does not change.
     pub fn only_stacks(&mut self, names: &[&str]) {
         if self.stacks.iter().any(|s| names.contains(&s.name.as_str())) {
             self.stacks.retain(|s| names.contains(&s.name.as_str()));
         }
     }
 
-    /// Adds a user's override. It takes precedence over what is fixed, but not over what is varied. `axis.<name>.key`
-    /// and `axis.<name>.values` change an axis instead.
+    /// Adds a user's override, which takes precedence over fixed values, but not over the axes. `axis.<name>.key` and
+    /// `axis.<name>.values` change an axis instead.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabError> {
         let usage = |message: String, help: String| Err(LabError::Usage { message, help });
         if let Some((name, what)) = key.strip_prefix("axis.").and_then(|rest| rest.rsplit_once('.')) {
@@ -190,7 +191,7 @@ impl Experiment {
             );
         }
         if key == "tcp.stack" {
-            // Results are named after the stack that they were measured on.
+            // Results are named after the stack on which they were measured.
             self.only_stacks(&[value]);
             self.stacks.iter_mut().filter(|s| !s.name.is_empty()).for_each(|s| s.name = value.into());
             self.stacks.dedup_by(|a, b| a.name == b.name);
@@ -200,7 +201,7 @@ impl Experiment {
     }
 }
 
-/// `key=value` from a command line.
+/// Parses `key=value` from a command line.
 pub fn assignment(text: &str) -> Result<(String, String), LabError> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
@@ -211,13 +212,13 @@ pub fn assignment(text: &str) -> Result<(String, String), LabError> {
     }
 }
 
-/// A list `a,b,c` from a command line; commas in brackets, braces and quotes do not separate.
+/// Splits a list `a,b,c` from a command line; commas in brackets, braces and quotes do not separate.
 pub fn split(text: &str) -> Vec<String> {
     let bare = |part: &str| part.trim().trim_matches(['"', '\'']).to_owned();
     split_list(text).0.into_iter().map(bare).filter(|part| !part.is_empty()).collect()
 }
 
-/// The number in front of a unit, and the unit.
+/// Splits a quantity into number and unit.
 pub fn quantity(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end =
@@ -225,7 +226,7 @@ pub fn quantity(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// Papers that have experiments, with the experiments' names.
+/// Returns the papers that have experiments, with the experiments' names.
 pub fn papers() -> Vec<(String, Vec<String>)> {
     let mut papers: Vec<(String, Vec<String>)> = Vec::new();
     for name in library::names("experiments") {

@@ -128,7 +128,7 @@ impl Source {
             hash.write_u64(text.len() as u64);
             hash.write(text.as_bytes());
         }
-        // The result has the name, which is that of the file if the scenario has none.
+        // Results contain the scenario's name, which defaults to the file name.
         hash.write(scenario.name.as_bytes());
         Ok(Parsed { scenario, warnings, files, fingerprint: hash.finish128().as_u128() })
     }
@@ -193,7 +193,8 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     })
 }
 
-/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. It takes up to 80 times as much memory.
+/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. Parsing takes up to 80 times as much
+/// memory.
 pub const LARGEST_SCENARIO: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const LARGEST_TRACE: u64 = 256_000_000;

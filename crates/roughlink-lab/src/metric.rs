@@ -1,13 +1,15 @@
 //! Metrics by name, computed from the result of a run.
 //!
 //! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
-//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). If a transfer has the quantity, "all
-//! flows" are the transfers. Without either, a quantity of flows is the mean over them, and one of links is that of the
-//! bottleneck: the link direction that lost and dropped the most packets (of several, the one with the longest queue).
-//! `covered_mb@high` is what was delivered while the train was in stations of that class.
+//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). If transfers have the quantity, "all
+//! flows" are the transfers. Without either, a quantity of flows is the mean over the flows, and a quantity of links is
+//! the bottleneck's value. The bottleneck is the link direction that lost and dropped the most packets; among equals,
+//! the one with the longest queue. `covered_mb@high` is the volume delivered while the train was in stations of that
+//! class.
 //!
-//! With a window, `throughput_mbps[10..60]@download`, it covers the time from 10 s to 60 s ([`crate::watch::windows`]).
-//! With a percentile at the end, `throughput_mbps:p50`, that over the replicas stands for them instead of their mean.
+//! A window, as in `throughput_mbps[10..60]@download`, limits the metric to the time from 10 s to 60 s
+//! ([`crate::watch::windows`]). A percentile at the end, as in `throughput_mbps:p50`, replaces the mean over the
+//! replicas.
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
@@ -28,11 +30,11 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     name: String,
-    /// Name without `quantile`, under which a single run is measured.
+    /// Name without `quantile`: the name in the results of a single run.
     per_run: String,
     of: Of,
     which: Which,
-    /// The quantile over the replicas that stands for them, instead of their mean.
+    /// Quantile over the replicas, instead of their mean.
     quantile: Option<f64>,
 }
 
@@ -66,13 +68,13 @@ enum Fold {
     Sum,
 }
 
-/// A quantity and how to get it.
+/// A quantity and its computation from a result.
 struct Measure<T: 'static> {
     quantity: Quantity,
     value: fn(&T) -> Option<f64>,
-    /// A lower bound, where the run ended before there was a value.
+    /// Lower bound, if the run ended before there was a value.
     at_least: fn(&T, &RunResult) -> Option<f64>,
-    /// A flow either has the property or not, so the mean over runs is a share of runs.
+    /// True if a flow either has the property or not, so that the mean over runs is a share of runs.
     share: bool,
 }
 
@@ -136,7 +138,7 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("loop_max_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
     measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
     measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
-    // A session that was never set up did not survive either.
+    // A session that was never set up did not survive.
     share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived && s.setup_ms.is_some())))),
     measure_until(
         "session_setup_ms",
@@ -178,7 +180,7 @@ impl Of {
     }
 }
 
-/// The names of all quantities.
+/// Returns the names of all quantities.
 pub fn names() -> Vec<&'static str> {
     all().iter().map(|of| of.quantity().name).collect()
 }
@@ -186,17 +188,17 @@ pub fn names() -> Vec<&'static str> {
 /// A metric in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Its name; with `[A..B]` if it takes a window.
+    /// Name, with `[A..B]` if the metric needs a window.
     pub name: String,
-    /// What it belongs to: a `flow`, a `link` or the `run`.
+    /// Element: a `flow`, a `link` or the `run`.
     pub of: &'static str,
-    /// Its unit; empty if it is a plain number.
+    /// Unit; empty for a plain number.
     pub unit: &'static str,
-    /// Its meaning.
+    /// Meaning.
     pub meaning: String,
 }
 
-/// All metrics, those of windows last.
+/// Lists all metrics, those with windows last.
 pub fn list() -> Vec<Listed> {
     let listed = |of: Of| {
         let quantity = of.quantity();
@@ -222,7 +224,7 @@ fn all() -> Vec<Of> {
 }
 
 impl Metric {
-    /// The metric called `name`.
+    /// Parses the metric `name`.
     pub fn new(name: &str) -> Result<Metric, LabError> {
         let unknown = |help| LabError::NotFound { what: "metric", name: name.into(), help };
         if let Some((per_run, percent)) = name.rsplit_once(":p")
@@ -289,32 +291,33 @@ impl Metric {
         if links().any(|l| l == name) { Ok(()) } else { known("link", link, links()) }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of its value in a single run: without the percentile over the runs.
+    /// Returns the name of the value in a single run, without the percentile over the runs.
     pub fn name_per_run(&self) -> &str {
         &self.per_run
     }
 
-    /// The quantile over the replicas that stands for them; `None` if their mean does.
+    /// Returns the quantile over the replicas; `None` for their mean.
     pub fn quantile(&self) -> Option<f64> {
         self.quantile
     }
 
-    /// The end of its window of time.
+    /// Returns the end of the time window.
     pub fn window_end(&self) -> Option<Time> {
         windows::parse(&self.per_run)?.1.ok().map(|(_, end)| end)
     }
 
-    /// Whether it needs a watched run.
+    /// Returns true if the metric needs a watched run.
     pub fn needs_watching(&self) -> bool {
         matches!(self.of, Of::Mean(..) | Of::Window(_))
     }
 
-    /// Whether a run on a kernel can have it, where nothing but senders is watched: no windows of time, no recovery from outages, no coverage.
+    /// Returns true if runs on a kernel can have the metric. Only senders are watched there: no time windows, recovery
+    /// from outages or coverage.
     pub fn is_of_kernels(&self) -> bool {
         match self.of {
             Of::Window(_) => false,
@@ -323,17 +326,17 @@ impl Metric {
         }
     }
 
-    /// Whether its mean over runs is a share of runs.
+    /// Returns true if the mean over runs is a share of runs.
     pub fn is_share_of_runs(&self) -> bool {
         matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum) && self.quantile.is_none()
     }
 
-    /// Whether it has a window of time.
+    /// Returns true if the metric has a time window.
     pub fn has_window(&self) -> bool {
         matches!(self.of, Of::Window(_))
     }
 
-    /// Name, label and unit.
+    /// Returns name, label and unit.
     pub fn describe(&self) -> MetricResult {
         let Quantity { label, unit, .. } = self.of.quantity();
         let which = match &self.which {
@@ -356,18 +359,19 @@ impl Metric {
         MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}{over_runs}"), unit: unit.into() }
     }
 
-    /// Its value in a run; `None` if it has none there.
+    /// Returns the value in a run, if there is one.
     pub fn value(&self, record: &Record) -> Option<f64> {
         self.bounds(record).and_then(|[from, to]| (from == to).then_some(from))
     }
 
-    /// A lower bound in a run that ended before the value was reached; `None` if there is a value, or never will be.
+    /// Returns a lower bound if the run ended before the value was reached; `None` if there is a value, or never will
+    /// be.
     pub fn at_least(&self, record: &Record) -> Option<f64> {
         self.bounds(record).and_then(|[from, to]| (from != to).then_some(from))
     }
 
-    /// The bounds of its value in a run; they are equal if it has one, and the upper one is infinite if the run ended
-    /// before.
+    /// Returns the bounds of the value in a run. Equal bounds mean a known value; the upper one is infinite if the run
+    /// ended too early.
     fn bounds(&self, record: &Record) -> Option<Interval> {
         let run = &record.result;
         let exactly = |value: f64| [value; 2];
@@ -423,8 +427,8 @@ impl Metric {
     }
 }
 
-/// The default metrics of scenarios with flows of these kinds: of transfers `transfers`, of sessions the latency of their messages and the number
-/// of late ones, of calls the speech quality. Datagrams at a constant rate count where there is nothing else.
+/// Returns the default metrics for scenarios with these kinds of flows: `transfers` for transfers, message latency and
+/// late messages for sessions, speech quality for calls. Constant-rate datagrams count only without other flows.
 pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for (kind, metrics) in [("bulk", transfers), ("request", SESSION), ("voip", &["voice_mos"])] {
@@ -438,7 +442,7 @@ pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static
 /// The metrics of a charging session.
 const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"];
 
-/// The suffixes that a name can have, a line each.
+/// Forms of metric names, one per line.
 pub const FORMS: &str = "\
 NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
 NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).
@@ -462,7 +466,7 @@ fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
     })
 }
 
-/// Refuses a `name` that is not one of the `names`.
+/// Fails if `name` is not one of `names`.
 pub(crate) fn known<'n>(
     what: &'static str,
     name: &str,
@@ -475,7 +479,7 @@ pub(crate) fn known<'n>(
 }
 
 impl Fold {
-    /// Combines values that are known between bounds.
+    /// Combines values given by their bounds.
     fn of_bounds(self, values: impl Iterator<Item = Interval>) -> Option<Interval> {
         let (low, high): (Vec<f64>, Vec<f64>) = values.map(|[low, high]| (low, high)).unzip();
         Some([self.of(low.into_iter())?, self.of(high.into_iter())?])

@@ -1,6 +1,6 @@
-//! "Did you mean": the nearest of the known words.
+//! "Did you mean": finds the known word nearest to a misspelled one.
 
-/// ``did you mean `x`?`` if one of `known` is near enough, else the whole list after `introduction`.
+/// Returns ``did you mean `x`?`` if one of `known` is near enough, else the whole list after `introduction`.
 pub fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let begun = || known.iter().filter(|k| word.len() > 2 && k.starts_with(word)).min_by_key(|k| k.len()).copied();

@@ -1,8 +1,8 @@
 //! Grids divided into parts that run in separate processes, on any machine. [`Part`] selects the runs of a part,
 //! [`merge`] combines the stores.
 //!
-//! The folder of a part, like that of the whole grid, is a run store with a description of the whole grid in
-//! `plan.json`. Merging parts and reading unfinished sweeps therefore needs neither the scenario nor the command line.
+//! A part's folder is a run store like the folder of the whole grid, and its `plan.json` describes the whole grid.
+//! Merging parts and reading unfinished sweeps therefore needs neither the scenario nor the command line.
 
 use crate::disk;
 use crate::error::LabError;
@@ -16,8 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A part of a grid: `3/20` is the third of twenty. It has every twentieth run, so that all parts take about the same
-/// time.
+/// A part of a grid: `3/20` is the third of twenty. Each part has every twentieth run, so that all parts take about the
+/// same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     number: usize,
@@ -218,8 +218,9 @@ impl Merged {
 /// several folders must have equal results, apart from their wall-clock time.
 ///
 /// # Errors
-/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use; if results of a run
-/// differ; if the plan has more than `most` runs; or if `output` has other contents or cannot be written.
+/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use. Also returns an
+/// error if results of a run differ, if the plan has more than `most` runs, or if `output` has other contents or cannot
+/// be written.
 pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, LabError> {
     let wrong = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
     let mut first: Option<(&Path, String)> = None;

@@ -1,5 +1,5 @@
-//! The quantities that can be measured: name, words for people, unit and meaning, each once. Metrics, those of windows, curves,
-//! the report, lists and reference pages take them from here; the columns of series are in
+//! The quantities that can be measured: name, label, unit and meaning, each once. Metrics with and without windows,
+//! curves, the report, lists and reference pages take them from here. The columns of series are in
 //! [`roughlink_core::trace::columns::Series::fields`].
 
 use serde::Serialize;
@@ -9,27 +9,27 @@ use serde::Serialize;
 pub struct Quantity {
     /// Name, which carries the unit if there is one.
     pub name: &'static str,
-    /// For people.
+    /// Label for users.
     pub label: &'static str,
-    /// Its unit; empty if it is a plain number.
+    /// Unit; empty for a plain number.
     pub unit: &'static str,
-    /// What exactly it is, where the label does not say it.
+    /// Exact definition, if the label is not sufficient.
     pub help: &'static str,
 }
 
 impl Quantity {
-    /// The same quantity under another label.
+    /// Returns the same quantity with another label.
     pub(crate) const fn called(self, label: &'static str) -> Quantity {
         Quantity { label, ..self }
     }
 
-    /// What it is, in a sentence or two.
+    /// Returns the meaning in a sentence or two.
     pub fn meaning(&self) -> String {
         if self.help.is_empty() { self.label.into() } else { format!("{}: {}", self.label, self.help) }
     }
 }
 
-/// The quantity called `name`. In a constant, a name that is not in the table does not compile.
+/// Returns the quantity `name`. In a constant, a name that is not in the table does not compile.
 pub(crate) const fn of(name: &str) -> Quantity {
     let mut i = 0;
     while i < QUANTITIES.len() {
@@ -56,9 +56,9 @@ const fn row(name: &'static str, label: &'static str, unit: &'static str, help: 
 /// Data delivered during coverage, also by class.
 pub(crate) const COVERED: &str = "covered_mb";
 
-/// All of them.
+/// All quantities.
 pub const QUANTITIES: &[Quantity] = &[
-    // Of a flow.
+    // Flows.
     row("throughput_mbps", "Throughput per flow", "Mbit/s", "what reached the application"),
     row("delivered_bytes", "Delivered", "B", "payload that reached the application in order"),
     row("duration_s", "Duration", "s", "from the start to the arrival of the last byte"),
@@ -84,7 +84,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("response_p50_ms", "Median response time", "ms", ""),
     row("response_p95_ms", "Response time, 95th percentile", "ms", ""),
     row("completed", "Share of flows that completed", "", ""),
-    // Of a charging session; the messages of its charging loop are CurrentDemand and ChargingStatus.
+    // Charging sessions; the messages of the charging loop are CurrentDemand and ChargingStatus.
     row("loop_messages", "Messages of the charging loop", "", "CurrentDemand or ChargingStatus that were answered"),
     row("loop_p50_ms", "Charging loop, median latency", "ms", "from a request to its answer"),
     row("loop_p95_ms", "Charging loop, 95th percentile", "ms", ""),
@@ -94,7 +94,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("violations", "Limits passed", "", "by messages and by the session, all together"),
     row("survived", "Share of sessions that survived", "", ""),
     row("session_setup_ms", "From the start to SessionSetupRes", "ms", ""),
-    // Of a link direction.
+    // Link directions.
     row("loss", "Realised loss", "", "share of the packets serialised that noise lost"),
     row("lost", "Packets lost to noise", "", ""),
     row("dropped", "Packets dropped by the queue", "", ""),
@@ -103,12 +103,12 @@ pub const QUANTITIES: &[Quantity] = &[
     row("queue_p95_pkt", "Queue, 95th percentile", "packets", "of the time"),
     row("queue_max_pkt", "Longest queue", "packets", ""),
     row("block_error", "Share of blocks that noise corrupted", "", ""),
-    // Of a run.
+    // Runs.
     row("jain", "Jain's fairness index", "", "of the throughputs of the transfers"),
     row("jain_min_10s", "Smallest Jain's index over 10 s", "", "of all spans of 10 s that begin at a whole second"),
     row("sim_s", "Simulated time", "s", ""),
     row("events", "Events", "", "that the engine processed"),
-    // Of a watched run: means over time, and how long a flow needs to recover.
+    // Watched runs: means over time, and recovery times of flows.
     row("cwnd_mean_pkt", "Mean congestion window", "segments", "averaged over time"),
     row(
         "cwnd_10_share",
@@ -124,7 +124,7 @@ pub const QUANTITIES: &[Quantity] = &[
     ),
     row("resume_s", "Resume delay", "s", "from the end of the last outage to the next transmission"),
     row(COVERED, "Delivered in coverage", "MB", "of all flows; with `@` and a class of stations, only while in those"),
-    // Of a window of time.
+    // Time windows.
     row("awnd_mean_sdu", "Mean allowed window", "SDUs", "that a gateway allows, averaged over time"),
     row("awnd_max_sdu", "Largest allowed window", "SDUs", ""),
     row("awnd_cv", "Variation of the allowed window", "", "standard deviation over mean"),
@@ -136,7 +136,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("delay_max_ms", "Largest delay of voice", "ms", ""),
     row("over_100ms", "Share of voice above 100 ms", "", "one-way delay"),
     row("over_150ms", "Share of voice above 150 ms", "", "one-way delay"),
-    // Over time.
+    // Curves over time.
     row("sequence_mb", "Sequence number", "MB", ""),
     row("cwnd_kb", "Congestion window", "kB", ""),
     row("ssthresh_kb", "Slow-start threshold", "kB", ""),

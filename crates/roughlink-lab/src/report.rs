@@ -1,4 +1,4 @@
-//! Reports: one HTML file that holds all it needs, the chart library included, and loads nothing from the network.
+//! Reports: self-contained HTML files, which include the chart library and load nothing from the network.
 //!
 //! The same input gives the same bytes. Charts are drawn by plotly.js (`vendor/`).
 

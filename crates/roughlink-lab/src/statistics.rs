@@ -1,4 +1,4 @@
-//! Means, quantiles, shares, their 95 % intervals, differences within pairs, correlation.
+//! Means, quantiles, shares, their 95 % intervals, differences within pairs, and correlation.
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
 
@@ -7,30 +7,29 @@ use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Norma
 pub struct Summary {
     /// Number of values.
     pub n: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
     /// Sample standard deviation; `None` for a single value.
     pub deviation: Option<f64>,
-    /// Half width of the 95 % confidence interval of the mean; `None` for a single value. Equal values have no spread that
-    /// Student's interval could be made of: as for a median it is the sign test that counts, and `None` says that they are
-    /// too few for it.
+    /// Half width of the 95 % confidence interval of the mean; `None` for a single value. Equal values have no spread
+    /// for Student's interval. The sign test decides then, as for a median: `None` means too few values for it.
     pub ci95: Option<f64>,
 }
 
 impl Summary {
-    /// Of what is not random: the one value there is, known for certain.
+    /// Summarizes a value that is not random and therefore exact.
     pub fn exact(value: f64) -> Summary {
         Summary { n: 1, mean: value, deviation: Some(0.0), ci95: Some(0.0) }
     }
 }
 
-/// Mean and confidence interval of a random sample; `None` without values.
+/// Computes mean and confidence interval of a random sample; `None` without values.
 pub fn summary(values: &[f64]) -> Option<Summary> {
     let n = values.len();
     if n == 0 {
         return None;
     }
-    // Equal values must not look scattered by rounding.
+    // Rounding must not add spread to equal values.
     let mean = if all_equal(values) { values[0] } else { values.iter().sum::<f64>() / n as f64 };
     let deviation = (n > 1).then(|| {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
@@ -41,18 +40,19 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     Some(Summary { n, mean, deviation, ci95 })
 }
 
-/// Whether there are several values, none of which differs from another.
+/// Returns true if there are several values and all are equal.
 pub fn all_equal(values: &[f64]) -> bool {
     values.len() > 1 && values.iter().all(|v| *v == values[0])
 }
 
-/// Two-sided 95 % quantile of Student's t with `freedom` degrees.
+/// Returns the two-sided 95 % quantile of Student's t with `freedom` degrees.
 pub fn student95(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
 }
 
-/// The 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992, *On the
-/// removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None where [`summary`] has none.
+/// Returns the 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992,
+/// *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None where [`summary`] has
+/// none.
 pub fn interval(values: &[f64]) -> Option<Interval> {
     let Summary { n, mean, deviation, ci95 } = summary(values)?;
     let (s, n) = (deviation.filter(|_| ci95.is_some())?, n as f64);
@@ -62,7 +62,7 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
     let cubes = values.iter().map(|v| (v - mean) / s).map(|z| z * z * z);
     let (skewness, root, t) = (cubes.sum::<f64>() / n, libm::sqrt(n), student95(n - 1.0));
     let a = skewness / 3.0;
-    // The t statistic whose transformed value is `q`.
+    // Returns the t statistic whose transformed value is `q`.
     let inverse = |q: f64| {
         let y = q / root - skewness / (6.0 * n);
         if a.abs() < 1e-6 { root * y } else { root / a * (libm::cbrt(1.0 + 3.0 * a * y) - 1.0) }
@@ -70,8 +70,8 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
     Some([t, -t].map(|q| mean - inverse(q) * s / root))
 }
 
-/// The ratio of the means of pairs, `a / b`, with its 95 % interval: [`interval`] of what each pair deviates from the
-/// ratio. Divided by zero it is infinite and has none, or is no number.
+/// Returns the ratio of the means of pairs, `a / b`, and its 95 % interval: the [`interval`] of each pair's deviation
+/// from the ratio. If the mean of `b` is zero, the ratio is infinite or NaN and has no interval.
 pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     let (a, b) = (mean(|p| p.0), mean(|p| p.1));
@@ -79,7 +79,7 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
     if b == 0.0 || pairs.is_empty() {
         return (r, None);
     }
-    // Equal pairs deviate by nothing, not by rounding.
+    // Rounding must not add deviation to equal pairs.
     let equal = pairs.iter().all(|p| *p == pairs[0]);
     let deviations: Vec<f64> = pairs.iter().map(|(x, y)| if equal { 0.0 } else { (x - r * y) / b }).collect();
     (r, interval(&deviations).map(|[from, to]| [r + from, r + to]))
@@ -88,15 +88,15 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
 /// Ends of an interval.
 pub type Interval = [f64; 2];
 
-/// The median of values each of which is known to lie between two bounds, and the narrowest interval between two of the
-/// values, as far from either end, that holds the median of what they were drawn from with at least 95 % (the sign test
-/// turned around); none with fewer than six values.
+/// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
+/// interval is the narrowest one between two of the values, equally far from either end, that contains the population
+/// median with at least 95 %. None with fewer than six values.
 pub fn median(values: &[Interval]) -> Option<(Interval, Option<Interval>)> {
     quantile(values, 0.5)
 }
 
 /// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values it is interpolated
-/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval errs with at most 2.5 %.
+/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval has an error of at most 2.5 %.
 pub fn quantile(values: &[Interval], q: f64) -> Option<(Interval, Option<Interval>)> {
     let sorted = |end: usize| {
         let mut ends: Vec<f64> = values.iter().map(|v| v[end]).collect();
@@ -110,22 +110,22 @@ pub fn quantile(values: &[Interval], q: f64) -> Option<(Interval, Option<Interva
         Some(next) if part > 0.0 => (1.0 - part) * ends[before] + part * next,
         _ => ends[before],
     };
-    // Values below the quantile are binomial.
+    // The number of values below the quantile is binomial.
     let below = Binomial::new(q, n as u64).ok()?;
     let first = (0..n as u64).take_while(|k| below.cdf(*k) <= 0.025).count().checked_sub(1);
     let last = (0..n).find(|k| below.cdf(*k as u64) >= 0.975);
     Some(([at(&low), at(&high)], first.zip(last).map(|(first, last)| [low[first], high[last]])))
 }
 
-/// How many of `n` sorted values may lie beyond either end of an interval that holds the median with 95 %; none if even
-/// that from the first to the last value is too narrow.
+/// Returns how many of `n` sorted values may lie beyond either end of an interval that contains the median with 95 %.
+/// None if even the interval from the first to the last value is too narrow.
 fn sign_test(n: usize) -> Option<usize> {
     let below = Binomial::new(0.5, n as u64).ok()?;
     (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 0.05).count().checked_sub(1)
 }
 
-/// The 95 % interval of a share that was measured as `share` in `n` independent runs (Wilson 1927): it stays within 0
-/// and 1 and does not vanish where all runs agree.
+/// Returns the 95 % interval of a share, measured as `share` in `n` independent runs (Wilson 1927). The interval stays
+/// within 0 and 1 and does not vanish if all runs agree.
 pub fn wilson(share: f64, n: usize) -> Interval {
     let z = Normal::standard().inverse_cdf(0.975);
     let (n, z2) = (n as f64, z * z);
@@ -134,8 +134,8 @@ pub fn wilson(share: f64, n: usize) -> Interval {
     [(middle - half).max(0.0), (middle + half).min(1.0)]
 }
 
-/// The difference of two shares, `b - a`, with its 95 % interval from theirs (Newcombe 1998: method 10, and for paired
-/// shares with the correlation `phi` of the pairs).
+/// Returns the difference of two shares, `b - a`, and its 95 % interval computed from their intervals (Newcombe 1998:
+/// method 10, and for paired shares with the correlation `phi` of the pairs).
 pub fn difference_of_shares(
     (a, [a0, a1]): (f64, Interval),
     (b, [b0, b1]): (f64, Interval),
@@ -146,7 +146,7 @@ pub fn difference_of_shares(
     (d, [d - half(b - b0, a1 - a), d + half(b1 - b, a - a0)])
 }
 
-/// Pearson's correlation of pairs. `None` when one side does not vary.
+/// Returns Pearson's correlation of pairs. `None` if one side does not vary.
 pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
@@ -159,14 +159,14 @@ pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| xy / libm::sqrt(xx * yy))
 }
 
-/// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
-/// one side does not vary.
+/// Returns Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs
+/// or if one side does not vary.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let (x, y) = (ranks(pairs.iter().map(|p| p.0)), ranks(pairs.iter().map(|p| p.1)));
     correlation(&x.into_iter().zip(y).collect::<Vec<_>>())
 }
 
-/// Ranks from 1, ties shared.
+/// Returns ranks from 1; ties share their mean.
 fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<f64> = values.collect();
     let below = |v: f64| values.iter().filter(|w| **w < v).count() as f64;
@@ -206,12 +206,11 @@ mod tests {
 
     #[test]
     fn intervals_of_skewed_samples() {
-        // Symmetric values have no skewness: Student's interval.
+        // Symmetric values have no skewness: the result is Student's interval.
         let [from, to] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let half = summary(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap().ci95.unwrap();
         assert!((from - 3.0 + half).abs() < 1e-12 && (to - 3.0 - half).abs() < 1e-12, "{from} to {to}");
-        // Hall 1992, equation 3, solved for the statistic and checked by putting it in: T = (mean - end) / (s / sqrt
-        // n).
+        // Hall 1992, equation 3, solved for the statistic and checked by insertion: T = (mean - end) / (s / sqrt n).
         let values = [0.0, 0.0, 0.1, 0.2, 0.2, 0.3, 0.4, 0.6, 1.0, 3.0];
         let Summary { mean, deviation: Some(s), .. } = summary(&values).unwrap() else { unreachable!() };
         let (cube, root) = (|x: f64| x * x * x, libm::sqrt(10.0));
@@ -247,22 +246,22 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0]), Some(([2.0, 2.0], None)));
         let up_to = |n: u32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(median(&up_to(5)), Some(([3.0, 3.0], None)));
-        // Tables of the sign test: from the first to the last of 6 to 8 values, the second to the last but one of 9 to 11,
-        // the third of 12 to 14.
+        // Tables of the sign test: the interval goes from the first to the last of 6 to 8 values, from the second to
+        // the last but one of 9 to 11, from the third of 12 to 14.
         for (n, k) in [(6, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (14, 3), (15, 4)] {
             let interval = [f64::from(k), f64::from(n + 1 - k)];
             let middle = f64::from(n + 1) / 2.0;
             assert_eq!(median(&up_to(n)), Some(([middle; 2], Some(interval))), "{n}");
         }
-        // The interval need not lie evenly around the median.
+        // The interval need not be symmetric around the median.
         assert_eq!(median(&[1.0, 9.0, 9.0, 9.0, 9.0, 9.0]), Some(([9.0, 9.0], Some([1.0, 9.0]))));
     }
 
     #[test]
     fn quantiles() {
         let values: Vec<Interval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
-        // Order statistics of 100 values that hold the 90th percentile: the 84th and the 96th (binomial, 2.5 % at
-        // either end).
+        // Order statistics of 100 values around the 90th percentile: the 84th and the 96th (binomial, 2.5 % at either
+        // end).
         let ([low, high], interval) = quantile(&values, 0.9).unwrap();
         assert!((low - 90.1).abs() < 1e-9 && low == high && interval == Some([84.0, 96.0]), "{low} {interval:?}");
         assert_eq!(quantile(&values[..10], 0.9).unwrap().1, None, "ten values do not bound it from above");
@@ -271,7 +270,7 @@ mod tests {
 
     #[test]
     fn medians_of_values_with_bounds() {
-        // Of ten values the last four are only known to be larger: the median is known, and the upper end is not.
+        // The last four of ten values have only lower bounds: the median is known, and the upper end is not.
         let mut values: Vec<Interval> = (1..=10).map(|i| [f64::from(i); 2]).collect();
         values[6..].iter_mut().for_each(|v| v[1] = f64::INFINITY);
         assert_eq!(median(&values), Some(([5.5, 5.5], Some([2.0, f64::INFINITY]))));
@@ -292,14 +291,14 @@ mod tests {
             let [from, to] = wilson(hits / n as f64, n);
             assert!((from - low).abs() < 1e-4 && (to - high).abs() < 1e-4, "{hits} of {n}: {from} to {to}");
         }
-        // The same author on differences, table II: 56 of 70 less 48 of 80.
+        // Newcombe on differences, table II: 56 of 70 minus 48 of 80.
         let of = |hits: f64, n: usize| (hits / n as f64, wilson(hits / n as f64, n));
         let (d, [from, to]) = difference_of_shares(of(48.0, 80), of(56.0, 70), 0.0);
         assert!(
             (d - 0.2).abs() < 1e-12 && (from - 0.0524).abs() < 1e-4 && (to - 0.3339).abs() < 1e-4,
             "{from} to {to}"
         );
-        // Of equal shares that agree in each pair nothing is left where the intervals are even.
+        // Equal shares that agree in each pair have a difference of zero without an interval.
         assert_eq!(difference_of_shares(of(10.0, 20), of(10.0, 20), 1.0).1.map(f64::abs), [0.0; 2]);
     }
 

@@ -1,4 +1,4 @@
-//! Measurements during a run: values on a grid of times, and numbers that results do not have.
+//! Measurements during a run: values on a time grid, and numbers that results do not have.
 
 mod covered;
 mod recovery;
@@ -23,7 +23,7 @@ use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
-/// What to watch. It is part of a run's key: the same run watched differently is another run.
+/// Quantities to watch. A watch is part of a run's key: the same run watched differently is another run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     /// Grid of the curves, ns; no curves if zero.
@@ -41,12 +41,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches nothing but the means.
+    /// Watches only the means.
     pub fn means() -> Self {
         Watch { every_ns: 0, curves: Vec::new(), flow: None, flows: Vec::new(), windows: Vec::new() }
     }
 
-    /// The part of a run's key that flows and windows determine; empty if there are none.
+    /// Returns the part of a run's key that depends on flows and windows; empty if there are none.
     pub fn windows_key(&self) -> String {
         if self.flows.is_empty() && self.windows.is_empty() {
             return String::new();
@@ -60,10 +60,10 @@ impl Watch {
     }
 }
 
-/// What was recorded.
+/// Recorded quantities of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
-    /// Curves by name, a value per point of the grid, from time 0 until nothing changes any more.
+    /// Curves by name, with a value per grid point from time 0 until the last change.
     pub curves: BTreeMap<String, Vec<f64>>,
     /// [`MEANS`] by name, averaged over the flows.
     pub means: BTreeMap<String, f64>,
@@ -82,7 +82,7 @@ pub const CURVES: &[Quantity] =
 /// Those of [`CURVES`] that are computed from differences of samples.
 const RATES: std::ops::Range<usize> = 4..6;
 
-/// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover.
+/// Metrics of watched runs: means over time, and recovery times of flows.
 pub const MEANS: &[Quantity] =
     &[of("cwnd_mean_pkt"), of("cwnd_10_share"), of("recovery_s"), of("resume_s"), of(COVERED)];
 
@@ -93,14 +93,14 @@ pub struct Watcher {
     points: usize,
     flows: Vec<FlowWatch>,
     covered: Covered,
-    /// Kept only if something needs it.
+    /// Present only if a metric needs it.
     seen: Option<Seen>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct FlowWatch {
     wanted: bool,
-    /// Values of [`CURVES`] at the points of the grid passed so far.
+    /// Values of [`CURVES`] at the grid points passed so far.
     grid: Vec<[f64; CURVES.len()]>,
     last: [f64; CURVES.len()],
     since: Option<Time>,
@@ -112,7 +112,7 @@ struct FlowWatch {
 }
 
 impl Watcher {
-    /// For a run of `scenario`.
+    /// Creates a watcher for a run of `scenario`.
     pub fn new(watch: &Watch, scenario: &Scenario) -> Self {
         let points = scenario.duration.0.checked_div(watch.every_ns).map_or(0, |n| n as usize + 1);
         let wanted = |name: &String| watch.flow.as_ref().is_none_or(|flow| flow == name);
@@ -127,9 +127,9 @@ impl Watcher {
         Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| Seen::new(scenario)) }
     }
 
-    /// What was recorded, when the run has ended with this result.
+    /// Returns the recorded quantities of a run that ended with this result.
     pub fn finish(mut self, watch: &Watch, result: &RunResult) -> Watched {
-        // The curves end one point after the last event, when nothing changes any more.
+        // Curves end one point after the last event, when nothing changes any more.
         let points = self.flows.iter().map(|f| f.grid.len() + 1).max().unwrap_or(0).min(self.points);
         for flow in &mut self.flows {
             let last = flow.last;
@@ -167,7 +167,7 @@ impl Watcher {
         };
         mean("cwnd_mean_pkt", |f| (f.time > 0.0).then(|| f.area / f.time));
         mean("cwnd_10_share", |f| (f.time > 0.0).then(|| f.wide_time / f.time));
-        // A flow is watched until it is done, at most until the run ends.
+        // A flow is watched until it completes, at most until the run ends.
         let ends = result.flows.iter().map(|f| Time::from_secs_f64(f.end_s.unwrap_or(result.sim_s)));
         let recoveries: Vec<_> =
             self.flows.iter().zip(ends).filter_map(|(f, end)| Some((f.recovery.as_ref()?, end))).collect();
@@ -185,7 +185,7 @@ impl Watcher {
 }
 
 impl Watched {
-    /// The mean of the flows' waits; a lower bound if one of them still waited at the end.
+    /// Records the mean of the flows' waiting times, or a lower bound if a flow still waited at the end.
     fn wait(&mut self, name: &str, waits: Vec<Wait>) {
         if waits.is_empty() {
             return;
@@ -244,12 +244,12 @@ impl Observer for Watcher {
     }
 }
 
-/// A sender at a moment.
+/// State of a sender at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// The flow, by its number in the scenario.
+    /// Flow number in the scenario.
     pub flow: usize,
-    /// When.
+    /// Time of the sample.
     pub at: Time,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -257,19 +257,19 @@ pub struct Look {
     pub mss: u32,
     /// Sent and not acknowledged, bytes.
     pub in_flight: u64,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub srtt: Time,
-    /// Segments with data sent so far, repetitions included.
+    /// Data segments sent so far, retransmissions included.
     pub segments: u64,
     /// Bytes delivered so far.
     pub delivered: u64,
 }
 
 impl Watcher {
-    /// Notes the state of a sender, which holds until it is looked at again.
+    /// Records the state of a sender, which is valid until the next call.
     pub fn look(&mut self, look: &Look) {
         let (now, watch) = (look.at, &mut self.flows[look.flow]);
-        // The previous value holds at all points before now.
+        // The previous value applies at all points before now.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {
             watch.grid.push(watch.last);
         }
@@ -294,5 +294,5 @@ impl Watcher {
     }
 }
 
-/// Ten segments, less the fraction that congestion avoidance may be short of after rounding to bytes.
+/// Ten segments, minus the fraction that congestion avoidance may lack after rounding to bytes.
 const TEN_SEGMENTS: f64 = 9.99;

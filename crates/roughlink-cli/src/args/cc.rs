@@ -1,4 +1,4 @@
-//! Arguments of `roughlink cc`: congestion controls, and those in the kernel.
+//! Arguments of `roughlink cc`: congestion controls, simulated and in the kernel.
 
 use super::List;
 use clap::{Args, Subcommand, ValueEnum};

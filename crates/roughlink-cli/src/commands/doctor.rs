@@ -1,4 +1,4 @@
-//! `roughlink doctor`: what this machine supports.
+//! `roughlink doctor`: lists the features that this machine supports.
 
 use super::REVISION;
 use crate::args::Doctor;
@@ -18,7 +18,7 @@ struct Fact {
     value: serde_json::Value,
 }
 
-/// Prints facts about this machine, without a judgement.
+/// Prints facts about this machine, without an assessment.
 pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     if args.clean {
         return clean(args.json);
@@ -42,22 +42,22 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     print(&format!("{table}\n"))
 }
 
-/// What emulations that are gone have left, and what became of it.
+/// Remains of ended emulations, and the outcome of removing them.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Cleaned {
     pub(crate) found: Vec<Found>,
-    /// Emulations that are at work, by process, with their nodes: nothing of theirs is touched.
+    /// Running emulations, by process, with their nodes. The cleanup does not touch them.
     pub(crate) running: BTreeMap<u32, Vec<String>>,
 }
 
-/// A process that was left.
+/// Process left by an ended emulation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Found {
     pub(crate) process: u32,
     pub(crate) command: String,
-    /// The network namespace that it holds.
+    /// Network namespace that the process keeps alive.
     pub(crate) namespace: String,
-    /// Why it is still there.
+    /// Error that prevented its removal.
     pub(crate) error: Option<String>,
 }
 
@@ -89,7 +89,7 @@ fn clean(json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Namespaces and devices have no name by which they could be left.
+/// Namespaces and devices have no names, so only processes can remain.
 const NOTHING_LEFT: &str = "Nothing is left of emulations that are gone: no process of one, and so no network namespace that one holds.\n\
     Namespaces have no name, devices are not persistent, mounts are those of the programs: the kernel removes them with the process.\n";
 

@@ -30,7 +30,7 @@ pub(crate) fn list(args: &List) -> Result<(), Failure> {
     print(&format!("{}\n", out.trim_end()))
 }
 
-/// Name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
+/// Returns name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
 pub(crate) fn rows(kind: &Kind) -> Vec<[String; 3]> {
     let schema = Value::from(kind.schema());
     let mut rows = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn rows(kind: &Kind) -> Vec<[String; 3]> {
     rows
 }
 
-/// The schema's description of a parameter and of its allowed words.
+/// Returns the schema's description of a parameter and of its allowed words.
 pub(crate) fn meaning(parameter: &Value, root: &Value) -> String {
     let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
     let words = definition(parameter, root)["oneOf"].as_array().into_iter().flatten();

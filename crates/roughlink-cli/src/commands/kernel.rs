@@ -73,7 +73,7 @@ pub(crate) fn check(args: &List) -> Result<(), Failure> {
     loadable
 }
 
-/// Lists the algorithms that are loaded and those that can be.
+/// Lists loaded algorithms and those that can be loaded.
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let loaded = Pinned::all().map_err(failure)?;
     let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();

@@ -28,7 +28,7 @@ pub(crate) fn man(args: &Man) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&out))
 }
 
-/// What follows the options in the help: a heading up to a colon, and text; indented lines stay as they are.
+/// Formats the text after the options: a heading up to a colon, then text; indented lines stay as they are.
 fn ending(text: &str) -> Roff {
     let (heading, text) = text.split_once(':').unwrap_or(("Notes", text));
     let mut page = Roff::new();

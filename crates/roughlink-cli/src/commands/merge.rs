@@ -6,7 +6,7 @@ use crate::show;
 use roughlink_lab::experiment::order::Kind;
 use roughlink_lab::{folder, part};
 
-/// Puts the parts of a grid together.
+/// Merges the parts of a grid.
 pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
     let merged = part::merge(&args.folders, &args.output, args.max_runs)?;
     super::warn_of(&merged.plan, args.form.quiet);

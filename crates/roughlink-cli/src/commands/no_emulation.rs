@@ -1,4 +1,4 @@
-//! `roughlink emulate`, `link` and `shell` where there is no Linux kernel.
+//! `roughlink emulate`, `link` and `shell` on systems other than Linux.
 
 use super::doctor::Cleaned;
 use crate::args::{Emulate, Link, ShellAt};
@@ -18,7 +18,7 @@ pub(crate) fn clean() -> Cleaned {
     Cleaned::default()
 }
 
-/// Where there is no /proc, nobody says so.
+/// Returns false: without /proc this is unknown.
 pub(crate) fn is_ignored(_: i32) -> bool {
     false
 }

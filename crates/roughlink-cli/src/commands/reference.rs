@@ -1,5 +1,5 @@
-//! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that a key, its
-//! default and its range are written only once. A test checks that the pages in the tree are current.
+//! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that keys, defaults
+//! and ranges are written only once. A test checks that the pages in the tree are current.
 
 use crate::args::{Command, Reference, Roughlink};
 use crate::failure::{Failure, print};
@@ -34,7 +34,7 @@ pub(crate) fn reference(args: &Reference) -> Result<(), Failure> {
 
 const MADE: &str = "<!-- Made by `make docs`; do not edit. -->\n";
 
-/// All keys of scenario files.
+/// Returns the page of all keys of scenario files.
 fn keys() -> String {
     let root = schema();
     let mut page = Page { root: &root, anchors: BTreeMap::new(), next: VecDeque::new(), sections: BTreeMap::new() };
@@ -51,19 +51,19 @@ fn keys() -> String {
     intro + &page.sections.into_values().collect::<String>()
 }
 
-/// A table that gets a section.
+/// A table that needs a section.
 struct Job<'s> {
     heading: String,
     table: &'s Value,
-    /// The keys that lead to it, joined by dots, with kinds in brackets.
+    /// Path of keys that leads to the table, joined by dots, with kinds in brackets.
     path: String,
 }
 
-/// A page under construction. Tables are visited level by level, so that one that several keys hold has its section at the
-/// shortest path.
+/// A page under construction. Tables are visited level by level. If several keys contain the same table, its section is
+/// therefore at the shortest path.
 struct Page<'s> {
     root: &'s Value,
-    /// Where the sections of definitions are.
+    /// Anchors of the sections of definitions.
     anchors: BTreeMap<String, String>,
     next: VecDeque<Job<'s>>,
     /// The sections in order of their paths.
@@ -71,12 +71,12 @@ struct Page<'s> {
 }
 
 impl<'s> Page<'s> {
-    /// Writes the section of a table, and those of its kinds.
+    /// Writes the section of a table and the sections of its kinds.
     fn section(&mut self, job: &Job<'s>) {
         let Job { heading, table, path } = job;
         let mut out = head(heading, path, table);
         let kinds: Vec<&'s Value> = table["oneOf"].as_array().into_iter().flatten().collect();
-        // A table that can be given by its name alone also has a form without keys.
+        // Tables that accept a plain name have a form without keys, which is left out here.
         let kinds: Vec<&'s Value> = kinds.into_iter().filter(|kind| kind["properties"].is_object()).collect();
         let [first, ..] = kinds.as_slice() else {
             let all: Vec<_> = properties(table).collect();
@@ -85,7 +85,7 @@ impl<'s> Page<'s> {
             self.sections.insert(path.clone(), out);
             return;
         };
-        // The keys that all kinds share come first, then those of each kind.
+        // First the keys that all kinds share, then those of each kind.
         let alike = |key: &String, value: &Value| kinds.iter().all(|kind| kind["properties"].get(key) == Some(value));
         let common: Vec<_> = properties(first).filter(|(key, value)| alike(key, value)).collect();
         self.inner(path, &common);
@@ -137,12 +137,12 @@ impl<'s> Page<'s> {
         out
     }
 
-    /// Queues the tables that keys hold, unless they have a section already.
+    /// Queues the tables inside keys, unless they already have a section.
     fn inner(&mut self, path: &str, keys: &[(&'s String, &'s Value)]) {
         for (name, key) in keys {
             let Some(form) = self.held(key) else { continue };
             let definition = form["$ref"].as_str().unwrap_or_default();
-            // The keys of a flow's `tcp` are those of [tcp].
+            // The `tcp` table of a flow has the same keys as [tcp].
             if self.anchors.contains_key(definition) || definition == FLOW_TCP {
                 continue;
             }
@@ -166,7 +166,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The table that a key holds: itself, each of a list, or each under a name of the user's choice.
+    /// Returns the table in a key: the value, the elements of a list, or the values under names that the user chooses.
     fn held(&self, key: &'s Value) -> Option<&'s Value> {
         let forms: Vec<&'s Value> = key["anyOf"].as_array().map_or_else(|| vec![key], |any| any.iter().collect());
         let inside = |form: &'s Value| {
@@ -182,7 +182,7 @@ impl<'s> Page<'s> {
         definition(schema, self.root)
     }
 
-    /// The type of a value, for people.
+    /// Returns the type of a value for users.
     fn kind_of(&self, key: &'s Value) -> String {
         if let Some(any) = key["anyOf"].as_array() {
             let mut forms: Vec<String> = any.iter().map(|form| self.kind_of(form)).collect();
@@ -218,7 +218,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// `word`, linked to the section of a definition if it has one.
+    /// Returns `word`, linked to the section of a definition if there is one.
     fn link(&self, word: &str, definition: Option<&str>) -> String {
         let definition = definition.map(|name| if FLOW_TCP.ends_with(name) { "Tcp" } else { name });
         match definition.and_then(|name| self.anchors.get(&format!("#/$defs/{name}"))) {
@@ -227,7 +227,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The type of a text: a quantity that has a definition takes its name.
+    /// Returns the type of a text: the name of the quantity, if it has a definition.
     fn text(&self, schema: &Value) -> String {
         let definitions = self.root["$defs"].as_object().into_iter().flatten();
         let mut same = definitions.filter(|(_, d)| d["pattern"].is_string() && d["pattern"] == schema["pattern"]);
@@ -238,7 +238,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The description of a key and of its allowed words.
+    /// Returns the description of a key and of its allowed words.
     fn meaning(&self, key: &'s Value) -> String {
         let of = self.resolve(key);
         let mut out = one_line(key["description"].as_str().or(of["description"].as_str()).unwrap_or_default());
@@ -252,7 +252,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// The heading of a section, as deep as its path, and the description of its table.
+/// Returns the heading of a section, as deep as its path, and the description of its table.
 fn head(heading: &str, path: &str, table: &Value) -> String {
     let depth = path.matches(['.', '(']).count();
     let description = one_line(table["description"].as_str().unwrap_or_default());
@@ -260,13 +260,13 @@ fn head(heading: &str, path: &str, table: &Value) -> String {
     format!("{} {heading}\n\n{description}", "#".repeat(depth.min(3) + 2))
 }
 
-/// The anchor that Markdown gives a heading.
+/// Returns the anchor that Markdown assigns to a heading.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// The values per stack of the keys whose default depends on the stack.
+/// Returns the values per stack of the keys whose default depends on the stack.
 fn stacks(keys: &[(&String, &Value)]) -> String {
     let names: Vec<&str> = Stack::ALL.iter().map(|s| s.name()).collect();
     let head: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
@@ -280,20 +280,20 @@ fn stacks(keys: &[(&String, &Value)]) -> String {
 
 /// The definition of a flow's `tcp`.
 const FLOW_TCP: &str = "#/$defs/FlowTcp";
-/// Types with more words than this are named instead.
+/// Types with more words are shown by name.
 const MOST_WORDS: usize = 8;
 
-/// The keys of a table.
+/// Returns the keys of a table.
 fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
     table["properties"].as_object().into_iter().flatten()
 }
 
-/// The allowed words of a value, if it takes words.
+/// Returns the allowed words of a value, if it accepts words.
 fn words(schema: &Value) -> impl Iterator<Item = &Value> {
     schema["oneOf"].as_array().into_iter().flatten().filter(|w| w["const"].is_string())
 }
 
-/// The bounds of a value: those of JSON Schema for a number, our own for a quantity.
+/// Returns the bounds of a value: JSON Schema's for a number, our own for a quantity.
 fn range(key: &Value) -> String {
     let bound = |name: &str| {
         let value = key.get(name).or_else(|| key.get(format!("x-{name}")))?;
@@ -316,12 +316,12 @@ fn range(key: &Value) -> String {
     }
 }
 
-/// A value in TOML notation.
+/// Formats a value in TOML notation.
 fn code(value: &Value) -> String {
     format!("`{value}`")
 }
 
-/// `CongestionControl` as `congestion control`.
+/// Formats `CongestionControl` as `congestion control`.
 fn spaced(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -333,7 +333,7 @@ fn spaced(name: &str) -> String {
     out
 }
 
-/// All algorithms with their parameters.
+/// Returns the page of all algorithms with their parameters.
 fn algorithms() -> String {
     let mut out = format!(
         "# Congestion control algorithms\n\n{MADE}\nThe names that `cc` takes, and what `cc_params` can set; `roughlink cc list` prints \
@@ -368,7 +368,7 @@ fn parameters(out: &mut String, algorithm: &Algorithm) {
     out.push('\n');
 }
 
-/// All gateways with their parameters.
+/// Returns the page of all gateways with their parameters.
 fn gateways() -> String {
     let mut out = format!(
         "# Gateways\n\n{MADE}\nThe names that `kind` of a `[[gateway]]` takes, and what `params` can set; `roughlink gateway list` prints \
@@ -388,7 +388,7 @@ fn gateways() -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// All metrics.
+/// Returns the page of all metrics.
 fn metrics() -> String {
     let mut out = format!(
         "# Metrics\n\n{MADE}\nThe names that `--metric` and the `metrics` of an experiment take; `roughlink metric list` prints the \
@@ -401,7 +401,7 @@ fn metrics() -> String {
     out
 }
 
-/// All commands with their help.
+/// Returns the page of all commands with their help.
 fn commands() -> String {
     let mut out = format!("# Commands\n\n{MADE}\nWhat `roughlink COMMAND --help` prints.\n\n");
     let mut root = Roughlink::<Command>::command().term_width(80);

@@ -42,7 +42,7 @@ fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
     let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS).join(paper.short()));
     let input = recompute(args, paper, &plans, &folder)?;
     if args.grid.form.json {
-        // A single experiment is printed as an object; several come with the claims that are based on them.
+        // A single experiment is printed as an object; several are printed with the claims that are based on them.
         print(&match input.experiments.as_slice() {
             [only] => pretty(only),
             _ => pretty(&input),
@@ -58,7 +58,7 @@ fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
     judge(args, &[&input])
 }
 
-/// Recomputes all papers, the quickest first, and rewrites the page that links to their reports after each.
+/// Recomputes all papers, the quickest first, and after each rewrites the page that links to their reports.
 fn all(args: &Reproduce) -> Result<(), Failure> {
     let mut papers: Vec<Paper> = paper::all()?;
     papers.sort_by_key(|p| p.cpu_s);
@@ -88,7 +88,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     let entry = |(paper, _): &(Paper, Vec<Plans>)| Entry {
         title: paper.title.clone(),
         link: format!("{}/{}", paper.short(), folder::REPORT),
-        // The results of an earlier run are shown until they are recomputed.
+        // Earlier results are shown until they are recomputed.
         input: match folder::read(&root.join(paper.short())) {
             Ok(Content::Grid(input)) => Some(*input),
             _ => None,
@@ -117,7 +117,8 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     judge(args, &inputs)
 }
 
-/// Checks that a folder is not that of a sweep or comparison, whose identity, plan and table would be left beside the results of a paper.
+/// Rejects the folder of a sweep or comparison: its identity, plan and table would remain beside the results of a
+/// paper.
 fn no_sweep(folder: &Path) -> Result<(), LabError> {
     match identity_of(folder) {
         None => Ok(()),
@@ -128,12 +129,12 @@ fn no_sweep(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Does the runs of a paper that the folder lacks, and writes results and report into it.
+/// Executes the runs of a paper that the folder lacks, and writes results and report into it.
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) -> Result<ReportInput, Failure> {
     no_sweep(folder)?;
     let mut store = Store::open(folder)?;
     let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
-    // Before anything is simulated: it may not be possible here.
+    // Check the kernel before anything is simulated.
     let ready = if on_kernel.is_empty() { None } else { Some(kernel::Ready::new(&on_kernel, &store)?) };
     work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
     if let Some(ready) = ready {
@@ -160,7 +161,8 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     Ok(input)
 }
 
-/// Fails under `--strict` if anything differs from what was published. Undecided claims are reported but do not fail.
+/// Fails under `--strict` if anything differs from the published results. Undecided claims are reported but do not
+/// fail.
 fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     if !args.strict {
         return Ok(());
@@ -182,7 +184,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
 /// The grids of an experiment.
 struct Plans {
     simulated: Plan,
-    /// What the kernel carries, under `--stack kernel`.
+    /// Runs on the kernel, under `--stack kernel`.
     on_kernel: Option<Plan>,
 }
 
@@ -195,8 +197,8 @@ impl Plans {
     }
 }
 
-/// The grids of the `chosen` experiments of a paper, all if none is chosen. Adds the `--only` options that apply to
-/// `used`.
+/// Returns the grids of the `chosen` experiments of a paper, or of all if none is chosen. Adds the `--only` options
+/// that apply to `used`.
 fn plans<'a>(
     args: &'a Reproduce,
     paper: &Paper,
@@ -221,7 +223,7 @@ fn plans<'a>(
         let on_kernel = experiment.on_kernel.take().filter(|_| args.stack == StackArg::Kernel);
         asked(args, &mut experiment, chosen, used)?;
         let simulated = Plan::with_limit(experiment, args.grid.max_runs)?;
-        // Warnings matter to users who set keys themselves; the paper's own reading is explained in its files.
+        // Warnings matter only if the user sets keys; the paper's own files explain their settings.
         warn_of(&simulated, args.grid.form.quiet || args.set.is_empty());
         let on_kernel = match on_kernel {
             None => None,
@@ -240,8 +242,8 @@ fn plans<'a>(
     Ok(all)
 }
 
-/// Makes an experiment what the command line asks for. Returns whether it has some of the values that are wanted of each axis; if some
-/// experiment is `chosen` by its name, it has to have all.
+/// Applies the command line to an experiment. Returns true if the experiment has at least one requested value of each
+/// axis. If experiments are `chosen` by name, all requested values must exist.
 fn asked<'a>(
     args: &'a Reproduce,
     experiment: &mut Experiment,
@@ -257,7 +259,7 @@ fn asked<'a>(
         let (name, values) = assignment(text)?;
         let Some(axis) = experiment.axes.iter().find(|a| a.name == name) else { continue };
         let values = split(&values);
-        // An experiment that varies fewer values keeps those that it has.
+        // An experiment with fewer axis values keeps those that were requested.
         let has = |v: &&String| axis.points.iter().any(|p| p.value == **v || p.label == **v);
         let known: Vec<String> = values.iter().filter(has).cloned().collect();
         if chosen.is_empty() && known.is_empty() {
@@ -276,7 +278,7 @@ fn asked<'a>(
     Ok(has_all)
 }
 
-/// What is said of a paper that no kernel is compared with.
+/// Returns the error for a paper without runs on the kernel.
 fn no_kernel(paper: &str) -> LabError {
     LabError::Usage {
         message: format!("nothing of `{paper}` that was asked for is measured with `--stack {KERNEL}`"),
@@ -295,8 +297,8 @@ fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
     }
 }
 
-/// Deviations from the published results beyond the tolerance: cells, orders and claims. Only the first stack counts,
-/// which is the one that published values are compared with.
+/// Returns deviations from the published results beyond the tolerance: cells, orders and claims. Only the first stack
+/// counts, because the published values apply to it.
 fn missed(input: &ReportInput) -> Vec<String> {
     let mut missed = Vec::new();
     for e in &input.experiments {
@@ -316,7 +318,7 @@ fn missed(input: &ReportInput) -> Vec<String> {
     missed
 }
 
-/// What a cell has instead of its published value.
+/// Describes a cell next to its published value.
 fn beside_published(cell: &Cell) -> String {
     let published = cell.published.map_or(String::new(), show::digits);
     match (cell.ratio(), cell.bound, cell.measured) {
@@ -327,14 +329,14 @@ fn beside_published(cell: &Cell) -> String {
     }
 }
 
-/// The claims with this outcome on the first stack.
+/// Returns the claims with this outcome on the first stack.
 fn on_first_stack(input: &ReportInput, outcome: Outcome) -> impl Iterator<Item = &ClaimResult> {
     let first = input.experiments.first().and_then(|e| e.stacks.first());
     let ends = move |c: &&ClaimResult| c.verdicts.iter().any(|v| Some(&v.stack) == first && v.verdict == outcome);
     input.claims.iter().filter(ends)
 }
 
-/// The lowest rank correlation that is accepted under `--strict`.
+/// Lowest rank correlation accepted under `--strict`.
 const SPEARMAN: f64 = 0.9;
 
 /// The argument that selects all papers.

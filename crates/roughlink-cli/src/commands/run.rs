@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Run) -> Result<(), Failure> {
     if args.form.json { print_json(&result) } else { print(&show::run(&result)) }
 }
 
-/// What to write into the folder.
+/// Returns the settings of the result folder.
 fn settings(args: &Run) -> Result<Settings, LabError> {
     let sample = match &args.sample {
         None => Time::ZERO,
@@ -61,7 +61,7 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
     Ok(Settings { sample, capture, force: args.force, command, revision, ..Settings::default() })
 }
 
-/// A scenario by path or name, or from standard input.
+/// Returns a scenario by path or name, or from standard input.
 pub(super) fn source(name: &str) -> Result<Source, LabError> {
     if name != "-" {
         return Source::scenario(name);

@@ -35,12 +35,12 @@ pub(crate) fn list(args: &List) -> Result<(), Failure> {
     print(&format!("{table}\n"))
 }
 
-/// Prints a scenario as it is written.
+/// Prints a scenario file unchanged.
 pub(crate) fn show(args: &ShowScenario) -> Result<(), Failure> {
     print(&Source::scenario(&args.name)?.text)
 }
 
-/// Checks scenarios and says what they would build.
+/// Checks scenarios and prints a summary of each.
 pub(crate) fn check(args: &CheckScenarios) -> Result<(), Failure> {
     let overrides = args.set.overrides()?;
     let (mut built, mut failed) = (Vec::new(), None);
@@ -52,7 +52,7 @@ pub(crate) fn check(args: &CheckScenarios) -> Result<(), Failure> {
                 if args.json {
                     built.push(json!({ "file": name, "valid": false }));
                 }
-                // Each file's faults are shown; the command fails by the last.
+                // Print the errors of each file; the last one sets the exit code.
                 if let Some(earlier) = failed.replace(failure) {
                     earlier.exit();
                 }
@@ -65,7 +65,7 @@ pub(crate) fn check(args: &CheckScenarios) -> Result<(), Failure> {
     failed.map_or(Ok(()), Err)
 }
 
-/// The scenario, with its warnings printed, if a network can be built from it.
+/// Reads the scenario and prints its warnings. Fails if no network can be built from it.
 fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result<Arc<Scenario>, Failure> {
     let source = source(name)?.allow_outside(outside);
     let parsed = source.parse(overrides)?;
@@ -77,7 +77,7 @@ fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result
     Ok(scenario)
 }
 
-/// The links and flows of a scenario, as text.
+/// Describes the links and flows of a scenario.
 fn described(name: &str, scenario: &Scenario) -> String {
     let node = |i: usize| scenario.nodes[i].as_str();
     let mut links = show::table(&["link", "between", "model", "forward", "reverse"]);
@@ -101,7 +101,7 @@ fn described(name: &str, scenario: &Scenario) -> String {
     format!("{name} is valid: {duration}, {nodes} nodes\n{links}\n{flows}\n{gateways}")
 }
 
-/// Rate, delay, queue, discipline and noise of a direction of a pipe.
+/// Describes a direction of a pipe: rate, delay, queue, discipline and noise.
 fn direction(direction: &Direction) -> String {
     let mut out = format!("{}, {}, {}", direction.rate, direction.delay, direction.queue);
     for (is_there, what) in [
@@ -118,7 +118,7 @@ fn direction(direction: &Direction) -> String {
     out
 }
 
-/// Transport, stack and congestion control of a flow.
+/// Describes transport, stack and congestion control of a flow.
 fn transport(flow: &FlowSpec) -> String {
     match flow.protocol() {
         Protocol::Udp => "UDP".into(),
@@ -173,7 +173,7 @@ pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
         .into());
     }
     for (path, text) in &files {
-        // Of the scenario's own folder the user says that it is there.
+        // The folder of the scenario itself must already exist.
         if path.parent().is_some_and(|inner| inner != folder) {
             let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
             made.map_err(|source| LabError::Write { path: path.clone(), source })?;
@@ -193,14 +193,14 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// The title of a scenario.
+/// Returns the title of a scenario.
 fn title(source: &Source) -> String {
     let table = source.text.parse::<toml::Table>().ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
     name.unwrap_or_default().to_owned()
 }
 
-/// The first paragraph of a file's leading comment.
+/// Returns the first paragraph of a file's leading comment.
 fn about(text: &str) -> String {
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     comment.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")

@@ -1,5 +1,5 @@
-//! Fault injection for tests: the n-th change on disk by this thread fails, alone or with all later ones. The latter leaves
-//! the same state as a kill, because nothing is cleaned up either.
+//! Fault injection for tests: the n-th change on disk by this thread fails, alone or with all later ones. The latter
+//! leaves the same state as a kill, because nothing is cleaned up either.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -22,12 +22,12 @@ pub(crate) fn end() -> u32 {
     DONE.replace(0)
 }
 
-/// Whether the moment of a kill has passed.
+/// Returns true after the time of a kill.
 pub(crate) fn killed() -> bool {
     FAILING.get().is_some_and(|(n, killed)| killed && DONE.get() >= n)
 }
 
-/// Called before each change.
+/// Counts a change, and fails if it is to fail. Called before each change.
 pub(super) fn step() -> io::Result<()> {
     DONE.set(DONE.get() + 1);
     match FAILING.get() {
@@ -36,7 +36,7 @@ pub(super) fn step() -> io::Result<()> {
     }
 }
 
-/// Writes; a failing write leaves its first half, as on a full disk.
+/// Writes bytes; a failing write keeps its first half, as on a full disk.
 pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     if let Err(e) = step() {
         if FAILING.get().is_some_and(|(n, _)| DONE.get() == n) {
@@ -47,7 +47,7 @@ pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     file.write(bytes)
 }
 
-/// Whether files are synced to disk. These tests simulate no power failure, and would mostly wait for the disk.
+/// No file is synced to disk: these tests simulate no power failure, and would mostly wait for the disk.
 pub(super) const SYNC: bool = false;
 
 /// Message of an injected error.

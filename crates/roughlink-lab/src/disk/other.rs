@@ -1,5 +1,5 @@
-//! The functions behind [`super::Folder`] on systems other than Unix. They use paths, and check the kind of an entry before
-//! they open it.
+//! The functions behind [`super::Folder`] on systems other than Unix, which use paths and check the kind of an entry
+//! before they open it.
 
 use super::{Access, Kind, refused};
 use std::fs::{self, File, OpenOptions};
@@ -78,7 +78,7 @@ pub(super) fn lock(_: &Handle) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Files that are open cannot be replaced on these systems.
+/// Open files cannot be replaced on these systems.
 pub(super) fn has(folder: &Handle, name: &str, _: &File) -> io::Result<bool> {
     kind(folder, name).map(|found| found == Kind::File)
 }

@@ -1,9 +1,9 @@
 //! A paper's claims as data, and the verdicts on them. The comments on the fields are the reference of the format.
 //!
-//! A claim compares cells of one experiment. With lists of algorithms or of axis values it is a claim about each of
-//! them: all must meet the criterion (or the given `share`), and the figure shown is the deciding one, which meets it
-//! least. Each figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened for
-//! multiple comparisons.
+//! A claim compares cells of one experiment. With lists of algorithms or of axis values it applies to each of them: all
+//! must meet the criterion (or the given `share`). The displayed figure is the deciding one, which meets it least. Each
+//! figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened for multiple
+//! comparisons.
 
 mod figures;
 
@@ -33,10 +33,10 @@ struct File {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Statistic {
-    /// The mean; a ratio or difference is that of two means.
+    /// The mean; ratios and differences are computed from two means.
     #[default]
     Mean,
-    /// The median; a ratio or difference is the median of those of the single replicas.
+    /// The median; ratios and differences are computed in each replica, and their median is used.
     Median,
 }
 
@@ -46,11 +46,11 @@ enum Statistic {
 struct Claim {
     /// A short name.
     id: String,
-    /// What the paper says.
+    /// The statement of the paper.
     text: String,
-    /// Where: a section, figure or table of the paper.
+    /// Place in the paper: a section, figure or table.
     place: String,
-    /// Whose claim it is; the paper's if absent.
+    /// Origin of the claim; the paper if absent.
     #[serde(default)]
     origin: Origin,
     /// The paper's figure.
@@ -59,34 +59,35 @@ struct Claim {
     experiment: Spanned<String>,
     /// The metric; the experiment's first if absent.
     metric: Option<String>,
-    /// How they are compared.
+    /// How `a` and `b` are compared.
     kind: Kind,
-    /// The axis on which `a` and `b` are.
+    /// The axis of `a` and `b`.
     #[serde(default = "cc")]
     axis: String,
-    /// What the claim is about: a value of the axis or several.
+    /// Subject of the claim: one or several values of the axis.
     a: Spanned<OneOrMore>,
-    /// What it is compared with.
+    /// The value with which `a` is compared.
     b: Option<String>,
-    /// The experiment that measured `b`, if it is another; it must have the axes that `at` and `over` name.
+    /// The experiment that measured `b`, if different; it must have the axes in `at` and `over`.
     b_experiment: Option<String>,
-    /// The metric of `b`, if it is another.
+    /// The metric of `b`, if different.
     b_metric: Option<String>,
-    /// For `rank`: compared with these only.
+    /// For `rank`: compare only with these values.
     among: Option<Vec<String>>,
     /// Values of the other axes.
     #[serde(default)]
     at: BTreeMap<String, String>,
-    /// Values of other axes, for each of which the claim is to hold; all values if the list is empty.
+    /// Values of other axes for each of which the claim must hold; all values if the list is empty.
     #[serde(default)]
     over: BTreeMap<String, Vec<String>>,
-    /// The criterion for being confirmed.
+    /// The criterion for a confirmed claim.
     confirmed: Spanned<Criterion>,
-    /// Why it is not confirmed, by stack; shown only then. `{measured}` is replaced by the figure of the run, `{range}`
-    /// by the smallest and the largest of several, `{published}` and `{criterion}` by what they are compared with.
+    /// Reason why the claim is not confirmed, by stack; shown only in that case. `{measured}` is replaced by the figure
+    /// of the run, and `{range}` by the smallest and largest of several figures. `{published}` and `{criterion}` are
+    /// replaced by the values of the claim.
     #[serde(default)]
     reason: BTreeMap<String, Spanned<String>>,
-    /// Instead of the file's `statistic`.
+    /// Overrides the file's `statistic`.
     #[serde(skip)]
     statistic: Statistic,
 }
@@ -102,7 +103,7 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
-/// What is computed from the cells of `a` and `b`.
+/// Figure computed from the cells of `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -112,11 +113,11 @@ enum Kind {
     Ratio,
     /// (a / b - 1) in percent
     Gain,
-    /// a / b - 1: how many times more
+    /// a / b - 1, as a multiple
     More,
     /// a - b
     Difference,
-    /// The place of a, 1 being the largest value.
+    /// Rank of a; 1 is the largest value.
     Rank,
     /// Largest over smallest a along the axes in `over`.
     Spread,
@@ -136,14 +137,14 @@ struct Criterion {
     above: Option<f64>,
     /// Less than this.
     below: Option<f64>,
-    /// The published figure up to this share of it.
+    /// Within this share of the published figure.
     within: Option<f64>,
-    /// In at least this share of the combinations, where the paper says "virtually always"; in all if absent.
+    /// Required share of the combinations, where the paper says "virtually always"; all if absent.
     share: Option<f64>,
 }
 
 impl Criterion {
-    /// The smallest and the largest figure that meet it.
+    /// Returns the smallest and the largest figure that meet the criterion.
     fn bounds(self, published: Option<f64>) -> (f64, f64) {
         let share = self.within.zip(published).map(|(w, p)| (p - w * p.abs(), p + w * p.abs()));
         let (low, high) = share.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
@@ -171,7 +172,7 @@ impl Criterion {
         words + &share
     }
 
-    /// Why no figure, or every figure, would meet it: the message and the help.
+    /// Returns message and help if no figure, or every figure, would meet the criterion.
     fn fault(self, published: Option<f64>) -> Option<(&'static str, &'static str)> {
         let given = [self.min, self.max, self.above, self.below, self.within, self.share];
         let (low, high) = self.bounds(published);
@@ -232,8 +233,8 @@ impl File {
     }
 }
 
-/// How many claims of each origin are confirmed on `stack`, of those that were tested: "of the paper's 3 claims that were
-/// tested 2 are confirmed (1 undecided), of 1 of ours 1". Empty if none was tested.
+/// Counts the confirmed claims among those tested on `stack`, by origin: "of the paper's 3 claims that were tested 2
+/// are confirmed (1 undecided), of 1 of ours 1". Empty if none was tested.
 pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     let mut said = String::new();
     for origin in [Origin::Paper, Origin::Derived, Origin::Ours] {
@@ -265,14 +266,14 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     said
 }
 
-/// Names of the experiments that a claims file refers to, to be checked against those that exist.
+/// Returns the experiments that a claims file refers to, so that the caller can check that they exist.
 pub fn experiments_needed(source: &Source) -> Result<Vec<String>, LabError> {
     let file = File::of(source)?;
     Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }
 
 impl Claim {
-    /// What is wrong with it, whatever was run.
+    /// Returns errors in the file that do not depend on results.
     fn problems(&self) -> Vec<Problem> {
         let about = |message: &str, at: std::ops::Range<usize>| {
             Problem::new(format!("claim `{}`: {message}", self.id)).at(at, "")
@@ -293,7 +294,7 @@ impl Claim {
         problems
     }
 
-    /// Whether the experiment has what the claim is about.
+    /// Checks that the experiment has the cells of the claim.
     fn check(&self, source: &Source, result: &ExperimentResult, metric: Option<&String>) -> Result<(), LabError> {
         let wrong = |message: String, help: String| {
             let problem = Problem::new(message).at(self.experiment.span(), "").help(help);
@@ -340,16 +341,17 @@ impl Claim {
         }
     }
 
-    /// The verdict from the results of the experiments of `a` and `b`.
+    /// Computes the verdict from the results of the experiments of `a` and `b`.
     fn verdict(&self, stack: &str, results: [&ExperimentResult; 2]) -> Verdict {
         let figures = self.figures(stack, results);
         let criterion = self.confirmed.get_ref();
         let bounds = criterion.bounds(self.published);
-        // Distance from the nearest bound: of the figures with the same outcome, the one with the smallest is shown.
+        // Distance from the nearest bound. Among figures with the same outcome, the one with the smallest distance is
+        // shown.
         let margin = |f: &Figure| f.range.map_or(f64::NEG_INFINITY, |[from, to]| (from - bounds.0).min(bounds.1 - to));
         let mut order: Vec<&Figure> = figures.iter().collect();
         order.sort_by(|a, b| a.outcome(bounds).cmp(&b.outcome(bounds)).then(margin(a).total_cmp(&margin(b))));
-        // So many figures may miss the criterion; the next one decides.
+        // This many figures may miss the criterion; the next one decides.
         let allowed = figures.len() as f64 * (1.0 - criterion.share.unwrap_or(1.0)) + 1e-9;
         let Some(deciding) = order.get(allowed as usize).copied() else {
             return Verdict { stack: stack.into(), ..Verdict::default() };
@@ -379,9 +381,10 @@ impl Claim {
         }
     }
 
-    /// The written reason with the figures of this run.
+    /// Returns the written reason, with the figures of this run inserted.
     fn why_missed(&self, stack: &str, result: &ExperimentResult, deciding: &Figure, all: &[Figure]) -> String {
-        // What holds on the stack that behaves like Linux holds there, unless something else is written.
+        // A reason written for the stack that behaves like Linux also applies to the kernel, unless the file has
+        // another.
         let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
         let Some(reason) = self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref) else { return String::new() };
         let unit = self.unit(result);
@@ -425,7 +428,7 @@ impl Claim {
 /// The placeholders of written reasons.
 const PLACEHOLDERS: [&str; 4] = ["measured", "range", "published", "criterion"];
 
-/// The single words between braces.
+/// Returns the single words between braces.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
     words.filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))

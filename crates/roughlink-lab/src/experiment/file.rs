@@ -23,45 +23,46 @@ use toml::Spanned;
 struct File {
     /// Title, in one line.
     title: String,
-    /// Where in the paper: `Table 2`.
+    /// Place in the paper: `Table 2`.
     place: String,
     /// Remarks for the reader.
     #[serde(default)]
     about: String,
     /// Name of a scenario in `scenarios/`; absent only with `function`.
     scenario: Option<Spanned<String>>,
-    /// Overrides of the scenario, as `--set` takes them.
+    /// Overrides of the scenario, in the syntax of `--set`.
     #[serde(default)]
     set: BTreeMap<String, String>,
-    /// What is varied; the last axis varies fastest.
+    /// Axes; the last one varies fastest.
     #[serde(default)]
     axis: Vec<AxisTable>,
     /// Runs of each cell.
     #[serde(default = "one")]
     replicas: Spanned<u32>,
-    /// What is measured ([`crate::metric`]).
+    /// Metrics ([`crate::metric`]).
     #[serde(default)]
     metrics: Vec<Spanned<String>>,
-    /// Stacks and what else is set on them, `tcp.stack` apart; `ns3` and `linux` if absent.
+    /// Stacks and their overrides except `tcp.stack`; `ns3` and `linux` if absent.
     stack: Option<BTreeMap<String, StackTable>>,
     /// The paper's values.
     #[serde(default)]
     published: Vec<PublishedTable>,
     /// The axis whose order is compared with the published one.
     rank: Option<Spanned<String>>,
-    /// How `--quick` reduces it.
+    /// Reduction for `--quick`.
     quick: Option<Reduction>,
-    /// `--stack kernel` adds it to what the kernel carries, so reduced, beside `--quick`: each run takes the time that it is about.
+    /// Reduction for `--stack kernel`, in addition to `--quick`'s; without it the kernel does not run the experiment.
+    /// These runs take real time.
     kernel: Option<Reduction>,
-    /// How to draw it.
+    /// How to draw the results.
     #[serde(default)]
     figure: FigureTable,
     /// Curves over time.
     curves: Option<Curves>,
-    /// Means over time (metrics such as `cwnd_mean_pkt`) are needed although there are no curves.
+    /// Record means over time (metrics such as `cwnd_mean_pkt`) although there are no curves.
     #[serde(default)]
     watch: bool,
-    /// A function to draw instead of running anything.
+    /// A function to draw instead of runs.
     function: Option<FunctionTable>,
 }
 
@@ -73,21 +74,21 @@ fn one() -> Spanned<u32> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AxisTable {
-    /// Its name in cells.
+    /// Name in cells.
     name: String,
-    /// For people; the name if absent.
+    /// Label for users; the name if absent.
     label: Option<String>,
-    /// The key that its values are written to.
+    /// The key that receives the values.
     key: Option<String>,
     /// Several keys instead of one.
     #[serde(default)]
     keys: Vec<String>,
-    /// Overrides that come with a value, in addition to the key or instead of it.
+    /// Overrides for a value, in addition to the key or instead of it.
     #[serde(default)]
     set: BTreeMap<Spanned<String>, BTreeMap<String, String>>,
-    /// The values, as `--set` takes them.
+    /// The values, in the syntax of `--set`.
     values: Spanned<Vec<String>>,
-    /// For people; the values if absent.
+    /// Labels for users; the values if absent.
     labels: Option<Spanned<Vec<String>>>,
 }
 
@@ -95,7 +96,7 @@ struct AxisTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StackTable {
-    /// Overrides that hold on this stack only.
+    /// Overrides for this stack only.
     #[serde(default)]
     set: BTreeMap<String, String>,
 }
@@ -106,18 +107,18 @@ struct StackTable {
 struct PublishedTable {
     /// The metric; the first if absent.
     metric: Option<Spanned<String>>,
-    /// Their place in the paper, if not the experiment's.
+    /// Place in the paper, if not the experiment's.
     #[serde(default)]
     place: String,
-    /// Another experiment has the same numbers, and they are counted there.
+    /// True if another experiment has the same numbers and counts them.
     #[serde(default)]
     again: bool,
-    /// Values on the other axis (experiments with two axes), in the order of the columns.
+    /// Values of the other axis, in the order of the columns; for experiments with two axes.
     columns: Option<Spanned<Vec<String>>>,
     /// A row of values for each value of one axis.
     #[serde(default)]
     rows: BTreeMap<Spanned<String>, Vec<f64>>,
-    /// Single values: a value of every axis, then the number.
+    /// Single values: a value for each axis, then the number.
     #[serde(default)]
     points: Vec<Spanned<Vec<toml::Value>>>,
 }
@@ -157,18 +158,18 @@ struct FigureTable {
 struct Curves {
     /// Names of [`CURVES`].
     values: Spanned<Vec<String>>,
-    /// Distance of the points: `0.5 s`.
+    /// Interval between points: `0.5 s`.
     every: Spanned<String>,
-    /// The first point that is drawn: `28 s`; the start of the run if absent.
+    /// Time of the first point: `28 s`; the start of the run if absent.
     from: Option<Spanned<String>>,
-    /// The last; the end of the run if absent.
+    /// Time of the last point; the end of the run if absent.
     to: Option<Spanned<String>>,
     /// The flow; the mean over the flows if absent.
     flow: Option<String>,
-    /// Flows that have a curve each, instead; `total` is their sum.
+    /// Flows with a curve each, instead of `flow`; `total` is their sum.
     #[serde(default)]
     flows: Vec<String>,
-    /// Draw replica 0 alone and not the mean over the replicas.
+    /// Draw only replica 0, not the mean over the replicas.
     #[serde(default)]
     single: bool,
 }
@@ -177,11 +178,11 @@ struct Curves {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FunctionTable {
-    /// Which one.
+    /// Name of the function.
     name: Spanned<String>,
-    /// The algorithms whose parameters it takes.
+    /// Algorithms that supply the parameters.
     variants: Spanned<Vec<String>>,
-    /// For people; the names if absent.
+    /// Labels for users; the names if absent.
     labels: Option<Vec<String>>,
 }
 
@@ -190,7 +191,7 @@ pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> 
     toml::from_str(&source.text).map_err(|e| {
         let message = e.message().trim().to_owned();
         let span = e.span().unwrap_or(0..0);
-        // serde's wording: unknown field `x`, expected one of `a`, `b`
+        // Message of serde: unknown field `x`, expected one of `a`, `b`
         let mut quoted = message.split('`').skip(1).step_by(2);
         let problem = match (message.starts_with("unknown "), quoted.next()) {
             (true, Some(key)) => {
@@ -207,12 +208,12 @@ pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> 
     })
 }
 
-/// The error of a file with these problems.
+/// Creates the error of a file from its problems.
 pub(super) fn fault(source: &Source, problems: Vec<Problem>) -> LabError {
     ScenarioError { name: source.name.clone(), text: source.text.clone(), problems }.into()
 }
 
-/// The experiment in `source`, called `id`.
+/// Reads the experiment in `source` and names it `id`.
 pub fn experiment(source: &Source, id: &str, quick: bool) -> Result<Experiment, LabError> {
     let file: File = read(source)?;
     let mut reader = Reader { problems: Vec::new() };
@@ -232,7 +233,7 @@ impl Reader {
         self.problems.push(Problem::new(message).at(at, "").help(help));
     }
 
-    /// The value of `result`; an error is recorded at a place.
+    /// Returns the value of `result`, or records its error at this position.
     fn check<T>(&mut self, result: Result<T, LabError>, at: Range<usize>) -> Option<T> {
         result.map_err(|e| self.wrong(e.to_string(), at, e.help().unwrap_or_default())).ok()
     }
@@ -337,7 +338,8 @@ impl Reader {
         Some(experiment)
     }
 
-    /// Of an axis that has been reduced before, `whole` has all values, and those that are left are kept.
+    /// Reduces an experiment. If an axis has been reduced before, `whole` has all its values; the remaining ones are
+    /// kept.
     fn reduce(&mut self, experiment: &mut Experiment, to: Reduction, whole: Option<&[Axis]>) {
         experiment.replicas = to.replicas.unwrap_or(experiment.replicas).max(1);
         experiment.set.extend(to.set);
@@ -430,7 +432,7 @@ impl Reader {
         }
     }
 
-    /// The span of time that curves are drawn over.
+    /// Returns the time span of the curves.
     fn span(&mut self, table: &Curves) -> (Time, Time) {
         let mut read = |text: &Option<Spanned<String>>, default: Time| {
             let Some(text) = text else { return default };
@@ -508,7 +510,7 @@ impl Reader {
     }
 }
 
-/// The names of those metrics that need a window.
+/// Returns the names of metrics that have a window.
 pub fn windows(metrics: &[Metric]) -> Vec<String> {
     let names = metrics.iter().filter(|m| m.has_window()).map(|m| m.name_per_run().to_owned());
     names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()

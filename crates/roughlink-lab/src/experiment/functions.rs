@@ -6,17 +6,17 @@ use roughlink_core::cc::{algorithm, illinois};
 /// A function to draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Which one: a name of [`NAMES`].
+    /// Name: one of [`NAMES`].
     pub name: String,
-    /// The algorithms whose parameters it takes, with their labels.
+    /// Algorithms that supply the parameters, with their labels.
     pub variants: Vec<(String, String)>,
 }
 
-/// The functions that exist: `illinois`, alpha and beta of Illinois and its variants over the queueing delay.
+/// The available functions. `illinois`: alpha and beta of Illinois and its variants over the queueing delay.
 pub const NAMES: &[&str] = &["illinois"];
 
 impl Function {
-    /// Its curves and their metrics; a variant without such a function gives none.
+    /// Computes the curves and their metrics; a variant without such a function has none.
     pub fn curves(&self) -> (Vec<Curve>, Vec<MetricResult>) {
         let metric =
             |name: &str, label: &str| MetricResult { name: name.into(), label: label.into(), ..Default::default() };
@@ -24,7 +24,7 @@ impl Function {
             vec![metric("alpha", "alpha, segments per RTT"), metric("beta", "beta, share given up at a loss")];
         let mut curves = Vec::new();
         for (variant, label) in &self.variants {
-            // The paper's parameters are those of Linux.
+            // The paper uses the parameters of Linux.
             let Some(p) =
                 algorithm(variant).ok().and_then(|a| a.parameters("linux").try_into::<illinois::Params>().ok())
             else {

@@ -158,7 +158,7 @@ pub(super) fn compare_by(
     plan(make, words, first, set, axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
 }
 
-/// An axis for each key that has several values. A single value is added to `set`.
+/// Creates an axis for each key with several values. A single value is added to `set`.
 fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>, LabError> {
     let mut axes: Vec<Axis> = Vec::new();
     for (key, values) in vary {

@@ -1,4 +1,4 @@
-//! Identity of an experiment, which distinguishes its results from those of other experiments.
+//! Identity of an experiment, which separates its results from other experiments.
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Portable description of a plan, from which another process or machine creates the same plan: the texts of the
-//! scenarios and of their files, and all settings of the grid.
+//! Portable description of a plan, from which another process or machine creates the same plan: scenario texts, the
+//! files that they read, and all settings of the grid.
 
 use super::grid::{Grid, Make, compare_by, sweep_by};
 use super::plan::Plan;
@@ -20,7 +20,7 @@ pub struct Order {
     /// Scenarios to run.
     #[serde(with = "given")]
     pub scenarios: Vec<Source>,
-    /// Other settings.
+    /// Settings of the grid.
     pub grid: Grid,
 }
 
@@ -56,7 +56,7 @@ impl Order {
         self.made_by(Plan::with_limit, self.grid.most_runs)
     }
 
-    /// Creates the plan of an untrusted order, with at most `most` runs regardless of its own limit.
+    /// Creates the plan of an untrusted order, with at most `most` runs regardless of the order's limit.
     ///
     /// # Errors
     /// Returns the errors of [`Order::plan`].

@@ -1,9 +1,9 @@
 //! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
 //!
-//! The scenarios of a small grid are all read before the first run, so that a wrong one is reported at once. Of a large grid
-//! the first cells are, and each value of each axis once; the others are read when their turn comes ([`Plan::jobs`]), so that
-//! neither time nor memory before the first run grows with the number of cells. A wrong cell ends the sweep then; what was
-//! finished is kept.
+//! The scenarios of a small grid are all read before the first run, so that an error is reported at once. In a large
+//! grid only the first cells are read, and each value of each axis once. The other cells are read just before they run
+//! ([`Plan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error in such a
+//! cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
 use super::order::{self, Order};
@@ -31,43 +31,43 @@ use std::sync::Arc;
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The warnings about the scenarios, each once, with the text that their positions refer to.
+    /// Warnings about the scenarios, each once, with the scenario text that their positions refer to.
     pub warnings: Vec<(String, String, Warning)>,
-    /// What it was made of, if it is a sweep or a comparison.
+    /// Inputs of a sweep or comparison; None for other experiments.
     pub order: Option<Order>,
-    /// The first cells, which were read before any run.
+    /// The first cells, read before any run.
     first: Vec<(Planned, Arc<Scenario>)>,
-    /// Fingerprint and randomness of the cells after them that have been read since.
+    /// Fingerprint and randomness of later cells that have been read so far.
     since: RefCell<Vec<(u128, bool)>>,
-    /// Kinds of the flows of the scenarios that were read before any run.
+    /// Flow kinds in the scenarios that were read before any run.
     kinds: BTreeSet<&'static str>,
-    /// The TCP stacks of these flows.
+    /// TCP stacks of these flows.
     stacks: BTreeSet<&'static str>,
-    /// Texts of the files that its scenarios have read, by the scenario's name and theirs.
+    /// Texts of the files that the scenarios have read, by scenario name and file name.
     pub(super) files: RefCell<BTreeMap<(String, String), String>>,
 }
 
-/// Runs of a grid, unless more are asked for: each needs a record in memory.
+/// Default limit for the runs of a grid: each needs a record in memory.
 pub const MOST_RUNS: u64 = 1_000_000;
 
-/// Cells of a grid, and values of an axis, that are read before its first run.
+/// Cells of a grid, and values of an axis, that are read before the first run.
 const READ_FIRST: usize = 1000;
 
 /// A combination of axis values on a stack.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) stack: String,
-    /// As in [`Cell::ran_on`].
+    /// See [`Cell::ran_on`].
     ran_on: String,
     pub(super) at: Vec<String>,
     labels: Vec<String>,
     fingerprint: u128,
-    /// As [`Scenario::is_random`].
+    /// See [`Scenario::is_random`].
     random: bool,
 }
 
 impl Planned {
-    /// As [`Cell::real_stack`].
+    /// See [`Cell::real_stack`].
     pub(super) fn real_stack(&self) -> &str {
         real_stack(&self.stack, &self.ran_on)
     }
@@ -79,7 +79,7 @@ impl Plan {
         Plan::with_limit(experiment, MOST_RUNS)
     }
 
-    /// As [`Plan::new`], of a grid of at most `most` runs.
+    /// Like [`Plan::new`], with a limit of `most` runs.
     pub fn with_limit(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
         let mut plan = Plan::unread(experiment, most)?;
         for i in 0..plan.cells().min(READ_FIRST) {
@@ -92,12 +92,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// As [`Plan::with_limit`], without reading any cell before its turn comes: for who does runs of a plan that somebody else has read.
+    /// Like [`Plan::with_limit`], but reads no cell before its run. For processes that run parts of a plan that has
+    /// already been read elsewhere.
     pub(super) fn unread(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
         let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
             .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
             .fold(1, u128::saturating_mul);
-        // All counts below fit where this does.
+        // Counts below cannot overflow if this check passes.
         let most = most.min(usize::MAX as u64);
         if runs > u128::from(most) && experiment.function.is_none() {
             return Err(LabError::Usage {
@@ -125,7 +126,7 @@ impl Plan {
 
     /// Number of cells on each stack.
     fn combinations(&self) -> usize {
-        // With an axis without values the others may be of any size.
+        // An axis without values makes the product zero, so the others may have any size.
         self.experiment.axes.iter().map(|a| a.points.len()).fold(1, usize::saturating_mul)
     }
 
@@ -134,7 +135,7 @@ impl Plan {
         self.cells().saturating_mul(self.experiment.replicas as usize)
     }
 
-    /// Cells that have each value of each axis once, the other axes being at their first value.
+    /// Returns a minimal list of cells with each value of each axis; the other axes are at their first value.
     fn each_value(&self) -> Vec<usize> {
         let mut cells = Vec::new();
         for stack in 0..self.experiment.stacks.len() {
@@ -148,7 +149,7 @@ impl Plan {
         cells
     }
 
-    /// The values of cell `i` on its stack.
+    /// Returns the axis values of cell `i` on its stack.
     fn points(&self, i: usize) -> Vec<(&Axis, &Point)> {
         let e = &self.experiment;
         let counts: Vec<usize> = e.axes.iter().map(|a| a.points.len()).collect();
@@ -156,14 +157,14 @@ impl Plan {
         e.axes.iter().zip(at).map(|(axis, i)| (axis, &axis.points[i])).collect()
     }
 
-    /// Cell `i`, of whose scenario this is known.
+    /// Describes cell `i`, given the fingerprint and randomness of its scenario.
     fn planned(&self, i: usize, fingerprint: u128, random: bool) -> Planned {
         let (points, stack) = (self.points(i), &self.experiment.stacks[i / self.combinations()]);
         let at = points.iter().map(|(_, p)| p.value.clone()).collect();
         let labels = points.iter().map(|(_, p)| label(p)).collect();
         let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
         let ran_on = ran_on.unwrap_or_default().to_owned();
-        // A kernel is not the same twice.
+        // Runs on a kernel differ every time.
         let random = random || stack.name == KERNEL;
         Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint, random }
     }
@@ -204,7 +205,7 @@ impl Plan {
         Ok((self.planned(i, parsed.fingerprint, scenario.is_random()), parsed, source))
     }
 
-    /// Reads cell `i` before any run, and notes what is said about all of them.
+    /// Reads cell `i` before any run, and collects its warnings, flow kinds and stacks.
     fn examine(&mut self, i: usize) -> Result<(Planned, Scenario), LabError> {
         let (planned, Parsed { scenario, warnings, .. }, source) = self.read(i)?;
         let file = source.name.clone();
@@ -218,7 +219,7 @@ impl Plan {
         Ok((planned, scenario))
     }
 
-    /// Cell `i` with its scenario, when its turn has come.
+    /// Returns cell `i` with its scenario, read now if necessary.
     fn cell(&self, i: usize) -> Result<(Planned, Arc<Scenario>), LabError> {
         if let Some(kept) = self.first.get(i) {
             return Ok(kept.clone());
@@ -231,7 +232,7 @@ impl Plan {
         Ok((planned, Arc::new(parsed.scenario)))
     }
 
-    /// All cells, for their results. A cell that cannot be read has none.
+    /// Returns all cells, for their results, without those that cannot be read.
     pub(super) fn all(&self) -> impl Iterator<Item = Planned> {
         (0..self.cells()).filter_map(|i| {
             if let Some((planned, _)) = self.first.get(i) {
@@ -245,24 +246,24 @@ impl Plan {
         })
     }
 
-    /// The runs that it needs, each planned when it is asked for.
+    /// Returns the runs of the plan; each is planned when the iterator reaches it.
     pub fn jobs(&self) -> Jobs<'_> {
         self.jobs_at(0..self.runs())
     }
 
-    /// The runs with these numbers, which count the runs of the plan from zero; one that it does not have ends them.
+    /// Returns the runs with these numbers, counted from zero. A number outside the plan ends the iterator.
     pub fn jobs_at<I: ExactSizeIterator<Item = usize>>(&self, numbers: I) -> Jobs<'_, I> {
         Jobs { plan: self, numbers, cell: None }
     }
 
-    /// Measures what is usual for the flows of its scenarios ([`metric::usual`]).
+    /// Selects the usual metrics of its scenarios' flows ([`metric::usual`]).
     pub fn measure_usual(&mut self, transfers: &[&'static str]) {
         let names = metric::usual(&self.kinds, transfers);
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
-    /// What distinguishes it from other experiments. Of a large grid the cells that are read first stand for the others,
-    /// together with all values.
+    /// Returns the identity that distinguishes the experiment from others. For a large grid it covers the cells that
+    /// are read first and all axis values.
     pub fn identity(&self) -> Identity {
         let e = &self.experiment;
         let mut texts: Vec<String> = e.axes.iter().map(|a| a.name.clone()).collect();
@@ -279,7 +280,7 @@ impl Plan {
         Identity::of(texts, e.replicas)
     }
 
-    /// What identifies the result of a run.
+    /// Returns the key of a run's result in the store.
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
         let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
         match cell.stack == KERNEL {
@@ -288,7 +289,7 @@ impl Plan {
         }
     }
 
-    /// Cells and statistics of finished runs; those that are not there are missing from the replicas.
+    /// Computes cells and statistics of finished runs; missing runs reduce the number of replicas.
     pub fn result(&self, runs: &impl AsRef<Records>) -> ExperimentResult {
         let runs = runs.as_ref();
         let e = &self.experiment;
@@ -334,20 +335,20 @@ impl Plan {
         result
     }
 
-    /// The TCP stacks of a user's scenarios; none if the experiment names those that it runs on.
+    /// Returns the TCP stacks of a user's scenarios; empty if the experiment names its stacks.
     fn scenario_stacks(&self) -> Vec<String> {
         let named = self.experiment.stacks.iter().any(|s| !s.name.is_empty());
         if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
-    /// As [`Plan::result`], with what `kernel`, the plan of [`Experiment::on_kernel`], measured as one more stack.
+    /// Like [`Plan::result`], with one more stack: the results of `kernel`, the plan of [`Experiment::on_kernel`].
     pub fn result_beside(&self, kernel: &Plan, runs: &impl AsRef<Records>) -> ExperimentResult {
         let (e, own) = (&self.experiment, &kernel.experiment);
         let mut how = vec![match own.replicas {
             1 => "one run of each cell".to_owned(),
             n => format!("{n} runs of each cell"),
         }];
-        // The last value of a key is the one that counts.
+        // The last value of a key applies.
         let last = |set: &Overrides| set.iter().cloned().collect::<BTreeMap<String, String>>();
         let others = last(&e.set);
         let differ = last(&own.set).into_iter().filter(|(key, value)| others.get(key) != Some(value));
@@ -387,7 +388,7 @@ impl Plan {
             let (bounded, at_least) = numbered(Metric::at_least);
             let numbers = [numbers, bounded].concat();
             let in_order = numbers.iter().zip(0..).all(|(number, i)| *number == i);
-            // The mean of the runs that reached a value is too small: take the median of all.
+            // The mean of the runs that reached a value is too small, so use the median of all.
             let statistic = metric.quantile().or((!at_least.is_empty()).then_some(0.5));
             let mean = summary(&samples).filter(|_| statistic.is_none());
             let deterministic = !cell.random;
@@ -423,7 +424,7 @@ impl Plan {
             });
         }
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };
-        // Each flow has its own curves, or there is one set for all.
+        // Either each flow has its curves, or one set is shared by all.
         let own = watch.flows.iter().flat_map(|flow| watch.curves.iter().map(move |name| (name, Some(flow))));
         let common = watch.curves.iter().map(|name| (name, None)).filter(|_| watch.flows.is_empty());
         for (name, flow) in own.chain(common) {
@@ -535,26 +536,26 @@ fn axis(axis: &super::Axis) -> AxisResult {
     AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect(), narrowed: axis.narrowed }
 }
 
-/// The stack that a value sets in addition to its keys.
+/// Returns the stack that an axis value sets in addition to its keys.
 fn own_stack(point: &Point) -> Option<&str> {
     point.set.iter().rev().find(|(key, _)| key == "tcp.stack").map(|(_, stack)| stack.as_str())
 }
 
-/// A value for people, with the stack if it sets one.
+/// Returns the label of a value for users, with the stack if the value sets one.
 fn label(point: &Point) -> String {
     own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
 }
 
-/// What puts transfers on a kernel: a hash of its source code.
+/// Hash of the source code that runs transfers on the kernel.
 const CARRIER: &str = env!("ROUGHLINK_CARRIER");
 
-/// The release of the kernel that runs, as `uname -r` has it.
+/// Returns the release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     read.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }
 
-/// The `i`-th combination; the last axis varies fastest.
+/// Returns the indices of the `i`-th combination; the last axis varies fastest.
 fn unravel(mut i: usize, counts: &[usize]) -> Vec<usize> {
     let mut at = vec![0; counts.len()];
     for (slot, count) in at.iter_mut().zip(counts).rev() {
@@ -596,7 +597,7 @@ mod tests {
         assert_eq!(jobs.size_hint(), (1_000_000, Some(1_000_000)));
         let kept: BTreeSet<String> = jobs.by_ref().take(READ_FIRST + 3).map(|j| j.unwrap().key).collect();
         assert_eq!((kept.len(), plan.since.borrow().len()), (READ_FIRST + 3, 3), "each is another run, and read once");
-        // What is known of a cell does not depend on when it was read.
+        // The identity of a cell does not depend on when it was read.
         let again: Vec<String> = plan.all().take(READ_FIRST + 3).map(|cell| plan.key(&cell, 0)).collect();
         assert_eq!(again.into_iter().collect::<BTreeSet<_>>(), kept);
         assert!(!plan.identity().continues(&Plan::new(grid(1000, 999)).unwrap().identity().to_string()));

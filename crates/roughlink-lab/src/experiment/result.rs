@@ -48,7 +48,7 @@ pub struct ExperimentResult {
 }
 
 impl ExperimentResult {
-    /// Adds the results of the same experiment on another stack, with remarks on how that was done.
+    /// Adds the results of the same experiment on another stack, with remarks on the method.
     pub fn add(&mut self, other: ExperimentResult, remarks: &str) {
         self.about = format!("{}\n\n{remarks}", self.about).trim_start().to_owned();
         self.stacks.extend(other.stacks);
@@ -146,16 +146,16 @@ pub struct Cell {
     pub deterministic: bool,
 }
 
-/// A measured value further from the published one than by this factor is off.
+/// Largest ratio between measured and published value, in either direction, that counts as agreement.
 pub const FACTOR: f64 = 1.5;
 
-/// How far a ratio lies from one, as a factor of at least one; infinite for zero.
+/// Returns the distance of a ratio from one as a factor of at least one; infinite for zero.
 pub fn factor(ratio: f64) -> f64 {
     if ratio >= 1.0 { ratio } else { 1.0 / ratio.max(0.0) }
 }
 
 impl Cell {
-    /// The stack that it ran on.
+    /// Returns the stack on which the cell actually ran.
     pub fn real_stack(&self) -> &str {
         real_stack(&self.stack, &self.ran_on)
     }
@@ -165,29 +165,29 @@ impl Cell {
         self.samples.len()
     }
 
-    /// Whether it is the value of a single run of a random scenario.
+    /// Returns true for the value of a single run of a random scenario.
     pub fn is_single(&self) -> bool {
         !self.deterministic && self.samples.len() == 1
     }
 
-    /// Whether some replica ended before its value was reached.
+    /// Returns true if some replica ended before its value was reached.
     pub fn is_censored(&self) -> bool {
         !self.at_least.is_empty()
     }
 
-    /// The values of all replicas; of those that did not reach theirs, the lower bound.
+    /// Returns the values of all replicas, or lower bounds for replicas that ended too early.
     pub fn known(&self) -> Vec<f64> {
         self.samples.iter().chain(&self.at_least).copied().collect()
     }
 
-    /// Between which bounds the value of each replica lies, by the number of the replica.
+    /// Returns the bounds of each replica's value, by replica number.
     pub fn by_replica(&self) -> BTreeMap<u32, Interval> {
         let bounds = self.samples.iter().map(|v| [*v, *v]).chain(self.at_least.iter().map(|v| [*v, f64::INFINITY]));
         let number = |i: usize| self.numbers.get(i).copied().unwrap_or(i as u32);
         bounds.enumerate().map(|(i, bounds)| (number(i), bounds)).collect()
     }
 
-    /// Mean and interval of the values that are known.
+    /// Returns mean and interval of the known values.
     pub fn summary(&self) -> Option<statistics::Summary> {
         let known = self.known();
         match self.deterministic {
@@ -196,12 +196,12 @@ impl Cell {
         }
     }
 
-    /// Returns false if the variation is unknown: of a single random run, and of fewer than six equal ones.
+    /// Returns false if the variation is unknown: for a single random run and for fewer than six equal runs.
     pub fn has_spread(&self) -> bool {
         self.summary().is_some_and(|s| s.ci95.is_some())
     }
 
-    /// Several random runs gave the same value: how it is spread is not known.
+    /// Returns true if several random runs gave the same value, so that their spread is unknown.
     pub fn all_equal(&self) -> bool {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
     }
@@ -209,8 +209,8 @@ impl Cell {
     /// Returns the difference `self - other`, computed within replicas, which share their random numbers. None if no
     /// replica has both.
     ///
-    /// The result is the mean of the differences. It is their median where either cell is a median or has bounds, the
-    /// difference of shares for shares of runs, and for other quantiles their difference without an interval.
+    /// The result is the mean of the differences, or their median where either cell is a median or has bounds. For
+    /// shares of runs it is the difference of shares, and for other quantiles the difference without an interval.
     pub fn difference(&self, other: &Cell) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
@@ -240,7 +240,8 @@ impl Cell {
         of([mean; 2], interval(&each).filter(|_| self.has_spread() && other.has_spread()), false)
     }
 
-    /// The values of the replicas that both have; one that is not random pairs with each replica of the other.
+    /// Returns the values of the replicas that both cells have. A cell that is not random pairs with each replica of
+    /// the other.
     pub fn pairs(&self, other: &Cell) -> Vec<(Interval, Interval)> {
         let (own, others) = (self.by_replica(), other.by_replica());
         let numbers = if self.deterministic { others.keys() } else { own.keys() };
@@ -250,7 +251,7 @@ impl Cell {
         numbers.filter_map(|n| Some((at(self, &own, n)?, at(other, &others, n)?))).collect()
     }
 
-    /// Measured over published.
+    /// Returns measured / published.
     pub fn ratio(&self) -> Option<f64> {
         match (self.measured, self.published) {
             (Some(m), Some(p)) if p != 0.0 => Some(m / p),
@@ -258,8 +259,8 @@ impl Cell {
         }
     }
 
-    /// Whether the measured value is within [`FACTOR`] of the published one; a missing one is not, nor is one of which only a
-    /// bound is known. None if nothing was published, or if it is counted elsewhere.
+    /// Returns true if the measured value is within [`FACTOR`] of the published one, and false if it is missing or only
+    /// a bound is known. None if nothing was published, or if another experiment counts it.
     pub fn as_published(&self) -> Option<bool> {
         let published = self.published.filter(|_| !self.published_again)?;
         let close = |m: f64| m == published || self.ratio().is_some_and(|r| factor(r) <= FACTOR);
@@ -281,12 +282,12 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The difference, if it is known.
+    /// Returns the difference if it is exactly known.
     pub fn known(&self) -> Option<f64> {
         (self.value[0] == self.value[1]).then_some(self.value[0])
     }
 
-    /// Whether the interval excludes zero; None without an interval.
+    /// Returns true if the interval excludes zero; None without an interval.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|[from, to]| from > 0.0 || to < 0.0)
     }
@@ -316,7 +317,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// A cell beside the first; None if no replica has both values.
+    /// Compares a cell with the first; None if no replica has both values.
     pub fn new(cell: &Cell, first: &Cell) -> Option<Compared> {
         let d = cell.difference(first)?;
         Some(Compared {
@@ -329,7 +330,7 @@ impl Compared {
         })
     }
 
-    /// Whether the interval excludes zero; None without an interval.
+    /// Returns true if the interval excludes zero; None without an interval.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|[from, to]| from > 0.0 || to < 0.0)
     }
@@ -349,7 +350,7 @@ mod open_interval {
     }
 }
 
-/// The stack that a cell of `stack` ran on, if a value of an axis sets it to `ran_on`.
+/// Returns `ran_on` if a value of an axis sets the stack, else `stack`.
 pub(super) fn real_stack<'a>(stack: &'a str, ran_on: &'a str) -> &'a str {
     if ran_on.is_empty() { stack } else { ran_on }
 }
@@ -469,7 +470,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The mark in tables; empty for a claim of the paper.
+    /// Returns the mark in tables; empty for a claim of the paper.
     pub const fn mark(self) -> &'static str {
         match self {
             Origin::Paper => "",
@@ -521,7 +522,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// For people.
+    /// Returns the words for users.
     pub fn words(self) -> &'static str {
         match self {
             Outcome::NotRun => "not run",
@@ -581,7 +582,7 @@ pub struct Choice {
     pub note: String,
 }
 
-/// The JSON Schema of [`ReportInput`]: of the `results.json` of a result folder.
+/// Returns the JSON Schema of [`ReportInput`], the type of `results.json` in a result folder.
 pub fn schema() -> serde_json::Value {
     let mut schema = schema_for!(ReportInput);
     schema.insert("title".into(), "roughlink results".into());

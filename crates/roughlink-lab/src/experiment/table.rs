@@ -1,6 +1,6 @@
-//! The runs of an experiment as one tidy table, `runs.parquet`: one row per run, with what was varied, replica, seed
-//! and every metric as columns. The units and meanings of columns are in the file's key-value metadata as
-//! `<column>.unit` and `<column>.meaning`, as in the series of a single run.
+//! The runs of an experiment as one tidy table, `runs.parquet`: one row per run, with axis values, replica, seed and
+//! every metric as columns. The file's key-value metadata has units and meanings of columns as `<column>.unit` and
+//! `<column>.meaning`, as in the series of a single run.
 
 use super::{Plan, quantity};
 use crate::error::LabError;
@@ -26,13 +26,13 @@ const RESERVED: [&str; 3] = ["stack", "replica", "seed"];
 /// A column of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name.
+    /// Column name.
     pub name: String,
-    /// Unit; empty if there is none.
+    /// Unit; empty without a unit.
     pub unit: String,
-    /// Its meaning.
+    /// Meaning.
     pub meaning: String,
-    /// The values, a run each.
+    /// Values, one per run.
     pub values: Values,
 }
 
@@ -43,19 +43,19 @@ pub enum Values {
     Words(Vec<String>),
     /// Whole numbers.
     Whole(Vec<i64>),
-    /// Numbers, absent where a run gave none.
+    /// Numbers; absent if the run has no value.
     Real(Vec<Option<f64>>),
 }
 
 impl Plan {
-    /// The table of the runs that the store has, as a Parquet file.
+    /// Returns the table of the runs in the store as a Parquet file.
     pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
         let failed =
             |e: ParquetError| LabError::Write { path: store.folder().join(RUNS_TABLE), source: io::Error::other(e) };
         write(&self.columns(store)).map_err(failed)
     }
 
-    /// The columns of the table of finished runs.
+    /// Returns the columns of the table of finished runs.
     pub fn columns(&self, runs: &impl AsRef<Records>) -> Vec<Column> {
         let records = runs.as_ref();
         let e = &self.experiment;
@@ -71,7 +71,7 @@ impl Plan {
             meaning: meaning.into(),
             values,
         };
-        // What an axis may not be called, since another column is.
+        // Names of other columns, which an axis must not use.
         let mut taken: BTreeSet<String> = metric::names().into_iter().chain(RESERVED).map(str::to_owned).collect();
         taken.extend(e.metrics.iter().map(|m| m.name_per_run().to_owned()));
         let mut free = |name: &str| {

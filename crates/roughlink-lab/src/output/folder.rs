@@ -10,8 +10,8 @@
 //!   up one by one, the manifest last. Meanwhile the folder has no manifest, and each new file is in one of the two
 //!   places.
 //!
-//! The next writer cleans up after a killed process. It publishes an `.unfinished` with a manifest, because it is
-//! complete. It removes an incomplete one, and old results left beside the folder.
+//! The next writer cleans up after a killed process. An `.unfinished` with a manifest is complete and is published. An
+//! incomplete one is removed, and so are old results left beside the folder.
 //!
 //! Before anything is removed or replaced, its ownership is checked: a marker or manifest proves it for `.unfinished`,
 //! and an entry in a manifest for results. Links are not followed ([`crate::disk`]).

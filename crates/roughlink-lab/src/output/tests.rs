@@ -45,8 +45,8 @@ fn seed(dir: &Path) -> Option<u64> {
     Some(manifest.seed)
 }
 
-/// Makes each change on disk fail in turn while writing the results of seed 2, with `replace` over those of seed 1, and
-/// calls `check` with the outcome.
+/// Makes each change on disk fail in turn while writing the results of seed 2, and calls `check` with the outcome. With
+/// `replace` they replace the results of seed 1.
 fn each_fault(root: &Path, replace: bool, mut check: impl FnMut(u32, bool, Result<RunResult, OutputError>)) {
     let dir = root.join("results");
     for killed in [false, true] {

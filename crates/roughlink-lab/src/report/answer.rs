@@ -3,7 +3,7 @@
 use super::html::{number, paragraphs};
 use crate::experiment::result::{Cell, Compared, ExperimentResult, MetricResult, ReportInput};
 
-/// The answer of the only comparison in the report; empty if there is none.
+/// Returns the answer if the report has a single comparison, else an empty text.
 pub(super) fn of(input: &ReportInput) -> String {
     match input.experiments.as_slice() {
         [only] => paragraphs(&sentences(only), "lead answer"),
@@ -54,7 +54,7 @@ fn sentence(e: &ExperimentResult, compared: &Compared, first: &Cell, metric: &Me
     }
 }
 
-/// The values of a cell on the axes, for people.
+/// Returns the labels of a cell's axis values.
 fn label(e: &ExperimentResult, at: &std::collections::BTreeMap<String, String>) -> String {
     let label = |axis: &crate::experiment::result::AxisResult| {
         let value = at.get(&axis.name)?;

@@ -5,7 +5,7 @@ use super::view::{stack_caption, stacks};
 use crate::experiment::claims::tally;
 use crate::experiment::result::{Cell, ClaimResult, Origin, Outcome, ReportInput, Verdict};
 
-/// The section of claims; nothing if there are none.
+/// Renders the section of claims; empty without claims.
 pub(super) fn section(input: &ReportInput) -> String {
     if input.claims.is_empty() {
         return String::new();
@@ -93,7 +93,7 @@ fn badge(verdict: &Verdict) -> String {
     format!("<span class=\"verdict {class}\">{stack}{}</span>", verdict.verdict.words())
 }
 
-/// How many of the paper's own claims a stack confirms, and how many were tested there; none if none was.
+/// Counts the paper's own claims that a stack confirms, and those that were tested there; None without tests.
 pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
     let own = input.claims.iter().filter(|c| c.origin == Origin::Paper);
     let verdicts = own.flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
@@ -101,7 +101,7 @@ pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usiz
     (!known.is_empty()).then(|| (known.iter().filter(|v| **v == Outcome::Confirmed).count(), known.len()))
 }
 
-/// How far the figures agree with the published ones, in sentences made from the numbers.
+/// Describes in sentences how well the figures agree with the published ones.
 pub(super) fn agreement(input: &ReportInput) -> Vec<String> {
     let mut out = Vec::new();
     for stack in stacks(input) {
@@ -129,7 +129,7 @@ fn cells<'a>(input: &'a ReportInput, stack: &str) -> impl Iterator<Item = &'a Ce
     input.experiments.iter().flat_map(|e| &e.cells).filter(move |c| c.stack == stack)
 }
 
-/// Measured over published of all cells of a stack that have both, each published value once, sorted.
+/// Returns measured / published for all cells of a stack that have both, each published value once, sorted.
 fn ratios(input: &ReportInput, stack: &str) -> Vec<f64> {
     let mut ratios: Vec<f64> =
         cells(input, stack).filter(|c| !c.published_again).filter_map(Cell::ratio).filter(|r| r.is_finite()).collect();
@@ -137,7 +137,7 @@ fn ratios(input: &ReportInput, stack: &str) -> Vec<f64> {
     ratios
 }
 
-/// How many published values a stack meets within a factor, and how many there are; none if there are none.
+/// Counts the published values that a stack meets within a factor, and all of them; None without published values.
 pub(super) fn met(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
     let met: Vec<bool> = cells(input, stack).filter_map(Cell::as_published).collect();
     (!met.is_empty()).then(|| (met.iter().filter(|met| **met).count(), met.len()))

@@ -7,12 +7,12 @@
 use crate::experiment::result::ExperimentResult;
 use std::borrow::Cow;
 
-/// One line per cell: stack, axes, metric, unit, published, measured, quantile, ci95, interval_low, interval_high,
-/// at_least, values and replicas, with the meanings of [`Cell`](crate::experiment::result::Cell); `at_least` is its
-/// `bound`, and `values` counts the replicas that have a value. An infinite end is absent. The samples would double
-/// the page; `results.json` has them.
+/// Returns one line per cell: stack, axes, metric, unit, published, measured, quantile, ci95, interval_low,
+/// interval_high, at_least, values and replicas, with the meanings of [`Cell`](crate::experiment::result::Cell).
+/// `at_least` is the `bound` of the cell, and `values` counts the replicas that have a value. An infinite end is
+/// absent. Samples would double the size of the page; `results.json` has them.
 ///
-/// Numbers are written so that reading them gives the same bits; absent ones are empty.
+/// Parsing a number returns the same bits; absent numbers are empty.
 pub fn cells(experiment: &ExperimentResult) -> String {
     let axes = experiment.axes.iter().map(|a| a.name.as_str());
     let mut rows = vec![["stack"].into_iter().chain(axes).chain(COLUMNS).map(String::from).collect::<Vec<_>>()];
@@ -35,7 +35,7 @@ pub fn cells(experiment: &ExperimentResult) -> String {
     String::from_utf8(out.into_inner().expect("memory takes everything")).expect("made of text")
 }
 
-/// `cell` so that a spreadsheet does not take it for a formula.
+/// Escapes `cell` so that a spreadsheet does not take it for a formula.
 pub fn as_text(cell: &str) -> Cow<'_, str> {
     let number = || cell.parse().is_ok_and(f64::is_finite);
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !number() {
@@ -44,7 +44,7 @@ pub fn as_text(cell: &str) -> Cow<'_, str> {
     Cow::Borrowed(cell)
 }
 
-/// Columns after those of the axes.
+/// Columns after the axes.
 const COLUMNS: [&str; 11] = [
     "metric",
     "unit",

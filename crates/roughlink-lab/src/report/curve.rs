@@ -9,7 +9,7 @@ use crate::experiment::result::{Curve, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// One panel per metric and stack; a function, which has no stack, is in the panel of every stack.
+/// Creates one panel per metric and stack. A function has no stack and appears in the panel of every stack.
 pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let curves = &experiment.curves;
     let distinct = |of: fn(&Curve) -> &String| {
@@ -29,7 +29,7 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
     }
     stacks.sort_by_key(|s| experiment.stacks.iter().position(|known| known == *s));
 
-    // A series is a value of the figure's series axis if that distinguishes the curves of a panel, else a label.
+    // A series is a value of the figure's series axis if that distinguishes the curves of a panel, otherwise a label.
     let axis = &experiment.figure.series;
     let apart = {
         let mut seen = BTreeSet::new();
@@ -88,7 +88,7 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
     }
 }
 
-/// Whether all curves are functions, which are smooth enough for dashes to be seen.
+/// Returns true if all curves are functions, which are smooth enough for visible dashes.
 fn dashes(experiment: &ExperimentResult) -> bool {
     experiment.figure.kind == FigureKind::Function
 }

@@ -1,4 +1,4 @@
-//! The content of a figure: its panels, their series and points. The page's script determines how it looks.
+//! The content of a figure: its panels with series and points. The page's script determines the appearance.
 
 use super::curve;
 use super::html::{exact, number, rounded, with_interval};
@@ -8,10 +8,10 @@ use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Most panels that are drawn; the table has all.
+/// Maximum number of panels; the table has all values.
 const MOST_PANELS: usize = 12;
 
-/// Most bars that fit into half the width of a page.
+/// Maximum number of bars in half the width of a page.
 const WIDE_BARS: usize = 36;
 
 /// Name of a figure's only series, if nothing distinguishes series.
@@ -19,25 +19,25 @@ pub(super) const MEASURED: &str = "Measured";
 
 /// A figure: small charts with one legend.
 pub(super) struct Drawing {
-    /// The series, in order: name and slot.
+    /// Series in order: name and slot.
     pub series: Vec<(String, usize)>,
-    /// How they are drawn.
+    /// How the series are drawn.
     pub form: Form,
     /// The charts.
     pub panels: Vec<Panel>,
-    /// Some points are published ones.
+    /// True if some points are published values.
     pub published: bool,
-    /// Some points have a confidence interval.
+    /// True if some points have a confidence interval.
     pub intervals: bool,
-    /// Panels take the full width, one below the other: they hold too much for half of it.
+    /// True if each panel needs the full width of the page.
     pub wide: bool,
-    /// What is not drawn; may be empty.
+    /// Note on values that are not drawn; may be empty.
     pub note: String,
 }
 
 /// A small chart.
 pub(super) struct Panel {
-    /// What it shows: `ns3 stack`; may be empty.
+    /// Caption, such as `ns3 stack`; may be empty.
     pub caption: String,
     /// Panels of the same group have the same scales.
     pub group: String,
@@ -45,7 +45,7 @@ pub(super) struct Panel {
     pub chart: Value,
     /// Lowest (above zero on a logarithmic scale) and highest ordinate.
     pub span: Option<(f64, f64)>,
-    /// The same above zero, if the chart can be switched to a logarithmic scale.
+    /// The same for values above zero, if the chart can be switched to a logarithmic scale.
     pub log_span: Option<(f64, f64)>,
 }
 
@@ -64,12 +64,12 @@ pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Draw
     out
 }
 
-/// What each dimension is mapped to.
+/// Mapping of dimensions to parts of the figure.
 struct Plan {
     x: usize,
     series: Option<usize>,
     panels: Vec<usize>,
-    /// The only metric, unless the figure spreads several.
+    /// The only metric, unless the figure shows several.
     metric: Option<String>,
     bars: bool,
 }
@@ -116,7 +116,7 @@ impl Plan {
     }
 }
 
-/// The default series axis: the congestion control, of all flows or of one.
+/// Returns true for the default series axis: the congestion control of all flows or of one.
 fn is_algorithm(axis: &str) -> bool {
     axis.rsplit('.').next() == Some("cc")
 }
@@ -286,12 +286,12 @@ impl Trace<'_> {
     }
 }
 
-/// Where a cell is drawn: at its value, or at the lower bound of it.
+/// Returns the ordinate of a cell: its value or its lower bound.
 fn height(cell: &Cell) -> Option<f64> {
     cell.measured.or(cell.bound)
 }
 
-/// `> 54` at a bar or point that is only a lower bound.
+/// Returns the label of a bar or point that is only a lower bound: `> 54`.
 fn bound_label(cell: &Cell) -> Value {
     match cell.bound {
         Some(bound) if cell.measured.is_none() => Value::from(format!("> {}", number(bound))),
@@ -312,7 +312,7 @@ fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value
         return json!({"title": title, "type": "category", "names": names});
     };
     let (low, high) = numbers.iter().fold(None, |s, &n| widen(s, n, false)).unwrap_or_default();
-    // Without an x axis in the experiment's file the scale is chosen here too.
+    // If the experiment's file sets no x axis, choose the scale here too.
     let log = low > 0.0 && (figure.log_x || (figure.x.is_empty() && high / low >= 30.0));
     let ticks = ticks(&numbers, log);
     let text: Vec<String> = ticks.iter().map(|&t| exact(t)).collect();
@@ -325,8 +325,8 @@ fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value
     })
 }
 
-/// The values that can be written below a narrow chart without touching: the outermost, and as many of the others as
-/// fit.
+/// Returns the values that can be written below a narrow chart without touching: the outermost ones and as many others
+/// as fit.
 fn ticks(numbers: &[f64], log: bool) -> Vec<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -350,7 +350,7 @@ pub(super) fn y_scale(experiment: &ExperimentResult, metric: &str) -> Value {
     json!({"title": title, "type": if figure.log_y { "log" } else { "linear" }})
 }
 
-/// A span extended to another value; a logarithmic span cannot include zero.
+/// Extends a span to another value; a logarithmic span cannot include zero.
 pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(f64, f64)> {
     if !value.is_finite() || (log && value <= 0.0) {
         return span;
@@ -358,15 +358,15 @@ pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(
     Some(span.map_or((value, value), |(a, b)| (a.min(value), b.max(value))))
 }
 
-/// A span extended to its confidence intervals, unless that would press the points together: with few runs they are
-/// wide.
+/// Extends a span to its confidence intervals, unless wide intervals, as with few runs, would compress the points too
+/// much.
 fn with_intervals((low, high): (f64, f64), ends: Option<(f64, f64)>) -> (f64, f64) {
     let Some((bottom, top)) = ends else { return (low, high) };
     let room = 0.4 * (high.max(0.0) - low.min(0.0));
     (if low < 0.0 { bottom.clamp(low - room, low) } else { low }, top.clamp(high, high + room))
 }
 
-/// Gives all panels of a group one y range, so that stacks can be compared by eye; and one for a logarithmic scale.
+/// Gives all panels of a group the same linear and logarithmic y range, so that stacks can be compared visually.
 fn share_scales(drawing: &mut Drawing) {
     let shared = |of: fn(&Panel) -> Option<(f64, f64)>| {
         let mut spans: BTreeMap<String, (f64, f64)> = BTreeMap::new();
@@ -386,7 +386,7 @@ fn share_scales(drawing: &mut Drawing) {
             let flat = (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 0.0 });
             if logarithmic { log_range((low, high)) } else { flat }
         });
-        // Zeros alone have no span, and are drawn at the foot of a scale from 0 to 1.
+        // If all values are zero, there is no span: use a scale from 0 to 1.
         let range = range.map(|r| if r == (0.0, 0.0) { (0.0, 1.0) } else { r });
         if let Some((low, high)) = range.filter(|r| r.0 < r.1) {
             panel.chart["y"]["range"] = json!([rounded(low), rounded(high)]);

@@ -3,7 +3,7 @@
 use roughlink_core::text;
 use serde_json::Value;
 
-/// Text for an element's content or a quoted attribute.
+/// Escapes text for an element's content or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -20,12 +20,12 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// JSON for a script element: no character in it can end the element or begin a comment.
+/// Formats JSON for a script element: no character in it can end the element or begin a comment.
 pub(super) fn json(value: &Value) -> String {
     value.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// Plain text with an empty line between paragraphs; text between backticks is code.
+/// Renders plain text with empty lines between paragraphs; text between backticks is code.
 pub(super) fn paragraphs(text: &str, class: &str) -> String {
     text.split("\n\n")
         .map(str::trim)
@@ -44,12 +44,12 @@ fn code(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// The name of an experiment in addresses and file names.
+/// Returns the name of an experiment in addresses and file names.
 pub(super) fn slug(experiment: &str) -> String {
     text::slug(experiment, "experiment")
 }
 
-/// How many decimals a number of this size is shown with.
+/// Returns the number of decimals for a number of this size.
 fn decimals(x: f64) -> usize {
     match x.abs() {
         a if a >= 1000.0 => 0,
@@ -59,7 +59,7 @@ fn decimals(x: f64) -> usize {
     }
 }
 
-/// A measured number, to about four digits.
+/// Formats a measured number with about four digits.
 pub(super) fn number(x: f64) -> String {
     if !x.is_finite() {
         return "-".into();
@@ -73,7 +73,7 @@ pub(super) fn number(x: f64) -> String {
     format!("{x:.*}", decimals(x))
 }
 
-/// A mean and the half width of its confidence interval, both with the mean's decimals.
+/// Formats a mean and the half width of its confidence interval, both with the mean's decimals.
 pub(super) fn with_interval(mean: f64, ci: Option<f64>) -> (String, Option<String>) {
     let Some(ci) = ci.filter(|c| c.is_finite()) else { return (number(mean), None) };
     if mean != 0.0 && mean.abs() < 0.001 {
@@ -86,12 +86,12 @@ pub(super) fn with_interval(mean: f64, ci: Option<f64>) -> (String, Option<Strin
     (format!("{mean:.places$}"), Some(format!("{ci:.places$}")))
 }
 
-/// A number as it was given, up to six significant digits, without trailing zeros.
+/// Formats a given number with up to six significant digits, without trailing zeros.
 pub(super) fn exact(x: f64) -> String {
     if x.is_finite() { rounded(x).to_string() } else { "-".into() }
 }
 
-/// Six significant digits: more cannot be seen in a chart, and fewer digits make a smaller file.
+/// Rounds to six significant digits: more are invisible in a chart, and fewer digits make a smaller file.
 pub(super) fn rounded(x: f64) -> Value {
     if !x.is_finite() {
         return Value::Null;

@@ -12,15 +12,15 @@ use std::path::Path;
 /// A paper on the page.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its title.
+    /// Title of the paper.
     pub title: String,
-    /// Address of its report, relative to the page: `v2g/report.html`.
+    /// Address of the report, relative to the page: `v2g/report.html`.
     pub link: String,
-    /// Its results; none before they are computed.
+    /// Results; None before they are computed.
     pub input: Option<ReportInput>,
 }
 
-/// Writes the page. An existing file is replaced only by a complete page, and only if it is such a page itself.
+/// Writes the page. Replaces an existing file only by a complete page, and only if the file is such a page.
 pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
     let page = |old: Vec<u8>| is_page(&String::from_utf8_lossy(&old));
     let ours = disk::read(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, page);
@@ -30,7 +30,7 @@ pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
     disk::replace(path, render(entries, command).as_bytes())
 }
 
-/// The page as text, its papers in the order of `entries`.
+/// Renders the page with papers in the order of `entries`.
 pub fn render(entries: &[Entry], command: &str) -> String {
     let done = entries.iter().filter(|e| e.input.is_some()).count();
     let so_far =

@@ -3,7 +3,7 @@
 use super::html::escape;
 use std::fmt::Write as _;
 
-/// A page with its `heading`, which follows the title, and its `main` part.
+/// Returns a page with `heading`, which follows the title, and `main`.
 pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
     let title = escape(title);
     let mut out = String::with_capacity(main.len() + heading.len() + LIBRARY.len() + (1 << 16));
@@ -23,17 +23,17 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
     out
 }
 
-/// Whether a text is such a page.
+/// Returns true if the text is such a page.
 pub(super) fn is_page(text: &str) -> bool {
     text.contains(BRAND)
 }
 
 const BRAND: &str = "<span class=\"brand\">roughlink report</span>";
-/// The content security policy: the page loads nothing but itself.
+/// The content security policy: the page loads nothing from elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
-/// The style of pages: colours for light and dark (`data-theme` of the root element), tables, buttons.
+/// The style of pages: colors for light and dark (`data-theme` of the root element), tables, buttons.
 pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-/// The chart library, compressed and in base64: 0.5 MB in place of 1.2 MB.
+/// The chart library, compressed and in base64: 0.5 MB instead of 1.2 MB.
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/library.txt"));

@@ -1,5 +1,4 @@
-//! The report of a single run: the results in sentences and in a table for each kind of flow, then the course over
-//! time.
+//! The report of a single run: the results in sentences and in a table for each kind of flow, then charts over time.
 
 mod answer;
 mod charts;
@@ -13,7 +12,7 @@ use charts::Section;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The report as text.
+/// Renders the report.
 pub(super) fn render(run: &Run) -> String {
     let result = &run.result;
     let title = if result.name.is_empty() { "roughlink run" } else { &result.name };
@@ -74,13 +73,13 @@ fn section_html(section: &Section) -> String {
     out + &format!("<div class=\"tools\">{}</div>\n</section>\n", points_as_drawn(section.id))
 }
 
-/// A time in a run, to a millisecond at most.
+/// Formats a time in a run, with at most a millisecond of resolution.
 fn seconds(s: f64) -> String {
     let text = format!("{s:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An amount of payload, to three digits.
+/// Formats an amount of payload with three digits.
 fn size(bytes: f64) -> String {
     let (value, unit) = match bytes {
         b if b < 1e4 => return format!("{b:.0} B"),
@@ -91,7 +90,7 @@ fn size(bytes: f64) -> String {
     format!("{} {unit}", three(value))
 }
 
-/// Three significant digits, without trailing zeros.
+/// Formats a number with three significant digits, without trailing zeros.
 fn three(x: f64) -> String {
     let places = match x.abs() {
         a if a >= 100.0 => 0,
@@ -103,7 +102,7 @@ fn three(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A share as a percentage: `0`, `under 0.1`, `1.75`.
+/// Formats a share as a percentage: `0`, `under 0.1`, `1.75`.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p > 0.0 && p < 0.1 => "under 0.1 %".into(),

@@ -1,9 +1,9 @@
-//! Colours and markers of series: the same in every figure of a report, as far as there are enough.
+//! Colors and markers of series, the same in every figure of a report as far as possible.
 
 use crate::experiment::result::ReportInput;
 use std::collections::BTreeMap;
 
-/// Number of colours, and of markers.
+/// Number of colors, and of markers.
 pub(super) const COUNT: usize = 10;
 
 /// The preferred slot of every value of every series axis.
@@ -14,7 +14,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Preferred slots, in the order in which the values first occur in a report.
+    /// Returns preferred slots, in the order in which the values first occur in a report.
     pub(crate) fn of(input: &ReportInput) -> Self {
         let mut slots = Self::default();
         for experiment in &input.experiments {
@@ -36,7 +36,7 @@ impl Slots {
         }
     }
 
-    /// Slots for the series of one figure: the preferred one if no earlier series has it, else the next free one.
+    /// Assigns slots to the series of a figure: the preferred one if it is free, else the next free one.
     pub(crate) fn assign(&self, axis: &str, values: &[String]) -> Vec<usize> {
         let wish = |v: &String| self.wishes.get(&(axis.to_string(), v.clone())).copied();
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -53,12 +53,12 @@ impl Slots {
     }
 }
 
-/// The sample of a series in a legend: its line and its marker, in the colour of its slot.
+/// Renders the sample of a series in a legend: line and marker in the color of the slot.
 pub(super) fn sample(slot: usize, form: Form) -> String {
     let shape = match form {
         Form::Bar => "<rect x=\"6\" y=\"2\" width=\"12\" height=\"10\" fill=\"currentColor\"/>".to_string(),
         Form::Thin | Form::Line | Form::Marked => {
-            // Solid, dashed, and dotted where there are more series than colours.
+            // Solid lines first, then dashed ones; dotted if there are more series than colors.
             let dash = match slot {
                 _ if form == Form::Thin => "",
                 slot if slot < COUNT / 2 => "",

@@ -1,4 +1,5 @@
-//! The numbers behind a figure: published, measured with its interval, ratio; a column group per stack.
+//! The numbers behind a figure: published value, measured value with its interval, and ratio, in a column group per
+//! stack.
 
 use super::html::{escape, exact, number, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 /// Rows beyond which a table scrolls inside its frame.
 const TALL: usize = 16;
 
-/// The table of an experiment's cells; nothing if it has none.
+/// Renders the table of an experiment's cells; empty without cells.
 pub(super) fn cells(experiment: &ExperimentResult) -> String {
     if experiment.cells.is_empty() {
         return String::new();
@@ -26,7 +27,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
         first.filter(|f| counts.all(|c| c == *f))
     };
 
-    // A row per combination of axis values and metric, in the order of the first cell of each.
+    // One row per combination of axis values and metric, in the order in which their first cells appear.
     let mut rows: Vec<Vec<&Cell>> = Vec::new();
     let mut index: BTreeMap<(&BTreeMap<String, String>, &str), usize> = BTreeMap::new();
     for cell in &experiment.cells {
@@ -168,7 +169,7 @@ fn measured(cell: Option<&Cell>) -> String {
     format!("{median}{shown} <span class=\"ci\">{beside}</span>{count}")
 }
 
-/// `7 of 10 runs`, if not all have a value.
+/// Returns `7 of 10 runs` if not all runs have a value.
 fn counted(cell: &Cell) -> Option<String> {
     let (values, all) = (cell.values(), cell.replicas as usize);
     (values < all && !cell.deterministic && (values > 0 || cell.is_censored()))
@@ -179,7 +180,7 @@ fn ratio_cell(ratio: Option<f64>) -> String {
     let Some(ratio) = ratio.filter(|r| r.is_finite()) else { return "<td class=\"num\"></td>".into() };
     let far = factor(ratio);
     let side = if ratio < 1.0 { "low" } else { "high" };
-    // Full colour at a factor of four, none at one.
+    // Full color at a factor of four, none at one.
     let strength = (libm::log(far) / libm::log(4.0)).min(1.0);
     let mark = if far > FACTOR {
         format!("<span class=\"off\">{}</span>", if ratio < 1.0 { "below" } else { "above" })
@@ -189,7 +190,7 @@ fn ratio_cell(ratio: Option<f64>) -> String {
     format!("<td class=\"num ratio {side}\" style=\"--k:{strength:.2}\">{mark}{ratio:.2}</td>")
 }
 
-/// How well the order of the measured values follows the published one.
+/// Renders how well the order of the measured values agrees with the published one.
 pub(super) fn ranks(experiment: &ExperimentResult) -> String {
     if experiment.ranks.is_empty() {
         return String::new();

@@ -1,18 +1,18 @@
-//! Thins long curves for drawing: x is divided into equal stretches, and of each the first, the lowest, the highest and
-//! the last point are kept, so that no spike and no step is lost. Of step functions the points after the lowest and the
+//! Thins long curves for drawing. The x axis is divided into equal stretches; the first, lowest, highest and last point
+//! of each are kept, so that no spike and no step is lost. For step functions the points after the lowest and the
 //! highest are kept too, so that a spike keeps its width.
 
 /// A point of a curve; the ordinate may be absent.
 pub(crate) type Point = (f64, Option<f64>);
 
-/// Most points that a curve is drawn with.
+/// Maximum number of points of a drawn curve.
 pub(super) const MOST: usize = 1600;
 
-/// Most points that are kept of a stretch, of a curve and of steps.
+/// Maximum number of points kept in a stretch, for curves and for steps.
 const KEPT: usize = 4;
 const KEPT_OF_STEPS: usize = 6;
 
-/// The points of a curve, thinned if there are too many.
+/// Returns the points of a curve, thinned if there are too many.
 pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<Point> {
     let points: Vec<Point> = x.iter().copied().zip(y.iter().copied()).collect();
     match points.as_slice() {
@@ -49,24 +49,24 @@ pub(crate) struct Thinner {
 }
 
 impl Thinner {
-    /// For abscissae in `range`, cut into `stretches`.
+    /// Creates a thinner for abscissae in `range`, cut into `stretches`.
     pub(crate) fn new(range: (f64, f64), stretches: usize) -> Self {
         Thinner { range, stretches: stretches.max(1), points: Vec::new() }
     }
 
-    /// The value is `y` from `x` on; a repeated value adds nothing.
+    /// Sets the value to `y` from `x` on; a repeated value adds nothing.
     pub(crate) fn step(&mut self, x: f64, y: Option<f64>) {
         if self.points.last().is_some_and(|last| last.1 == y) {
             return;
         }
         if self.points.len() >= 2 * KEPT_OF_STEPS * self.stretches {
-            // Thinning thinned points again keeps the same points as thinning all at once.
+            // Thinning thinned points again keeps the same points as thinning them all at once.
             self.points = thin(&self.points, self.range, self.stretches, true);
         }
         self.points.push((x, y));
     }
 
-    /// The remaining points.
+    /// Returns the remaining points.
     pub(crate) fn finish(self) -> Vec<Point> {
         if self.points.len() > KEPT_OF_STEPS * self.stretches {
             thin(&self.points, self.range, self.stretches, true)

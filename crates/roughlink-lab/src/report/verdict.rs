@@ -1,4 +1,4 @@
-//! The first screen of a paper's report: the verdict in two sentences, and what to use on Linux.
+//! The first screen of a paper's report: the verdict in two sentences, and a recommendation for Linux.
 
 use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
@@ -7,14 +7,14 @@ use crate::experiment::KERNEL;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
 use std::collections::BTreeMap;
 
-/// The verdict: a sentence made from the figures of this run, and the paper's conclusion.
+/// Returns the verdict: a sentence made from the figures of this run, and the paper's conclusion.
 pub fn verdict(input: &ReportInput) -> String {
     let conclusion = input.summary.as_ref().map_or("", |s| s.conclusion.as_str());
     let both: Vec<String> = [figures(input), conclusion.into()].into_iter().filter(|s| !s.is_empty()).collect();
     both.join(" ")
 }
 
-/// How much of the published results each stack reproduces. Empty if nothing was compared.
+/// Describes how much of the published results each stack reproduces. Empty if nothing was compared.
 fn figures(input: &ReportInput) -> String {
     let mut parts: Vec<String> = Vec::new();
     for stack in stacks(input) {
@@ -42,7 +42,7 @@ fn figures(input: &ReportInput) -> String {
     format!("{}{quick}.", parts.join("; "))
 }
 
-/// What to use on Linux, if cells of the kernel answer that, or else those of the `linux` stack.
+/// Renders the recommendation for Linux, from cells of the kernel or, without these, of the `linux` stack.
 pub(super) fn linux(input: &ReportInput) -> String {
     let Some(choice) = input.summary.as_ref().and_then(|s| s.linux.as_ref()) else { return String::new() };
     let Some(experiment) = input.experiments.iter().find(|e| e.experiment == choice.experiment) else {
@@ -66,7 +66,7 @@ pub(super) fn linux(input: &ReportInput) -> String {
         .filter(|d| d.name != choice.axis && experiment.axes.iter().any(|a| a.name == d.name))
         .map(|d| d.label.to_lowercase())
         .collect();
-    // How often each candidate is the best, the most frequent first.
+    // Number of times that each candidate is the best, the most frequent first.
     let mut winners: Vec<(String, usize)> = Vec::new();
     for winner in best.iter().map(|b| name(b.best)) {
         match winners.iter_mut().find(|(known, _)| *known == winner) {
@@ -113,7 +113,8 @@ fn metric<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> &'a str {
     }
 }
 
-/// The cells of the metric on Linux, on the kernel if it was measured, for each combination of the other axes, in the order of the experiment.
+/// Returns the cells of the metric on Linux (on the kernel if it was measured), for each combination of the other axes
+/// in the order of the experiment.
 fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTreeMap<String, String>, Vec<&'a Cell>)> {
     let metric = metric(experiment, choice);
     let mut out: Vec<(BTreeMap<String, String>, Vec<&Cell>)> = Vec::new();
@@ -134,13 +135,13 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
 struct Best<'a> {
     at: BTreeMap<String, String>,
     best: &'a Cell,
-    /// Candidates that enough runs compared with it without a significant difference.
+    /// Candidates that do not differ significantly from the best, with enough runs for a comparison.
     alike: Vec<&'a Cell>,
-    /// No other candidate differs significantly.
+    /// True if no other candidate differs significantly.
     all: bool,
-    /// Candidates that the runs are too few to compare with it.
+    /// Number of candidates with too few runs for a comparison.
     untold: usize,
-    /// Better candidates that do not come with Linux.
+    /// Better candidates that are not part of Linux.
     ahead: Vec<&'a Cell>,
 }
 
@@ -198,5 +199,5 @@ fn row(b: &Best, experiment: &ExperimentResult, all: &[Dimension], name: impl Fn
     format!("<li>{place}<b>{}</b> {}{notes}</li>\n", escape(&name(b.best)), escape(&figure(b.best)))
 }
 
-/// Most names of equal candidates that are listed.
+/// Maximum number of equal candidates to list.
 const MOST_NAMES: usize = 3;

@@ -15,7 +15,8 @@ pub(super) struct Dimension {
     pub values: Vec<AxisValue>,
 }
 
-/// The axes of an experiment, then `metric`, then `stack` with those that ran; values that only occur in cells are appended.
+/// Returns the axes of an experiment, then `metric`, then `stack` with the stacks that ran. Values that occur only in
+/// cells are appended.
 pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
     let named = |value: &str, label: &str| AxisValue {
         value: value.into(),
@@ -50,12 +51,12 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
     all
 }
 
-/// The value of a cell on a dimension; empty if it has none.
+/// Returns the value of a cell on a dimension; empty without a value.
 pub(super) fn of_cell<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
     coordinate(&cell.axes, &cell.metric, &cell.stack, dimension)
 }
 
-/// The value of a curve on a dimension; empty if it has none.
+/// Returns the value of a curve on a dimension; empty without a value.
 pub(super) fn of_curve<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
     coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
 }
@@ -70,23 +71,23 @@ fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'
 }
 
 impl Dimension {
-    /// The index of a value.
+    /// Returns the index of a value.
     pub(crate) fn position(&self, value: &str) -> Option<usize> {
         self.values.iter().position(|v| v.value == value)
     }
 
-    /// A value for people.
+    /// Returns the label of a value.
     pub(crate) fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
         self.position(value).map_or(value, |i| &self.values[i].label)
     }
 
-    /// The values as numbers, if all of them are and there is more than one.
+    /// Returns the values as numbers, if all are numbers and there is more than one.
     pub(crate) fn numbers(&self) -> Option<Vec<f64>> {
         let numbers: Option<Vec<f64>> = self.values.iter().map(|v| v.number.filter(|n| n.is_finite())).collect();
         numbers.filter(|n| n.len() > 1)
     }
 
-    /// The unit that all values carry after their number: `%` of `0.25 %`.
+    /// Returns the unit that follows all values: `%` of `0.25 %`.
     pub(crate) fn unit(&self) -> &str {
         let after = |v: &AxisValue| -> usize {
             v.value.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | ' '))).unwrap_or(v.value.len())
@@ -97,7 +98,7 @@ impl Dimension {
     }
 }
 
-/// A metric with its unit, as the caption of a scale.
+/// Returns a metric with its unit, as the caption of a scale.
 pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> String {
     let plain = MetricResult { name: name.into(), ..MetricResult::default() };
     let metric = experiment.metrics.iter().find(|m| m.name == name).unwrap_or(&plain);
@@ -105,13 +106,13 @@ pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> Strin
     if metric.unit.is_empty() { label.clone() } else { format!("{label} ({})", metric.unit) }
 }
 
-/// `ns3` as a caption.
+/// Formats a stack as a caption.
 pub(super) fn stack_caption(stack: &str) -> String {
     if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
 }
 
-/// `ns2` as the heading of a column or a chart. It notes if some of the values below ran on another stack, whose name
-/// these values carry.
+/// Formats a stack as the heading of a column or a chart, with a note if some of the values below ran on another stack;
+/// those values name that stack.
 pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> String {
     let cells = experiment.cells.iter().map(|c| (&c.stack, &c.ran_on));
     let all = cells.chain(experiment.curves.iter().map(|c| (&c.stack, &c.ran_on)));
@@ -125,7 +126,7 @@ pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> Strin
     caption
 }
 
-/// The stacks of all experiments and verdicts on which something was measured, in order of appearance.
+/// Returns the stacks of all experiments and verdicts with measurements, in order of appearance.
 pub(super) fn stacks(input: &ReportInput) -> Vec<&str> {
     let cells = input.experiments.iter().flat_map(|e| &e.cells).filter(|c| c.measured.is_some());
     let verdicts = input.claims.iter().flat_map(|c| c.verdicts.iter().map(|v| &v.stack));

@@ -33,7 +33,7 @@ fn check(text: &[u8]) -> String {
 
 const CHECK: &str = ",\"check\":\"";
 
-/// The content of a store.
+/// Content of a store.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) records: Vec<Record>,
@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) sound: Vec<u8>,
     /// The damaged lines.
     pub(super) damaged: Vec<u8>,
-    /// Their numbers, from one.
+    /// Numbers of the damaged lines, from one.
     pub(super) lines: Vec<usize>,
     /// True if no line has a valid checksum, as in the store of an earlier version.
     pub(super) unchecked: bool,
@@ -89,7 +89,7 @@ fn sound(line: &[u8]) -> Option<Record> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub(super) path: PathBuf,
-    /// Their numbers, from one.
+    /// Line numbers, from one.
     pub lines: Vec<usize>,
     /// True if the lines have no checksums because an earlier version wrote them.
     pub unchecked: bool,
@@ -120,7 +120,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Most line numbers in a message.
+/// Maximum number of line numbers in a message.
 const MOST_SHOWN: usize = 10;
 
 /// Error for a folder with a foreign file.

@@ -1,4 +1,4 @@
-//! What the store keeps, repairs and refuses.
+//! Tests of keeping, repairing and refusing stores.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn another_experiment_gets_another_folder() {
     assert_eq!(take("one"), base);
     assert_eq!(take("two"), numbered(2));
     assert_eq!([take("one"), take("two"), take("three")], [base.clone(), numbered(2), numbered(3)]);
-    // Folders that are not ours are left alone, as are results without an identity.
+    // Foreign folders, and results without an identity, do not change.
     fs::remove_file(numbered(2).join(IDENTITY)).unwrap();
     assert_eq!(take("two"), numbered(4));
     fs::create_dir(numbered(5)).unwrap();
@@ -85,7 +85,7 @@ fn a_damaged_line_is_set_aside_and_named() {
         assert!(store.get("b").is_none() && store.get("c") == Some(&record("c", 2)));
         let aside = fs::read_to_string(folder.path().join(DAMAGED)).unwrap();
         assert_eq!(aside, format!("{line}\n").repeat(n), "earlier lines are kept");
-        // After the run was repeated the store is intact.
+        // The store is intact after the run was repeated.
         store.append(record("b", 1)).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();
@@ -95,7 +95,7 @@ fn a_damaged_line_is_set_aside_and_named() {
     }
 }
 
-/// The lines of an earlier version are not used, and not lost.
+/// Lines of an earlier version are not used, but kept.
 #[test]
 fn a_store_without_checksums_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_store_without_checksums_is_set_aside() {
     assert_eq!(Store::open(folder.path()).unwrap().damage(), None);
 }
 
-/// Other programs use this file name too.
+/// The file name is also used by other programs.
 #[test]
 fn a_store_of_another_program_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn links_are_not_followed() {
     assert_eq!(Store::open(&real).unwrap().len(), 1);
 }
 
-/// Deleting files of the folder does not let a second process in.
+/// Deleting files of the folder does not allow a second process to open it.
 #[cfg(unix)]
 #[test]
 fn the_lock_survives_deleted_files() {
@@ -178,7 +178,7 @@ fn the_lock_survives_deleted_files() {
             other => panic!("{other:?}"),
         }
     }
-    // Writing on into a deleted file would lose the runs: the command ends.
+    // Further writes into a deleted file would lose the runs, so the command ends.
     let e = first.append(record("b", 1)).unwrap_err();
     assert!(matches!(&e, LabError::Write { source, .. } if source.to_string().contains("removed")), "{e:?}");
     fs::write(folder.path().join(RUNS), kept).unwrap();

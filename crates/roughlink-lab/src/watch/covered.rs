@@ -4,19 +4,19 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
-/// Counts for the first link that has coverage.
+/// Counters for the first link that has coverage.
 #[derive(Debug)]
 pub(super) struct Covered {
-    /// When each stay begins, and its class. Bytes counted between two stays belong to the first: they are counted at
-    /// the sender's next event.
+    /// Start and class of each stay. Bytes counted between two stays belong to the first: they are counted at the
+    /// sender's next event.
     stays: Vec<(Time, String)>,
-    /// Delivered so far, by flow.
+    /// Bytes delivered so far, by flow.
     last: Vec<u64>,
     bytes: BTreeMap<String, u64>,
 }
 
 impl Covered {
-    /// For a run of `scenario`.
+    /// Creates counters for a run of `scenario`.
     pub(super) fn new(scenario: &Scenario) -> Self {
         let stays = scenario.links.iter().map(|l| &l.stays).find(|s| !s.is_empty());
         let stays: Vec<_> = stays.into_iter().flatten().map(|s| (s.from, s.class.clone())).collect();
@@ -25,7 +25,7 @@ impl Covered {
         Covered { stays, last: vec![0; scenario.flows.len()], bytes }
     }
 
-    /// Flow `index` has delivered `bytes` in total by `now`.
+    /// Records that flow `index` has delivered `bytes` in total by `now`.
     pub(super) fn delivered(&mut self, now: Time, index: usize, bytes: u64) {
         let more = bytes - std::mem::replace(&mut self.last[index], bytes);
         let begun = self.stays.partition_point(|(from, _)| *from < now);
@@ -35,7 +35,7 @@ impl Covered {
         }
     }
 
-    /// Bytes by class; the total of all classes is under the empty name.
+    /// Returns bytes by class; the total of all classes is under the empty name.
     pub(super) fn bytes(self) -> BTreeMap<String, u64> {
         self.bytes
     }

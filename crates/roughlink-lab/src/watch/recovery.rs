@@ -1,8 +1,8 @@
-//! How long a flow needs to return to its steady state after an outage.
+//! Time that a flow needs to return to its steady state after an outage.
 //!
-//! A flow has recovered at the first moment from which on five consecutive seconds each deliver at least 95 % of what
-//! the link carries then. A single second would not do: the repair of one loss can release the data of many seconds at
-//! once. The definition is the same for every algorithm; times are multiples of 0.1 s.
+//! A flow has recovered at the start of the first five consecutive seconds that each deliver at least 95 % of the
+//! link's current capacity. A single second is not sufficient: the repair of one loss can release the data of many
+//! seconds at once. The definition is the same for every algorithm; times are multiples of 0.1 s.
 
 use roughlink_core::link::Model;
 use roughlink_core::scenario::Scenario;
@@ -12,7 +12,7 @@ use roughlink_core::units::{Rate, Time};
 /// Deliveries of a flow after the last outage of a link.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
-    /// When the link is up again.
+    /// Time at which the link is up again.
     from: Time,
     /// Bytes per second at which the flow counts as recovered.
     enough: f64,
@@ -24,17 +24,17 @@ pub(super) struct Recovery {
     resumed: Option<Time>,
 }
 
-/// How long a flow waited for an event.
+/// Time that a flow waited for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The time it took.
+    /// The event happened after this time.
     Took(Time),
-    /// The event did not happen within the observed time; it would take longer than this.
+    /// The event did not happen within the observed time; the wait is longer than this.
     Longer(Time),
 }
 
 impl Wait {
-    /// The duration, or its lower bound.
+    /// Returns the duration or its lower bound.
     pub(super) fn time(self) -> Time {
         match self {
             Wait::Took(time) | Wait::Longer(time) => time,
@@ -43,7 +43,7 @@ impl Wait {
 }
 
 impl Recovery {
-    /// For flow `index`, if a link goes down and comes back; the slowest link at that time counts.
+    /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
         let back = |model: &Model| {
             let mut up = true;
@@ -67,7 +67,7 @@ impl Recovery {
         })
     }
 
-    /// `bytes` have been delivered by `now`.
+    /// Records that `bytes` have been delivered by `now`.
     pub(super) fn delivered(&mut self, now: Time, bytes: u64) {
         while now > self.from + STEP * self.steps.len() as u64 {
             self.steps.push(self.last);
@@ -75,7 +75,7 @@ impl Recovery {
         self.last = bytes;
     }
 
-    /// `segments` have been sent by `now`, retransmissions included.
+    /// Records that `segments` have been sent by `now`, retransmissions included.
     pub(super) fn sent(&mut self, now: Time, segments: u64) {
         if now < self.from {
             self.segments = segments;
@@ -84,14 +84,15 @@ impl Recovery {
         }
     }
 
-    /// Time from the end of the outage to the next transmission; `None` if the flow or the run had ended by then.
+    /// Returns the time from the end of the outage to the next transmission; `None` if the flow or the run had ended by
+    /// then.
     pub(super) fn resumed(&self, end: Time) -> Option<Wait> {
         let took = self.resumed.map(|at| Wait::Took(at.saturating_sub(self.from)));
         took.or((end > self.from).then(|| Wait::Longer(end - self.from)))
     }
 
-    /// Time from the end of the outage to recovery, for a flow that ended at `end`. Without recovery it is longer than
-    /// the time to the last moment that leaves five seconds to judge.
+    /// Returns the time from the end of the outage to recovery, for a flow that ended at `end`. Without recovery it is
+    /// a lower bound: the time to the last moment that leaves five seconds to judge.
     pub(super) fn time(&self, end: Time) -> Option<Wait> {
         let second = (1_000_000_000 / STEP.0) as usize;
         let steady = |w: &[u64]| {
@@ -106,7 +107,7 @@ impl Recovery {
     }
 }
 
-/// Bytes of payload per second that fit a link of this rate, in full segments.
+/// Returns the bytes of payload per second that fit a link of this rate, in full segments.
 fn payload(rate: Rate, tcp: &TcpConfig) -> f64 {
     let options = if tcp.timestamps { 12 } else { 0 };
     let payload = f64::from(tcp.mss) - if tcp.mss_includes_options { f64::from(options) } else { 0.0 };
@@ -122,7 +123,7 @@ const ENOUGH: f64 = 0.95;
 mod tests {
     use super::*;
 
-    /// Negative: longer than that.
+    /// Recovery time in s; negative for a lower bound.
     fn recovery(rates: &[(u64, f64)]) -> Option<f64> {
         let mut r = recovery_from(10);
         let mut bytes = 0.0;
@@ -161,10 +162,10 @@ mod tests {
     fn five_good_seconds_in_a_row() {
         assert_eq!(recovery(&[(10, 500.0), (3, 0.0), (20, 1000.0)]), Some(3.0));
         assert_eq!(recovery(&[(20, 1000.0)]), Some(0.0));
-        // Four seconds do not count, nor does one that delivers data that arrived before.
+        // Four seconds are not sufficient, and a second that delivers data that arrived earlier does not count.
         assert_eq!(recovery(&[(10, 500.0), (4, 1000.0), (1, 400.0), (20, 1000.0)]), Some(5.0));
         assert_eq!(recovery(&[(10, 500.0), (2, 0.0), (1, 9000.0), (3, 100.0), (20, 1000.0)]), Some(6.0));
-        // Nor does the end of the run: without recovery the result is a lower bound.
+        // The end of the run is not recovery: the result is a lower bound.
         assert_eq!(recovery(&[(13, 0.0), (4, 1000.0)]), Some(-2.0));
         assert_eq!(recovery(&[(43, 0.0)]), Some(-28.0));
         assert_eq!(recovery(&[(9, 1000.0)]), None, "there was no outage to recover from");

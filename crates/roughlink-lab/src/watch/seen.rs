@@ -28,10 +28,10 @@ pub(crate) struct Steps(Vec<(Time, f64)>);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowSeen {
     pub name: String,
-    /// It is a bulk transfer; fairness is computed over these.
+    /// True for bulk transfers, over which fairness is computed.
     pub bulk: bool,
     pub voip: bool,
-    /// When its last byte arrived.
+    /// Arrival of the last byte.
     pub end: Option<Time>,
     pub delivered: Steps,
     pub cwnd: Steps,
@@ -62,7 +62,7 @@ pub(crate) struct Seen {
     /// By hop: forward and reverse of each link.
     pub queues: Vec<QueueSeen>,
     pub links: Vec<String>,
-    /// When the run ended.
+    /// End of the run.
     pub end: Time,
 }
 
@@ -82,7 +82,7 @@ impl Seen {
         }
     }
 
-    /// Notes when the run and its flows ended.
+    /// Records when the run and its flows ended.
     pub(crate) fn finish(&mut self, result: &RunResult) {
         self.end = Time::from_secs_f64(result.sim_s);
         for (flow, of) in self.flows.iter_mut().zip(&result.flows) {
@@ -104,7 +104,7 @@ impl Seen {
         queue.dropped.set(now, drops as f64);
     }
 
-    /// Forward queues only: the reverse direction carries acknowledgements.
+    /// Records the backlog in forward queues; the reverse direction carries acknowledgements.
     pub(crate) fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         if hop & 1 == 0 {
             for (i, flow) in self.flows.iter_mut().enumerate() {
@@ -136,8 +136,8 @@ impl Seen {
         seen.timeouts.set(now, stats.timeouts as f64);
     }
 
-    /// The curve `name` of each of the `flows` that can have it, called `name@flow`; `total` is the sum, where a sum is
-    /// meaningful.
+    /// Returns the curve `name` of each of the `flows` that can have it, called `name@flow`. `total` is the sum, where
+    /// a sum is meaningful.
     pub(crate) fn curves(&self, name: &str, flows: &[String], every: Time, points: usize) -> Vec<(String, Vec<f64>)> {
         let own = |wanted: &String| {
             let flow = self.flows.iter().find(|f| f.name == *wanted && f.voip == (name == "delay_ms"))?;
@@ -153,7 +153,7 @@ impl Seen {
 }
 
 impl FlowSeen {
-    /// The value of the curve `name` at point `k` of a grid.
+    /// Returns the value of the curve `name` at point `k` of a grid.
     fn point(&self, name: &str, every: Time, k: usize) -> f64 {
         let now = every * k as u64;
         let before = now.saturating_sub(every);
@@ -169,7 +169,7 @@ impl FlowSeen {
 }
 
 impl Steps {
-    /// The value is `value` from `now` on.
+    /// Sets the value from `now` on.
     fn set(&mut self, now: Time, value: f64) {
         match self.0.last_mut() {
             Some(last) if last.1 == value => {}
@@ -178,18 +178,18 @@ impl Steps {
         }
     }
 
-    /// The value at a time; 0 before the first.
+    /// Returns the value at a time; 0 before the first step.
     pub(crate) fn at(&self, time: Time) -> f64 {
         let passed = self.0.partition_point(|step| step.0 <= time);
         passed.checked_sub(1).map_or(0.0, |i| self.0[i].1)
     }
 
-    /// How much it grows from one time to another.
+    /// Returns the increase from one time to another.
     pub(crate) fn increase(&self, from: Time, to: Time) -> f64 {
         self.at(to) - self.at(from)
     }
 
-    /// The values between two times, each with its duration in s; there is none before the first step.
+    /// Returns the values between two times, each with its duration in s; none before the first step.
     pub(crate) fn pieces(&self, from: Time, to: Time) -> Vec<(f64, f64)> {
         let first = self.0.partition_point(|step| step.0 <= from).saturating_sub(1);
         let mut pieces = Vec::new();
@@ -207,7 +207,7 @@ impl Steps {
     }
 }
 
-/// The values of a sample of (time, value) between two times.
+/// Returns the values of (time, value) pairs between two times.
 pub(crate) fn within(sample: &[(Time, f64)], from: Time, to: Time) -> Vec<f64> {
     let range = sample.partition_point(|s| s.0 < from)..sample.partition_point(|s| s.0 < to);
     sample[range].iter().map(|s| s.1).collect()

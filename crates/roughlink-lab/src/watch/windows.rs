@@ -1,6 +1,6 @@
-//! Metrics of a window of time: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s.
-//! Quantities with a duration are weighted by time; events count once. A window ends with the run, and with the flow
-//! if it measures one; it has no value if that was before it began.
+//! Metrics of a time window: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s.
+//! Quantities with a duration are weighted by time; events count once. A window ends with the run, and a window of a
+//! flow ends with the flow. If that end is before the start of the window, there is no value.
 
 use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
 use crate::quantity::{self, Quantity};
@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 /// A quantity of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Windowed {
-    /// Which.
+    /// Quantity.
     pub quantity: Quantity,
     pub(crate) of: Of,
 }
 
 impl Windowed {
-    /// Whether it is one number for all flows and links.
+    /// Returns true if there is one number for all flows and links.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self.of, Of::Run(_))
     }
-    /// Whether each link direction has one.
+    /// Returns true if each link direction has a value.
     pub(crate) fn is_of_link(&self) -> bool {
         matches!(self.of, Of::Link(_))
     }
 }
 
-/// What a quantity belongs to.
+/// Element of a quantity, with the function that computes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Flow(fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>),
@@ -87,10 +87,10 @@ pub const WINDOWED: &[Windowed] = &[
     }),
 ];
 
-/// Start and end, or why they cannot be parsed.
+/// Start and end, or the parse error.
 type Window = Result<(Time, Time), String>;
 
-/// The parts of a name: quantity, window and suffix (`@plc`, `:sum`).
+/// Splits a name into quantity, window and suffix (`@plc`, `:sum`).
 pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
     let (base, rest) = name.split_once('[')?;
     let (window, rest) = rest.split_once(']').unwrap_or((rest, ""));
@@ -106,7 +106,7 @@ pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
     ))
 }
 
-/// The values of the metrics `names` in a run.
+/// Computes the metrics `names` of a run.
 pub(crate) fn measure(names: &[String], seen: &Seen) -> BTreeMap<String, f64> {
     names.iter().filter_map(|name| Some((name.clone(), value(name, seen)?))).collect()
 }
@@ -154,7 +154,7 @@ fn throughput(f: &FlowSeen, from: Time, to: Time) -> f64 {
     f.delivered.increase(from, to) * 8e-6 / (to - from).as_secs_f64()
 }
 
-/// A name without its direction, and the direction: 1 is reverse.
+/// Splits a name into the name without direction and the direction: 1 is reverse.
 pub(crate) fn direction(name: &str) -> (String, usize) {
     match name.rsplit_once('.') {
         Some((name, "reverse")) => (name.to_owned(), 1),
@@ -163,23 +163,23 @@ pub(crate) fn direction(name: &str) -> (String, usize) {
     }
 }
 
-/// Jain's index of the throughputs of the transfers that were not over by then.
+/// Computes Jain's index over the throughputs of the transfers that had not ended before the window.
 fn fairness(seen: &Seen, from: Time, to: Time) -> Option<f64> {
     jain(seen.flows.iter().filter(|f| f.bulk).filter_map(|f| Some(throughput(f, from, f.until(from, to)?))))
 }
 
 impl FlowSeen {
-    /// The end of a window of this flow; None if the flow was over when the window began.
+    /// Returns the end of this flow's window; None if the flow ended before the window began.
     fn until(&self, from: Time, to: Time) -> Option<Time> {
         Some(self.end.map_or(to, |end| end.min(to))).filter(|end| from < *end)
     }
 }
 
-/// Values with the times they hold.
+/// Values with their durations.
 struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {
-    /// `None` if there is no value between the times.
+    /// Returns `None` if there is no value between the times.
     fn of(steps: &Steps, from: Time, to: Time) -> Option<Self> {
         let pieces = steps.pieces(from, to);
         (!pieces.is_empty()).then_some(Weighted(pieces))
@@ -193,13 +193,13 @@ impl Weighted {
     fn max(&self) -> Option<f64> {
         self.0.iter().map(|p| p.0).reduce(f64::max)
     }
-    /// Standard deviation over mean.
+    /// Returns standard deviation over mean.
     fn variation(&self) -> Option<f64> {
         let mean = self.mean().filter(|m| *m > 0.0)?;
         let square = self.0.iter().map(|p| (p.0 - mean) * (p.0 - mean) * p.1).sum::<f64>() / self.time();
         Some(libm::sqrt(square) / mean)
     }
-    /// The value that is not exceeded for the share `q` of the time.
+    /// Returns the value that is not exceeded for the share `q` of the time.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(|x, y| x.0.total_cmp(&y.0));

@@ -1,10 +1,11 @@
-//! Runs whose transfers the kernel of this machine carries: `--stack kernel`.
+//! Runs whose transfers are carried by this machine's kernel: `--stack kernel`.
 //!
-//! The algorithms that the runs need are loaded once, under names that nobody else has, and are out of the kernel when the last run has ended or this process has,
-//! however it ends. What this program does not have for the kernel (`cubic`, `reno`, `bbr`) is the kernel's own.
+//! The required algorithms are loaded once, under unused names, and unloaded when the last run or this process
+//! ends, however it ends. Algorithms that this program does not provide for the kernel (`cubic`, `reno`, `bbr`) are the
+//! kernel's own.
 //!
-//! Runs share the machine as far as its processors are in time for all of them ([`Room`]). One whose link was late says nothing of a link that is not,
-//! and is repeated.
+//! Runs execute in parallel as long as the processors keep up with all of them ([`Room`]). A run with a late link is
+//! not representative and is repeated.
 
 use crate::args::Grid;
 use crate::commands::emulate::faults;
@@ -30,13 +31,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What runs on the kernel need, at hand.
+/// Resources for runs on the kernel.
 pub(super) struct Ready {
     algorithms: Algorithms,
 }
 
 impl Ready {
-    /// Finds out whether this machine can do the runs of the plans that the store lacks, and loads what they need.
+    /// Checks that this machine can execute the runs that the store lacks, and loads their algorithms.
     pub(super) fn new(plans: &[&Plan], store: &Store) -> Result<Self, Failure> {
         let mut lacked = Vec::new();
         for job in plans.iter().flat_map(|p| p.jobs()) {
@@ -54,14 +55,14 @@ impl Ready {
         Ok(Ready { algorithms: Algorithms::load(&lacked)? })
     }
 
-    /// Does these runs.
+    /// Executes the runs.
     pub(super) fn work(&self, plans: &[&Plan], store: &mut Store, grid: &Grid) -> Result<(), Failure> {
         let (room, repeated) = (Room::default(), AtomicUsize::new(0));
         let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
             let mut late = String::new();
             let stopped = Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
             for _ in 0..TRIES {
-                // Nothing begins after Ctrl-C, also what had to wait or to be repeated.
+                // No run starts after Ctrl-C, even if it was waiting or would be repeated.
                 let tried = room.within(load(&job.scenario), || self.algorithms.carry(job, stop.clone()));
                 let done = tried.ok_or(stopped)??;
                 match disturbed(&done.outcome) {
@@ -81,7 +82,7 @@ impl Ready {
     }
 }
 
-/// Why what was measured says nothing of the algorithm.
+/// Returns the reasons why a measurement is not representative of the algorithm.
 fn disturbed(outcome: &Outcome) -> Vec<String> {
     let mut all = faults(outcome, MOST_LATE);
     if outcome.refused > 0 {
@@ -90,7 +91,8 @@ fn disturbed(outcome: &Outcome) -> Vec<String> {
     all
 }
 
-/// What the transfers of a scenario can load the links with, bit/s: the rates of their slowest links, each once.
+/// Returns the largest load that the transfers of a scenario can cause, bit/s: the sum of the rates of their slowest
+/// links, each counted once.
 fn load(scenario: &Scenario) -> u64 {
     let mut routes = Routes::of(scenario);
     let mut slowest = |flow: &FlowSpec| {
@@ -102,19 +104,19 @@ fn load(scenario: &Scenario) -> u64 {
     links.into_iter().map(|l| scenario.links[l].model.rate().0).sum()
 }
 
-/// What runs at a time may load the machine with in all; a run that is too large has it for itself.
+/// Limit for the total load of parallel runs; a larger run executes alone.
 #[derive(Default)]
 struct Room {
-    /// bit/s.
+    /// Current load, bit/s.
     used: Mutex<u64>,
     left: Condvar,
 }
 
-/// A share of the room, given back when it is dropped, also by a panic.
+/// A share of the room, released when dropped, also by a panic.
 struct Share<'r>(&'r Room, u64);
 
 impl Room {
-    /// Does it as soon as there is room; not at all if the command is to end by then.
+    /// Executes `work` as soon as there is room. Returns None if the command is interrupted before.
     fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> Option<T> {
         let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
         let mut used = self.used.lock().expect("nobody panics with it");
@@ -139,19 +141,19 @@ impl Drop for Share<'_> {
     }
 }
 
-/// An algorithm with its parameters, in the words of a scenario.
+/// An algorithm with its parameters, in scenario syntax.
 type Asked = (String, String);
 
-/// The kernel's names of algorithms.
+/// Algorithms and their names in the kernel.
 struct Algorithms {
     names: BTreeMap<Asked, String>,
-    /// What keeps them in the kernel.
+    /// Guards that keep the algorithms loaded.
     #[expect(dead_code, reason = "they are in the kernel as long as it lives")]
     loaded: Vec<Loaded>,
 }
 
 impl Algorithms {
-    /// Those of the transfers of these scenarios.
+    /// Loads the algorithms of these scenarios' transfers.
     fn load(scenarios: &[Arc<Scenario>]) -> Result<Self, Failure> {
         let (mut names, mut loaded) = (BTreeMap::new(), Vec::new());
         let has = registered().map_err(failure)?;
@@ -177,7 +179,7 @@ impl Algorithms {
         Ok(Algorithms { names, loaded })
     }
 
-    /// Does a run once.
+    /// Executes a run once.
     fn carry(&self, job: &Job, stop: Option<Arc<AtomicBool>>) -> Result<Transferred, Failed> {
         let names: Vec<String> =
             job.scenario.flows.iter().map(|f| self.names.get(&asked(f)).cloned().unwrap_or_default()).collect();
@@ -202,21 +204,22 @@ impl Algorithms {
     }
 }
 
-/// A name that the kernel does not have. In containers several programs have the same process number.
+/// Returns a name that is not registered in the kernel. Process IDs are not enough: in containers several programs have
+/// the same one.
 fn free_name() -> Result<String, Failure> {
     let taken = registered().map_err(failure)?;
     let mut names = (0..).map(|n| format!("r{}_{n}", std::process::id()));
     Ok(names.find(|name| !taken.contains(name)).expect("there is always another number"))
 }
 
-/// Which algorithm a flow needs.
+/// Returns the algorithm that a flow needs.
 fn asked(flow: &FlowSpec) -> Asked {
     (program(flow).to_owned(), flow.cc_params.to_string())
 }
 
-/// The sender's algorithm.
+/// Returns the sender's algorithm.
 fn program(flow: &FlowSpec) -> &str {
-    // The receiver makes the difference, `delayed_ack = 1`.
+    // The variant differs only at the receiver: `delayed_ack = 1`.
     if flow.cc == "newreno-nd" { "newreno" } else { &flow.cc }
 }
 
@@ -242,13 +245,14 @@ fn record(job: &Job, done: Transferred) -> Record {
     Record { key: job.key.clone(), watched: job.watch.as_ref().map(watched), result }
 }
 
-/// After what time it is looked whether the command is to end.
+/// Interval at which interruption is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often a run is repeated whose link was late.
+/// Maximum number of attempts for a run with a late link.
 const TRIES: u32 = 4;
-/// What a processor carries in time, bit/s: four carried eight runs of 70 Mbit/s, but for most only at the second attempt.
+/// Load that a processor can carry without delay, bit/s. Four processors carried eight runs of 70 Mbit/s, but most of
+/// them only at the second attempt.
 const PER_PROCESSOR: u64 = 70_000_000;
-/// How late one packet in a hundred may be; as `emulate` has it.
+/// Largest lateness of one packet in a hundred, as in `emulate`.
 const MOST_LATE: Time = Time(1_000_000);
-/// How often connections are looked at, unless curves are finer.
+/// Sampling interval of connections, unless curves are finer.
 const EVERY: Time = Time(10_000_000);

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::store::Store;
 
-/// There is none.
+/// Never created: there are no kernel algorithms.
 pub(super) enum Ready {}
 
 impl Ready {

@@ -1,21 +1,20 @@
-//! The figures of a claim, computed from the cells of an experiment. A combination that ran has a figure even if its cells
-//! have no value: it leaves the claim undecided.
+//! The figures of a claim, computed from the cells of an experiment. A combination that ran has a figure even if its
+//! cells have no value; such a figure leaves the claim undecided.
 
 use super::{Claim, Kind, Statistic};
 use crate::experiment::result::{Cell, ExperimentResult, Outcome};
 use crate::statistics::{Interval, median, ratio};
 use std::collections::BTreeMap;
 
-/// A value of each axis but that of `a` and `b`.
+/// A value for each axis except the one with `a` and `b`.
 type Place = BTreeMap<String, String>;
 
 /// The figure of one combination.
 pub(super) struct Figure {
     pub at: String,
-    /// Between which bounds it lies by what is known of its cells: they are equal where all runs came to a value. None if it
-    /// has no value.
+    /// Bounds of the figure; they are equal if all runs reached a value. None without a value.
     pub range: Option<Interval>,
-    /// Where it lies with 95 %, or why that cannot be said.
+    /// The 95 % interval, or the reason for its absence.
     pub interval: Result<Interval, &'static str>,
     pub from: String,
 }
@@ -28,12 +27,12 @@ impl Figure {
         }
     }
 
-    /// Half the width of its interval, where it has two ends that differ.
+    /// Returns half the width of the interval, if it has two different finite ends.
     pub(crate) fn ci95(&self) -> Option<f64> {
         self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
     }
 
-    /// The figure without its unit, for people.
+    /// Formats the figure without its unit.
     pub(crate) fn words(&self) -> String {
         self.range.map_or("no value".into(), words)
     }
@@ -47,14 +46,15 @@ impl Figure {
     }
 }
 
-/// A figure and its interval, as [`Figure`] has them.
+/// A figure and its interval, with the same meaning as in [`Figure`].
 struct Estimate {
     range: Interval,
     interval: Result<Interval, &'static str>,
 }
 
 impl Estimate {
-    /// Of means. Where a run of `a` did not come to its value the upper end is open, where one of `b` did not, the lower one.
+    /// Creates an estimate from means. If a run of `a` did not reach its value, the upper end is open; if a run of `b`
+    /// did not, the lower one.
     fn of_means(value: f64, interval: Option<Interval>, a: &Cell, b: Option<&Cell>) -> Estimate {
         let bounded = |c: &Cell| !c.at_least.is_empty();
         let open = |[from, to]: Interval| {
@@ -65,7 +65,7 @@ impl Estimate {
         Estimate { range: open([value; 2]), interval }
     }
 
-    /// The median of values that lie between these bounds.
+    /// Returns the median of values that lie between these bounds.
     fn of_median(values: &[Interval], deterministic: bool) -> Option<Estimate> {
         let (range, interval) = median(values)?;
         let interval = if deterministic { Ok(range) } else { interval.ok_or(FEW_FOR_A_MEDIAN) };
@@ -77,7 +77,7 @@ impl Estimate {
     }
 }
 
-/// Why a mean, or what compares two in pairs, has no interval.
+/// Explains why a mean, or a comparison in pairs, has no interval.
 fn why_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
     let runs = [Some(a), b].into_iter().flatten().filter(|c| !c.has_spread()).map(|c| c.by_replica().len()).min();
     match runs.unwrap_or_else(|| b.map_or(usize::MAX, |b| a.pairs(b).len())) {
@@ -89,7 +89,7 @@ fn why_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
 }
 
 impl Claim {
-    /// The figures of all combinations that were run.
+    /// Computes the figures of all combinations that were run.
     pub(super) fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<Figure> {
         let mut places = vec![self.at.clone()];
         for (axis, values) in &self.over {
@@ -128,7 +128,7 @@ impl Claim {
         figures
     }
 
-    /// None if its cells were not run.
+    /// Returns None if the cells were not run.
     fn figure(
         &self,
         stack: &str,
@@ -164,12 +164,12 @@ impl Claim {
         Some(Figure::new(at, estimate.map(|e| e.map(scaled)), from))
     }
 
-    /// The place of `a` among all cells, from the best to the worst that their values and their differences allow.
+    /// Returns the best and worst rank of `a` among all cells that their values and differences allow.
     fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> Figure {
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
         let value = |c: &Cell| self.value(c).map(|estimate| estimate.range);
         let others: Vec<&Cell> = all.iter().copied().filter(|c| !std::ptr::eq(*c, a)).collect();
-        // Between which places it is if the others are ahead by this.
+        // Returns the best and worst rank if the others are ahead by these amounts.
         let place = |ahead: &dyn Fn(&Cell) -> Interval| {
             let ahead: Vec<Interval> = others.iter().map(|c| ahead(c)).collect();
             let surely = ahead.iter().filter(|[from, _]| *from > 0.0).count();
@@ -193,7 +193,7 @@ impl Claim {
         }
         let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (a, b))).filter(|(a, b)| !std::ptr::eq(*a, *b));
         let ratios: Option<Vec<Estimate>> = pairs.map(|(a, b)| self.ratio(a, b)).collect();
-        // It is at least what two of them surely differ by, and at most what two of them can differ by.
+        // The spread is at least the largest certain ratio of two cells, and at most the largest possible one.
         let widest = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
         let estimate = ratios.map(|ratios| Estimate {
             range: ratios.iter().map(|r| r.range).fold([1.0; 2], widest),
@@ -207,7 +207,7 @@ impl Claim {
 
     fn largest(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &Place)]) -> Option<Figure> {
         let values: Option<Vec<Estimate>> = cells.iter().map(|(cell, _)| self.value(cell)).collect();
-        // It is at least the largest lower end, and at most the largest upper end.
+        // The largest value lies between the largest lower end and the largest upper end.
         let larger = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
         let estimate = values.map(|values| Estimate {
             range: values.iter().map(|v| v.range).fold([f64::NEG_INFINITY; 2], larger),
@@ -221,7 +221,7 @@ impl Claim {
         Some(Figure::new(self.label(result, subject), estimate, format!("at {}", labels.join(", "))))
     }
 
-    /// The statistic of a cell's replicas.
+    /// Computes the statistic of a cell's replicas.
     fn value(&self, cell: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
             let values: Vec<Interval> = cell.by_replica().into_values().collect();
@@ -255,7 +255,7 @@ impl Claim {
         (!r.is_nan()).then(|| Estimate::of_means(r, exact.or(interval), a, Some(b)))
     }
 
-    /// A cell for people: `NewReno 0.46`.
+    /// Formats a cell for users: `NewReno 0.46`.
     fn said(&self, result: &ExperimentResult, cell: &Cell) -> String {
         let value = self.value(cell).map_or("no value".into(), |v| words(v.range));
         format!("{} {value}", self.label(result, &cell.axes[&self.axis]))
@@ -267,7 +267,7 @@ impl Claim {
         known.map_or_else(|| value.to_owned(), |v| v.label.clone())
     }
 
-    /// The cells of a metric along the axis at a place: those that were run, whether or not they have a value.
+    /// Returns the cells of a metric along the axis at a place that were run, with or without a value.
     fn all<'r>(&self, stack: &str, (r, metric): (&'r ExperimentResult, &str), place: &Place) -> Vec<&'r Cell> {
         let here = |c: &&Cell| {
             let value = c.axes.get(&self.axis);
@@ -292,14 +292,15 @@ impl Claim {
     }
 }
 
-/// The median over the replicas that gave both a value, which share their seeds. What is not random is the same for all.
+/// Returns the median over the replicas in which both cells have a value; replicas share their seeds. A cell that is
+/// not random has the same value in all replicas.
 fn of_pairs(a: &Cell, b: &Cell, of: impl Fn(Interval, Interval) -> Interval) -> Option<Estimate> {
     let pairs = a.pairs(b).into_iter().map(|(a, b)| of(a, b));
     let pairs: Vec<Interval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
     Estimate::of_median(&pairs, a.deterministic && b.deterministic)
 }
 
-/// What lies between two bounds, for people.
+/// Formats an interval for users.
 pub(super) fn words([from, to]: Interval) -> String {
     match (from.is_finite(), to.is_finite()) {
         (true, true) if from == to => short(from),
@@ -311,7 +312,7 @@ pub(super) fn words([from, to]: Interval) -> String {
     }
 }
 
-/// Three significant digits.
+/// Formats a number with three significant digits.
 pub(super) fn short(x: f64) -> String {
     match x.abs() {
         a if a >= 1e6 => format!("{:.2} M", x / 1e6),
@@ -322,7 +323,7 @@ pub(super) fn short(x: f64) -> String {
     }
 }
 
-/// Both with as many digits as it takes to tell them apart.
+/// Formats both numbers with as many digits as needed to distinguish them.
 pub(super) fn apart(low: f64, high: f64) -> (String, String) {
     match (short(low), short(high)) {
         (a, b) if a == b && low < high => {

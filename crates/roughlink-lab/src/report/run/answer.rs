@@ -6,10 +6,10 @@ use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
 use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
 use std::collections::BTreeMap;
 
-/// Most flows of a kind that are described one by one.
+/// Maximum number of flows of a kind that are described one by one.
 const SINGLY: usize = 2;
 
-/// The sentences, those on the flows first.
+/// Returns the sentences, those on the flows first.
 pub(super) fn sentences(run: &Run) -> Vec<String> {
     let mut out = Vec::new();
     out.extend(of_sessions(run));
@@ -28,13 +28,13 @@ pub(super) fn of_kind<'a>(run: &'a Run, kind: &'a str) -> Vec<&'a FlowResult> {
     run.result.flows.iter().filter(|f| f.kind == kind).collect()
 }
 
-/// Flows by their names, unless there is only one.
+/// Returns a function that names flows, unless there is only one.
 fn naming(flows: &[&FlowResult], what: &'static str) -> impl Fn(&FlowResult) -> String + use<> {
     let several = flows.len() > 1;
     move |f| if several { format!("The {what} {}", f.name) } else { format!("The {what}") }
 }
 
-/// How long a vehicle waits for the answer to a message, ms: what the run had, or the standard's value.
+/// Returns how long a vehicle waits for the answer to a message, ms: the run's value if known, else the standard's.
 pub(super) fn timeout(run: &Run, session: &str, message: Message) -> f64 {
     let own = run.manifest.as_ref().and_then(|m| m.message_timeouts_ms.get(session)).and_then(|m| m.get(&message));
     own.copied().unwrap_or_else(|| message.spec().timeout.as_millis_f64())
@@ -148,7 +148,7 @@ fn of_calls(run: &Run) -> Vec<String> {
     calls.iter().filter_map(sentence).collect()
 }
 
-/// What a rating means (ITU-T G.109, table 1).
+/// Returns the meaning of a rating (ITU-T G.109, table 1).
 pub(super) fn satisfaction(r: f64) -> &'static str {
     match r {
         r if r >= 90.0 => "very satisfied",
@@ -213,7 +213,7 @@ fn of_transfer(run: &Run, f: &FlowResult, name: String) -> String {
     out + "."
 }
 
-/// `no time-out`, `1 time-out`, `2 time-outs`.
+/// Formats a count: `no time-out`, `1 time-out`, `2 time-outs`.
 fn count(n: u64, what: &str) -> String {
     match n {
         0 => format!("no {what}"),
@@ -222,7 +222,7 @@ fn count(n: u64, what: &str) -> String {
     }
 }
 
-/// Where packets waited longest, which explains the delays.
+/// Describes the queue in which packets waited longest, which explains the delays.
 fn of_queues(run: &Run) -> Option<String> {
     let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
     let (link, way, d): (_, _, &DirectionResult) =

@@ -1,4 +1,4 @@
-//! The charts of a run: none without a curve, and no curve that never changes.
+//! The charts of a run. Charts without curves and curves that never change are omitted.
 
 use super::answer::of_kind;
 use super::seconds;
@@ -10,19 +10,19 @@ use crate::report::slots::{Form, Slots};
 use crate::report::thin::Point;
 use serde_json::{Value, json};
 
-/// Most queues that are drawn, and the number of packets that a queue must reach to be drawn: one or two are no queue.
+/// Maximum number of queues to draw, and the length in packets that a queue must reach to be drawn.
 const MOST_QUEUES: usize = 4;
 const A_QUEUE: f64 = 3.0;
-/// Flows that are drawn at most, and outages that are shaded.
+/// Maximum number of flows to draw and of outages to shade.
 const MOST_FLOWS: usize = 30;
 const MOST_SHADES: usize = 300;
 
-/// A part of the page: charts with one legend.
+/// A section of the page: charts with one legend.
 pub(super) struct Section {
     pub id: &'static str,
     pub title: String,
     pub about: String,
-    /// What the shaded times mean; empty if there are none.
+    /// Meaning of the shaded times; empty if there are none.
     pub shaded: String,
     pub drawing: Drawing,
 }
@@ -33,7 +33,7 @@ struct Chart<'a> {
     /// Caption of the y axis.
     y: &'a str,
     curves: Vec<(String, &'a [Point])>,
-    /// Ends of the y axis if they are not those of the curves.
+    /// Ends of the y axis, if they differ from the range of the curves.
     range: Option<(f64, f64)>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// The sections, the most wanted first.
+/// Returns the sections, the most important first.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     [calls(run), throughput(run), gateways(run), queues(run), senders(run), round_trips(run)]
         .into_iter()
@@ -186,12 +186,12 @@ fn round_trips(run: &Run) -> Option<Section> {
     })
 }
 
-/// Says that not all of `n` flows are drawn, where that is so.
+/// Returns a note if not all of `n` flows are drawn.
 fn first_of(n: usize) -> String {
     if n > MOST_FLOWS { format!(" The first {MOST_FLOWS} of {n} flows.") } else { String::new() }
 }
 
-/// A section of charts over time, all with the same axis and with outages shaded.
+/// Creates a section of charts over time, all with the same axis and shaded outages.
 fn over_time(run: &Run, id: &'static str, title: &str, about: &str, charts: Vec<Chart<'_>>) -> Option<Section> {
     let x = json!({"title": "Time (s)", "type": "linear", "range": [0, rounded(run.result.sim_s)]});
     let names: Vec<&str> = run.outages.iter().map(|(link, _)| link.as_str()).collect();
@@ -214,7 +214,7 @@ fn over_time(run: &Run, id: &'static str, title: &str, about: &str, charts: Vec<
     })
 }
 
-/// None if there is nothing to draw.
+/// Returns None if there is nothing to draw.
 fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: bool) -> Option<Drawing> {
     charts.retain(|c| !c.curves.is_empty());
     let mut names: Vec<String> = Vec::new();

@@ -7,14 +7,14 @@ use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult};
 
-/// Most sessions whose message tables are unfolded.
+/// Maximum number of sessions whose message tables are unfolded.
 const OPEN: usize = 2;
 
 /// A table under construction.
 struct Table {
     label: &'static str,
     head: Vec<&'static str>,
-    /// Leading columns that hold text.
+    /// Number of leading columns with text.
     text: usize,
     rows: Vec<Vec<String>>,
 }
@@ -24,7 +24,7 @@ impl Table {
         Table { label, head: head.to_vec(), text, rows: Vec::new() }
     }
 
-    /// Cells are markup; the first names the row.
+    /// Renders the table. Cells are markup; the first one names the row.
     fn html(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-/// What came out, a table for each kind of flow that the run has.
+/// Renders the results, with a table for each kind of flow in the run.
 pub(super) fn of_kinds(run: &Run) -> String {
     let tables = [sessions(run), calls(run), transfers(run), stays(run)];
     tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
@@ -121,7 +121,7 @@ fn messages(run: &Run, f: &FlowResult, s: &SessionResult) -> String {
     table.html()
 }
 
-/// `CurrentDemand` may be broken between its words, on a narrow screen.
+/// Allows a line break between the words of `CurrentDemand`, for narrow screens.
 fn breakable(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -133,7 +133,7 @@ fn breakable(name: &str) -> String {
     out
 }
 
-/// How many answers were too late; any is marked.
+/// Formats the number of late answers; numbers above zero are marked.
 fn late(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=\"verdict no\">{n}</span>") }
 }
@@ -196,7 +196,7 @@ fn transfers(run: &Run) -> (&'static str, String) {
     ("Transfers", table.html())
 }
 
-/// What transfers delivered in each stay in coverage.
+/// Renders the volume that transfers delivered in each stay in coverage.
 fn stays(run: &Run) -> (&'static str, String) {
     let entries = run.manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let head =
@@ -223,7 +223,7 @@ fn stays(run: &Run) -> (&'static str, String) {
     ("Transfers by stay in coverage", table.html())
 }
 
-/// All numbers of flows, links and gateways.
+/// Renders all numbers of flows, links and gateways.
 pub(super) fn all(run: &Run) -> String {
     let details = |title: &str, table: Table| match table.html() {
         table if table.is_empty() => String::new(),
