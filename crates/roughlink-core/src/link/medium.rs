@@ -22,7 +22,7 @@ pub trait Medium: Debug + Send {
     /// arrival.
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)>;
 
-    /// Processes events that are due. Calls `dropped` for packets that their sender gives up.
+    /// Processes events that are due. Calls `dropped` for packets that their sender abandons.
     fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet));
 
     /// Returns the time of the next arrival or event.

@@ -13,8 +13,8 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// Keeps those bytes of a segment that lie between what was delivered and what `endpoint`, which is about to receive it,
-    /// accepts at most.
+    /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which will process the
+    /// segment next.
     pub(crate) fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
         let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
@@ -45,12 +45,12 @@ impl Unread {
         self.bytes.drain(..n.min(self.bytes.len()))
     }
 
-    /// Where the first byte that is not read lies in the stream.
+    /// Returns the stream offset of the first unread byte.
     pub(crate) fn from(&self) -> u64 {
         self.from
     }
 
-    /// Memory of the bytes.
+    /// Returns the memory of the bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }

@@ -35,25 +35,25 @@ pub struct Changes {
     seed: Seed,
 }
 
-/// How long serialising takes.
+/// Serialization times.
 #[derive(Debug)]
 enum Clock {
     Rate(Serializer),
-    /// The opportunity in use and the bytes it has given.
+    /// Index of the opportunity in use and the bytes used of it.
     Opportunities(u64, u32),
 }
 
 #[derive(Debug)]
 struct Service {
     packet: Packet,
-    /// When it came.
+    /// Enqueue time.
     asked: Time,
-    /// Start and end of service; "never" while the serialiser stands still.
+    /// Start and end of service; "never" while the serializer is stopped.
     start: Time,
     end: Time,
-    /// The serialiser's remainder at the end, bit ns.
+    /// Remainder of the serializer at the end, bit ns.
     remainder: u64,
-    /// Bit ns still to be served, of the packet in service when the serialiser was interrupted.
+    /// Bit ns left for the packet in service when the serializer was interrupted.
     left: Option<u64>,
 }
 

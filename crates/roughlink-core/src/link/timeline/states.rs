@@ -97,7 +97,7 @@ type Occurrence = (Time, u32);
 
 const FROM_OUTSIDE: u32 = 1 << 31;
 
-/// The values that the steps in force set one property to; the one that began last counts.
+/// Values of one property from the steps in force; the one that began last applies.
 #[derive(Debug)]
 struct Property<T>(BTreeMap<Occurrence, T>);
 

@@ -283,8 +283,8 @@ fn full_duplex_directions_do_not_slow_each_other() {
 
 #[test]
 fn acks_come_back_between_the_pdus() {
-    // Every second data packet is answered with 52 bytes. (With one answer each, a PDU would carry 31 answers, both
-    // directions would contend with full PDUs as equals, and the queue of answers would overflow.)
+    // A reply of 52 bytes to every second data packet. (With a reply to each, a PDU would carry 31 replies. Both
+    // directions would then contend with full PDUs as equals, and the queue of replies would overflow.)
     let mut b = Bench::new(&silent());
     let (mut seen, mut data) = (0, 0);
     while b.now < Time::from_secs(20) {
