@@ -158,8 +158,8 @@ pub struct Ack {
     pub acked: u64,
     /// Bytes newly delivered: cumulatively acknowledged or SACKed for the first time.
     pub delivered: u64,
-    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`); of a duplicate ACK,
-    /// 0 or those newly SACKed.
+    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`). For a duplicate
+    /// ACK, 0 or the newly SACKed segments.
     pub segments: u32,
     /// RTT sample of this ACK, if any. Under `ns3` this is the argument of `PktsAcked`.
     pub rtt: Option<Time>,
@@ -235,12 +235,12 @@ pub enum LinkEvent {
 /// Permission to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
-    /// Nothing, and the connection is frozen: the RTO neither fires nor backs off. The answer may turn to this and back
-    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the handshake is over only
-    /// link events are reported, to an algorithm created for this purpose: while it returns this, no SYN or INIT
+    /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
+    /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the end of the
+    /// handshake, an algorithm created for this purpose receives only link events; while it holds, no SYN or INIT
     /// leaves.
     Hold,
-    /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
+    /// Up to `window` bytes in flight, paced at `rate` if given, otherwise clocked by ACKs.
     Send {
         /// Bytes that may be in flight.
         window: u64,

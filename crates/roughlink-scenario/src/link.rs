@@ -54,7 +54,7 @@ pub(super) struct Medium {
 }
 
 impl Link {
-    /// Its medium, if it shares one.
+    /// Returns the medium of the link, if it shares one.
     pub(crate) fn medium(&self) -> Option<&Medium> {
         match &self.kind.as_ref()?.value {
             LinkKind::Pipe(_) => None,
@@ -63,7 +63,7 @@ impl Link {
         }
     }
 
-    /// The largest IP packet.
+    /// Returns the size of the largest IP packet.
     pub(crate) fn mtu(&self, report: &mut Report) -> u16 {
         report.read(&self.mtu).unwrap_or(MTU).0 as u16
     }

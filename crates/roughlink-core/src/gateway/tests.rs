@@ -20,7 +20,7 @@ pub(super) struct Fake {
 }
 
 impl Default for Fake {
-    /// 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
+    /// Returns a modem of 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
     fn default() -> Self {
         Fake {
             limit: 31,

@@ -66,8 +66,7 @@ impl Sender {
         }
     }
 
-    /// Handles a report that `block` arrived twice; all bytes up to `acked` had arrived. Returns true if this sender
-    /// may have caused it.
+    /// Handles a report that the bytes `left..right` arrived twice. Returns true if this sender may have caused it.
     pub(super) fn on_duplicate_report(&mut self, (left, right): (u64, u64)) -> bool {
         let segments = right.saturating_sub(left).div_ceil(u64::from(self.core.flow.mss));
         let undo = &mut self.rack.undo;
