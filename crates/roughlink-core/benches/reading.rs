@@ -1,5 +1,6 @@
-//! What scenarios of several sizes cost per element: tables of changes and recorded traces, repetitions, chains and stars,
-//! and files with many faults; `make bench`. Where the time per element grows with the size, something is quadratic.
+//! What scenarios of several sizes cost per element: tables of changes and recorded traces, repetitions, chains and
+//! stars, and files with many faults; `make bench`. Where the time per element grows with the size, something is
+//! quadratic.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,

@@ -286,7 +286,7 @@ pub struct Listens {
 impl Listens {
     /// All events: always correct.
     pub const ALL: Listens = Listens { sent: true, rate: true, timer: true, rto_sample: true };
-    /// Acknowledgements and congestion, without delivery rates.
+    /// Acknowledgments and congestion, without delivery rates.
     pub const ACKS: Listens = Listens { sent: false, rate: false, timer: false, rto_sample: false };
 }
 

@@ -1,4 +1,4 @@
-//! Links: two-port elements that queue, serialise, lose and delay packets.
+//! Links: two-port elements that queue, serialize, lose and delay packets.
 
 use crate::rng::Seed;
 use crate::units::{QueueLimit, Rate, Time};
@@ -101,7 +101,7 @@ impl SharedConfig {
 /// One direction of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,

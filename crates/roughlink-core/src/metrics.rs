@@ -137,7 +137,7 @@ pub struct LinkResult {
 /// The counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// IP packets serialised, fragments each.
+    /// IP packets serialized, fragments each.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -187,7 +187,7 @@ pub struct FlowOutcome {
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
-/// A sender's counts, with its RTT samples summarised: an outcome is kept until all other components have ended.
+/// A sender's counts, with its RTT samples summarized: an outcome is kept until all other components have ended.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOutcome {
     segments: u64,

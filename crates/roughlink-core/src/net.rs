@@ -73,7 +73,7 @@ pub struct Options {
 pub struct Change {
     /// Packets get through.
     pub up: Option<bool>,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Rate>,
     /// Propagation delay.
     pub delay: Option<Time>,

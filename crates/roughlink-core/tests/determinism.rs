@@ -237,7 +237,7 @@ fn adding_a_flow_does_not_change_the_noise() {
     assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
 }
 
-/// Any change of behaviour shows here; an intended one is accepted with `cargo insta review`.
+/// Any change of behavior shows here; an intended one is accepted with `cargo insta review`.
 #[test]
 fn golden() {
     let mut table = String::new();

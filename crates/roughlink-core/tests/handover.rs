@@ -1,5 +1,5 @@
-//! What happens at a handover, event by event: the Wave paper's figures 2 to 5, an outage of 2 s. Where an event comes out
-//! at another time than in the paper, the test says so.
+//! What happens at a handover, event by event: the Wave paper's figures 2 to 5, an outage of 2 s. Where an event comes
+//! out at another time than in the paper, the test says so.
 
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{Packet, Sides};
@@ -146,14 +146,14 @@ fn newreno_to_the_satellite_sends_twice_the_papers_packets() {
     let round = |k: u32| 32.99 + 0.4852 * f64::from(k);
     let per_round: Vec<usize> = (0..4).map(|k| t.sent(round(k), round(k + 1))).collect();
     assert_eq!(per_round, [1, 2, 4, 8]);
-    // Not the paper's figure: it counts about 250 packets in the 8 s after activation. Here the window is at its widest when the
-    // link goes: ssthresh is above 50 segments, and what slow start sends is more.
+    // Not the paper's figure: it counts about 250 packets in the 8 s after activation. Here the window is at its widest
+    // when the link goes: ssthresh is above 50 segments, and what slow start sends is more.
     let ours_not_250 = t.sent(32.0, 40.0);
     assert!((580..660).contains(&ours_not_250), "{ours_not_250}");
 }
 
-/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two. NewReno's
-/// ssthresh stays that of the first (RFC 5681 equation 4).
+/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two.
+/// NewReno's ssthresh stays that of the first (RFC 5681 equation 4).
 #[test]
 fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
     let [tahoe, newreno] = ["tahoe", "newreno"].map(|cc| run_with(&NS3_23, cc, 30, "2 s", false, 45).sent(32.0, 40.0));
@@ -201,9 +201,10 @@ fn wave_to_the_satellite() {
     about(ours_not_3_2_s, 3.3, 0.15);
 }
 
-/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the paper from 305
-/// to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until everything sent before the time-out is
-/// acknowledged, and has no time-out in the repair either: with timestamps each ACK ends the back-off.
+/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the
+/// paper from 305 to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until everything sent
+/// before the time-out is acknowledged, and has no time-out in the repair either: with timestamps each ACK ends the
+/// back-off.
 #[test]
 fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);
@@ -235,8 +236,8 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(first.0, 32.1, 0.1);
     assert!(first.1 - before > 100, "a jump of {}", first.1 - before);
     about(t.rate(32.5, 32.65), L2, 0.1 * L2);
-    // Within 1.5 s of activation the rate is no longer above the new link's. It falls below while the queue is long, and
-    // what overflowed waits for a time-out.
+    // Within 1.5 s of activation the rate is no longer above the new link's. It falls below while the queue is long,
+    // and what overflowed waits for a time-out.
     assert!(t.rate(32.75, 33.5) < L1, "{}", t.rate(32.75, 33.5));
     about(t.rate(33.0, 34.0) / L1, 0.3, 0.1);
     assert_eq!(rto.len(), 2, "{rto:?}");
@@ -270,8 +271,8 @@ fn outages_longer_than_the_rto() {
     }
 }
 
-/// An outage shorter than the RTO: Wave never times out, repairs a loss per round trip, and takes the delay of that for a
-/// queue; wave-fr repairs them at once.
+/// An outage shorter than the RTO: Wave never times out, repairs a loss per round trip, and takes the delay of that for
+/// a queue; wave-fr repairs them at once.
 #[test]
 fn outages_shorter_than_the_rto() {
     // The figures are ours; in the paper the times are 81 and 327 s.

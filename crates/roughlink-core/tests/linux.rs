@@ -14,7 +14,8 @@ fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResul
     Network::new(s, Options::default()).expect("a network").run().expect("a result")
 }
 
-/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40 MB.
+/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40
+/// MB.
 #[test]
 fn the_receive_window_opens_under_strong_reordering() {
     let link = "rate = \"1 Gbit/s\"\ndelay = \"40 ms\"\njitter = \"20 ms\"\nreorder = true\nqueue = \"1000 pkt\"\n\
@@ -26,8 +27,8 @@ fn the_receive_window_opens_under_strong_reordering() {
     }
 }
 
-/// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 (`-C cubic -t 60`) gets 32.8 Mbit/s.
-/// Linux's writer sleeps until a third of the 4 MiB is free, and what is in the buffer has overhead.
+/// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 (`-C cubic -t 60`) gets 32.8
+/// Mbit/s. Linux's writer sleeps until a third of the 4 MiB is free, and what is in the buffer has overhead.
 #[test]
 fn a_send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";

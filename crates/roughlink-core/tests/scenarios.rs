@@ -107,7 +107,8 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
     parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
-/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something to do.
+/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something
+/// to do.
 #[test]
 fn nodes_may_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);

@@ -148,7 +148,7 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
     assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [18, 24, 28]);
 }
 
-/// A shorter delay holds from the packet on that is being serialised; nothing overtakes what is on air.
+/// A shorter delay holds from the packet on that is being serialized; nothing overtakes what is on air.
 #[test]
 fn packets_on_air_arrive_as_before() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);

@@ -1,10 +1,10 @@
-//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by
-//! the endpoint.
+//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by the
+//! endpoint.
 //!
-//! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3`
-//! grows once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight.
-//! NewReno SC of the V2G paper is `min_ssthresh = 10`. The paper's Algorithm 1 covers the fast retransmit only, its text
-//! (section 4.2) "the ssthresh value that is used throughout the entire TCP connection lifetime": the bound holds after
+//! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3` grows
+//! once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight. NewReno SC of
+//! the V2G paper is `min_ssthresh = 10`. The paper's Algorithm 1 covers the fast retransmit only, its text (section
+//! 4.2) "the ssthresh value that is used throughout the entire TCP connection lifetime": the bound holds after
 //! time-outs, too, unless `on_timeout = false`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for

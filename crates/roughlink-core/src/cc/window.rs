@@ -74,8 +74,8 @@ impl Window {
     }
 
     /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out (RFC
-    /// 5681 section 3.1). The previous values are kept for [`Window::undo`], as Linux does: those before the episode, or, where a
-    /// time-out begins another one, before that.
+    /// 5681 section 3.1). The previous values are kept for [`Window::undo`], as Linux does: those before the episode,
+    /// or, where a time-out begins another one, before that.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);
@@ -92,8 +92,8 @@ impl Window {
         };
     }
 
-    /// Lowers the window to `cwnd` for want of data, not of capacity; ssthresh remembers three quarters of the old one (RFC 2861,
-    /// Linux `tcp_current_ssthresh`).
+    /// Lowers the window to `cwnd` for want of data, not of capacity; ssthresh remembers three quarters of the old one
+    /// (RFC 2861, Linux `tcp_current_ssthresh`).
     pub fn shrink(&mut self, cwnd: u64) {
         self.ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
         self.cwnd = cwnd;

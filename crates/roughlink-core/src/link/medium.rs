@@ -59,7 +59,7 @@ pub trait Medium: Debug + Send {
 pub struct Backlog {
     /// Not sent yet.
     pub waiting: u32,
-    /// Sent, but not acknowledged by the link's own acknowledgements.
+    /// Sent, but not acknowledged by the link's own acknowledgments.
     pub unacknowledged: u32,
 }
 

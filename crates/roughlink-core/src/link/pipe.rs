@@ -73,7 +73,7 @@ pub struct ArqStats {
     pub frames: u64,
     /// Of them, those that collided.
     pub collisions: u64,
-    /// Of them, those not acknowledged because noise took their header or their acknowledgement.
+    /// Of them, those not acknowledged because noise took their header or their acknowledgment.
     pub unacknowledged: u64,
     /// Blocks in all frames, repeats included.
     pub blocks: u64,

@@ -62,7 +62,7 @@ pub struct Step {
 pub struct State {
     /// Packets get through.
     pub up: bool,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,
@@ -82,7 +82,7 @@ impl State {
 /// Treatment of packets while the link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The serialiser goes on; a packet that arrives while the link is down is lost.
+    /// The serializer goes on; a packet that arrives while the link is down is lost.
     #[default]
     Drop,
     /// The serializer stops; packets waiting and on air are kept.

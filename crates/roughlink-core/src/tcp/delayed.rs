@@ -27,7 +27,7 @@ pub(super) struct DelayedAck {
     /// Segments that wait.
     pending: u32,
     due: Time,
-    /// Acknowledgements that do not wait.
+    /// Acknowledgments that do not wait.
     quick: u32,
     /// Data is answered.
     interactive: bool,
@@ -38,10 +38,10 @@ pub(super) struct DelayedAck {
     /// Those of the connection.
     rto: Time,
     srtt: Time,
-    /// Next byte expected at the last gap, and acknowledgements that left at once since it is expected.
+    /// Next byte expected at the last gap, and acknowledgments that left at once since it is expected.
     gap_at: u64,
     duplicates: u32,
-    /// Acknowledgements that wait while a gap stays.
+    /// Acknowledgments that wait while a gap stays.
     compressed: u32,
 }
 

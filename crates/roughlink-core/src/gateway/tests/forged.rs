@@ -103,7 +103,7 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
     }
 }
 
-/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgement as
+/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgment as
 /// rarely.
 #[test]
 fn a_mark_within_the_windows_is_forgotten() {

@@ -69,7 +69,7 @@ struct Block {
     end: u64,
     first_sent: Time,
     transmissions: u8,
-    /// True if the far end has received it, even if the sender has no acknowledgement.
+    /// True if the far end has received it, even if the sender has no acknowledgment.
     received: bool,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Sdu {
     came: Time,
     first_sent: Time,
     transmissions: u8,
-    /// True if the far end has received it, even if the sender has no acknowledgement.
+    /// True if the far end has received it, even if the sender has no acknowledgment.
     pub(super) received: bool,
 }
 

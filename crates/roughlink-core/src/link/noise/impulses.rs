@@ -32,7 +32,7 @@ pub enum Source {
         length: Time,
         /// Standard deviation of the length over its mean.
         variation: f64,
-        /// Standard deviation of the centres.
+        /// Standard deviation of the centers.
         jitter: Time,
     },
     /// Independent impulses.
@@ -237,7 +237,7 @@ pub(super) struct Train {
 /// Where the generation of impulses stands.
 #[derive(Debug)]
 enum State {
-    /// Nominal centre of the next burst, s; mu and sigma of the logarithm of lengths in s.
+    /// Nominal center of the next burst, s; mu and sigma of the logarithm of lengths in s.
     Mains { centre: f64, mu: f64, sigma: f64 },
     /// End of the generated part: the last start (Poisson) or the last end.
     Time(Time),
@@ -422,7 +422,7 @@ mod tests {
             libm::sqrt(p.iter().map(|p| (x(p) - mean) * (x(p) - mean)).sum::<f64>() / p.len() as f64)
         };
         near(deviation(&|p| (p.end - p.start).as_secs_f64()), 150e-6, 0.02);
-        // All centres fall at the same phase of the 10 ms, save the jitter.
+        // All centers fall at the same phase of the 10 ms, save the jitter.
         let first = p[0].start.0 + 5_000_000;
         near(
             deviation(&|p| ((p.start.0 + p.end.0) / 2 + 10_000_000 - first % 10_000_000) as f64 % 1e7 / 1e9),

@@ -304,7 +304,7 @@ fn acks_come_back_between_the_pdus() {
     }
     assert!(b.dropped.is_empty());
     assert!(b.numbers(1).len() + 100 > data / 2, "{} for {data}", b.numbers(1).len());
-    // At the slowest rate, a PDU of acknowledgements follows every PDU of data; at the fastest rate, none does.
+    // At the slowest rate, a PDU of acknowledgments follows every PDU of data; at the fastest rate, none does.
     let c = silent();
     let acks = c.cycle_time(0, c.rate) + c.in_symbols(c.rate.time_for(16 * 70));
     let slowest = 31.0 * 20.0 / (c.cycle_time(31, c.rate) + acks).as_secs_f64();
