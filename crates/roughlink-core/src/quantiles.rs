@@ -1,4 +1,4 @@
-//! Quantiles of times: exact ones of a sorted sample, and those of a histogram.
+//! Quantiles of times: exact ones of a sorted sample, and estimates from a histogram.
 
 mod histogram;
 

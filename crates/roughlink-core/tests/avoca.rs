@@ -38,7 +38,7 @@ fn run(s: &Scenario) -> Seen {
     seen
 }
 
-/// When data left after the last ACK before the outage.
+/// Returns the times when data left after the last ACK before the outage.
 fn sent(seen: &Seen) -> Vec<Time> {
     seen.sent.iter().map(|s| s.0).filter(|t| *t > Time::from_millis(119_500)).collect()
 }
@@ -60,7 +60,7 @@ const OVER_TCP: [(&str, &str); 4] = [
 ];
 
 /// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more.
-/// What the paper calls TCP is SCTP here; over TCP the times are the same.
+/// The paper's TCP is SCTP here; over TCP the times are the same.
 #[test]
 fn transmission_resumes_at_182_28_s() {
     for reading in [&[][..], &OVER_TCP] {
@@ -197,7 +197,7 @@ fn keys_of_an_association_that_make_no_sense_are_refused() {
     }
 }
 
-/// What PR-SCTP skips is counted in bytes, and a transfer that skipped something completes.
+/// Bytes skipped with PR-SCTP are counted, and a transfer with skipped messages completes.
 #[test]
 fn a_transfer_that_skips_completes() {
     for streams in ["1", "3"] {

@@ -1,4 +1,4 @@
-//! Transfers of the `linux` stack beside what Linux 6.18 did on the same links under `roughlink emulate`.
+//! Transfers of the `linux` stack compared with Linux 6.18 on the same links under `roughlink emulate`.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -28,7 +28,7 @@ fn the_receive_window_opens_under_strong_reordering() {
 }
 
 /// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 (`-C cubic -t 60`) gets 32.8
-/// Mbit/s. Linux's writer sleeps until a third of the 4 MiB is free, and what is in the buffer has overhead.
+/// Mbit/s. Linux's writer sleeps until a third of the 4 MiB is free, and data in the buffer has overhead.
 #[test]
 fn a_send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";

@@ -1,4 +1,4 @@
-//! Bytes over real datagrams: on any channel, the reader gets what the writer wrote, and no end sends beyond the
+//! Bytes over real datagrams: on any channel, the reader receives the bytes written, and no end sends beyond the
 //! offered window.
 
 #[path = "common/air.rs"]

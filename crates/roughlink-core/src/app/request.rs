@@ -109,7 +109,7 @@ impl Default for Processing {
     }
 }
 
-/// Limits of a session, and of the discovery before it.
+/// ISO 15118-2 tables 108 to 111; [`MessageSpec`] has the values of single messages.
 // ISO 15118-2 tables 108 to 111; those of single messages are in [`MessageSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

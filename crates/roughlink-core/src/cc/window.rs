@@ -4,7 +4,7 @@ use super::{Congestion, CongestionState, Flow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A congestion window with its slow-start threshold and what is needed to undo a reduction. Bytes.
+/// Congestion window with its slow-start threshold and the state for undoing a reduction.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Congestion window.

@@ -1,4 +1,4 @@
-//! A gateway may only make a window smaller and adjust the checksum, whatever bytes it gets.
+//! A gateway may only make a window smaller and adjust the checksum, for any input bytes.
 
 use super::{Fake, Heading};
 use crate::cc::LinkEvent;
