@@ -27,14 +27,14 @@ pub enum Traffic {
         packet: u16,
         /// Payload bytes after which the flow ends; `None` = until `stop`.
         bytes: Option<u64>,
-        /// When the flow ends; `None` = with the scenario.
+        /// End of the flow; `None` = with the scenario.
         stop: Option<Time>,
     },
     /// A voice call both ways.
     Voip {
         /// Codec, jitter buffer and rating.
         config: voip::VoipConfig,
-        /// When the call ends; `None` = with the scenario.
+        /// End of the call; `None` = with the scenario.
         stop: Option<Time>,
     },
     /// Writes over TCP at a rate, with pauses.

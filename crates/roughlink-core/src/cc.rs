@@ -45,7 +45,7 @@ pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CongestionState {
-    /// Nothing suspicious.
+    /// No sign of congestion.
     #[default]
     Open,
     /// Duplicate ACKs or SACKs have arrived, no loss declared.
@@ -137,7 +137,7 @@ pub struct RateSample {
     pub interval: Time,
     /// RTT of the segment, zero if it was retransmitted.
     pub rtt: Time,
-    /// When the segment left, for the last time if it was retransmitted.
+    /// Send time of the segment, of the last copy if it was retransmitted.
     pub sent_at: Time,
     /// Bytes marked lost since the previous sample.
     pub losses: u64,

@@ -34,7 +34,7 @@ pub(crate) struct Channel<P> {
     pub sides: Sides,
     pub delay: Time,
     pub impairments: Impairments,
-    /// Nothing arrives while this is false.
+    /// State of the link; nothing arrives while this is false.
     pub up: bool,
     /// Packets of which this is true are lost.
     pub lose: Box<Loss>,

@@ -59,15 +59,15 @@ pub struct FlowResult {
     /// A transfer without a size, which no run completes; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub unlimited: bool,
-    /// When it started, s.
+    /// Start, s.
     pub start_s: f64,
-    /// When its last byte arrived, s; null if it did not complete.
+    /// Arrival of the last byte, s; null if the flow did not complete.
     pub end_s: Option<f64>,
-    /// Whether all bytes arrived (bulk) or left (cbr).
+    /// Set if all bytes arrived (bulk) or left (cbr).
     pub completed: bool,
     /// The connection was aborted: it gave up after too long a time without an answer, or its peer reset it.
     pub failed: bool,
-    /// When it was aborted, s; null if it was not.
+    /// Time of the abort, s; null if there was none.
     #[serde(default)]
     pub failed_s: Option<f64>,
     /// Payload bytes delivered in order to the application.
@@ -139,7 +139,7 @@ pub struct LinkResult {
 pub struct DirectionResult {
     /// IP packets serialized, fragments each.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of those packets.
     pub bytes: u64,
     /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
@@ -166,7 +166,7 @@ pub struct QueueResult {
     pub marked: u64,
     /// Packets dropped although there was space for them; part of the `dropped` of the link.
     pub dropped: u64,
-    /// How long packets waited that were served; null if none was.
+    /// Queueing delay of packets served; null if none was.
     pub delay_ms: Option<RttResult>,
 }
 

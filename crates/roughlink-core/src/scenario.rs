@@ -81,7 +81,7 @@ pub struct LinkSpec {
     pub cable: Option<String>,
     /// Notifications for gateways and hosts whose flows use the link, with their times.
     pub notices: Notices,
-    /// When its coverage lets packets through; empty if it has no coverage.
+    /// Stays in coverage that let packets through; empty if the link has no coverage.
     pub stays: Vec<Stay>,
 }
 
@@ -92,11 +92,11 @@ pub struct Stay {
     pub name: String,
     /// Name of the class; empty for none.
     pub class: String,
-    /// From when on packets get through: layer 3 is configured.
+    /// Start of connectivity: layer 3 is configured.
     pub from: Time,
-    /// When coverage ends.
+    /// End of coverage.
     pub until: Time,
-    /// When hosts and gateways are first notified of the end: by the warning, if there is one.
+    /// Time when hosts and gateways are first notified of the end: by the warning, if there is one.
     pub end_known: Time,
 }
 
@@ -124,7 +124,7 @@ pub struct FlowSpec {
     pub from: usize,
     /// Index of the receiving node.
     pub to: usize,
-    /// When it starts.
+    /// Start of the flow.
     pub start: Time,
     /// Traffic of the flow.
     pub traffic: Traffic,

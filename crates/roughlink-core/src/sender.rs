@@ -36,7 +36,7 @@ pub struct SenderStats {
     pub rtt: Histogram,
 }
 
-/// How long a connection goes on without an answer.
+/// Limit on time-outs without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// For as many time-outs.

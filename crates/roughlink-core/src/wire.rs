@@ -150,14 +150,14 @@ pub struct Decoded {
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
     pub side: Option<Side>,
-    /// Where the next chunk of SCTP begins, if there is one that counts: see [`Decoded::following`].
+    /// Offset of the next SCTP chunk to process, if any: see [`Decoded::following`].
     pub next: Option<usize>,
     /// Offset of the transport header, or of the data of a later fragment.
     pub transport: usize,
     /// Range of the payload, or of the carried content of an SCTP chunk ([`Sides::carried`]). In a later fragment it
     /// may begin with TCP options.
     pub payload: Range<usize>,
-    /// Where the IP datagram ends: bytes after it are padding of the link.
+    /// End of the IP datagram; bytes after it are padding of the link.
     pub end: usize,
     /// TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925): the header is signed and must not be rewritten.
     pub signed: bool,

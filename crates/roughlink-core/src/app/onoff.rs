@@ -16,7 +16,7 @@ pub struct OnOffConfig {
     pub off: Time,
     /// Bytes after which it ends; `None` = until `stop`.
     pub bytes: Option<u64>,
-    /// When it ends.
+    /// End.
     pub stop: Time,
 }
 

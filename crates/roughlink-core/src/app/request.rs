@@ -109,8 +109,8 @@ impl Default for Processing {
     }
 }
 
-/// ISO 15118-2 tables 108 to 111; [`MessageSpec`] has the values of single messages.
-// ISO 15118-2 tables 108 to 111; those of single messages are in [`MessageSpec`].
+/// Limits of a session, and of the discovery before it.
+// ISO 15118-2 tables 108 to 111; [`MessageSpec`] has the values of single messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]

@@ -67,7 +67,7 @@ impl VoipConfig {
 /// The talker.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// When its first packet leaves, and the number of that.
+    /// Departure of the first packet, and its number.
     first: Time,
     base: u32,
     interval: Time,
@@ -113,7 +113,7 @@ impl Sender {
 /// The listener. It keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
-    /// One-way delays by number; [`Time::MAX`] = did not arrive.
+    /// One-way delays by number; [`Time::MAX`] = not received.
     delays: Vec<Time>,
     /// Delay of the packet that arrived first.
     first: Option<Time>,
@@ -222,7 +222,7 @@ pub struct VoipResult {
     pub sent: u32,
     /// Packets that arrived, in time or not.
     pub received: u32,
-    /// One-way network delays of those.
+    /// One-way network delays of the packets that arrived.
     pub delay_ms: Option<DelayResult>,
     /// Share of them delayed by more than 100 ms (Y.1541 classes 0 and 2).
     pub over_100ms: Option<f64>,

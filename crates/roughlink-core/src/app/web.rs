@@ -20,7 +20,7 @@ pub struct WebConfig {
 #[derive(Clone, Debug)]
 pub struct Web {
     cfg: WebConfig,
-    /// When the client sends its next request; [`Time::MAX`] while it waits.
+    /// Time of the client's next request; [`Time::MAX`] while it waits.
     next: Time,
     asked_at: Time,
     asked: u64,

@@ -127,9 +127,9 @@ pub trait Construct: CongestionControl + Sized + 'static {
 pub struct Algorithm {
     /// Name in scenario files.
     pub name: &'static str,
-    /// One line for `roughlink cc list`.
+    /// Summary in one line for `roughlink cc list`.
     pub summary: &'static str,
-    /// Where it is defined.
+    /// Source of its definition.
     pub source: &'static str,
     /// Parameters (TOML) that this name sets over the algorithm's defaults.
     pub defaults: &'static str,

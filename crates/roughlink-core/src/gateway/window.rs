@@ -538,7 +538,7 @@ mod tests {
         b
     }
 
-    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgment of the whole is
+    /// Only the first fragment of a segment is visible, with 960 of 1460 bytes: the acknowledgment of the whole is
     /// accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {

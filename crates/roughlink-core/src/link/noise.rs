@@ -15,7 +15,7 @@ pub use air::AirNoise;
 /// The losses of a link direction.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Noise {
-    /// Nothing.
+    /// No losses.
     #[default]
     None,
     /// Each packet with probability `loss`.

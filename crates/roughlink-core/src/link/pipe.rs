@@ -71,17 +71,17 @@ pub struct PipeStats {
 pub struct ArqStats {
     /// Frames on the medium, collided ones included.
     pub frames: u64,
-    /// Of them, those that collided.
+    /// Frames that collided.
     pub collisions: u64,
-    /// Of them, those not acknowledged because noise took their header or their acknowledgment.
+    /// Frames not acknowledged because noise corrupted their header or their acknowledgment.
     pub unacknowledged: u64,
     /// Blocks in all frames, repeats included.
     pub blocks: u64,
-    /// Of them, those that noise corrupted although their header was received.
+    /// Blocks that noise corrupted although their header was received.
     pub errors: u64,
-    /// Of them, those sent for a second or later time.
+    /// Blocks sent for a second or later time.
     pub repeats: u64,
-    /// Of them, those that the receiver had already.
+    /// Blocks that the receiver already had.
     pub duplicates: u64,
 }
 

@@ -36,7 +36,7 @@ pub enum Discipline {
     Codel(CodelConfig),
     /// CoDel per flow, flows in turn (RFC 8290).
     FqCodel {
-        /// Of each flow's queue.
+        /// CoDel parameters of each flow's queue.
         codel: CodelConfig,
         /// Queues over which flows are spread.
         flows: u32,
@@ -91,7 +91,7 @@ pub(super) struct Queue {
     kind: Kind,
     limit: QueueLimit,
     tally: Tally,
-    /// When the next packet goes into service; never while none waits.
+    /// Time when the next packet goes into service; never while none waits.
     next: Time,
 }
 

@@ -99,7 +99,7 @@ pub struct Association {
     /// Chunks that arrived and were not delivered, by TSN.
     arrived: BTreeMap<u64, Vec<u8>>,
     readable: VecDeque<Message>,
-    /// This end has closed.
+    /// Set once this end has closed.
     closed: bool,
     /// Set if a message was refused because the buffer was full.
     refused: bool,

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 /// Content of a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
-    /// When it was made.
+    /// Time of creation.
     pub made: Time,
     /// The tag that we have chosen, and our initial TSN.
     pub tag: u32,

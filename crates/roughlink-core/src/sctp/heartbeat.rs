@@ -23,7 +23,7 @@ pub(super) struct Heartbeat {
     next_tsn: u64,
     /// A HEARTBEAT must leave.
     due: bool,
-    /// When the HEARTBEAT that waits for its answer left, and when it becomes an error.
+    /// Send time of the unanswered HEARTBEAT, and the time at which it becomes an error.
     waiting: Option<(Time, Time)>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Sent {
     pub resent: bool,
     /// Set if it was counted as delivered.
     pub counted: bool,
-    /// When it last left.
+    /// Time of the last transmission.
     pub at: Time,
     /// State of delivery-rate sampling then.
     pub stamp: Stamp,
@@ -53,9 +53,9 @@ pub(super) struct Covered {
     pub chunks: u32,
     /// The highest TSN newly covered.
     pub highest: u64,
-    /// Of the chunks delivered, the one that left last.
+    /// Chunk that left last, of those delivered.
     pub newest: Option<Sent>,
-    /// When the chunk that is timed left, if it is covered now.
+    /// Send time of the timed chunk, if it is now covered.
     pub timed: Option<Time>,
 }
 

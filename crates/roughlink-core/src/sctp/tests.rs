@@ -484,7 +484,7 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
 }
 
 proptest! {
-    /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+    /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
     #[test]
     fn flapping_makes_no_duplicates(inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]), reset in any::<bool>(),
                                     delayed_ack in 1_u32..3,

@@ -9,9 +9,9 @@ use crate::units::Time;
 pub(crate) struct Stamp {
     /// Bytes delivered by then.
     pub delivered: u64,
-    /// When the last of those was acknowledged.
+    /// Time of the last acknowledgment of those bytes.
     pub delivered_at: Time,
-    /// When the first segment of the current flight left.
+    /// Send time of the first segment of the current flight.
     pub first_sent: Time,
     /// The sender had nothing to send.
     pub app_limited: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Stamp {
 pub(crate) struct Newest {
     /// End of the segment.
     pub end: u64,
-    /// When it left.
+    /// Send time.
     pub sent_at: Time,
     /// Set for a retransmission.
     pub retransmitted: bool,

@@ -22,7 +22,7 @@ pub(super) struct DelayedAck {
     every: u32,
     /// The time to wait; Linux's least (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
     timeout: Time,
-    /// Whether it is Linux's.
+    /// Set for Linux's algorithm.
     linux: bool,
     /// Segments that wait.
     pending: u32,
@@ -31,7 +31,7 @@ pub(super) struct DelayedAck {
     quick: u32,
     /// Data is answered.
     interactive: bool,
-    /// When data last arrived in order.
+    /// Time when data last arrived in order.
     fed_at: Time,
     /// The time to wait, before its bounds (`ato`); zero before the first data.
     wait: Time,

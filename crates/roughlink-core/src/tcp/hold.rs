@@ -400,8 +400,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to
-        /// end.
+        /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
         #[test]
         fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
                                         flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {

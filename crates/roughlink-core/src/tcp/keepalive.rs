@@ -8,7 +8,7 @@ use crate::units::Time;
 #[derive(Debug)]
 pub(super) struct Keepalive {
     at: Time,
-    /// When the last segment arrived.
+    /// Time of the last segment received.
     heard_at: Time,
     /// Probes since then.
     probes: u32,

@@ -23,7 +23,7 @@ use undo::{Undo, is_older};
 /// State of RACK, TLP and undo.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// When the reordering window closes or the tail loss probe is due.
+    /// End of the reordering window, or the time of the tail loss probe.
     pub(super) timer: Time,
     timer_is_probe: bool,
     /// Send time and end of the most recently sent segment delivered (RACK.xmit_ts, RACK.end_seq).

@@ -20,7 +20,7 @@ use crate::units::{Rate, Time};
 use idle::Idle;
 use std::sync::Arc;
 
-/// Something to be sent.
+/// Segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// Sequence offset of the first byte.

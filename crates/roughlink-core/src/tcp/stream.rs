@@ -43,7 +43,7 @@ use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One end of a connection and its bytes, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
+/// One end of a connection with its bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6 datagrams.
 pub struct Stream {
     endpoint: Endpoint,
     addresses: Addresses,

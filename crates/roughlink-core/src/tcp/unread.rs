@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// Where they begin in the stream.
+    /// Stream offset of the first byte.
     from: u64,
     bytes: VecDeque<u8>,
 }

@@ -23,7 +23,7 @@ pub(super) struct Counted {
     epoch: Option<Epoch>,
     /// Smallest RTT since the last time-out.
     min_rtt: Option<Time>,
-    /// When the last segment left.
+    /// Time when the last segment left.
     pub(super) last_sent: Time,
 }
 

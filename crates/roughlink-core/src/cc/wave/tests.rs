@@ -9,7 +9,7 @@ const MSS: u64 = 1000;
 struct Connection {
     cc: Box<dyn CongestionControl>,
     flow: Flow,
-    /// When each segment left last.
+    /// Time of the last transmission of each segment.
     sent_at: Vec<Time>,
 }
 

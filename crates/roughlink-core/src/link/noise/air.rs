@@ -163,7 +163,7 @@ struct Fade {
     config: Fading,
     stream: Stream,
     bad: bool,
-    /// When the state ends.
+    /// End of the state.
     until: Time,
 }
 

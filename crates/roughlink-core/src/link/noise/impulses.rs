@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// A train of impulses on a medium.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impulses {
-    /// When they come and how long they are.
+    /// Times and lengths of the impulses.
     pub source: Source,
     /// Probability that an impulse corrupts a block it overlaps, 0..=1.
     pub hit: f64,
@@ -39,7 +39,7 @@ pub enum Source {
     Poisson {
         /// Impulses per second.
         rate: f64,
-        /// Their lengths.
+        /// Lengths of the impulses.
         length: Length,
         /// Shorter ones do no harm.
         harmless: Time,
@@ -234,7 +234,7 @@ pub(super) struct Train {
     state: State,
 }
 
-/// Where the generation of impulses stands.
+/// Progress of the generation of impulses.
 #[derive(Debug)]
 enum State {
     /// Nominal center of the next burst, s; mu and sigma of the logarithm of lengths in s.
@@ -335,7 +335,7 @@ impl Train {
     }
 }
 
-/// How long a Markov-Middleton chain stays where it is.
+/// Dwell times of a Markov-Middleton chain.
 struct Stay {
     index: f64,
     memory: f64,

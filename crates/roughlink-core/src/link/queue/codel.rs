@@ -11,10 +11,10 @@ use crate::units::Time;
 /// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// When packets will have waited too long for an interval.
+    /// Time when packets will have waited too long for an interval.
     first_above: Option<Time>,
     dropping: bool,
-    /// When the next one is dropped, and how many were since dropping began.
+    /// Time of the next drop, and the number of drops since dropping began.
     drop_next: Time,
     count: u32,
     /// `count` when dropping began the last time.

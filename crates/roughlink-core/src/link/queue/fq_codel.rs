@@ -21,7 +21,7 @@ pub(super) struct FqCodel {
     hash: Field,
     /// Hash key of each flow, by its number.
     keys: Arc<[u64]>,
-    /// How many queues there are, and those that have been used.
+    /// Number of queues, and those that have been used.
     number: u32,
     flows: BTreeMap<u32, FlowQueue>,
     /// Numbers of the queues that have begun, and of those that go on, in turn.

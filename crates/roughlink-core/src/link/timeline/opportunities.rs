@@ -8,7 +8,7 @@ use crate::units::{Rate, Time};
 pub struct Opportunities {
     /// Ascending within a period, at most `period`; several may fall together.
     pub times: Vec<Time>,
-    /// When the trace starts again: the time of its last line.
+    /// Period of the trace: the time of its last line.
     pub period: Time,
 }
 
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Where the queue runs empty each packet looks for its opportunity: with a scan this would be 10^11 steps.
+    /// With an empty queue, each packet searches its opportunity: with a scan this would be 10^11 steps.
     #[test]
     fn a_long_trace_is_not_scanned() {
         let n = 1_000_000;

@@ -18,9 +18,9 @@ pub(super) struct Index {
     pub sacked: Ranges,
     /// Lost and not retransmitted.
     pub repairs: Ranges,
-    /// Sent again and awaited, by the time when they last left.
+    /// Segments sent again and awaited, by the time of their last transmission.
     pub resent: Sorted<(Time, u64)>,
-    /// Of the segments that begin below it, none was sent once and is awaited.
+    /// Position below which no segment sent once is awaited.
     pub judged: u64,
     /// Position below which all segments are lost or SACKed.
     pub counted: u64,

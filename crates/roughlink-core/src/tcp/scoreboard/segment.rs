@@ -14,7 +14,7 @@ pub(crate) struct Segment {
     pub flags: u8,
     /// Times it was sent, saturating.
     pub transmissions: u8,
-    /// When it last left.
+    /// Time of the last transmission.
     pub sent_at: Time,
     /// State of delivery-rate sampling when it left.
     pub stamp: Stamp,
@@ -70,9 +70,9 @@ pub(crate) struct Delivered {
     pub segments: u32,
     /// Among them the one sent last, with its end, for RACK and rate sampling.
     pub newest: Option<Newest>,
-    /// When the first never-retransmitted segment left.
+    /// Send time of the first never-retransmitted segment.
     pub first_sent: Option<Time>,
-    /// When the last never-retransmitted segment left.
+    /// Send time of the last never-retransmitted segment.
     pub last_sent: Option<Time>,
     /// A retransmitted segment was among them.
     pub retransmitted: bool,

@@ -6,16 +6,16 @@ use super::Sender;
 use crate::cc::CongestionState;
 use crate::units::Time;
 
-/// How the application uses the window.
+/// Use of the window by the application.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// The application has written after everything was acknowledged.
     pub(super) ended: bool,
-    /// When the last data left (Linux `lsndtime`).
+    /// Time when data last left (Linux `lsndtime`).
     last_sent: Option<Time>,
     /// Most bytes outstanding since `full_at` (Linux `snd_cwnd_used`).
     used: u64,
-    /// When the window last was full or was lowered (Linux `snd_cwnd_stamp`).
+    /// Time when the window was last full or lowered (Linux `snd_cwnd_stamp`).
     full_at: Time,
 }
 
