@@ -178,8 +178,8 @@ fn wave_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // The third burst's ACK is the first; in the paper at 32.75 s. It reflects the old link's last burst: the next bursts
-    // leave at the old rate, with lost packets and then fresh data beyond packet 7400.
+    // The third burst's ACK is the first; in the paper at 32.75 s. It reflects the old link's last burst: the next
+    // bursts leave at the old rate, with lost packets and then fresh data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -255,7 +255,7 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(ours_not_before_38_s, 38.8, 0.1);
 }
 
-/// Whatever the outage, once it is longer than the RTO Wave is at the new link's rate within seconds.
+/// After any outage longer than the RTO, Wave reaches the new link's rate within seconds.
 #[test]
 fn outages_longer_than_the_rto() {
     for (back, capacity) in [(false, L2), (true, L1)] {

@@ -87,7 +87,7 @@ fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever changes, order is kept and every packet is accounted for.
+    /// With any changes, order is kept and every packet is accounted for.
     #[test]
     fn nothing_is_lost_unaccounted(
         states in prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10),

@@ -459,7 +459,7 @@ fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> O
     }
     let sample = not_zero(&n.sample, report);
     if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
-        // How long the background lasts: 1 / ((1 - x) (1 - P_0)) samples.
+        // Duration of the background: 1 / ((1 - x) (1 - P_0)) samples.
         let background = sample.as_secs_f64() / ((1.0 - memory) * -libm::expm1(-index));
         too_often(Time::from_secs_f64(background), here.clone(), report)?;
     }

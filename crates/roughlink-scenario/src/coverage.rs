@@ -147,21 +147,21 @@ pub(super) struct Class {
     pub load: Option<Leaf<Rate>>,
 }
 
-/// When the vehicle is where there is coverage.
+/// Stay of the vehicle within coverage.
 struct Presence {
     name: String,
     arrive: Time,
     depart: Time,
     class: Option<String>,
-    /// Further values of a log, from when on.
+    /// Further values of a log, with their start times.
     rows: Vec<Row>,
 }
 
-/// Where a signal is coverage.
+/// Signal levels of coverage.
 struct Levels {
     /// Above this, dBm.
     threshold: f64,
-    /// To begin it, so much more, dB.
+    /// Additional level for coverage to begin, dB.
     hysteresis: f64,
 }
 

@@ -102,13 +102,13 @@ impl Flow {
     }
 }
 
-/// Where a flow stands.
+/// Place of a flow in the file and in the network.
 pub(super) struct Place<'p> {
     /// Table of the flow.
     pub table: Range<usize>,
     /// Text to underline when a fault has no key.
     pub name: Range<usize>,
-    /// The links that its packets take.
+    /// Links on the path of the flow's packets.
     pub path: &'p [usize],
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Context<'f> {
     /// Set if nodes and links are free of faults, so that later faults are not mere consequences.
     pub sound: bool,
     pub duration: Time,
-    /// How many more notifications may be examined for flows that their algorithm holds.
+    /// Number of further notifications to examine for flows held by their algorithm.
     pub notices: usize,
     /// The configurations in use: a thousand flows tend to have but a few.
     pub configs: Vec<Arc<TcpConfig>>,

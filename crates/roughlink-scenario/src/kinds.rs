@@ -90,7 +90,7 @@ pub(super) fn meanings<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &st
 pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s str> {
     let lists =
         |says: &Schema, other: &str| says[EXCLUDES].as_array().is_some_and(|all| all.iter().any(|k| k == other));
-    // Of a key that another kind has, the kind may be about to change.
+    // With a key of another kind, the kind may be about to change.
     let kind = kind.filter(|kind| has(table, key) || has(kind, key));
     let all = || {
         let of = kind.map_or_else(|| kinds(table).iter().collect(), |kind| vec![kind]);

@@ -55,7 +55,7 @@ pub(super) struct Leaf<T> {
     pub value: Result<T, Box<UnitError>>,
 }
 
-/// How a value is written.
+/// Notation of a value.
 pub(super) trait Read: Sized {
     /// Name in the JSON Schema, if the form has one.
     const NAME: &'static str = "";
@@ -135,7 +135,7 @@ pub(super) struct Cc(pub &'static cc::Algorithm);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatewayKind(pub Option<&'static gateway::Kind>);
 
-/// How much a flow transfers; `None` = without end.
+/// Amount that a flow transfers; `None` = endless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer(pub Option<u64>);
 

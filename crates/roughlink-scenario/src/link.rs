@@ -107,7 +107,7 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// That of Ethernet.
+/// MTU of Ethernet.
 const MTU: Bytes = Bytes(1500);
 /// A day, beyond any real delay; a sum over any number of links stays on the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);

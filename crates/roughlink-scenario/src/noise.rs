@@ -100,7 +100,7 @@ pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
     kinds.chain(names_of::<MeasuredClass>()).collect()
 }
 
-/// One table of noise or a list of them.
+/// A table of noise, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) enum Noises {
     One(Box<Noise>),

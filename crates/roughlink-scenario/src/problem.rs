@@ -11,7 +11,7 @@ use std::ops::Range;
 pub struct Problem {
     /// Message without the place.
     pub message: String,
-    /// Where; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
+    /// Places; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
     pub labels: Vec<Label>,
     /// Advice on the fix.
     pub help: Option<String>,
@@ -26,7 +26,7 @@ pub struct Label {
     pub text: String,
 }
 
-/// Something that is allowed, but probably not meant.
+/// Valid but probably unintended input.
 pub type Warning = Problem;
 
 /// A scenario that cannot be used, with everything that was found to be wrong.

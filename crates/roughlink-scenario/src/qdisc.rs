@@ -145,7 +145,7 @@ fn bucket(table: &TokenBucket, report: &mut Report) -> BucketConfig {
     BucketConfig { rate, burst: report.read(&table.burst).unwrap_or(QUANTUM).0 }
 }
 
-// As in `tc`.
+// Default of `tc`.
 const TARGET: Time = Time::from_millis(5);
 const INTERVAL: Time = Time::from_millis(100);
 const FLOWS: u32 = 1024;

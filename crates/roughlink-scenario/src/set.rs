@@ -69,7 +69,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         return Ok(());
     }
     let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
-    // Of a kind that has no such key any will do: the check of the form says that it has none.
+    // If the kind has no such key, use any meaning: the check of the form reports the key.
     let meanings = meanings(place.schema, kind, key);
     let leads = |says: &&&Schema| rest.first().is_some_and(|next| has(resolve(says, place.root), next));
     let Some(schema) = meanings.iter().find(leads).or(meanings.first()).copied() else {

@@ -15,11 +15,11 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Where the walk stands.
+/// Current position of the check.
 struct Here<'s> {
-    /// How to call the table in messages.
+    /// Name of the table in messages.
     noun: String,
-    /// The name of its definition, empty if it has none.
+    /// Name of its definition, empty if it has none.
     definition: &'s str,
     schema: &'s Schema,
     /// Place to underline when something is missing; `None` for the document.
@@ -440,7 +440,7 @@ pub(super) fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
     }
 }
 
-/// Where a key that is out of place may belong.
+/// Tables to which misplaced keys may belong.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("[tcp]", "Tcp"),
     ("[[link]]", "Link"),

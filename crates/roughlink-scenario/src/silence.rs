@@ -29,7 +29,7 @@ pub(super) fn warn_of_silence(
         ..Flow::default()
     };
     let mut algorithm = factory(&flow);
-    // When hosts are notified that the link is up but the algorithm holds, and the strongest signal then.
+    // Times in which hosts are notified that the link is up but the algorithm holds, and the strongest signal in them.
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
     let (mut known_up, mut signal) = (true, None);

@@ -139,12 +139,12 @@ enum Form {
     NotOpen,
     /// A key and no `=`.
     NoValue,
-    /// Something behind the value or the heading.
+    /// Text after the value or the heading.
     Surplus,
     Other,
 }
 
-/// One slip in TOML tends to make a train of errors.
+/// A single mistake in TOML tends to cause a series of errors.
 const MOST_FAULTS: usize = 3;
 
 /// Mistakes by text in the message; the first match applies.

@@ -14,7 +14,7 @@ use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How a file deviates from the usual form.
+/// Deviations of a file from the usual form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dialect {
     /// Detected if `None`.

@@ -51,31 +51,31 @@ pub enum Policy {
     Abort,
 }
 
-/// The keys of a session.
+/// Keys of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
     /// Charging mode.
     pub mode: Mode,
-    /// Begin with SECC discovery (SDP); else with the connection.
+    /// Begin with SECC discovery (SDP), otherwise with the connection.
     pub discovery: bool,
-    /// Ask for ServiceDetail.
+    /// Request ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`Message::ALL`].
     pub messages: [MessageSpec; Message::ALL.len()],
     /// From one request of the charging loop to the next; a late response makes the next one leave at once. Captured:
     /// 90 to 250 ms with DC, 100 ms taken; AC 1 s (assumption).
     pub period: Time,
-    /// From a response to the next request outside the charging loop. Captured: 80 to 100 ms.
+    /// Time from a response to the next request outside the charging loop. Captured: 80 to 100 ms.
     pub pause: Time,
-    /// From a request to its response at the charger. Captured medians: 7 to 211 ms.
+    /// Time from a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
-    /// How long the charger is busy.
+    /// Processing time of the charger.
     pub processing: Processing,
-    /// How long the charging loop lasts; `None` = until the scenario ends.
+    /// Duration of the charging loop; `None` = until the scenario ends.
     pub charge: Option<Time>,
-    /// The session's limits.
+    /// Limits of the session.
     pub limits: Limits,
-    /// What follows when a limit is passed.
+    /// Reaction to an exceeded limit.
     pub policy: Policy,
 }
 

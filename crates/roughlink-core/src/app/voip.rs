@@ -18,16 +18,16 @@ use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The keys of a call.
+/// Keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VoipConfig {
-    /// Packets and impairment of the codec; the interval is the packetisation delay, too.
+    /// Packets and impairment of the codec; the interval is also the packetization delay.
     pub speech: Speech,
     /// Time that the play-out buffer adds to the reference delay (assumption: 60 ms).
     pub jitter_buffer: Time,
-    /// What the play-out buffer takes as the path's delay.
+    /// Reference delay of the play-out buffer.
     pub reference: Reference,
-    /// How delay is judged.
+    /// Model for judging delay.
     pub emodel: EModel,
     /// Length of the windows that are judged one by one.
     pub window: Time,
@@ -236,7 +236,7 @@ pub struct VoipResult {
     pub late: Option<f64>,
     /// Delay from mouth to ear: packetisation, reference delay of the path, play-out buffer.
     pub mouth_to_ear_ms: Option<f64>,
-    /// How delay was judged.
+    /// Model used for judging delay.
     pub emodel: EModel,
     /// Transmission rating of the call; 80 and more satisfies users (G.109).
     pub r: Option<f64>,

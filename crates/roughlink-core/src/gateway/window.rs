@@ -372,7 +372,7 @@ mod tests {
             let shrunk = after(96.0, &|w| muniz(w, 1e6, 15.6, 15.5, rho, Decrease::Exponent));
             assert!((shrunk + gain).abs() < 0.4, "{shrunk}");
         }
-        // Above Sample_Awnd: 2^(rho-1), or 2^rho - 1, whatever the queue.
+        // Above Sample_Awnd: 2^(rho-1), or 2^rho - 1, for any queue.
         for (ms, exponent, minus_one) in [(66.0, 1.0, 1.0), (126.0, 1.9, 2.8), (186.0, 3.5, 6.1)] {
             for (reading, step) in [(Decrease::Exponent, exponent), (Decrease::MinusOne, minus_one)] {
                 let fallen = 200.0 - muniz(200.0, 199.0, 0.0, 15.5, ms / 66.0, reading);
@@ -516,7 +516,7 @@ mod tests {
         b.data(0, 1);
         b.ack(0, 60_000);
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");
-        // Equation 1 shares out what is left, too: 45 of 66 ms between two.
+        // Equation 1 also shares the remainder: 45 of 66 ms between two.
         b.open(1, 66);
         b.data(1, 1);
         assert_eq!([0, 1].map(|flow| control_of(&b.gateway, flow).awnd), [22.5; 2]);

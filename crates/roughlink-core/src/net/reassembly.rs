@@ -128,7 +128,7 @@ mod tests {
         // Fragments of different datagrams do not mix.
         r.receive(Time(2), fragment(2, Fragment::First, 0, 1480), &mut drop);
         assert!(r.receive(Time(3), fragment(3, Fragment::Last, 1480, 12), &mut drop).is_none());
-        // Given up after 30 s.
+        // Dropped after 30 s.
         r.receive(Time::from_secs(40), fragment(4, Fragment::First, 0, 1480), &mut drop);
         assert_eq!((lost, r.heads().count()), (1, 1));
     }

@@ -465,7 +465,7 @@ fn both_ends_send_before_either_closes() {
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
 }
 
-/// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+/// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
 #[test]
 fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "");
@@ -503,7 +503,7 @@ proptest! {
         prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
     }
 
-    /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.
+    /// With any impairment of the channel and any change of the link, every byte arrives once and in order.
     #[test]
     fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
                                     bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn data_that_had_arrived_is_not_sent_again() {
         for stack in Stack::ALL {
-            // All of the flight had arrived, its ACKs were lost.
+            // The whole flight had arrived; its ACKs were lost.
             let (mut s, flight) = Script::outage(stack);
             let (una, last) = (flight[0].seq, flight.last().unwrap());
             let again = s.sent();
@@ -380,7 +380,7 @@ mod tests {
         }
     }
 
-    /// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+    /// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
     #[test]
     fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
         for stack in Stack::ALL {
@@ -416,7 +416,7 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
-        /// Whatever the link does, however late the sender is notified: once it stays up all bytes arrive, soon.
+        /// With any changes of the link and any delay of notifications, all bytes arrive soon after it stays up.
         #[test]
         fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
                        flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {

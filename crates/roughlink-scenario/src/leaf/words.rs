@@ -14,7 +14,7 @@ macro_rules! words {
                 alone::<$name>()
             }
         })*
-        /// How they are read, by their names in the schema.
+        /// Readers of the words, by their names in the schema.
         pub(super) const WORDS: &[(&str, Check)] = &[$((<$name as Read>::NAME, check::<$name> as Check)),*];
     };
 }
