@@ -1,5 +1,6 @@
-//! What scenarios of several sizes cost per element: tables of changes and recorded traces, repetitions, chains and stars,
-//! and files with many faults; `make bench`. Where the time per element grows with the size, something is quadratic.
+//! Cost of scenarios of several sizes, per element: tables of changes and recorded traces, repetitions, chains and
+//! stars, and files with many faults; `make bench`. If the time per element grows with the size, something is
+//! quadratic.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
@@ -12,7 +13,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two nodes and a link between them, with the lines `link` of its own; runs for `seconds`.
+/// Creates two nodes and a link with the additional lines `link`; runs for `seconds`.
 fn one_link(seconds: u32, link: &str) -> String {
     format!(
         "duration = \"{seconds} s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
@@ -43,7 +44,7 @@ fn measure<O>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, size: u32, m
     group.bench_function(BenchmarkId::new(name, size), |b| b.iter(|| black_box(of())));
 }
 
-/// Reading a table of changes, and going through them, per line.
+/// Measures reading a table of changes and running through it, per line.
 fn tables(c: &mut Criterion) {
     let mut group = sized(c, "table");
     for lines in [10_000, 100_000, 1_000_000] {
@@ -58,7 +59,7 @@ fn tables(c: &mut Criterion) {
     group.finish();
 }
 
-/// A run over a link that changes every other millisecond, per repetition.
+/// Measures a run over a link that changes every other millisecond, per repetition.
 fn repetitions(c: &mut Criterion) {
     let mut group = sized(c, "repeat");
     for seconds in [10, 20, 40] {
@@ -70,7 +71,7 @@ fn repetitions(c: &mut Criterion) {
     group.finish();
 }
 
-/// A run over a recorded trace, each packet of which looks for its opportunity, per second of trace.
+/// Measures a run over a recorded trace in which each packet searches its opportunity, per second of trace.
 fn traces(c: &mut Criterion) {
     let mut group = sized(c, "mahimahi");
     for seconds in [30, 60, 120, 240] {
@@ -87,7 +88,7 @@ fn nodes(names: impl Iterator<Item = u32>) -> String {
     names.fold("duration = \"1 s\"\n".to_owned(), |text, n| text + &format!("[[node]]\nname = \"n{n}\"\n"))
 }
 
-/// `nodes` nodes with the links `links` between them and a flow between each pair of `flows`.
+/// Creates `nodes` nodes with the links `links` between them and a flow between each pair of `flows`.
 fn topology(nodes: u32, links: impl Iterator<Item = (u32, u32)>, flows: impl Iterator<Item = (u32, u32)>) -> String {
     let mut text = self::nodes(0..nodes);
     for (i, (a, b)) in links.enumerate() {
@@ -103,7 +104,7 @@ fn topology(nodes: u32, links: impl Iterator<Item = (u32, u32)>, flows: impl Ite
     text
 }
 
-/// Reading networks, right and wrong, and finding their routes, per node, flow or fault.
+/// Measures reading networks, valid and invalid, and routing, per node, flow or fault.
 fn networks(c: &mut Criterion) {
     let mut group = sized(c, "network");
     for size in [10_000, 100_000] {

@@ -1,5 +1,5 @@
-//! A network with an open port: a scenario's host is outside, here a connection of this program that reads the bytes which
-//! a simulated server sends over a noisy cable. Under a clock of one's own, `now` would be that clock's time.
+//! A network with an open port. A host of the scenario is outside: a connection of this program, which reads bytes sent
+//! by a simulated server over a noisy cable. In real time, `now` would be the time of a clock.
 //!
 //! `cargo run --example open_port`
 

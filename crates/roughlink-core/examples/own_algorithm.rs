@@ -7,7 +7,7 @@ use roughlink_core::net::{Network, Options};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// So many bytes in flight, whatever happens.
+/// A constant number of bytes in flight.
 #[derive(Debug)]
 struct Fixed(u64);
 

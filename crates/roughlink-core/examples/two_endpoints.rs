@@ -1,4 +1,4 @@
-//! Two TCP endpoints over a lossy pipe, driven by hand: the four verbs of every element.
+//! Two TCP endpoints over a lossy pipe, driven explicitly by the four verbs of every element.
 //!
 //! `cargo run --example two_endpoints`
 

@@ -1,7 +1,7 @@
 //! Applications: the traffic of flows.
 //!
-//! Applications are pure state, like the endpoints beneath them: arrivals and the time are passed in; they return what
-//! may leave now and when they must be woken.
+//! Applications are pure state, like the endpoints beneath them. Callers pass arrivals and the time; applications
+//! return packets to send now and the time of their next wake-up.
 
 pub mod cbr;
 pub mod onoff;
@@ -14,7 +14,7 @@ use crate::units::{Rate, Time};
 /// The traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
-    /// A transfer over TCP, as fast as it goes; `None` = until the scenario ends.
+    /// A transfer over TCP at full speed; `None` = until the scenario ends.
     Bulk {
         /// Bytes to transfer.
         bytes: Option<u64>,
@@ -27,14 +27,14 @@ pub enum Traffic {
         packet: u16,
         /// Payload bytes after which the flow ends; `None` = until `stop`.
         bytes: Option<u64>,
-        /// When the flow ends; `None` = with the scenario.
+        /// End of the flow; `None` = with the scenario.
         stop: Option<Time>,
     },
     /// A voice call both ways.
     Voip {
         /// Codec, jitter buffer and rating.
         config: voip::VoipConfig,
-        /// When the call ends; `None` = with the scenario.
+        /// End of the call; `None` = with the scenario.
         stop: Option<Time>,
     },
     /// Writes over TCP at a rate, with pauses.
@@ -49,7 +49,7 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// The name of the kind, as scenario files and results have it.
+    /// Returns the name of the kind in scenario files and results.
     pub const fn name(&self) -> &'static str {
         match self {
             Traffic::Bulk { .. } => "bulk",

@@ -1,13 +1,12 @@
-//! Congestion control: the trait every algorithm implements, and the registry of algorithms.
+//! Congestion control: the trait of all algorithms, and their registry.
 //!
-//! An algorithm is notified of events (`on_*`) and returns what may be sent ([`CongestionControl::permit`]).
-//! `permit` is a function, not a stored number: a window algorithm returns its window, a paced one adds a
-//! rate, one that must not send returns [`Permit::Hold`]. Loss detection and the pacing of retransmissions
-//! during recovery are the endpoint's (`tcp::recovery`); an algorithm that follows them returns
-//! [`Flow::window`], one that does not (BBR, Wave) does not call it.
+//! An algorithm is notified of events (`on_*`) and returns a permit ([`CongestionControl::permit`]). The permit is a
+//! function rather than a stored number: a window algorithm returns its window, a paced one adds a rate, and one that
+//! must not send returns [`Permit::Hold`]. The endpoint detects losses and paces retransmissions during recovery
+//! (`tcp::recovery`). An algorithm that follows recovery returns [`Flow::window`]; BBR and Wave do not follow it.
 //!
-//! To add an algorithm: one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, one line
-//! in [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
+//! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
+//! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
 
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
@@ -38,27 +37,29 @@ mod registry;
 pub use history::LinkHistory;
 pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};
 
-/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack): an algorithm may have a preset of its parameters for each.
+/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack): an algorithm may have a preset of its
+/// parameters for each.
 pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CongestionState {
-    /// Nothing suspicious.
+    /// No sign of congestion.
     #[default]
     Open,
     /// Duplicate ACKs or SACKs have arrived, no loss declared.
     Disorder,
     /// Fast recovery.
     Recovery,
-    /// After a retransmission time-out, until what was outstanding then is acknowledged.
+    /// From a retransmission time-out until all data outstanding at that time is acknowledged.
     Loss,
-    /// After packets were marked (RFC 3168), until more than what was outstanding then is acknowledged; with `rack` only.
+    /// From marked packets (RFC 3168) until more than the data outstanding at that time is acknowledged; with `rack`
+    /// only.
     Cwr,
 }
 
 impl CongestionState {
-    /// The window falls step by step (RFC 6937).
+    /// Returns true while the window falls step by step (RFC 6937).
     #[inline]
     pub const fn is_reducing(self) -> bool {
         matches!(self, CongestionState::Recovery | CongestionState::Cwr)
@@ -98,11 +99,11 @@ pub struct Flow {
     pub initial_ssthresh: u64,
     /// The window that the peer advertises, bytes.
     pub send_window: u64,
-    /// What recovery allows to be in flight while it is in charge (PRR, NewReno inflation), else `None`.
+    /// Limit of data in flight while recovery controls it (PRR, NewReno inflation), otherwise `None`.
     pub recovery_window: Option<u64>,
     /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// The application had nothing to send, and what was in flight then has not all been delivered (Linux
+    /// Set from a time when the application had nothing to send until all data then in flight is delivered (Linux
     /// `tp->app_limited`).
     pub app_limited: bool,
     /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
@@ -114,7 +115,7 @@ impl Flow {
     pub(crate) fn forget_rtt(&mut self) {
         (self.srtt, self.latest_rtt, self.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
     }
-    /// The window of an algorithm that lets recovery govern retransmissions: `cwnd`, or what recovery allows.
+    /// Returns the window of an algorithm that lets recovery control retransmissions: `cwnd`, or recovery's limit.
     #[inline]
     pub fn window(&self, cwnd: u64) -> u64 {
         match self.recovery_window {
@@ -135,7 +136,7 @@ pub struct RateSample {
     pub interval: Time,
     /// RTT of the segment, zero if it was retransmitted.
     pub rtt: Time,
-    /// When the segment left, for the last time if it was retransmitted.
+    /// Send time of the segment, of the last copy if it was retransmitted.
     pub sent_at: Time,
     /// Bytes marked lost since the previous sample.
     pub losses: u64,
@@ -149,20 +150,20 @@ pub struct RateSample {
     pub retransmitted: bool,
 }
 
-/// One acknowledgement, after the scoreboard took it in.
+/// An acknowledgment, after the scoreboard was updated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ack {
     /// Bytes newly acknowledged cumulatively.
     pub acked: u64,
     /// Bytes newly delivered: cumulatively acknowledged or SACKed for the first time.
     pub delivered: u64,
-    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`); of a duplicate ACK, 0 or
-    /// those newly SACKed.
+    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`). For a duplicate
+    /// ACK, 0 or the newly SACKed segments.
     pub segments: u32,
-    /// RTT sample of this ACK, if it gave one. Under `ns3` this is what `PktsAcked` passes on.
+    /// RTT sample of this ACK, if any. Under `ns3` this is the argument of `PktsAcked`.
     pub rtt: Option<Time>,
-    /// The window may grow on this ACK: not in recovery, not application-limited. On `linux` this may be a duplicate ACK
-    /// where the network was seen to reorder by more than three segments (`tcp_may_raise_cwnd`).
+    /// The window may grow on this ACK: not in recovery, not application-limited. On `linux` this may be a duplicate
+    /// ACK where the network was seen to reorder by more than three segments (`tcp_may_raise_cwnd`).
     pub may_grow: bool,
     /// `Flow::snd_una` before this ACK.
     pub prior_una: u64,
@@ -186,7 +187,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// Whether this is a retransmission time-out, the first of its episode or not.
+    /// Returns true for a retransmission time-out, the first of its episode or a later one.
     #[inline]
     pub const fn is_timeout(self) -> bool {
         matches!(self, Congestion::Timeout | Congestion::TimeoutAgain)
@@ -200,13 +201,13 @@ pub struct Sent {
     pub seq: u64,
     /// Payload bytes.
     pub len: u32,
-    /// It is a retransmission.
+    /// Set for a retransmission.
     pub retransmission: bool,
     /// `Flow::in_flight` was 0 before it left (Linux `CA_EVENT_TX_START`).
     pub tx_start: bool,
 }
 
-/// What a host is notified of, `notice` after it happened.
+/// Notification for a host, `notice` after the event.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LinkEvent {
     /// The link went down.
@@ -230,14 +231,15 @@ pub enum LinkEvent {
     },
 }
 
-/// What may be sent now.
+/// Permission to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
-    /// Nothing, and the connection is frozen: the RTO neither fires nor backs off. The answer may turn to this and back
-    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the handshake is over only link
-    /// events are reported, to an algorithm created for this purpose: while it returns this, no SYN or INIT leaves.
+    /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
+    /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the end of the
+    /// handshake, an algorithm created for this purpose receives only link events; while it holds, no SYN or INIT
+    /// leaves.
     Hold,
-    /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
+    /// Up to `window` bytes in flight, paced at `rate` if given, otherwise clocked by ACKs.
     Send {
         /// Bytes that may be in flight.
         window: u64,
@@ -247,7 +249,7 @@ pub enum Permit {
 }
 
 impl Permit {
-    /// An ACK-clocked window.
+    /// Creates an ACK-clocked window.
     #[inline]
     pub const fn window(window: u64) -> Self {
         Permit::Send { window, rate: None }
@@ -267,66 +269,66 @@ pub struct Vitals {
     pub phase: &'static str,
 }
 
-/// What of an endpoint's events an algorithm uses: the endpoint does not prepare what nobody looks at.
+/// Optional events that an algorithm needs; the endpoint skips the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listens {
     /// [`CongestionControl::on_sent`] does something.
     pub sent: bool,
-    /// [`Ack::rate`] is looked at; else it may be `None`.
+    /// [`Ack::rate`] is used; otherwise it may be `None`.
     pub rate: bool,
-    /// [`CongestionControl::timer`] may ask for a time.
+    /// [`CongestionControl::timer`] may return a time.
     pub timer: bool,
-    /// [`CongestionControl::rto_sample`] may answer with another sample than the endpoint's.
+    /// [`CongestionControl::rto_sample`] may return another sample than the endpoint's.
     pub rto_sample: bool,
 }
 
 impl Listens {
-    /// Everything: always right.
+    /// All events: always correct.
     pub const ALL: Listens = Listens { sent: true, rate: true, timer: true, rto_sample: true };
-    /// Acknowledgements and congestion, without delivery rates.
+    /// Acknowledgments and congestion, without delivery rates.
     pub const ACKS: Listens = Listens { sent: false, rate: false, timer: false, rto_sample: false };
 }
 
 /// A congestion control algorithm. No I/O, no clock, no simulator types.
 pub trait CongestionControl: Debug + Send {
-    /// An acknowledgement that was not stale arrived; called for every such ACK, in every state, duplicates
-    /// included. Grow only if [`Ack::may_grow`].
+    /// Handles an acknowledgment that is not stale; called in every state, also for duplicates. Grow only if
+    /// [`Ack::may_grow`].
     fn on_ack(&mut self, flow: &Flow, ack: &Ack);
-    /// A loss episode begins: reduce. [`Flow::in_flight`] and [`Flow::outstanding`] are as they were when it was
-    /// detected. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
+    /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
+    /// at its detection. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
-    /// What may be sent now.
+    /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
     /// Numbers for traces and for recovery (`ssthresh`).
     fn vitals(&self) -> Vitals;
-    /// What it uses beyond acknowledgements and congestion; asked once, when the connection begins.
+    /// Returns the events needed beyond acknowledgments and congestion; called once, when the connection begins.
     fn listens(&self) -> Listens {
         Listens::ALL
     }
-    /// A segment left.
+    /// Handles a segment that left.
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
-    /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.
+    /// Handles the end of recovery or loss; the state is Open again. Called before `on_ack` of the same acknowledgment.
     fn on_recovered(&mut self, _flow: &Flow) {}
     /// Lowers the window to `cwnd` for want of data, and sets ssthresh; bytes. Algorithms with a model of the path, which a pause does
     /// not change, ignore it (Linux: those with `cong_control`).
     fn lower_window(&mut self, _flow: &Flow, _cwnd: u64, _ssthresh: u64) {}
-    /// The last episode was spurious: undo the reduction.
+    /// Undoes the reduction of the last episode, which was spurious.
     fn on_undo(&mut self, _flow: &Flow) {}
-    /// A link event reached this host.
+    /// Handles a link event at this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
-    /// Whether the endpoint also resets its RTT estimate and RTO when a [`Permit::Hold`] ends, because the path is
-    /// another one. Back-off ends in any case.
+    /// Returns true if the endpoint must also reset its RTT estimate and RTO at the end of a [`Permit::Hold`], because
+    /// the path is a different one. Back-off ends in any case.
     fn starts_anew(&self) -> bool {
         false
     }
-    /// The time requested by [`CongestionControl::timer`] has come.
+    /// Handles the time requested by [`CongestionControl::timer`].
     fn on_timer(&mut self, _flow: &Flow) {}
-    /// When `on_timer` is wanted.
+    /// Returns when to call `on_timer`.
     fn timer(&self) -> Option<Time> {
         None
     }
-    /// The RTT sample for the RTO on an acknowledgement up to offset `ack`, before `on_ack` reports it: `measured`, the
-    /// endpoint's sample, from which Karn's rule withholds retransmitted data, or one of the algorithm's own.
+    /// Returns the RTT sample for the RTO on an acknowledgment up to offset `ack`, before `on_ack` reports it. The
+    /// default is `measured`, the endpoint's sample, which excludes retransmitted data by Karn's rule.
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
         measured
     }

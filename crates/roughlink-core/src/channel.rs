@@ -1,4 +1,5 @@
-//! Two transport endpoints and what lies between them, for tests: a delay, random impairments, and a link that goes up and down.
+//! Two transport endpoints and the path between them, for tests: a delay, random impairments, and a link that goes up
+//! and down.
 
 use crate::cc::LinkEvent;
 use crate::packet::{NO_SIDE, Packet, Sides};
@@ -33,12 +34,12 @@ pub(crate) struct Channel<P> {
     pub sides: Sides,
     pub delay: Time,
     pub impairments: Impairments,
-    /// Nothing arrives while this is false.
+    /// State of the link; nothing arrives while this is false.
     pub up: bool,
     /// Packets of which this is true are lost.
     pub lose: Box<Loss>,
-    /// Numbers of data packets that do not arrive, and of those that are marked on their way if they are ECN-capable; both
-    /// as [`Channel::data`] counts.
+    /// Numbers of data packets that do not arrive, and of those that are marked on their way if they are ECN-capable;
+    /// both as [`Channel::data`] counts.
     pub lost: Vec<usize>,
     pub marked: Vec<usize>,
     /// The packets sent: when, from which end.
@@ -49,7 +50,7 @@ pub(crate) struct Channel<P> {
 }
 
 impl<P: Peer> Channel<P> {
-    /// With `delay` in each direction and no losses.
+    /// Creates a channel with `delay` in each direction and no losses.
     pub(crate) fn new(ends: [P; 2], delay: Time, stream: Stream) -> Self {
         Channel {
             ends,
@@ -68,13 +69,13 @@ impl<P: Peer> Channel<P> {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub(crate) fn next(&self, now: Time) -> Time {
         let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
         self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
     }
 
-    /// What happens at `now`: arrivals, timers, and what leaves because of them or of the applications.
+    /// Processes events at `now`: arrivals, timers, and packets that leave because of them or of the applications.
     pub(crate) fn step(&mut self, now: Time) {
         self.now = now;
         while self.air.first_key_value().is_some_and(|(k, _)| k.0 <= now) {
@@ -102,7 +103,7 @@ impl<P: Peer> Channel<P> {
         panic!("it does not come to an end");
     }
 
-    /// The packets with data, in the order they left: when, from which end.
+    /// Returns the packets with data in the order they left: time, sending end, packet.
     pub(crate) fn data(&self) -> Vec<(Time, usize, Packet)> {
         self.sent.iter().filter(|s| s.2.payload() > 0).copied().collect()
     }
@@ -119,7 +120,7 @@ impl<P: Peer> Channel<P> {
         self.pump(i);
     }
 
-    /// The link goes up or down and end `i` is notified at once.
+    /// Sets the link up or down and notifies end `i` at once.
     pub(crate) fn set_link(&mut self, i: usize, up: bool) {
         self.up = up;
         self.notify_link(i, up);
@@ -131,7 +132,7 @@ impl<P: Peer> Channel<P> {
         events.iter().for_each(|e| self.notify(i, *e));
     }
 
-    /// What left end `i` between the two instants, the second excluded.
+    /// Returns the packets that left end `i` between the two instants, the second excluded.
     pub(crate) fn sent_between(&self, i: usize, from: Time, to: Time) -> impl Iterator<Item = &(Time, usize, Packet)> {
         self.sent.iter().filter(move |s| s.1 == i && s.0 >= from && s.0 < to)
     }

@@ -1,8 +1,8 @@
-//! What an application is told of its connection, over TCP or SCTP.
+//! Events of a connection for its application, over TCP or SCTP.
 
 use std::collections::VecDeque;
 
-/// What happened to a connection.
+/// Event of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The handshake is over.
@@ -17,7 +17,7 @@ pub enum Event {
     Failed,
 }
 
-/// Events that the application has not asked for yet, and which of them happen only once and have happened.
+/// Events not yet polled by the application, and one-time events that have happened.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
@@ -25,18 +25,18 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// An event that may happen again.
+    /// Adds an event that may recur.
     pub(crate) fn push(&mut self, event: Event) {
         self.waiting.push_back(event);
     }
-    /// An event that happens once, unless it has happened already.
+    /// Adds a one-time event unless it has already happened.
     pub(crate) fn once(&mut self, event: Event) {
         if !self.told.contains(&event) {
             self.told.push(event);
             self.push(event);
         }
     }
-    /// The next event, in the order in which they happened.
+    /// Returns the next event, in order of occurrence.
     pub(crate) fn poll(&mut self) -> Option<Event> {
         self.waiting.pop_front()
     }

@@ -74,7 +74,7 @@ pub struct Segment {
     pub key: Key,
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgement number.
+    /// Acknowledgment number.
     pub ack: u32,
     /// TCP flags ([`flags`]).
     pub flags: u8,

@@ -1,14 +1,14 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
 //! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
-//! `receive` a packet, `transmit` one, `wake` to process what is due, and `next_wake` to return when that is. Whoever holds
-//! an element says what time it is. A simulation jumps from one wake-up to the next; a program with a clock of its own
-//! sleeps until then, and may be late.
+//! `receive` and `transmit` a packet, `wake` to process due events, and `next_wake` for the time of the next one. The
+//! caller passes the time. A simulation jumps from one wake-up to the next; a real-time program sleeps until then, and
+//! may be late.
 //!
 //! # A scenario, simulated
 //!
-//! A [`Scenario`](scenario::Scenario) is read from text and makes a [`Network`](net::Network). The same scenario, seed and replica
-//! give the same result, bit for bit.
+//! A [`Scenario`](scenario::Scenario) is read from text and creates a [`Network`](net::Network). The same scenario,
+//! seed and replica give the same result, bit for bit.
 //!
 //! ```
 //! use roughlink_core::net::{Network, Options};
@@ -37,11 +37,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The same network under a clock of your own
+//! # The same network in real time
 //!
-//! [`Network::wake`](net::Network::wake) replays everything that is due, each event at its own time; results may be asked for at
-//! any time, links may be changed from outside, and a host may be outside, at a port: datagrams go in and come out with the
-//! time at which they are due. `examples/open_port.rs` has a program at the other end of a simulated cable.
+//! [`Network::wake`](net::Network::wake) replays all events due, each at its own time. Results are available at any
+//! time, and links can be changed from outside. A host may be outside, at a port: datagrams enter, and leave with the
+//! time at which they are due. In `examples/open_port.rs` a program is the other end of a simulated cable.
 //!
 //! ```
 //! # use roughlink_core::net::{Change, Network, Options};
@@ -61,13 +61,14 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::Endpoint`] is a connection whose bytes are implied, [`tcp::Stream`] one with its bytes, over IP datagrams;
-//!   [`sctp::Endpoint`] and [`sctp::Association`] are the same for associations and messages;
+//! - [`tcp::Endpoint`] is a connection with implied bytes, [`tcp::Stream`] one with its bytes, over IP datagrams.
+//!   [`sctp::Endpoint`] and [`sctp::Association`] are the same for associations and messages.
 //!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
-//! - [`cc`] has the congestion controls. One of your own needs the trait [`cc::CongestionControl`] and no line here:
-//!   `examples/own_algorithm.rs`.
-//! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] elements that rewrite windows.
-//! - [`wire`] turns packets into bytes and back; [`net::Observer`] sees a network at work, and [`trace`] records it.
+//! - [`cc`] holds the congestion controls. Another one only implements the trait [`cc::CongestionControl`], without
+//!   changes here: `examples/own_algorithm.rs`.
+//! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
+//! - [`wire`] turns packets into bytes and back. [`net::Observer`] observes a network at work, and [`trace`] records
+//!   it.
 
 #![warn(unreachable_pub)]
 

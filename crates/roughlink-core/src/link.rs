@@ -1,4 +1,4 @@
-//! Links: two-port elements that queue, serialise, lose and delay packets.
+//! Links: two-port elements that queue, serialize, lose and delay packets.
 
 use crate::rng::Seed;
 use crate::units::{QueueLimit, Rate, Time};
@@ -24,7 +24,7 @@ use timeline::{State, States, Timeline};
 /// The model of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// Two directions of their own.
+    /// Two independent directions.
     Pipe(Box<PipeConfig>),
     /// A medium that the directions share, and with them other links of the same cable.
     Shared(SharedConfig),
@@ -40,14 +40,14 @@ pub enum SharedConfig {
 }
 
 impl Model {
-    /// The pipe, if it is one.
+    /// Returns the pipe, if it is one.
     pub fn as_pipe(&self) -> Option<&PipeConfig> {
         match self {
             Model::Pipe(pipe) => Some(pipe),
             Model::Shared(_) => None,
         }
     }
-    /// Largest IP packet, bytes.
+    /// Returns the largest IP packet, bytes.
     pub fn mtu(&self) -> u16 {
         match self {
             Model::Pipe(pipe) => pipe.mtu,
@@ -55,14 +55,14 @@ impl Model {
             Model::Shared(SharedConfig::GreenPhy(c)) => c.mtu,
         }
     }
-    /// Propagation delay, forward and reverse, which determines routes.
+    /// Returns the propagation delay, forward and reverse, which determines routes.
     pub fn delay(&self) -> (Time, Time) {
         match self {
             Model::Pipe(pipe) => (pipe.forward.delay, pipe.reverse.delay),
             Model::Shared(_) => (Time::ZERO, Time::ZERO),
         }
     }
-    /// What its noises draw a second on average, however much there is to carry.
+    /// Returns the mean number of random draws per second by the noises, independent of traffic.
     pub fn draws(&self) -> f64 {
         match self {
             Model::Pipe(pipe) => {
@@ -74,7 +74,7 @@ impl Model {
             Model::Shared(SharedConfig::GreenPhy(c)) => c.noise.draws(),
         }
     }
-    /// Nominal rate of the forward direction.
+    /// Returns the nominal rate of the forward direction.
     pub fn rate(&self) -> Rate {
         match self {
             Model::Pipe(pipe) => pipe.forward.rate,
@@ -85,8 +85,8 @@ impl Model {
 }
 
 impl SharedConfig {
-    /// The medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` has for each flow
-    /// the priority class that it has of its own; only Green PHY has classes.
+    /// Creates the medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` holds the
+    /// priority class set for each flow, if any; only Green PHY has classes.
     pub fn build(&self, pairs: usize, priorities: &[Option<Class>], name: &str, seed: &Seed) -> Box<dyn Medium> {
         match self {
             SharedConfig::Hdplc(c) => match c.duplex {
@@ -101,28 +101,28 @@ impl SharedConfig {
 /// One direction of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,
-    /// What may wait before the serialiser.
+    /// Limit of packets waiting before the serializer.
     pub queue: QueueLimit,
-    /// Who leaves the queue next, and who is marked or dropped; `None`: first in, first out, drop-tail.
+    /// Queue discipline; `None`: first in, first out, drop-tail.
     pub discipline: Option<Discipline>,
     /// Losses, judged when a packet arrives at the far end.
     pub noise: Noise,
     /// Size of the random part of each packet's delay.
     pub jitter: Time,
-    /// Its distribution and correlation.
+    /// Distribution and correlation of the jitter.
     pub jitter_shape: JitterShape,
     /// Let jitter change the order of packets.
     pub reorder: bool,
-    /// What changes while the network runs.
+    /// Changes while the network runs.
     pub timeline: Option<Arc<Timeline>>,
 }
 
 impl Direction {
-    /// What its timeline makes of it, and when; nothing if it does not change.
+    /// Returns the states that the timeline produces, with their times; none if the direction does not change.
     pub fn states(&self) -> impl Iterator<Item = (Time, State)> + use<> {
         let base = State::of(self);
         self.timeline.clone().into_iter().flat_map(move |timeline| States::new(timeline, base))

@@ -21,11 +21,12 @@ use serde::{Deserialize, Serialize};
 pub struct RunResult {
     /// Title of the scenario.
     pub name: String,
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// Simulated time, s: until every sized flow was done, else the scenario's duration, or less if the run is not over.
+    /// Simulated time, s: until every sized flow was done, else the scenario's duration, or less if the run is not
+    /// over.
     pub sim_s: f64,
     /// Wall-clock time, s; set by the caller, since core has no clock.
     pub wall_s: f64,
@@ -38,8 +39,8 @@ pub struct RunResult {
     /// Gateways in the scenario's order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gateways: Vec<GatewayResult>,
-    /// Jain's fairness index of the throughputs of the transfers (`bulk`): calls, sessions and datagrams at a constant rate do
-    /// not ask for a share. Null without a transfer that delivered something.
+    /// Jain's fairness index of the throughputs of the transfers (`bulk`). Calls, sessions and datagrams at a constant
+    /// rate do not compete for a share. Null without a transfer that delivered something.
     pub jain: Option<f64>,
 }
 
@@ -58,15 +59,15 @@ pub struct FlowResult {
     /// A transfer without a size, which no run completes; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub unlimited: bool,
-    /// When it started, s.
+    /// Start, s.
     pub start_s: f64,
-    /// When its last byte arrived, s; null if it did not complete.
+    /// Arrival of the last byte, s; null if the flow did not complete.
     pub end_s: Option<f64>,
-    /// Whether all bytes arrived (bulk) or left (cbr).
+    /// Set if all bytes arrived (bulk) or left (cbr).
     pub completed: bool,
     /// The connection was aborted: it gave up after too long a time without an answer, or its peer reset it.
     pub failed: bool,
-    /// When it was aborted, s; null if it was not.
+    /// Time of the abort, s; null if there was none.
     #[serde(default)]
     pub failed_s: Option<f64>,
     /// Payload bytes delivered in order to the application.
@@ -85,7 +86,7 @@ pub struct FlowResult {
     pub undos: u64,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
-    /// Payload bytes given up and skipped by the receiver (FORWARD TSN, RFC 3758); absent where there is no such thing.
+    /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
     /// A voice call: its quality at `to`, and at `from`.
@@ -136,9 +137,9 @@ pub struct LinkResult {
 /// The counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// IP packets serialised, fragments each.
+    /// IP packets serialized, fragments each.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of those packets.
     pub bytes: u64,
     /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
@@ -150,7 +151,7 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
-    /// What the queue discipline did.
+    /// Counters of the queue discipline.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub qdisc: Option<QueueResult>,
     /// Framing and repeats on a shared medium.
@@ -158,14 +159,14 @@ pub struct DirectionResult {
     pub arq: Option<ArqStats>,
 }
 
-/// What a queue discipline did.
+/// Counters of a queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueResult {
     /// Packets marked with CE.
     pub marked: u64,
     /// Packets dropped although there was space for them; part of the `dropped` of the link.
     pub dropped: u64,
-    /// How long packets waited that were served; null if none was.
+    /// Queueing delay of packets served; null if none was.
     pub delay_ms: Option<RttResult>,
 }
 
@@ -186,7 +187,7 @@ pub struct FlowOutcome {
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
-/// A sender's counts, with its RTT samples summarised: an outcome is kept until all other components have ended.
+/// A sender's counts, with its RTT samples summarized: an outcome is kept until all other components have ended.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOutcome {
     segments: u64,
@@ -210,7 +211,7 @@ impl From<&SenderStats> for SenderOutcome {
     }
 }
 
-/// What flows, links and gateways achieved, each in the scenario's order.
+/// Results of flows, links and gateways, each in the scenario's order.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcomes {
     pub flows: Vec<FlowOutcome>,
@@ -221,7 +222,7 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Before anything has happened.
+    /// Creates the results before the first event.
     pub(crate) fn new(s: &Scenario) -> Self {
         let flow = |spec: &FlowSpec| FlowOutcome { start: spec.start, last_delivery: spec.start, ..Default::default() };
         Outcomes {
@@ -234,7 +235,7 @@ impl Outcomes {
 }
 
 impl RunResult {
-    /// The result as of `now`. An `open` network goes on when its own flows are done.
+    /// Creates the result as of `now`. An `open` network continues when its own flows are done.
     pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &Outcomes) -> Self {
         let Outcomes { flows, links, gateways, events } = outcomes;
         let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
@@ -267,7 +268,7 @@ impl RunResult {
 }
 
 impl FlowResult {
-    /// Whether it takes as much as it can get, so that its share of a link can be fair or not.
+    /// Returns true if the flow takes as much rate as it can get, so that fairness applies to it.
     pub fn is_transfer(&self) -> bool {
         self.kind == "bulk"
     }
@@ -302,7 +303,7 @@ impl FlowResult {
 }
 
 impl RttResult {
-    /// Of a histogram of nanoseconds; `None` if it is empty.
+    /// Summarizes a histogram of nanoseconds; `None` if it is empty.
     pub fn of(samples: &Histogram) -> Option<Self> {
         let ms = |ns: f64| ns / 1e6;
         Some(RttResult {
@@ -317,7 +318,7 @@ impl RttResult {
 }
 
 impl DirectionResult {
-    /// Of the forward direction of a link, or of its reverse one.
+    /// Creates the result of the forward direction of a link, or of the reverse one.
     fn new(s: &PipeStats, model: &Model, reverse: bool, sim: Time) -> Self {
         let disciplined = match model {
             Model::Pipe(pipe) => if reverse { &pipe.reverse } else { &pipe.forward }.discipline.is_some(),
@@ -340,7 +341,7 @@ impl DirectionResult {
     }
 }
 
-/// Jain's fairness index (Jain, Chiu, Hawe 1984): `(sum x)^2 / (n sum x^2)`; `None` without samples.
+/// Returns Jain's fairness index (Jain, Chiu, Hawe 1984): `(sum x)^2 / (n sum x^2)`; `None` without samples.
 pub fn jain(x: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum, squares) = x.fold((0.0, 0.0, 0.0), |(n, s, q), x| (n + 1.0, s + x, q + x * x));
     (squares > 0.0).then(|| sum * sum / (n * squares))

@@ -1,16 +1,16 @@
-//! The network made from a scenario, as an element: owned, `Send`, with the four verbs and no clock of its own.
+//! The network of a scenario as an element: owned, `Send`, with the four verbs and without a clock.
 //!
-//! [`Network::wake`] replays every event that is due, each at its own time, so a simulation ([`Network::run`]) is
-//! one call with the end of the scenario, and a caller with a clock of its own may be late without changing what happens.
+//! [`Network::wake`] replays every event that is due, each at its own time. A simulation ([`Network::run`]) is
+//! therefore one call with the end of the scenario, and a late caller in real time does not change results.
 //!
-//! A network is cut into components: groups of links joined by flows that use both. Components share nothing, so they run
-//! one after the other, each in memory that stays in the cache, each built when it first has something to do. Ties are
+//! A network is cut into components: groups of links joined by flows that use both. Components share nothing, so they
+//! run one after the other, each in memory that stays in the cache, each built when its first event is due. Ties are
 //! broken by position (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
 //!
-//! Within a component there is one event per link direction - its next arrival - and one per flow - its next timer.
-//! Timers are lazy: a leaf may wake too early and check again, never too late. Where all packets of one link go on to
-//! another that has no other feeder, the second link's queue and departure are computed at once and the arrival between is
-//! no event (but counts as one): the results are the same.
+//! Each link direction has one event in its component, the next arrival, and each flow one, its next timer. Timers are
+//! lazy: a leaf may wake too early and check again, never too late. If all packets of a link continue to another link
+//! without other feeders, the second link's queue and departure are computed at once. The arrival between them is
+//! counted but not scheduled; results are the same.
 
 pub mod addresses;
 mod budget;
@@ -43,7 +43,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Replica number: the same scenario with other random numbers.
@@ -51,48 +51,48 @@ pub struct Options {
     /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
     /// receive everything in order of time.
     pub one_component: bool,
-    /// Nodes whose hosts are outside the network. Each has a port, which has the number of its place in this list: what
-    /// comes from the host is handed to [`Network::receive`] or [`Network::forward`], what is for it is had from
+    /// Nodes whose hosts are outside the network. Each has a port, numbered by its position in this list. Pass the
+    /// host's packets to [`Network::receive`] or [`Network::forward`] and fetch packets for it from
     /// [`Network::transmit`].
     pub ports: Vec<usize>,
-    /// Flows of the scenario whose ends stay in the network although there are ports at their nodes.
+    /// Flows of the scenario that keep both ends in the network, even with ports at their nodes.
     pub inside: BTreeSet<usize>,
-    /// Where hosts are that are none of the nodes: what comes in for one of these addresses goes to the node, as by a route
-    /// there. Of several prefixes the longest counts; those of links' own networks and of groups are not routed.
+    /// Prefixes of hosts behind a node: datagrams to these addresses are routed to the node. The longest matching
+    /// prefix applies; link-local and group addresses are not routed.
     pub beyond: Vec<(Prefix, usize)>,
-    /// Links are to be changed from outside by [`Network::change`]. Results do not depend on it, only speed does.
+    /// Allows [`Network::change`]. Affects speed only, not results.
     pub changes: bool,
-    /// What the run may use.
+    /// Limits on events and memory.
     pub limits: Limits,
-    /// The run ends with [`Exceeded::Stopped`] soon after another thread has set it.
+    /// Flag that another thread sets to end the run soon, with [`Exceeded::Stopped`].
     pub stop: Option<Arc<AtomicBool>>,
 }
 
-/// What changes in a link, from outside; `None` leaves a property as it is.
+/// Change of a link from outside; `None` leaves a property unchanged.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Change {
     /// Packets get through.
     pub up: Option<bool>,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Rate>,
     /// Propagation delay.
     pub delay: Option<Time>,
-    /// Signal strength, dBm: packets do not depend on it, but hosts are told of it.
+    /// Signal strength in dBm. Packets do not depend on it, but hosts are notified.
     pub signal: Option<f64>,
     /// Losses.
     pub noise: Option<Noise>,
 }
 
-/// A link cannot be changed from outside.
+/// Reasons why a link cannot be changed from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The network was made without [`Options::changes`].
+    /// The network was created without [`Options::changes`].
     #[error("the network was not made for changes from outside")]
     Closed,
-    /// A medium, whose rate follows from its own keys.
+    /// A medium: its rate follows from its own keys.
     #[error("a power-line medium cannot be changed from outside; only pipes can")]
     Medium,
-    /// A rate of nothing: `up` is there for that.
+    /// A rate of 0: set `up` to false instead.
     #[error("a rate of 0 bit/s; a link that carries nothing is down")]
     NoRate,
     /// A rate for a link that follows a recorded trace.
@@ -101,10 +101,10 @@ pub enum ChangeError {
 }
 
 impl Change {
-    /// Whether a link of this model can be changed so, in these directions.
+    /// Checks that this change applies to a link of `model` in these directions.
     ///
     /// # Errors
-    /// It cannot.
+    /// Returns the reason if it does not apply.
     pub fn check(&self, model: &Model, directions: [bool; 2]) -> Result<(), ChangeError> {
         let pipe = model.as_pipe().ok_or(ChangeError::Medium)?;
         if self.rate.is_some_and(|rate| rate.0 == 0) {
@@ -122,33 +122,33 @@ impl Change {
 /// A datagram or frame that leaves the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing {
-    /// When it reached the port: the time at which it should be there outside, too.
+    /// Arrival time at the port, when it is due outside too.
     pub due: Time,
-    /// When it came into the network, or a gateway wrote it; nothing if an end inside sent it.
+    /// Time at which it entered the network or a gateway wrote it; `None` if an end inside sent it.
     pub since: Option<Time>,
-    /// The port, by its number.
+    /// Number of the port.
     pub port: usize,
-    /// The IP datagram, or the frame.
+    /// IP datagram, or frame.
     pub datagram: Vec<u8>,
-    /// It is a frame, as [`Network::forward`] took it in.
+    /// Set for a frame, accepted by [`Network::forward`].
     pub is_frame: bool,
 }
 
-/// What the ports of a network counted.
+/// Counters of a network's ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStats {
-    /// Datagrams and frames that came in and were sent on.
+    /// Datagrams and frames accepted and sent on.
     pub received: u64,
-    /// Datagrams and frames that left, or wait to be had.
+    /// Datagrams and frames that left or wait for [`Network::transmit`].
     pub sent: u64,
-    /// Datagrams for an address that no node has, or for an end that does not exist; frames for a port to which there is no path.
+    /// Datagrams for an unknown address or a missing end; frames for a port without a path.
     pub unreachable: u64,
-    /// Bytes that are no IP datagram and no frame, or that the end they reached does not understand: for a call what is no RTP of its
-    /// talker, for a charging session datagrams that are no discovery.
+    /// Bytes that are neither IP datagram nor frame, or that their end cannot parse. A call expects RTP of its talker,
+    /// a charging session discovery datagrams.
     pub unreadable: u64,
 }
 
-/// A network cannot be made from a scenario.
+/// Reasons why a network cannot be created from a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// A flow has no path.
@@ -166,19 +166,19 @@ pub enum NetworkError {
 pub struct Network {
     scenario: Arc<Scenario>,
     options: Options,
-    /// The path of each flow: forward, reverse.
+    /// Path of each flow: forward, reverse.
     paths: Vec<[Vec<Hop>; 2]>,
     parts: Vec<Part>,
-    /// Until when everything has happened.
+    /// Time up to which all events have been processed.
     now: Time,
     budget: Budget,
     /// An observer ended the run.
     stopped: bool,
-    /// What the parts that are over achieved.
+    /// Results of finished parts.
     outcomes: Outcomes,
 }
 
-/// A component: the flows and links of which it is made, as the scenario counts them, until it is built.
+/// A component; until it is built, the scenario's numbers of its flows and links.
 enum Part {
     Planned { flows: Vec<usize>, links: Vec<usize> },
     Running(Box<Component>),
@@ -186,13 +186,13 @@ enum Part {
 }
 
 impl Network {
-    /// Routes the flows of a scenario and finds its components. Nothing has happened yet.
+    /// Routes the flows of a scenario and finds its components. Processes no events yet.
     ///
     /// # Errors
-    /// A flow has no path, or a node two ports.
+    /// Returns an error if a flow has no path or a node has two ports.
     ///
     /// # Panics
-    /// A port is at a node that the scenario does not have.
+    /// Panics if a port is at a node that the scenario does not have.
     pub fn new(scenario: impl Into<Arc<Scenario>>, options: Options) -> Result<Self, NetworkError> {
         let scenario = scenario.into();
         let s = &*scenario;
@@ -215,7 +215,7 @@ impl Network {
         Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
     }
 
-    /// The links that packets of flow `flow` cross from its source to its destination, by number.
+    /// Returns the numbers of the links that packets of flow `flow` cross from source to destination.
     pub fn links(&self, flow: usize) -> impl Iterator<Item = usize> {
         self.paths[flow][0].iter().map(|hop| *hop as usize / 2)
     }
@@ -223,26 +223,26 @@ impl Network {
     /// Runs the scenario to its end.
     ///
     /// # Errors
-    /// The first of [`Options::limits`] that the run exceeds; it ends there.
+    /// Returns the first of [`Options::limits`] that the run exceeds; the run ends there.
     pub fn run(&mut self) -> Result<RunResult, Exceeded> {
         self.run_observed(&mut NoObserver)
     }
 
-    /// [`Network::run`] while `observer` watches.
+    /// Like [`Network::run`], with an observer.
     ///
     /// # Errors
-    /// The first of [`Options::limits`] that the run exceeds; it ends there.
+    /// Returns the first of [`Options::limits`] that the run exceeds; the run ends there.
     pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
         self.wake_observed(self.scenario.duration, observer);
         self.exceeded().map_or_else(|| Ok(self.result()), Err)
     }
 
-    /// The limit that was exceeded, if one was: nothing happens any more.
+    /// Returns the exceeded limit, if any. No events are processed after that.
     pub fn exceeded(&self) -> Option<Exceeded> {
         self.budget.exceeded()
     }
 
-    /// When the network must be woken next; [`Time::MAX`] = never: nothing is left to happen before the scenario's end.
+    /// Returns when to wake the network next; [`Time::MAX`] if no event is left before the scenario's end.
     pub fn next_wake(&self) -> Time {
         if self.is_stopped() {
             return Time::MAX;
@@ -255,12 +255,12 @@ impl Network {
         self.parts.iter().map(of).min().unwrap_or(Time::MAX)
     }
 
-    /// Processes everything that is due by `now`, each event at its own time, but nothing after the scenario's end.
+    /// Processes all events due by `now`, each at its own time, but none after the scenario's end.
     pub fn wake(&mut self, now: Time) {
         self.wake_observed(now, &mut NoObserver);
     }
 
-    /// [`Network::wake`] while `observer` watches.
+    /// Like [`Network::wake`], with an observer.
     pub fn wake_observed<O: Observer>(&mut self, now: Time, observer: &mut O) {
         let now = now.max(self.now);
         let s = &self.scenario;
@@ -274,7 +274,7 @@ impl Network {
             }
             let Part::Running(component) = part else { continue };
             self.stopped = component.run(now, &mut self.budget, observer);
-            // What waits at a port is still to be had.
+            // Keep it while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
                 component.collect(s.duration, &mut self.outcomes);
                 if O::ACTIVE {
@@ -286,29 +286,29 @@ impl Network {
         self.now = self.now.max(now.min(s.duration));
     }
 
-    /// Nothing happens any more, since a limit was exceeded or an observer ended the run.
+    /// Returns true if a limit was exceeded or an observer ended the run: no more events are processed.
     fn is_stopped(&self) -> bool {
         self.stopped || self.exceeded().is_some()
     }
 
-    /// When something from outside takes effect that comes at `now`, after everything that was due by then; time does not go
-    /// back. `None`: not any more.
+    /// Processes all events due by `now` and returns the time at which input from outside takes effect. Time does not
+    /// go back. Returns `None` after the end of the run.
     fn advance<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Time> {
         let now = now.max(self.now);
         self.wake_observed(now, observer);
         (now <= self.scenario.duration && !self.is_stopped()).then_some(now)
     }
 
-    /// Takes in an IP datagram that came to `port` at `now`, after everything that was due by then; or later, if the network has
-    /// been woken for later. Nothing happens after the scenario's end.
+    /// Accepts an IP datagram that arrives at `port` at `now`, after all events due by then. If the network was woken
+    /// for a later time, that time applies. Ignored after the scenario's end.
     ///
     /// # Panics
-    /// There is no such port.
+    /// Panics if there is no such port.
     pub fn receive(&mut self, now: Time, port: usize, datagram: &[u8]) {
         self.receive_observed(now, port, datagram, &mut NoObserver);
     }
 
-    /// [`Network::receive`] while `observer` watches.
+    /// Like [`Network::receive`], with an observer.
     pub fn receive_observed<O: Observer>(&mut self, now: Time, port: usize, datagram: &[u8], observer: &mut O) {
         assert!(port < self.options.ports.len(), "there is no port {port}");
         let Some(now) = self.advance(now, observer) else { return };
@@ -317,19 +317,21 @@ impl Network {
         }
     }
 
-    /// Takes in an Ethernet frame that came to the first of two ports at `now` and is to leave at the second, whatever it
-    /// carries: a bridge outside decides where frames go. For links it is a packet of the length of its IP datagram, or else of its
-    /// payload: [`crate::wire::ethernet::payload_offset`] says what is before it. It belongs to the flow of the conversation whose
-    /// datagram it has, or else to one of the two ports; a gateway between the ports sees the datagram. It leaves byte for byte as it came
-    /// unless a gateway reduced its window or a queue marked it. Times are those of [`Network::receive`].
+    /// Accepts an Ethernet frame that arrives at the first of two ports at `now` and leaves at the second.
+    ///
+    /// A bridge outside decides where frames go. For links, the frame is a packet as long as its IP datagram or,
+    /// without one, its payload; [`crate::wire::ethernet::payload_offset`] returns where that begins. A frame with a
+    /// datagram belongs to the flow of the datagram's conversation, any other to a flow of the two ports. A gateway
+    /// between the ports sees the datagram. The frame leaves byte for byte as it came unless a gateway reduced its
+    /// window or a queue marked it. For times see [`Network::receive`].
     ///
     /// # Panics
-    /// There is no such port.
+    /// Panics if there is no such port.
     pub fn forward(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) {
         self.forward_observed(now, ports, frame, &mut NoObserver);
     }
 
-    /// [`Network::forward`] while `observer` watches: it is told of the IP datagrams in frames, and of no other frames.
+    /// Like [`Network::forward`], with an observer, which receives the IP datagrams in frames and no other frames.
     pub fn forward_observed<O: Observer>(&mut self, now: Time, ports: [usize; 2], frame: &[u8], observer: &mut O) {
         assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
         let Some(now) = self.advance(now, observer) else { return };
@@ -338,12 +340,12 @@ impl Network {
         }
     }
 
-    /// The next datagram or frame that has left by `now`, in the order in which they did.
+    /// Returns the next datagram or frame that has left by `now`, in order of departure.
     pub fn transmit(&mut self, now: Time) -> Option<Outgoing> {
         self.transmit_observed(now, &mut NoObserver)
     }
 
-    /// [`Network::transmit`] while `observer` watches.
+    /// Like [`Network::transmit`], with an observer.
     pub fn transmit_observed<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Outgoing> {
         self.wake_observed(now, observer);
         match self.parts.first_mut()? {
@@ -352,16 +354,18 @@ impl Network {
         }
     }
 
-    /// Changes link number `link` at `now`, after everything that was due by then, `forward`, `reverse` or both. As a
-    /// step of a timeline does, it applies to what is not yet serialised, and is in force until a later step or change sets the
-    /// same property. Hosts whose flows use the link are told at once; of what its timeline does they are told as planned, also
-    /// where a change from outside has come in between.
+    /// Changes link number `link` at `now`, after all events due by then; `directions` selects forward, reverse or
+    /// both.
+    ///
+    /// Like a step of a timeline, the change applies to packets not yet serialized and is in force until a later step
+    /// or change sets the same property. Hosts whose flows use the link are notified at once. Notifications of the
+    /// link's timeline still come as planned, even after a change from outside.
     ///
     /// # Errors
-    /// The link cannot be changed.
+    /// Returns an error if the link cannot be changed.
     ///
     /// # Panics
-    /// The scenario has no such link.
+    /// Panics if the scenario has no such link.
     pub fn change(
         &mut self,
         now: Time,
@@ -372,10 +376,10 @@ impl Network {
         self.change_observed(now, link, directions, change, &mut NoObserver)
     }
 
-    /// [`Network::change`] while `observer` watches.
+    /// Like [`Network::change`], with an observer.
     ///
     /// # Errors
-    /// The link cannot be changed.
+    /// Returns an error if the link cannot be changed.
     pub fn change_observed<O: Observer>(
         &mut self,
         now: Time,
@@ -390,7 +394,7 @@ impl Network {
         change.check(&self.scenario.links[link].model, directions)?;
         let Some(now) = self.advance(now, observer) else { return Ok(()) };
         for part in &mut self.parts {
-            // A link that no flow uses has no part, and no effect.
+            // A link without flows is in no part; changing it has no effect.
             if let Part::Running(component) = part
                 && component.change(now, link, directions, change, observer)
             {
@@ -400,7 +404,8 @@ impl Network {
         Ok(())
     }
 
-    /// Whether packets get through link number `link` in both directions, as of the last wake; a power-line medium is always up.
+    /// Returns true if packets get through link number `link` in both directions, as of the last wake. A power-line
+    /// medium is always up.
     pub fn is_up(&self, link: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Running(component) => component.is_up(link),
@@ -408,7 +413,7 @@ impl Network {
         })
     }
 
-    /// What the ports counted so far.
+    /// Returns the counters of the ports so far.
     pub fn port_stats(&self) -> PortStats {
         match self.parts.first() {
             Some(Part::Running(component)) => component.port_stats(),
@@ -416,7 +421,7 @@ impl Network {
         }
     }
 
-    /// What was achieved so far.
+    /// Returns the results so far.
     pub fn result(&self) -> RunResult {
         let mut outcomes = Cow::Borrowed(&self.outcomes);
         for part in &self.parts {

@@ -1,6 +1,6 @@
 //! A packet in flight: 32 bytes, `Copy`, with implied payload.
 //!
-//! The fields are those of the wire format: sequence and acknowledgement numbers have the 32 bits of the header, and
+//! The fields are those of the wire format: sequence and acknowledgment numbers have the 32 bits of the header, and
 //! endpoints unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options)
 //! is stored in a side slot and referred to by index. The code that consumes or drops a packet frees the slot
 //! ([`Sides::free`]), so the table holds exactly the content of packets on air. The index takes 24 bits. The other 8
@@ -128,7 +128,7 @@ pub struct Packet {
     pub flow: FlowId,
     /// TCP sequence number; number of a UDP datagram; TSN of SCTP.
     pub seq: u32,
-    /// TCP acknowledgement number; verification tag of SCTP; fragment offset in bytes of a fragment after the first.
+    /// TCP acknowledgment number; verification tag of SCTP; fragment offset in bytes of a fragment after the first.
     pub ack: u32,
     /// TSval (RFC 7323), ms; with UDP the low half of the send time in ns.
     pub tsval: u32,

@@ -1,4 +1,4 @@
-//! Quantiles of times: exact ones of a sorted sample, and those of a histogram.
+//! Quantiles of times: exact ones of a sorted sample, and estimates from a histogram.
 
 mod histogram;
 
@@ -18,7 +18,7 @@ pub struct DelayResult {
 }
 
 impl DelayResult {
-    /// Of a sample in ascending order; `None` if it is empty.
+    /// Computes the quantiles of a sample in ascending order; `None` if it is empty.
     pub fn of(sorted: &[Time]) -> Option<Self> {
         let at = |q| quantile(sorted, q).map(Time::as_millis_f64);
         Some(DelayResult { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, max: at(1.0)? })

@@ -29,10 +29,10 @@ pub struct Scenario {
     pub duration: Time,
     /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// Nodes that are hosts with a kernel of their own where the network is emulated, by index, ascending. A simulation
-    /// does not distinguish them.
+    /// Nodes that are hosts with their own kernel when the network is emulated, by index, ascending. A simulation
+    /// ignores this.
     pub kernels: Vec<usize>,
-    /// What joins those of them to the network that are not joined by IP, by node.
+    /// Interfaces of those nodes whose interface is not the default, by node.
     pub interfaces: BTreeMap<usize, Interface>,
     /// Addresses given to nodes, by index; no two nodes have one in common, nor the one assigned to another
     /// ([`crate::net::addresses`]). Only captures and hosts outside the network see them.
@@ -47,15 +47,15 @@ pub struct Scenario {
     pub source: String,
 }
 
-/// What joins a host to the network where that is emulated.
+/// Interface between a host and an emulated network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
-    /// A device of its own that takes IP datagrams.
+    /// A separate device for IP datagrams.
     #[default]
     Ip,
-    /// A device of its own that takes Ethernet frames.
+    /// A separate device for Ethernet frames.
     Ethernet,
-    /// A device with this name that is already there; the host is whoever is behind it.
+    /// An existing device with this name; the hosts behind it take the place of the node.
     Attached(String),
 }
 
@@ -75,13 +75,13 @@ pub struct LinkSpec {
     pub name: String,
     /// Indices of its two nodes; `forward` is from the first to the second.
     pub between: (usize, usize),
-    /// Its model.
+    /// Model of the link.
     pub model: Model,
-    /// Links of the same cable share one medium; that of the first counts.
+    /// Links of the same cable share one medium; the first link's model applies.
     pub cable: Option<String>,
-    /// What the hosts whose flows use it, and the gateways beside it, are notified of, and when.
+    /// Notifications for gateways and hosts whose flows use the link, with their times.
     pub notices: Notices,
-    /// When its coverage lets packets through; empty if it has no coverage.
+    /// Stays in coverage that let packets through; empty if the link has no coverage.
     pub stays: Vec<Stay>,
 }
 
@@ -90,13 +90,13 @@ pub struct LinkSpec {
 pub struct Stay {
     /// Name of the station.
     pub name: String,
-    /// Its class; empty if it has none.
+    /// Name of the class; empty for none.
     pub class: String,
-    /// From when on packets get through: layer 3 is configured.
+    /// Start of connectivity: layer 3 is configured.
     pub from: Time,
-    /// When coverage ends.
+    /// End of coverage.
     pub until: Time,
-    /// When hosts and gateways are first notified of the end: by the warning, if there is one.
+    /// Time when hosts and gateways are first notified of the end: by the warning, if there is one.
     pub end_known: Time,
 }
 
@@ -109,7 +109,7 @@ pub struct GatewaySpec {
     pub node: usize,
     /// Index of the rough link, which ends at the node.
     pub link: usize,
-    /// Its entry in the registry.
+    /// Entry in the registry.
     pub kind: &'static Kind,
     /// Parameters over the kind's own.
     pub params: toml::Table,
@@ -124,9 +124,9 @@ pub struct FlowSpec {
     pub from: usize,
     /// Index of the receiving node.
     pub to: usize,
-    /// When it starts.
+    /// Start of the flow.
     pub start: Time,
-    /// What it carries.
+    /// Traffic of the flow.
     pub traffic: Traffic,
     /// Keys of its TCP stack, the same for all flows that agree in them; unused by datagram flows.
     pub tcp: Arc<TcpConfig>,
@@ -136,23 +136,23 @@ pub struct FlowSpec {
     pub cc: String,
     /// Makes its congestion control.
     pub factory: Option<cc::Factory>,
-    /// Parameters of its congestion control over the algorithm's own, which are those of its stack.
+    /// Parameters of the congestion control that override the algorithm's defaults for the stack.
     pub cc_params: toml::Table,
-    /// Its packets have IPv6 headers; else IPv4's.
+    /// Set for IPv6 headers, otherwise IPv4.
     pub ipv6: bool,
     /// Differentiated services codepoint of its packets, both ways, 0 to 63.
     pub dscp: u8,
-    /// Its priority class on Green PHY cables, both ways; `None` = that of the link.
+    /// Priority class on Green PHY cables, both ways; `None` = the link's class.
     pub priority: Option<Class>,
 }
 
 impl FlowSpec {
-    /// The TCP stack that carries it, if one does.
+    /// Returns the TCP stack of the flow, if it uses TCP.
     pub fn stack(&self) -> Option<Stack> {
         (self.factory.is_some() && self.sctp.is_none()).then_some(self.tcp.stack)
     }
 
-    /// What carries its traffic; the discovery of a charging session is UDP beside it.
+    /// Returns the transport protocol. The discovery of a charging session additionally uses UDP.
     pub fn protocol(&self) -> Protocol {
         match (&self.traffic, &self.sctp) {
             (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => Protocol::Udp,

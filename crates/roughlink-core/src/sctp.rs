@@ -1,21 +1,26 @@
-//! The SCTP endpoint: sans-IO, one association with one path, both halves; the verbs are those of [`crate::tcp`].
+//! SCTP endpoint: sans-IO, one association with one path, both halves; same verbs as [`crate::tcp`].
 //!
-//! RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks, T3-rtx,
-//! fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown. RFC 3758: FORWARD TSN. Congestion control is any algorithm
-//! of [`crate::cc`]; RFC 9260's own is called `sctp`.
+//! RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks,
+//! T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown. RFC 3758: FORWARD TSN. Congestion
+//! control is any algorithm of [`crate::cc`]; `sctp` is the one of RFC 9260.
 //!
-//! Other implementations may send more: messages in several chunks (section 6.9), unordered messages, and cookies of any
-//! length. A packet with several chunks is received as several packets at the same instant ([`crate::wire`]).
+//! Peers may send more: messages in several chunks (section 6.9), unordered messages, and cookies of any length. A
+//! packet with several chunks is received as several packets at the same instant ([`crate::wire`]).
 //!
-//! Left out: several addresses, and with them Path.Max.Retrans; sending messages larger than a packet, unordered
-//! ones, and bundles of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
-//! ABORT, be it to packets out of the blue or on giving up, and ERROR or its like for a stream that was not agreed on, for chunks
-//! and parameters that are not known; counting the bytes of
-//! duplicate TSNs into partial_bytes_acked (section 7.2.2) and of TSNs that a SACK no longer reports back into what is in
-//! flight (section 6.2.1), since receivers here take nothing back. The handshake gives no RTT sample.
+//! Not implemented:
 //!
-//! An [`Endpoint`] deals in lengths; its application sends as fast as it may and reads at once. An [`Association`] has the
-//! messages themselves, which an application writes and reads when it likes.
+//! - Several addresses, and Path.Max.Retrans.
+//! - Sending messages larger than a packet, unordered messages, and bundles of chunks.
+//! - Simultaneous opening, and restarts: an INIT within an association is discarded.
+//! - Sending ABORT, either for packets out of the blue or on failure, and ERROR for unknown streams, chunks and
+//!   parameters.
+//! - Counting bytes of duplicate TSNs into partial_bytes_acked (section 7.2.2).
+//! - Counting TSNs that a SACK no longer reports back into the data in flight (section 6.2.1): receivers here revoke
+//!   nothing.
+//! - RTT samples from the handshake.
+//!
+//! An [`Endpoint`] counts lengths only; its application sends as fast as it may and reads at once. An [`Association`]
+//! holds the messages, which an application writes and reads at any time.
 
 mod assembly;
 mod association;
@@ -77,7 +82,7 @@ pub struct Endpoint {
     /// The peer's cookie, and its bytes if it is not as long as ours.
     cookie: Option<(Cookie, Vec<u8>)>,
     heartbeat: Heartbeat,
-    /// Content of a HEARTBEAT of the peer that is to be answered.
+    /// Content of a HEARTBEAT that needs an answer.
     heartbeat_info: Option<Vec<u8>>,
     snd: Option<Box<Sender>>,
     rcv: Receiver,
@@ -88,16 +93,16 @@ pub struct Endpoint {
     timer_at: Time,
     timer_rto: Time,
     tries: u32,
-    /// Cookies of ours that were stale.
+    /// Number of stale cookies sent by this end.
     stale: u32,
-    /// The application has no more to send.
+    /// Set if the application has nothing more to send.
     closing: bool,
     peer_closed: bool,
     failed_at: Option<Time>,
     ident: u16,
     /// Events of the links before the handshake ended.
     link: LinkHistory,
-    /// What the application offered before the handshake ended.
+    /// Data offered before the handshake ended.
     offered: Option<(u64, bool)>,
 }
 
@@ -111,7 +116,8 @@ enum Reply {
 }
 
 impl Endpoint {
-    /// A closed endpoint whose packets are marked `id`, with initial TSN `tsn`. Its verification tag follows from both.
+    /// Creates a closed endpoint whose packets are marked `id`, with initial TSN `tsn`. The verification tag follows
+    /// from both.
     pub fn new(id: FlowId, cfg: Arc<SctpConfig>, factory: cc::Factory, tsn: u32) -> Self {
         debug_assert!((1..=SctpConfig::MAX_PAYLOAD).contains(&cfg.payload));
         let mut hash = SipHasher24::new();
@@ -153,25 +159,25 @@ impl Endpoint {
     pub fn set_jitter(&mut self, stream: Stream) {
         self.heartbeat.set_jitter(stream);
     }
-    /// Active open: an INIT will leave.
+    /// Opens actively: an INIT will leave.
     pub fn connect(&mut self) {
         debug_assert_eq!(self.state, State::Closed);
         self.enter(State::CookieWait, self.cfg.initial_rto);
     }
-    /// Passive open.
+    /// Opens passively.
     pub fn listen(&mut self) {
         debug_assert_eq!(self.state, State::Closed);
         self.state = State::Listen;
     }
-    /// Association state.
+    /// Returns the state of the association.
     pub fn state(&self) -> State {
         self.state
     }
-    /// The sending half, once the handshake agreed on its parameters.
+    /// Returns the sending half, once the handshake agreed on its parameters.
     pub fn sender(&self) -> Option<&Sender> {
         self.snd.as_deref()
     }
-    /// Bytes of user data delivered in order to the application.
+    /// Returns the bytes of user data delivered in order to the application.
     pub fn delivered(&self) -> u64 {
         self.rcv.delivered()
     }
@@ -179,18 +185,19 @@ impl Endpoint {
     pub fn skipped(&self) -> u64 {
         self.rcv.skipped()
     }
-    /// Bytes of user data of those messages. The receiver has no record of their size; `peer`, the other end, has.
+    /// Returns the bytes of user data in those messages. The receiver does not record their sizes, but `peer`, the
+    /// other end, does.
     pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
         match peer.sender() {
             Some(s) if self.skipped() > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
             _ => 0,
         }
     }
-    /// Everything that `peer`, the other end, was offered has been delivered or skipped.
+    /// Returns true if all data offered to `peer`, the other end, have been delivered or skipped.
     pub fn has_all_of(&self, peer: &Endpoint) -> bool {
         peer.sender().is_some_and(|s| s.has_sent_all() && s.queue.next() == self.rcv.cumulative() + 1)
     }
-    /// The peer closed and everything it sent has arrived or was skipped.
+    /// Returns true if the peer closed and all its data have arrived or were skipped.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }
@@ -198,29 +205,29 @@ impl Endpoint {
     pub fn failed(&self) -> bool {
         self.failed_at.is_some()
     }
-    /// When it failed.
+    /// Returns when the association failed.
     pub fn failed_at(&self) -> Option<Time> {
         self.failed_at
     }
-    /// Nothing more will ever be sent or expected.
+    /// Returns true if nothing more will be sent or expected.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Closed | State::Listen)
     }
-    /// The application has `bytes` to send (`u64::MAX` = without end) and closes after them if `close` is set.
+    /// Offers `bytes` to send (`u64::MAX` = endless); closes after them if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
-    /// The application has no more to send than what it offered.
+    /// Closes after the data already offered.
     pub fn close(&mut self) {
         match self.state {
             State::CookieWait | State::CookieEchoed | State::Listen => self.end(),
             _ => self.closing = true,
         }
     }
-    /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
+    /// Handles a link event at this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
-        // A stale cookie takes the sending half away again, so that its arrival is not the end of the handshake.
+        // A stale cookie removes the sending half again, so that its arrival does not end the handshake.
         if self.snd.is_none() || matches!(self.state, State::CookieWait | State::CookieEchoed) {
             let (cfg, factory) = (&self.cfg, &self.factory);
             self.link.note(now, event, || {
@@ -233,10 +240,10 @@ impl Endpoint {
             s.on_link(now, event);
         }
         if was_held && !self.is_held() {
-            self.rcv.wake(now); // a delayed SACK may have been due meanwhile
+            self.rcv.wake(now); // a delayed SACK may be due by now
             self.begin_heartbeat(now);
             if self.pending || self.timer_at != Time::MAX {
-                // T1 and T2, too, begin anew: what left too long ago to be answered leaves again at once.
+                // Restart T1 and T2 too: a chunk whose answer is overdue leaves again at once.
                 let rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
                 let due = self.timer_at.saturating_sub(self.timer_rto).saturating_add(rto);
                 self.pending |= due <= now;
@@ -245,14 +252,14 @@ impl Endpoint {
         }
     }
 
-    /// When the endpoint must be woken; [`Time::MAX`] = never.
+    /// Returns when the endpoint must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
         let timers = || self.timer_at.min(self.rcv.next_wake()).min(self.heartbeat.next_wake());
         let timers = if self.is_held() { Time::MAX } else { timers() };
         self.snd.as_ref().map_or(timers, |s| timers.min(s.next_wake(now)))
     }
 
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
         if let Some(s) = &mut self.snd {
             s.wake(now);
@@ -272,7 +279,7 @@ impl Endpoint {
         }
     }
 
-    /// T1-init, T1-cookie or T2-shutdown expired.
+    /// Handles expiry of T1-init, T1-cookie or T2-shutdown.
     fn on_timer(&mut self, now: Time) {
         self.timer_at = Time::MAX;
         self.tries += 1;
@@ -288,7 +295,7 @@ impl Endpoint {
         self.pending = true;
     }
 
-    /// A packet arrived. The caller frees its side slot.
+    /// Handles a packet. The caller frees its side slot.
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let Some(chunk) = p.chunk().filter(|_| p.protocol() == Protocol::Sctp) else { return };
         let side = sides.get(p);
@@ -317,7 +324,7 @@ impl Endpoint {
                 self.begin_heartbeat(now);
             }
             (State::CookieEchoed, Chunk::Error) if p.tsval == u32::from(STALE_COOKIE) => {
-                // The cookie was stale: ask for another (section 5.2.6), as often as T1-init would.
+                // Request another cookie after a stale one (section 5.2.6), as often as T1-init would.
                 self.stale += 1;
                 self.snd = None;
                 self.enter(State::CookieWait, self.cfg.initial_rto);
@@ -341,7 +348,7 @@ impl Endpoint {
         }
     }
 
-    /// A chunk within the association.
+    /// Handles a chunk within the association.
     fn on_chunk(&mut self, now: Time, p: &Packet, chunk: Chunk, side: Option<&Side>) {
         let Some(snd) = &mut self.snd else { return };
         let acknowledged = unwrap(snd.queue.first(), p.seq, self.tsn.wrapping_sub(1));
@@ -393,7 +400,7 @@ impl Endpoint {
         }
     }
 
-    /// ABORT or SHUTDOWN COMPLETE, whose tag may be the peer's own, reflected (section 8.5.1).
+    /// Handles ABORT or SHUTDOWN COMPLETE; its tag may be the peer's, reflected (section 8.5.1).
     fn on_last(&mut self, now: Time, p: &Packet, chunk: Chunk) {
         let reflected = p.window & u16::from(chunk_flags::REFLECTED) != 0;
         if p.ack != if reflected { self.peer.0 } else { self.tag } {
@@ -406,7 +413,7 @@ impl Endpoint {
         }
     }
 
-    /// Section 5.1: answered without keeping any state.
+    /// Answers an INIT without keeping state (section 5.1).
     fn on_init(&mut self, p: &Packet, side: Option<&Side>) {
         let Some(Side::Init(peer)) = side else { return };
         if p.ack != 0 || peer.tag == 0 {
@@ -437,7 +444,7 @@ impl Endpoint {
         }
     }
 
-    /// The content of our INIT or INIT ACK.
+    /// Returns the content of this end's INIT or INIT ACK.
     fn init(&self) -> Init {
         Init {
             tag: self.tag,
@@ -462,7 +469,7 @@ impl Endpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// Enters a state that begins with a chunk of ours, repeated by a timer of `rto`.
+    /// Enters a state that begins with a chunk of this end, repeated by a timer of `rto`.
     fn enter(&mut self, state: State, rto: Time) {
         self.state = state;
         self.stop_timer();
@@ -494,13 +501,14 @@ impl Endpoint {
         self.failed_at = Some(now);
     }
 
-    /// The congestion control holds the association: nothing may leave but a FORWARD TSN, not even a handshake.
+    /// Returns true if the congestion control holds the association: only a FORWARD TSN may leave, not even a
+    /// handshake.
     fn is_held(&self) -> bool {
         let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
         self.state != State::Closed && held()
     }
 
-    /// Everything is sent and acknowledged, and one of the two has closed (section 9.2).
+    /// Returns true if all data are sent and acknowledged and either end has closed (section 9.2).
     fn may_shut_down(&self) -> bool {
         let wanted = match self.state {
             State::Established | State::ShutdownPending => self.closing,
@@ -510,7 +518,7 @@ impl Endpoint {
         wanted && self.offered.is_none() && self.snd.as_ref().is_some_and(|s| s.is_done())
     }
 
-    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would return nothing.
+    /// Returns true if [`Endpoint::transmit`] would return no packet.
     pub fn is_quiet(&self) -> bool {
         let begins = self.state == State::Established && self.offered.is_some();
         self.reply.is_none()
@@ -523,7 +531,7 @@ impl Endpoint {
             && self.snd.as_ref().is_none_or(|s| s.has_nothing())
     }
 
-    /// The next packet to leave now; called until it gives none.
+    /// Returns the next packet to send now; call until `None`.
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let mut p = self.next_packet(now, sides)?;
         p.ident = self.ident;
@@ -635,13 +643,13 @@ impl Endpoint {
         if gaps == Gaps::default() { p } else { with(p, Side::Gaps(gaps), sides) }
     }
 
-    /// The cumulative TSN as on the wire.
+    /// Returns the cumulative TSN in its wire form.
     fn cumulative(&self) -> u32 {
         self.peer.1.wrapping_sub(1).wrapping_add(self.rcv.cumulative() as u32)
     }
 }
 
-/// `p`, a HEARTBEAT or its answer, with its content.
+/// Adds its content to `p`, a HEARTBEAT or HEARTBEAT ACK.
 fn heartbeat(p: Packet, info: &[u8], sides: &mut Sides) -> Packet {
     let number = sides.store_bytes(info);
     with(p, Side::Heartbeat(number), sides)

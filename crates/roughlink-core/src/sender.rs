@@ -1,8 +1,8 @@
-//! What the sending halves of TCP and SCTP have in common: the algorithm and its view of the connection, the estimates of
-//! round-trip time and delivery rate, the retransmission timer, pacing, and what a [`Permit::Hold`] means to these.
+//! Common part of the sending halves of TCP and SCTP: the algorithm and its view of the connection, the estimates of
+//! round-trip time and delivery rate, the retransmission timer, pacing, and the effect of a [`Permit::Hold`] on these.
 //!
-//! What is outstanding, lost, or next to leave is each transport's own: bytes with TCP, numbered chunks with SCTP. So is what
-//! a loss or a time-out makes of it.
+//! Each transport tracks outstanding, lost and pending data itself, TCP in bytes and SCTP in numbered chunks, and
+//! handles losses and time-outs.
 
 mod rate;
 mod rtt;
@@ -36,7 +36,7 @@ pub struct SenderStats {
     pub rtt: Histogram,
 }
 
-/// How long a connection goes on without an answer.
+/// Limit on time-outs without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// For as many time-outs.
@@ -53,33 +53,34 @@ pub struct SenderCore {
     pub(crate) listens: Listens,
     pub(crate) rtt: RttEstimator,
     pub(crate) rate: DeliveryRate,
-    /// When the retransmission timer (TCP's RTO, SCTP's T3-rtx) expires.
+    /// Expiry of the retransmission timer (TCP's RTO, SCTP's T3-rtx).
     pub(crate) rto_at: Time,
-    /// Time-outs since something was acknowledged, and when the first of them was.
+    /// Time-outs since the last acknowledgment, and the time of the first of them.
     pub(crate) retries: u32,
     pub(crate) retrying_since: Time,
     pub(crate) pacing_next: Time,
     pub(crate) held: bool,
-    /// Since the last `Hold` ended, until what was outstanding then is acknowledged.
+    /// Set from the end of a `Hold` until the data outstanding at that time is acknowledged.
     pub(crate) released: Option<Release>,
     pub(crate) gave_up: bool,
     pub(crate) stats: SenderStats,
 }
 
-/// What was outstanding when a `Hold` ended.
+/// Outstanding data at the end of a `Hold`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Release {
     at: Time,
-    /// What was to be sent next then: `snd_nxt`, or a TSN.
+    /// Next new data at that time: `snd_nxt`, or a TSN.
     until: u64,
-    /// What left longer ago than this is not on its way any more.
+    /// Age beyond which data is no longer in flight.
     answer_timeout: Time,
-    /// The head was young then: when the retransmission timer next expires it repairs the head, and does nothing else.
+    /// Set if the answer to the head was not overdue: the next expiry of the retransmission timer only repairs the
+    /// head.
     young: bool,
 }
 
 impl SenderCore {
-    /// Of a connection that `flow` describes, of which nothing has left yet.
+    /// Creates the core of a connection with state `flow` that has sent nothing.
     pub(crate) fn new(flow: Flow, factory: &Factory, rtt: RttEstimator) -> Self {
         let cc = factory(&flow);
         SenderCore {
@@ -98,15 +99,15 @@ impl SenderCore {
             stats: SenderStats::default(),
         }
     }
-    /// The state of the connection.
+    /// Returns the state of the connection.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
-    /// The congestion control.
+    /// Returns the congestion control.
     pub fn cc(&self) -> &dyn CongestionControl {
         &*self.cc
     }
-    /// What was counted.
+    /// Returns the counters.
     pub fn stats(&self) -> &SenderStats {
         &self.stats
     }
@@ -121,7 +122,7 @@ impl SenderCore {
         self.flow.delivered = self.rate.delivered;
         self.flow.app_limited = self.rate.is_app_limited();
     }
-    /// Reports an acknowledgement to the algorithm.
+    /// Reports an acknowledgment to the algorithm.
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, ack: &Ack) {
         self.cc.on_ack(&self.flow, ack);
@@ -130,7 +131,7 @@ impl SenderCore {
     pub(crate) fn congestion(&mut self, cause: Congestion) {
         self.cc.on_congestion(&self.flow, cause);
     }
-    /// The episode is over.
+    /// Ends the episode.
     pub(crate) fn recovered(&mut self) {
         self.flow.state = CongestionState::Open;
         self.cc.on_recovered(&self.flow);
@@ -141,7 +142,7 @@ impl SenderCore {
         self.cc.on_link(&self.flow, event);
     }
 
-    /// The algorithm's window, and its rate if it paces; `None` while it holds the connection.
+    /// Returns the algorithm's window, and its rate if it paces; `None` while it holds the connection.
     #[inline(always)]
     pub(crate) fn permit(&mut self) -> Option<(u64, Option<Rate>)> {
         match self.cc.permit(&self.flow) {
@@ -152,13 +153,13 @@ impl SenderCore {
             }
         }
     }
-    /// By pacing at `rate` nothing may leave yet.
+    /// Returns true if pacing at `rate` allows no packet yet.
     #[inline(always)]
     pub(crate) fn is_paced_out(&self, now: Time, rate: Option<Rate>) -> bool {
         rate.is_some() && self.pacing_next > now
     }
-    /// Records that `sent` left: starts the timer, and holds the next segment back until this one, with `header` bytes of
-    /// headers, has left at `rate`.
+    /// Records that `sent` left: starts the timer, and holds the next segment back until this one, with `header` bytes
+    /// of headers, has left at `rate`.
     #[inline(always)]
     pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
@@ -179,12 +180,12 @@ impl SenderCore {
             self.rto_at = now + self.rtt.rto();
         }
     }
-    /// Starts the retransmission timer anew.
+    /// Restarts the retransmission timer.
     #[inline(always)]
     pub(crate) fn rearm_rto(&mut self, now: Time) {
         self.rto_at = now + self.rtt.rto();
     }
-    /// Counts one more time-out without an answer. Returns false if the connection is given up.
+    /// Counts another time-out without an answer. Returns false if the connection has failed.
     pub(crate) fn try_again(&mut self, now: Time, patience: Patience) -> bool {
         if self.retries == 0 {
             self.retrying_since = now;
@@ -196,21 +197,21 @@ impl SenderCore {
         self.retries += 1;
         !self.gave_up
     }
-    /// The RTO doubles (RFC 6298 rule 5.5, RFC 9260 section 6.3.3 rule E2), and pacing begins anew.
+    /// Doubles the RTO (RFC 6298 rule 5.5, RFC 9260 section 6.3.3 rule E2) and restarts pacing.
     pub(crate) fn back_off(&mut self) {
         self.rtt.back_off();
         self.flow.rto = self.rtt.rto();
         self.pacing_next = Time::ZERO;
     }
-    /// A round-trip time for the RTO.
+    /// Adds a round-trip time to the RTO estimate.
     #[inline(always)]
     pub(crate) fn estimate_rto(&mut self, rtt: Time, una: u64, nxt: u64) {
         self.rtt.sample(rtt, una, nxt);
         self.flow.srtt = self.rtt.srtt();
         self.flow.rto = self.rtt.rto();
     }
-    /// The round-trip time for the algorithm and the results: the stack measured `measured` while `passed` went by, and
-    /// takes `least` into its minimum.
+    /// Records a round-trip time for the algorithm and the results: `measured` by the stack, `passed` in real time, and
+    /// `least` for the minimum.
     #[inline(always)]
     pub(crate) fn note_rtt(&mut self, measured: Time, least: Time, passed: Time) {
         self.flow.latest_rtt = measured;
@@ -218,7 +219,7 @@ impl SenderCore {
         self.stats.rtt.record(passed.0);
     }
 
-    /// When pacing or the algorithm must be woken; [`Time::MAX`] = never.
+    /// Returns when pacing or the algorithm must be woken; [`Time::MAX`] = never.
     #[inline(always)]
     pub(crate) fn next_wake(&self, now: Time) -> Time {
         let mut t = Time::MAX;
@@ -232,7 +233,7 @@ impl SenderCore {
         }
         t
     }
-    /// The algorithm's timer, if it is due; then the permit may have changed.
+    /// Runs the algorithm's timer if it is due. Returns true if it ran, as the permit may then have changed.
     pub(crate) fn wake(&mut self, now: Time) -> bool {
         self.flow.now = now;
         let due = self.cc.timer().is_some_and(|t| t <= now);
@@ -242,13 +243,13 @@ impl SenderCore {
         due
     }
 
-    /// Whether the algorithm holds the connection: before, and now.
+    /// Updates the hold state. Returns whether the algorithm held the connection before, and whether it does now.
     pub(crate) fn hold(&mut self) -> (bool, bool) {
         let hold = self.cc.permit(&self.flow) == Permit::Hold;
         (std::mem::replace(&mut self.held, hold), hold)
     }
-    /// A `Hold` ends: no timer runs, and back-off is over. `fresh` takes the estimator's place if the path is another one.
-    /// Returns how long an answer to what left before may take.
+    /// Ends a `Hold`: no timer runs, and back-off is over. If the path is a different one, `fresh` replaces the
+    /// estimator. Returns the longest time that an answer to earlier packets may take.
     pub(crate) fn thaw(&mut self, fresh: RttEstimator) -> Time {
         let answer_timeout = self.rtt.answer_timeout();
         if self.cc.starts_anew() {
@@ -263,8 +264,9 @@ impl SenderCore {
         self.pacing_next = Time::ZERO;
         answer_timeout
     }
-    /// After [`SenderCore::thaw`], with something outstanding below `until`: its head was on its way until `due`, or is not.
-    /// Returns whether it leaves again at once; else it will when the timer expires.
+    /// Starts the release after [`SenderCore::thaw`], with data outstanding below `until`. The answer to its head may
+    /// arrive until `due`, if given. Returns true if the head leaves again at once, false if it does when the timer
+    /// expires.
     pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {
         let due = due.filter(|due| *due > now);
         if let Some(due) = due {
@@ -274,13 +276,13 @@ impl SenderCore {
         self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
         due.is_none()
     }
-    /// The retransmission timer expired. Whether it was that of a head that was young when a `Hold` ended: that leaves again,
-    /// and nothing else follows.
+    /// Handles expiry of the retransmission timer. Returns true if it was set by [`SenderCore::release`]: the head
+    /// leaves again and nothing else happens.
     pub(crate) fn repairs_release(&mut self, una: u64) -> bool {
         self.released.as_mut().is_some_and(|r| std::mem::take(&mut r.young) && una < r.until)
     }
-    /// An acknowledgement up to `una` arrived after a `Hold`: of what lies below the first value, and is not acknowledged, is
-    /// lost what left before the second, as it should have been answered.
+    /// Handles an acknowledgment up to `una` after a `Hold`. Returns an offset and a time: unacknowledged data below
+    /// the offset that left before the time is lost, because its answer is overdue.
     #[cold]
     pub(crate) fn overdue(&mut self, now: Time, una: u64) -> Option<(u64, Time)> {
         let r = self.released?;

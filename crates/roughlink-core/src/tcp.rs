@@ -1,9 +1,9 @@
-//! The TCP endpoint: sans-IO, one connection, both halves.
+//! TCP endpoint: sans-IO, one connection, both halves.
 //!
-//! RFC 9293 with the extensions that `config` lists. An endpoint deals in stream ranges; the bytes behind them are
-//! implied in simulation. It has no clock and no socket: packets and the time are passed in; packets and the
-//! time of the next wake-up are returned. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and
-//! TIME-WAIT keeps no timer (it answers a repeated FIN as long as the endpoint exists).
+//! Implements RFC 9293 with the extensions listed in `config`. An endpoint works on stream ranges; the bytes behind
+//! them are implied in simulation. It has no clock and no socket: callers pass packets and the time, and get packets
+//! and the time of the next wake-up. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and TIME-WAIT
+//! has no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
 mod arrival;
@@ -80,24 +80,24 @@ pub struct Endpoint {
     syn_rto: Time,
     syn_tries: u32,
     syn_sent_at: Time,
-    /// When it was first repeated.
+    /// Time of the first repetition.
     syn_repeated_at: Time,
-    /// It left, and a `Hold` began: when, and when it would have been repeated.
+    /// If a `Hold` began after the SYN left: its begin, and the time of the pending repetition.
     syn_frozen: Option<(Time, Time)>,
-    /// A `Hold` came between it and its answer, which gives no RTT sample.
+    /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
-    /// The handshake's ACK leaves before any data.
+    /// The handshake's ACK must leave before any data.
     handshake_ack: bool,
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
     ident: u16,
-    /// Events of the links, and what the application offered, before the handshake ended.
+    /// Link events and data offered before the handshake ended.
     link: LinkHistory,
     offered: Option<(u64, bool)>,
 }
 
 impl Endpoint {
-    /// A closed endpoint whose packets are marked `id`, with initial sequence number `iss`.
+    /// Creates a closed endpoint whose packets are marked `id`, with initial sequence number `iss`.
     pub fn new(id: FlowId, cfg: Arc<TcpConfig>, factory: cc::Factory, iss: u32) -> Self {
         Endpoint {
             id,
@@ -128,33 +128,33 @@ impl Endpoint {
             offered: None,
         }
     }
-    /// Active open: a SYN will leave.
+    /// Opens actively: a SYN will leave.
     pub fn connect(&mut self) {
         debug_assert_eq!(self.state, State::Closed);
         self.state = State::SynSent;
         self.syn_pending = true;
     }
-    /// Passive open.
+    /// Opens passively.
     pub fn listen(&mut self) {
         debug_assert_eq!(self.state, State::Closed);
         self.state = State::Listen;
     }
-    /// Connection state.
+    /// Returns the connection state.
     #[inline]
     pub fn state(&self) -> State {
         self.state
     }
-    /// The sending half, once the handshake agreed on its parameters.
+    /// Returns the sending half, once the handshake agreed on its parameters.
     #[inline]
     pub fn sender(&self) -> Option<&Sender> {
         self.snd.as_deref()
     }
-    /// Payload bytes delivered in order to the application.
+    /// Returns the payload bytes delivered in order to the application.
     #[inline]
     pub fn delivered(&self) -> u64 {
         self.rcv.delivered()
     }
-    /// The peer closed and everything it sent has arrived.
+    /// Returns true if the peer closed and all its data have arrived.
     #[inline]
     pub fn peer_closed(&self) -> bool {
         self.rcv.finished()
@@ -163,15 +163,15 @@ impl Endpoint {
     pub fn failed(&self) -> bool {
         self.failed_at.is_some()
     }
-    /// When it was aborted.
+    /// Returns when the connection was aborted.
     pub fn failed_at(&self) -> Option<Time> {
         self.failed_at
     }
-    /// Nothing more will ever be sent or expected.
+    /// Returns true if nothing more will be sent or expected.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Closed | State::TimeWait | State::Listen)
     }
-    /// Bytes that the application may write now; 0 before the handshake ends.
+    /// Returns the bytes that the application may write now; 0 before the handshake ends.
     #[inline]
     pub fn room(&self) -> u64 {
         match (&self.snd, self.state) {
@@ -179,19 +179,20 @@ impl Endpoint {
             _ => 0,
         }
     }
-    /// The application writes `bytes` after what it wrote before; either end may, as often as it likes, once the handshake
-    /// is over. What it writes while nothing is unsent leaves as segments of its own, the last one with PSH.
+    /// Writes `bytes` after those written before. Either end may write any number of times once the handshake is over.
+    /// Data written while nothing is unsent leaves in separate segments, the last one with PSH.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         if let Some(s) = &mut self.snd {
             s.write(bytes);
         }
     }
-    /// The application has `bytes` to send as space becomes available (`u64::MAX` = without end) and closes after them if `close` is set.
+    /// Offers `bytes` to send as space becomes available (`u64::MAX` = endless); closes after them if `close_after` is
+    /// set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
-    /// The application has no more to send.
+    /// Closes after the data already written or offered.
     pub fn close(&mut self) {
         match (self.state, &mut self.snd) {
             (State::SynReceived | State::Established | State::CloseWait, Some(s)) => s.close(),
@@ -202,7 +203,7 @@ impl Endpoint {
             _ => {}
         }
     }
-    /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
+    /// Handles a link event at this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
         if let Some(s) = &mut self.snd {
@@ -220,14 +221,14 @@ impl Endpoint {
                 self.syn_frozen = Some((now, std::mem::replace(&mut self.syn_at, Time::MAX)));
             }
             (true, false) => {
-                self.rcv.wake(now); // a delayed ACK may have been due meanwhile
+                self.rcv.wake(now); // a delayed ACK may be due by now
                 self.release_handshake(now);
             }
             _ => {}
         }
     }
 
-    /// As for data: what left too long ago to be answered leaves again at once, and back-off ends.
+    /// Ends back-off; as with data, a SYN or SYN-ACK whose answer is overdue leaves again at once.
     fn release_handshake(&mut self, now: Time) {
         if let Some((since, due)) = self.syn_frozen.take()
             && matches!(self.state, State::SynSent | State::SynReceived)
@@ -246,26 +247,26 @@ impl Endpoint {
         }
     }
 
-    /// The congestion control holds the connection: nothing may leave, not even a handshake.
+    /// Returns true if the congestion control holds the connection: nothing may leave, not even a handshake.
     fn is_held(&self) -> bool {
         self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
 
-    /// When the endpoint must be woken; [`Time::MAX`] = never.
+    /// Returns when the endpoint must be woken; [`Time::MAX`] = never.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
         if self.state == State::Closed {
-            return Time::MAX; // given up, perhaps with data outstanding
+            return Time::MAX; // failed, perhaps with data outstanding
         }
         let t = self.keepalive.as_ref().map_or(self.syn_at, |keepalive| keepalive.next_wake().min(self.syn_at));
         match self.snd.as_deref() {
             None => t.min(self.rcv.next_wake()),
-            Some(s) if s.is_held() => t.min(s.next_wake(now)), // an acknowledgement could not leave either
+            Some(s) if s.is_held() => t.min(s.next_wake(now)), // acknowledgments are held too
             Some(s) => t.min(self.rcv.next_wake()).min(s.next_wake(now)),
         }
     }
 
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
         if self.syn_at <= now {
             self.syn_tries += 1;
@@ -301,7 +302,7 @@ impl Endpoint {
         (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
     }
 
-    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would return nothing.
+    /// Returns true if [`Endpoint::transmit`] would return no packet.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         !self.rcv.wants_ack()
@@ -310,7 +311,7 @@ impl Endpoint {
             && self.snd.as_ref().is_none_or(|s| s.has_nothing())
     }
 
-    /// The next packet to leave now; called until it gives none.
+    /// Returns the next packet to send now; call until `None`.
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         if self.syn_pending {
@@ -333,7 +334,7 @@ impl Endpoint {
             snd.offer(bytes, close_after);
         }
         if snd.is_held() {
-            return None; // not even an acknowledgement
+            return None; // not even an acknowledgment
         }
         let (start, len, flags) = if !snd.is_unused()
             && let Some(out) = snd.poll(now)
@@ -358,14 +359,14 @@ impl Endpoint {
         Some(self.segment(now, sides, start, len, flags))
     }
 
-    /// The end of the handshake.
+    /// Returns the ACK that ends the handshake.
     #[cold]
     fn acknowledgement(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let start = self.snd.as_ref()?.nxt();
         Some(self.segment(now, sides, start, 0, 0))
     }
 
-    /// The segment with `len` bytes from offset `start` that leaves now.
+    /// Creates the segment with `len` bytes from offset `start` that leaves now.
     #[inline(always)]
     fn segment(&mut self, now: Time, sides: &mut Sides, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = Packet::tcp(self.id);
@@ -393,8 +394,8 @@ impl Endpoint {
         p
     }
 
-    /// Puts what arrived beyond a gap into a segment with `len` bytes (RFC 2018), as far as there is room within the MSS
-    /// (RFC 6691). Whether there was any; if not, an acknowledgement of its own must follow.
+    /// Adds SACK blocks of data beyond a gap to a segment with `len` bytes (RFC 2018) as far as the MSS has room (RFC
+    /// 6691). Returns false if there was none; then a separate acknowledgment must follow.
     #[inline(never)]
     fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
         let mss = self.snd.as_ref().map_or(0, |s| s.flow().mss);
@@ -452,32 +453,32 @@ impl Endpoint {
     }
 }
 
-/// The 64-bit offset nearest to `reference` that `seq` stands for, `base` being the initial sequence number.
+/// Returns the 64-bit offset nearest to `reference` for `seq`; `base` is the initial sequence number.
 #[inline]
 pub(crate) fn unwrap(reference: u64, seq: u32, base: u32) -> u64 {
     let diff = seq.wrapping_sub(base.wrapping_add(reference as u32)) as i32;
     reference.wrapping_add_signed(i64::from(diff))
 }
 
-/// Whether an offset that [`unwrap`] gave lies before the stream began.
+/// Returns true if an offset from [`unwrap`] lies before the start of the stream.
 #[inline]
 pub(crate) const fn is_before_all(offset: u64) -> bool {
     offset > i64::MAX as u64
 }
 
-/// What an announced MSS is at least, so that something is left beside the options (Linux `tcp_min_snd_mss`: 48).
+/// Lower bound of an announced MSS, so that options leave room for data (Linux `tcp_min_snd_mss`: 48).
 const LEAST_MSS: u32 = 48;
 /// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
-/// Those of Linux, beside them, that follow each other without back-off (`tcp_syn_linear_timeouts`, since 6.5). A SYN-ACK is
-/// repeated with back-off.
+/// Further SYN retransmissions of Linux, without back-off (`tcp_syn_linear_timeouts`, since 6.5). A SYN-ACK is repeated
+/// with back-off.
 const SYN_LINEAR: u32 = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The application gives up before the SYN has left: nothing leaves any more.
+    /// Closing before the SYN has left: nothing leaves afterwards.
     #[test]
     fn closed_before_its_syn() {
         let [mut end, _] = dialogue::pair(&TcpConfig::preset(Stack::Linux), Time::from_millis(10)).ends;

@@ -47,11 +47,11 @@ impl Time {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// Whole microseconds.
+    /// Returns whole microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
-    /// Whole milliseconds.
+    /// Returns whole milliseconds.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }

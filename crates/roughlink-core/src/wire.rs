@@ -1,18 +1,22 @@
-//! The codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums.
+//! Codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums.
 //!
-//! Everything that leaves or enters the simulator as bytes - captures, a TUN device, the gateway - passes here.
-//! [`encode`] writes the bytes of a packet, its payload implied or real; [`decode`] reads received bytes.
+//! All bytes that enter or leave the simulator pass here: captures, TUN devices, gateways. [`encode`] writes the bytes
+//! of a packet, with an implied or a real payload; [`decode`] reads received bytes.
 //!
-//! A packet that is not marked as IPv6 ([`Packet::is_ipv6`]) has the IPv4 length whatever the family of its addresses,
-//! as one that was decoded has. [`Packet::size`] counts headers as roughlink itself would write them: such an IPv6
-//! datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its options
-//! differently gets the size that makes [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
+//! A packet not marked as IPv6 ([`Packet::is_ipv6`]) has the IPv4 length regardless of its address family; so does a
+//! decoded packet. [`Packet::size`] counts headers as roughlink writes them. Such an IPv6 datagram is 20 bytes longer
+//! on the wire (28 as a fragment). A decoded packet with a different layout of options gets the size that makes
+//! [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
 //!
-//! The headers do not carry, and so a round trip loses: the flow, which the receiver looks up by address; the
-//! identification of an unfragmented IPv6 datagram (0 when decoded); number and time of a UDP datagram, which travel
-//! as a [`Stamp`] in the payload. Hop limit, flow label and DF, which a packet does not have, are in [`Decoded::fields`], and
-//! [`encode_with`] writes them again; [`encode`] writes those of packets that begin here. The urgent pointer is written as 0
-//! and not read.
+//! A round trip loses fields that the headers do not carry:
+//!
+//! - the flow, which the receiver looks up by address
+//! - the identification of an unfragmented IPv6 datagram (0 when decoded)
+//! - number and time of a UDP datagram, which travel as a [`Stamp`] in the payload
+//!
+//! Packets do not have hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes them again,
+//! and [`encode`] writes those of packets that start in the simulator. The urgent pointer is written as 0 and ignored
+//! when read.
 
 pub mod checksum;
 pub mod crc32c;
@@ -45,11 +49,11 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The opposite direction.
+    /// Returns the addresses in the opposite direction.
     pub const fn reversed(self) -> Self {
         Addresses { ip: self.ip.reversed(), src_port: self.dst_port, dst_port: self.src_port }
     }
-    /// Source and destination, each an address with its port.
+    /// Returns source and destination as socket addresses.
     pub fn sockets(&self) -> [SocketAddr; 2] {
         let [src, dst] = match self.ip {
             IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
@@ -113,8 +117,8 @@ pub enum EncodeError {
     /// An SCTP chunk that is not known, or read and never written.
     #[error("an SCTP chunk that is not written")]
     Chunk,
-    /// The side data are not those of this packet: a SYN needs its options, SACK blocks must be there, and so must the
-    /// content of an SCTP chunk.
+    /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
+    /// must be present.
     #[error("the side data do not belong to the packet")]
     Side,
     /// More than 40 bytes of TCP options.
@@ -129,7 +133,7 @@ pub enum EncodeError {
     /// The datagram exceeds 65535 bytes.
     #[error("a datagram of more than 65535 bytes")]
     TooLong,
-    /// The packet has an IPv6 header, and the addresses are those of IPv4.
+    /// The packet has an IPv6 header, but the addresses are IPv4.
     #[error("an IPv6 packet between IPv4 addresses")]
     Family,
 }
@@ -146,14 +150,14 @@ pub struct Decoded {
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
     pub side: Option<Side>,
-    /// Where the next chunk of SCTP begins, if there is one that counts: see [`Decoded::following`].
+    /// Offset of the next SCTP chunk to process, if any: see [`Decoded::following`].
     pub next: Option<usize>,
-    /// Where the transport header, or what a later fragment carries, begins.
+    /// Offset of the transport header, or of the data of a later fragment.
     pub transport: usize,
-    /// Where the payload lies, or what a chunk of SCTP carries ([`Sides::carried`]); in a later fragment this may begin with TCP
-    /// options.
+    /// Range of the payload, or of the carried content of an SCTP chunk ([`Sides::carried`]). In a later fragment it
+    /// may begin with TCP options.
     pub payload: Range<usize>,
-    /// Where the IP datagram ends: bytes after it are padding of the link.
+    /// End of the IP datagram; bytes after it are padding of the link.
     pub end: usize,
     /// TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925): the header is signed and must not be rewritten.
     pub signed: bool,
@@ -161,9 +165,9 @@ pub struct Decoded {
     pub multipath: bool,
 }
 
-/// Appends to `out` the bytes of `packet` (one datagram, or one fragment), whose side data are `side`. Nothing is
-/// appended if that fails. For a fragment, `payload` is that of the whole datagram, and its header length is derived
-/// from the option bits of `packet`, which every fragment therefore keeps.
+/// Appends the bytes of `packet` (a datagram or a fragment) with side data `side` to `out`; appends nothing on failure.
+/// For a fragment, `payload` is the payload of the whole datagram. The header length follows from the option bits of
+/// `packet`, which every fragment therefore keeps.
 pub fn encode(
     packet: &Packet,
     side: Option<&Side>,
@@ -174,7 +178,7 @@ pub fn encode(
     encode_with(IpFields::default(), packet, side, addresses, payload, out)
 }
 
-/// [`encode`] with the hop limit, flow label and DF of `fields`.
+/// Like [`encode`], with the hop limit, flow label and DF of `fields`.
 pub fn encode_with(
     fields: IpFields,
     packet: &Packet,
@@ -236,27 +240,27 @@ pub fn encode_with(
     Ok(())
 }
 
-/// What can be read of an IP datagram whatever it carries.
+/// Fields of an IP datagram that do not depend on the transport protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// Source and destination.
     pub pair: IpPair,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// What it carries: an IP protocol number.
+    /// IP protocol number of the content.
     pub protocol: u8,
-    /// It is no fragment.
+    /// Set unless it is a fragment.
     pub whole: bool,
-    /// Where that begins.
+    /// Offset of the content.
     pub transport: usize,
-    /// Where the datagram ends.
+    /// End of the datagram.
     pub end: usize,
 }
 
-/// The envelope of the IP datagram at the start of `bytes`.
+/// Returns the envelope of the IP datagram at the start of `bytes`.
 ///
 /// # Errors
-/// There is no whole datagram.
+/// Returns an error if there is no whole datagram.
 pub fn envelope(bytes: &[u8]) -> Result<Envelope, WireError> {
     let ip = Ip::envelope(bytes)?;
     let whole = ip.fragment == Fragment::Whole;
@@ -277,7 +281,8 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     Ok(decoded)
 }
 
-/// [`decode`] of a whole datagram of `protocol` from the source to the destination of `addresses`; `None` if it is another.
+/// Like [`decode`], for a whole datagram of `protocol` from the source to the destination of `addresses`; `None` for
+/// any other.
 pub(crate) fn decode_of(bytes: &[u8], protocol: Protocol, addresses: &Addresses) -> Option<Decoded> {
     let ours = |d: &Decoded| {
         d.packet.protocol() == protocol && d.packet.fragment() == Fragment::Whole && d.addresses == *addresses
@@ -285,7 +290,7 @@ pub(crate) fn decode_of(bytes: &[u8], protocol: Protocol, addresses: &Addresses)
     decode(bytes).ok().filter(ours)
 }
 
-/// As [`decode`], but leaves the checksums unchecked: for bytes whose checksum the network card is to fill in.
+/// Like [`decode`], without verifying checksums: for bytes whose checksum the network card will fill in.
 pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
     let ip = Ip::parse(bytes)?;
     let here = &bytes[ip.transport..ip.end];
@@ -328,7 +333,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
 }
 
 impl Decoded {
-    /// Takes in the TCP header; returns its length together with IPv4's as roughlink would write them.
+    /// Applies the TCP header. Returns its length together with that of IPv4, as roughlink writes them.
     fn read_tcp(&mut self, tcp: &tcp::Tcp) -> u16 {
         (self.addresses.src_port, self.addresses.dst_port) = tcp.ports;
         self.payload.start += tcp.header;
@@ -340,7 +345,8 @@ impl Decoded {
             p.set_timestamps(tsval, tsecr);
         }
         if p.is(flags::SYN) {
-            // RFC 9293 section 3.7.1: what an absent MSS option means; RFC 2018, 7323: these options count here only.
+            // Default of an absent MSS option: RFC 9293 section 3.7.1. The other options count only on SYNs: RFC 2018,
+            // 7323.
             let absent = if matches!(self.addresses.ip, IpPair::V4 { .. }) { 536 } else { 1220 };
             let options = SynOptions {
                 mss: tcp.options.mss.filter(|&mss| mss > 0).unwrap_or(absent),
@@ -358,7 +364,7 @@ impl Decoded {
         p.header_bytes(0)
     }
 
-    /// Takes in a chunk of SCTP, its size included.
+    /// Applies an SCTP chunk, including its size.
     fn read_sctp(&mut self, sctp: sctp::Sctp) {
         (self.addresses.src_port, self.addresses.dst_port) = sctp.ports;
         (self.packet, self.side) = (sctp.packet, sctp.side);
@@ -369,11 +375,11 @@ impl Decoded {
         };
     }
 
-    /// The chunk of SCTP after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the same headers. `None` if
-    /// there is none, or none that counts after one of a type that is not known (section 3.2).
+    /// Returns the SCTP chunk after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the
+    /// same headers. `None` if there is none, or if an unknown type makes the rest void (section 3.2).
     ///
     /// # Errors
-    /// It cannot be read, so that what follows cannot be found.
+    /// Returns an error if the chunk cannot be parsed, so that later chunks cannot be found.
     pub fn following(&self, bytes: &[u8]) -> Result<Option<Decoded>, WireError> {
         let Some(next) = self.next else { return Ok(None) };
         let chunk = sctp::Sctp::parse_at(&bytes[self.transport..self.end], next - self.transport, self.packet)?;
@@ -382,8 +388,8 @@ impl Decoded {
         Ok(Some(d))
     }
 
-    /// Checks the checksums of `bytes`, from which `self` was parsed: that of the IPv4 header and, unless this is a
-    /// fragment, that of TCP, UDP or SCTP.
+    /// Verifies the checksums of `bytes`, from which `self` was parsed: of the IPv4 header and, unless this is a
+    /// fragment, of TCP, UDP or SCTP.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), WireError> {
         let v4 = matches!(self.addresses.ip, IpPair::V4 { .. });
         if v4 && checksum::fold(checksum::add(0, &bytes[..self.transport])) != 0xffff {
@@ -401,7 +407,7 @@ impl Decoded {
         if right { Ok(()) } else { Err(WireError::Checksum(what)) }
     }
 
-    /// The packet as one of `flow`, its side data stored in `sides`; `bytes` are those from which `self` was parsed.
+    /// Converts to a packet of `flow` and stores its side data in `sides`; `self` was parsed from `bytes`.
     pub fn into_packet(self, bytes: &[u8], flow: FlowId, sides: &mut Sides) -> Packet {
         let mut packet = self.packet;
         packet.flow = flow;
@@ -419,7 +425,7 @@ impl Decoded {
         packet
     }
 
-    /// The TCP header within `bytes`, from which `self` was parsed, to be rewritten; `None` if there is none.
+    /// Returns the TCP header within `bytes`, from which `self` was parsed, for rewriting; `None` if there is none.
     pub fn tcp_header<'a>(&self, bytes: &'a mut [u8]) -> Option<TcpHeader<'a>> {
         if self.packet.protocol() != Protocol::Tcp || self.is_later_fragment() {
             return None;
@@ -427,7 +433,7 @@ impl Decoded {
         TcpHeader::new(bytes.get_mut(self.transport..)?)
     }
 
-    /// Whether this is a fragment without transport header.
+    /// Returns true for a fragment without transport header.
     pub fn is_later_fragment(&self) -> bool {
         matches!(self.packet.fragment(), Fragment::Middle | Fragment::Last)
     }

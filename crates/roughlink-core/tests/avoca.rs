@@ -38,7 +38,7 @@ fn run(s: &Scenario) -> Seen {
     seen
 }
 
-/// When data left after the last ACK before the outage.
+/// Returns the times when data left after the last ACK before the outage.
 fn sent(seen: &Seen) -> Vec<Time> {
     seen.sent.iter().map(|s| s.0).filter(|t| *t > Time::from_millis(119_500)).collect()
 }
@@ -60,7 +60,7 @@ const OVER_TCP: [(&str, &str); 4] = [
 ];
 
 /// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more.
-/// What the paper calls TCP is SCTP here; over TCP the times are the same.
+/// The paper's TCP is SCTP here; over TCP the times are the same.
 #[test]
 fn transmission_resumes_at_182_28_s() {
     for reading in [&[][..], &OVER_TCP] {
@@ -74,10 +74,10 @@ fn transmission_resumes_at_182_28_s() {
     }
 }
 
-/// Table 4 from the time-out on, to its 0.1 ms: rows 3 to 7. The scenario sets the instant of the time-out; the back-off and the
-/// growth follow. Rows 1 and 2, windows of 3146 and 2936 bytes before it, do not come out. The window grows from 2936 to 4404
-/// bytes at 182.5517 s as in the table: SCTP is in slow start while the window is at most ssthresh. Over TCP, where RFC 5681
-/// leaves the choice there, it does not.
+/// Table 4 from the time-out on, to its 0.1 ms: rows 3 to 7. The scenario sets the instant of the time-out; the
+/// back-off and the growth follow. Rows 1 and 2, windows of 3146 and 2936 bytes before it, do not come out. The window
+/// grows from 2936 to 4404 bytes at 182.5517 s as in the table: SCTP is in slow start while the window is at most
+/// ssthresh. Over TCP, where RFC 5681 leaves the choice there, it does not.
 #[test]
 fn table_4_from_the_time_out_on() {
     for reading in [&[][..], &OVER_TCP] {
@@ -156,8 +156,8 @@ fn a_flow_starts_with_the_state_of_its_link() {
     }
 }
 
-/// A flow that begins in the tunnel sends nothing there: the first packet of its handshake leaves when layer 3 is configured,
-/// however long that takes.
+/// A flow that begins in the tunnel sends nothing there: the first packet of its handshake leaves when layer 3 is
+/// configured, however long that takes.
 #[test]
 fn a_handshake_waits_for_coverage() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {
@@ -197,7 +197,7 @@ fn keys_of_an_association_that_make_no_sense_are_refused() {
     }
 }
 
-/// What PR-SCTP skips is counted in bytes, and a transfer that skipped something completes.
+/// Bytes skipped with PR-SCTP are counted, and a transfer with skipped messages completes.
 #[test]
 fn a_transfer_that_skips_completes() {
     for streams in ["1", "3"] {
@@ -217,7 +217,8 @@ fn a_transfer_that_skips_completes() {
     }
 }
 
-/// The server is an ordinary one; the agent on the train was warned a second ahead, and its ACKs need half a round trip.
+/// The server is an ordinary one; the agent on the train was warned a second ahead, and its ACKs need half a round
+/// trip.
 #[test]
 fn avoca_rx_resumes_within_a_round_trip() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {

@@ -107,7 +107,7 @@ fn bundles_and_fragments_are_accepted() {
     assert!(!network.result().flows[0].failed);
 }
 
-/// The cookie of another implementation is returned unchanged, whatever its length.
+/// The cookie of another implementation is returned unchanged, for any length.
 #[test]
 fn cookie_is_echoed_unchanged() {
     let (mut network, mut now) = (network("ours", "outside"), Time::from_millis(10));

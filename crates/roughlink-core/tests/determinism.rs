@@ -1,4 +1,4 @@
-//! Same seed, same result, bit for bit; and a change affects only what depends on it.
+//! The same seed gives the same result, bit for bit, and a change affects only its consequences.
 
 #[path = "common/networks.rs"]
 mod networks;
@@ -30,7 +30,7 @@ fn run(s: &Scenario, options: Options) -> RunResult {
     network(s, options).run().expect("no limit is near")
 }
 
-/// A result to the last bit: JSON writes floating point so that it reads back the same.
+/// Returns a result to the last bit: JSON writes floating point so that it reads back the same.
 fn text(r: &RunResult) -> String {
     serde_json::to_string(r).expect("a result is JSON")
 }
@@ -57,7 +57,7 @@ proptest! {
         prop_assert_eq!(text(&blind), text(&watched));
     }
 
-    /// Whoever drives a network may be late, may ask for results meanwhile, and may begin to observe at any time.
+    /// The caller may wake a network late, read results in between, and begin to observe at any time.
     #[test]
     fn a_late_clock_changes_nothing(
         scenario in networks::networks(60_000),
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// The V2G paper's network with `flows` downloads over a noisy power line.
+/// Creates the V2G paper's network with `flows` downloads over a noisy power line.
 fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
     let direction = |rate, noise| Direction {
         rate,
@@ -237,7 +237,7 @@ fn adding_a_flow_does_not_change_the_noise() {
     assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
 }
 
-/// Any change of behaviour shows here; an intended one is accepted with `cargo insta review`.
+/// Any change of behavior shows here; an intended one is accepted with `cargo insta review`.
 #[test]
 fn golden() {
     let mut table = String::new();
@@ -262,7 +262,7 @@ fn golden() {
     insta::assert_snapshot!(table);
 }
 
-/// FNV-1a, 64 bits: stable on every machine and in every version.
+/// Returns FNV-1a, 64 bits: stable on every machine and in every version.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,5 +1,5 @@
-//! What happens at a handover, event by event: the Wave paper's figures 2 to 5, an outage of 2 s. Where an event comes out
-//! at another time than in the paper, the test says so.
+//! Events at a handover, one by one: the Wave paper's figures 2 to 5, an outage of 2 s. Tests state where the time of
+//! an event differs from the paper.
 
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{Packet, Sides};
@@ -7,7 +7,7 @@ use roughlink_core::units::Time;
 use std::fmt::Display;
 
 const PAYLOAD: u64 = 948;
-/// What L1 and L2 carry, bytes of payload per second: 52 of 1000 bytes are headers.
+/// Capacity of L1 and L2, bytes of payload per second: 52 of 1000 bytes are headers.
 const L1: f64 = 2e6 / 8.0 * 0.948;
 const L2: f64 = 8e6 / 8.0 * 0.948;
 
@@ -49,7 +49,7 @@ impl Observer for Trace {
 }
 
 impl Trace {
-    /// Time-outs after `from`.
+    /// Returns the time-outs after `from`.
     fn timeouts(&self, from: f64) -> Vec<f64> {
         self.timeouts.iter().copied().filter(|&t| t > from).collect()
     }
@@ -67,7 +67,7 @@ impl Trace {
     fn sent(&self, from: f64, to: f64) -> usize {
         self.sent.iter().filter(|s| (from..to).contains(&s.0)).count()
     }
-    /// Bytes of payload sent per second within `[from, to)`.
+    /// Returns the bytes of payload sent per second within `[from, to)`.
     fn rate(&self, from: f64, to: f64) -> f64 {
         self.sent(from, to) as f64 * PAYLOAD as f64 / (to - from)
     }
@@ -75,7 +75,8 @@ impl Trace {
         let n = self.delivered.partition_point(|d| d.0 <= at);
         n.checked_sub(1).map_or(0, |last| self.delivered[last].1)
     }
-    /// When, after `from`, five seconds in a row begin to bring the application 95 % of `capacity`; since `from`.
+    /// Returns the time from `from` to the start of the first five seconds in a row that bring the application 95 % of
+    /// `capacity`.
     fn recovery(&self, from: f64, capacity: f64) -> Option<f64> {
         let last = self.delivered.last()?.0;
         let steady = |t: f64| {
@@ -88,7 +89,7 @@ impl Trace {
     }
 }
 
-/// What the window-based TCPs of ns-3.23, the paper's simulator, do otherwise than RFC 6582.
+/// Deviations of the window-based TCPs of ns-3.23, the paper's simulator, from RFC 6582.
 const NS3_23: [(&str, &str); 4] = [
     ("tcp.fr_off_until", "last_acked"),
     ("tcp.impatient", "false"),
@@ -96,12 +97,12 @@ const NS3_23: [(&str, &str); 4] = [
     ("tcp.min_rto", "1 s"),
 ];
 
-/// The scenario with `cc`, the handover at `at` s and an outage of `outage`.
+/// Runs the scenario with `cc`, the handover at `at` s and an outage of `outage`.
 fn run(cc: &str, at: impl Display, outage: &str, back: bool, seconds: u32) -> Trace {
     run_with(&[], cc, at, outage, back, seconds)
 }
 
-/// The same with more overrides.
+/// Like [`run`], with more overrides.
 fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, back: bool, seconds: u32) -> Trace {
     let at = format!("{at} s");
     let bottleneck = |key: &str, value: &str| (format!("link.bottleneck.{key}"), value.to_owned());
@@ -146,14 +147,14 @@ fn newreno_to_the_satellite_sends_twice_the_papers_packets() {
     let round = |k: u32| 32.99 + 0.4852 * f64::from(k);
     let per_round: Vec<usize> = (0..4).map(|k| t.sent(round(k), round(k + 1))).collect();
     assert_eq!(per_round, [1, 2, 4, 8]);
-    // Not the paper's figure: it counts about 250 packets in the 8 s after activation. Here the window is at its widest when the
-    // link goes: ssthresh is above 50 segments, and what slow start sends is more.
+    // Differs from the paper's figure, which counts about 250 packets in the 8 s after activation. Here the window is
+    // at its widest when the link goes down: ssthresh is above 50 segments, and slow start sends more.
     let ours_not_250 = t.sent(32.0, 40.0);
     assert!((580..660).contains(&ours_not_250), "{ours_not_250}");
 }
 
-/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two. NewReno's
-/// ssthresh stays that of the first (RFC 5681 equation 4).
+/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two.
+/// NewReno keeps the ssthresh of the first time-out (RFC 5681 equation 4).
 #[test]
 fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
     let [tahoe, newreno] = ["tahoe", "newreno"].map(|cc| run_with(&NS3_23, cc, 30, "2 s", false, 45).sent(32.0, 40.0));
@@ -177,8 +178,8 @@ fn wave_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // Its ACK is the first. The paper has it at 32.75 s. It reflects the old link's last burst: the
-    // next bursts leave at the old rate, again what was lost and then fresh data beyond packet 7400.
+    // The third burst's ACK is the first; in the paper at 32.75 s. It reflects the old link's last burst: the next
+    // bursts leave at the old rate, with lost packets and then fresh data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -201,9 +202,10 @@ fn wave_to_the_satellite() {
     about(ours_not_3_2_s, 3.3, 0.15);
 }
 
-/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the paper from 305
-/// to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until everything sent before the time-out is
-/// acknowledged, and has no time-out in the repair either: with timestamps each ACK ends the back-off.
+/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the
+/// paper from 305 to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until all data sent
+/// before the time-out is acknowledged. There is no time-out in the repair either: with timestamps each ACK ends the
+/// back-off.
 #[test]
 fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);
@@ -229,14 +231,14 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(rto[0], 31.0, 0.1);
     let bursts = t.bursts(31.0, 32.4);
     assert_eq!(bursts.iter().map(|b| b.2).collect::<Vec<_>>(), [10, 10, 10]);
-    // The third burst's ACK jumps over what had arrived; from 32.5 s on the old link's rate.
+    // The third burst's ACK jumps over data that had arrived; from 32.5 s on the old link's rate.
     let before = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     about(first.0, 32.1, 0.1);
     assert!(first.1 - before > 100, "a jump of {}", first.1 - before);
     about(t.rate(32.5, 32.65), L2, 0.1 * L2);
-    // Within 1.5 s of activation the rate is no longer above the new link's. It falls below while the queue is long, and
-    // what overflowed waits for a time-out.
+    // Within 1.5 s of activation the rate is no longer above the new link's. The rate is below it while the queue is
+    // long and overflowed packets wait for a time-out.
     assert!(t.rate(32.75, 33.5) < L1, "{}", t.rate(32.75, 33.5));
     about(t.rate(33.0, 34.0) / L1, 0.3, 0.1);
     assert_eq!(rto.len(), 2, "{rto:?}");
@@ -253,7 +255,7 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(ours_not_before_38_s, 38.8, 0.1);
 }
 
-/// Whatever the outage, once it is longer than the RTO Wave is at the new link's rate within seconds.
+/// After any outage longer than the RTO, Wave reaches the new link's rate within seconds.
 #[test]
 fn outages_longer_than_the_rto() {
     for (back, capacity) in [(false, L2), (true, L1)] {
@@ -270,8 +272,8 @@ fn outages_longer_than_the_rto() {
     }
 }
 
-/// An outage shorter than the RTO: Wave never times out, repairs a loss per round trip, and takes the delay of that for a
-/// queue; wave-fr repairs them at once.
+/// An outage shorter than the RTO: Wave never times out, repairs a loss per round trip, and takes the delay of that for
+/// a queue; wave-fr repairs them at once.
 #[test]
 fn outages_shorter_than_the_rto() {
     // The figures are ours; in the paper the times are 81 and 327 s.

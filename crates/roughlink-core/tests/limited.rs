@@ -32,7 +32,7 @@ fn the_application_sets_the_rate() {
     }
 }
 
-/// More than the path carries is written as it can be, and nothing is lost.
+/// An application that offers more than the path carries writes as far as possible, and nothing is lost.
 #[test]
 fn an_application_above_the_rate_of_the_path_waits() {
     let r = run("kind = \"onoff\"\nrate = \"100 Mbit/s\"\nbytes = \"20 MB\"\n", "linux");

@@ -1,4 +1,4 @@
-//! Transfers of the `linux` stack beside what Linux 6.18 did on the same links under `roughlink emulate`.
+//! Transfers of the `linux` stack compared with Linux 6.18 on the same links under `roughlink emulate`.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -14,7 +14,8 @@ fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResul
     Network::new(s, Options::default()).expect("a network").run().expect("a result")
 }
 
-/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40 MB.
+/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40
+/// MB.
 #[test]
 fn the_receive_window_opens_under_strong_reordering() {
     let link = "rate = \"1 Gbit/s\"\ndelay = \"40 ms\"\njitter = \"20 ms\"\nreorder = true\nqueue = \"1000 pkt\"\n\

@@ -291,7 +291,7 @@ fn strange_chunks() {
     assert_eq!(window(b), 20_000, "everything is free again");
 }
 
-/// Whatever a peer omits, an end keeps no more than its buffer.
+/// An end keeps no more than its buffer, even if the peer leaves gaps.
 #[test]
 fn a_gap_that_is_never_closed() {
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, ..SctpConfig::default() });

@@ -55,7 +55,7 @@ const BETWEEN: Addresses = Addresses {
     dst_port: 9,
 };
 
-/// A UDP datagram of `size` bytes (IP length) whose payload ends with `number`.
+/// Returns a UDP datagram of `size` bytes (IP length) whose payload ends with `number`.
 fn datagram(number: u32, size: usize) -> Vec<u8> {
     datagram_between(BETWEEN.ip, number, size)
 }
@@ -93,8 +93,8 @@ impl Observer for Seen {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Simulated datagrams, and the same from outside under a clock that is up to 5 ms late: the same ones are lost,
-    /// the others arrive in the same order, and each is due at its arrival time in the simulation.
+    /// Simulated datagrams compared with datagrams from outside under a clock that is up to 5 ms late. The same ones
+    /// are lost, the others arrive in the same order, and each is due at its arrival time in the simulation.
     #[test]
     fn a_late_clock_loses_the_same_datagrams(
         late in prop::collection::vec(0u64..5_000_000, 1..50),
@@ -131,8 +131,8 @@ proptest! {
         prop_assert_eq!(network.port_stats().sent as usize, out.len());
     }
 
-    /// Datagrams leave unchanged, whatever their content: other protocols, options, DSCP and ECN, fragments, and
-    /// datagrams that a link fragments.
+    /// Datagrams leave unchanged with any content: other protocols, options, DSCP and ECN, fragments, and datagrams
+    /// that a link fragments.
     #[test]
     fn bytes_pass_unchanged(
         protocol in any::<u8>(),
@@ -474,7 +474,7 @@ fn a_datagram_flow_has_one_end_outside() {
     assert_eq!((result.flows[0].delivered_bytes, result.flows[0].segments), (10 * 72, 0));
 }
 
-/// A datagram between two IPv4 addresses.
+/// Returns a datagram between two IPv4 addresses.
 fn from_to(src: &str, dst: &str) -> Vec<u8> {
     let [src, dst] = [src, dst].map(|a| a.parse().unwrap());
     datagram_between(IpPair::V4 { src, dst }, 7, 100)
@@ -489,7 +489,7 @@ fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
     Some(out.port)
 }
 
-/// Nodes have the given addresses instead of assigned ones, and nothing else depends on them.
+/// Nodes have the given addresses instead of assigned ones, without other effects.
 #[test]
 fn given_addresses_replace_assigned_ones() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";

@@ -7,7 +7,7 @@ use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
 use std::fmt::Write as _;
 
-/// Two nodes and a link with `keys`, `flows` of (name, keys), and `[tcp]`.
+/// Returns a scenario with two nodes and a link with `keys`, `flows` of (name, keys), and `[tcp]`.
 fn text(tcp: &str, link: &str, flows: &[(&str, &str)]) -> String {
     let mut text = format!(
         "duration = \"20 s\"\nseed = 3\n[tcp]\n{tcp}\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
@@ -55,7 +55,7 @@ fn packets_of_a_connection_with_ecn_are_marked_and_none_is_lost() {
     }
 }
 
-/// Packet delay of a call beside two downloads.
+/// Packet delay of a call next to two downloads.
 #[test]
 fn a_call_does_not_wait_behind_downloads() {
     let delay = |qdisc: &str, call: &str| {

@@ -93,7 +93,7 @@ fn parse(text: &str) -> Scenario {
     set(text, &[]).0
 }
 
-/// One link, one flow; `link` and `flow` are lines added to them.
+/// Returns a scenario with one link and one flow; `link` and `flow` are additional lines.
 fn small(tcp: &str, link: &str, flow: &str) -> String {
     one_link(tcp, &format!("rate = \"10Mbps\"\ndelay = \"1 ms\"\n{link}"), flow)
 }
@@ -107,7 +107,8 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
     parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
-/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something to do.
+/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something
+/// to do.
 #[test]
 fn nodes_may_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);
@@ -230,7 +231,7 @@ fn hystart_reaches_the_algorithms_that_have_it() {
 
 #[test]
 fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
-    // The algorithm refuses `min_ssthresh = 0`, which shows who receives the parameter.
+    // The algorithm rejects `min_ssthresh = 0`, which shows who receives the parameter.
     let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
     let takes = |flow: &str| {
         let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));
@@ -491,7 +492,7 @@ fn a_transfer_over_sctp() {
     }
 }
 
-/// Whether or not a flow makes use of them.
+/// Keys are checked even if no flow uses them.
 #[test]
 fn keys_of_tcp_are_checked_though_no_flow_takes_them() {
     for (tcp, said) in [

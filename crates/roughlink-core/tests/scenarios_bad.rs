@@ -312,7 +312,7 @@ fn edited(edits: &[(&str, &str)]) -> String {
     })
 }
 
-/// Every problem has a suggestion.
+/// Asserts that every problem has a suggestion.
 fn assert_helpful(problems: &[Problem], of: &str) {
     for p in problems {
         assert!(p.help.as_ref().is_some_and(|help| !help.is_empty()), "no help with `{}` in {of}", p.message);

@@ -27,7 +27,7 @@ struct Case {
     scenario: String,
 }
 
-/// All tables whose keys have defaults or bounds.
+/// Returns all tables whose keys have defaults or bounds.
 fn cases() -> Vec<Case> {
     let root = schema();
     let keys = |table: &Value| table["properties"].as_object().cloned().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Case {
     }
 }
 
-/// A value as `--set` takes it.
+/// Returns a value in the syntax of `--set`.
 fn said(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -171,7 +171,7 @@ fn a_value_beyond_its_bounds_is_refused() {
     assert!(checked > 60, "{checked}");
 }
 
-/// A quantity, increased by `by` of its units.
+/// Returns a quantity increased by `by` of its units.
 fn moved(value: &Value, by: f64) -> String {
     match value.as_str() {
         None => (value.as_f64().unwrap() + by).to_string(),

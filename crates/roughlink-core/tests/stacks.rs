@@ -1,5 +1,5 @@
-//! Every stack with every recovery and every algorithm fills a clean link, a short and a long one; and what the `ns2`
-//! stack takes from ns-2.
+//! Every stack with every recovery and every algorithm fills a clean link, a short and a long one; also tests the parts
+//! of the `ns2` stack that follow ns-2.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -10,8 +10,9 @@ use roughlink_core::net::{Network, Observer, Options, Sending};
 use roughlink_core::tcp::{Recovery, Stack};
 use roughlink_core::units::Time;
 
-/// Name; one-way delay in ms; queue in packets; receive buffer; bytes sent. On the short link the queue overflows, on the
-/// long one, where a round trip takes 200 ms, the receive buffer of twice the bandwidth-delay product prevents that.
+/// Name; one-way delay in ms; queue in packets; receive buffer; bytes sent. On the short link the queue overflows, on
+/// the long one, where a round trip takes 200 ms, the receive buffer of twice the bandwidth-delay product prevents
+/// that.
 const LINKS: [(&str, u64, u32, &str, u64); 2] =
     [("short", 10, 30, "4 MiB", 8_000_000), ("long", 100, 1000, "512 KiB", 30_000_000)];
 
@@ -37,14 +38,14 @@ fn every_combination_fills_a_clean_link() {
     assert!(low.is_empty(), "{} not as expected:\n{}", low.len(), low.join("\n"));
 }
 
-/// The least and the largest share to expect: 80 % at least, but for exceptions.
+/// Returns the least and the largest share expected: at least 80 %, with exceptions.
 fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64) {
     let short = link == "short";
     let least = match (recovery, cc) {
-        // BIC probes by up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link as it
-        // starts: a queue of 30 loses dozens of segments at once. Without SACK their repair overflows the queue again, and
-        // what is lost once more is found by time-outs only. Each of these doubles the next (Karn's algorithm: none of what
-        // is sent again gives an RTT sample), so that the transfer stands still.
+        // BIC probes by up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link at
+        // its start. A queue of 30 then loses dozens of segments at once. Without SACK their repair overflows the queue
+        // again, and only time-outs detect further losses. Each time-out doubles the next, because retransmitted
+        // segments give no RTT sample (Karn's algorithm), so the transfer stalls.
         (Recovery::Reno | Recovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => return (0.0, 0.4),
         (Recovery::Reno, "bic") if short => 0.35,
         (Recovery::Reno, "cubic") if short => 0.7,
@@ -56,7 +57,8 @@ fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64
         (Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.45,
         // ns-3's bandwidth estimate stays below the link's rate, and ssthresh with it.
         (_, "westwood-classic") if short && stack == Stack::Ns3 => 0.65,
-        // Both leave slow start early, at the first sign of a queue, and then grow by a segment per round trip of 200 ms.
+        // Both leave slow start early, at the first sign of a queue, and then grow by a segment per round trip of 200
+        // ms.
         (_, "vegas") if !short && stack == Stack::Ns3 => 0.35,
         (_, "yeah") if !short && stack == Stack::Ns3 => 0.7,
         _ => 0.8,
@@ -64,7 +66,7 @@ fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64
     (least, 1.0)
 }
 
-/// The part of 10 Mbit/s that a transfer achieves, handshake included.
+/// Returns the share of 10 Mbit/s that a transfer achieves, handshake included.
 fn share(stack: Stack, recovery: Recovery, cc: &str, link: (&str, u64, u32, &str, u64)) -> f64 {
     let (_, delay, queue, rcv_buf, bytes) = link;
     let (stack, recovery) = (stack.name(), format!("{recovery:?}").to_lowercase());
@@ -96,7 +98,7 @@ impl Observer for Windows {
     }
 }
 
-/// `[tcp]` with ns-2's default packet of 1000 bytes; `duration` over a path of 1 s.
+/// Runs `[tcp]` with ns-2's default packet of 1000 bytes for `duration` over a path of 1 s.
 fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
     let tcp = format!("stack = \"ns2\"\ncc = \"newreno\"\nmss = \"1000 B\"\nsnd_buf = \"1 MB\"\n{tcp}");
     let link = format!("rate = \"{rate}\"\ndelay = \"500 ms\"\nqueue = \"500 pkt\"");
@@ -108,9 +110,10 @@ fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
     windows
 }
 
-/// ns-2.35 tcp.cc: `TcpAgent::reset` sets ssthresh to `window_`, `TcpAgent::recv` the window to `windowInit_` = 2 when the
-/// SYN is acknowledged, and `TcpAgent::opencwnd` grows it beyond `window_`, which limits what is sent. After the SYN's round
-/// trip of 1 s slow start needs four of 1.04 s for 20 packets; the window then grows by one in each of the last four.
+/// ns-2.35 tcp.cc: `TcpAgent::reset` sets ssthresh to `window_`. When the SYN is acknowledged, `TcpAgent::recv` sets
+/// the window to `windowInit_` = 2. `TcpAgent::opencwnd` grows it beyond `window_`, which limits the data sent. After
+/// the SYN's round trip of 1 s slow start needs four of 1.04 s for 20 packets; the window then grows by one in each of
+/// the last four.
 #[test]
 fn ns2_starts_with_its_window_as_threshold() {
     for recovery in ["newreno", "sack"] {

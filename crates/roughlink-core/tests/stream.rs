@@ -1,4 +1,4 @@
-//! Bytes over real datagrams: on any channel, the reader gets what the writer wrote, and no end sends beyond the
+//! Bytes over real datagrams: on any channel, the reader receives the bytes written, and no end sends beyond the
 //! offered window.
 
 #[path = "common/air.rs"]
@@ -240,7 +240,7 @@ fn back_pressure() {
 }
 
 /// Segments that honest peers never send: text after a FIN, text without an ACK, text before the stream began, and an
-/// acknowledgement of bytes that were never sent.
+/// acknowledgment of bytes that were never sent.
 #[test]
 fn strange_segments() {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };

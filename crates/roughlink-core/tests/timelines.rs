@@ -1,4 +1,5 @@
-//! Links that change: without a change they behave as others to the nanosecond; and what changes do to packets.
+//! Links that change: effects of changes on packets, and equality with other links to the nanosecond if nothing
+//! changes.
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
@@ -35,7 +36,7 @@ fn state(up: bool, rate: Rate, delay_ms: u64) -> Step {
     Step { up: Some(up), rate: Some(rate), delay: Some(Time::from_millis(delay_ms)), ..Step::default() }
 }
 
-/// A timeline of states and the milliseconds at which they begin.
+/// Returns a timeline of states with their start times in ms.
 fn timeline(states: Vec<(u64, Step)>, policy: Policy) -> Timeline {
     let steps = states.into_iter().map(|(ms, step)| Step { at: Time::from_millis(ms), ..step }).collect();
     Timeline::new(steps, Vec::new(), Time::MAX).with(policy, None)
@@ -86,7 +87,7 @@ fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever changes, order is kept and every packet is accounted for.
+    /// With any changes, order is kept and every packet is accounted for.
     #[test]
     fn nothing_is_lost_unaccounted(
         states in prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10),
@@ -106,8 +107,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A queue discipline that never acts is the plain queue to the nanosecond, though the one computes departures when
-    /// packets come and the other serves them one by one: with a constant rate, changes, outages and opportunities.
+    /// A queue discipline that never acts equals the plain queue to the nanosecond, with a constant rate, changes,
+    /// outages and opportunities. The plain queue computes departures at enqueueing; the discipline serves packets one
+    /// by one.
     #[test]
     fn a_discipline_that_never_acts_changes_nothing(
         states in prop::option::of(prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10)),
@@ -148,7 +150,7 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
     assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [18, 24, 28]);
 }
 
-/// A shorter delay holds from the packet on that is being serialised; nothing overtakes what is on air.
+/// A shorter delay applies from the packet in service on; nothing overtakes packets on air.
 #[test]
 fn packets_on_air_arrive_as_before() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);
@@ -230,7 +232,7 @@ fn no_file(name: &str) -> Result<String, String> {
     Err(format!("there is no {name}"))
 }
 
-/// The states of the forward direction: at ms, up, Mbit/s, delay in ms.
+/// Returns the states of the forward direction: at ms, up, Mbit/s, delay in ms.
 fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
     let state = |(at, s): (Time, State)| (at.as_millis(), s.up, s.rate.0 / 1_000_000, s.delay.as_millis());
     s.links[0].model.as_pipe().unwrap().forward.states().map(state).collect()
@@ -304,7 +306,7 @@ fn directions_change_independently() {
     assert!(s.links[0].model.as_pipe().unwrap().reverse.timeline.is_some());
 }
 
-/// The rates in Mbit/s and delays in ms that the reverse direction has, one after the other.
+/// Returns the rates in Mbit/s and delays in ms of the reverse direction, one after the other.
 fn reverse(s: &Scenario) -> Vec<(u64, u64)> {
     let state = |(_, s): (Time, State)| (s.rate.0 / 1_000_000, s.delay.as_millis());
     s.links[0].model.as_pipe().unwrap().reverse.states().map(state).collect()
@@ -372,7 +374,7 @@ fn files_become_timelines() {
     assert!((4.6..5.15).contains(&mbps), "{mbps}");
 }
 
-/// A link without rate and delay of its own.
+/// Parses a link without rate and delay, except in `timeline`.
 fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result<Scenario, ScenarioError> {
     let text = format!(
         "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
@@ -382,8 +384,8 @@ fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result
     roughlink_scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
 }
 
-/// As in LeoReplayer's traces: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without losses, one
-/// with 2 %.
+/// Returns values like LeoReplayer's traces: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without
+/// losses, one with 2 %.
 fn starlink(name: &str) -> Result<String, String> {
     let lines = |all: &mut dyn Iterator<Item = String>| Ok(all.collect::<Vec<_>>().join("\n"));
     match name {
@@ -535,7 +537,7 @@ fn a_change_after_the_end_is_noted() {
     assert!(warnings("61 s")[0].message.contains("a change at 61 s comes after the end"));
 }
 
-/// What repeats is not written out: these are 6 million changes.
+/// Repetitions are not expanded: these are 6 million changes.
 #[test]
 fn a_repetition_takes_no_more_memory_than_one_round() {
     let s = parse(

@@ -1,6 +1,6 @@
-//! Names that people look for and roughlink does not have, with what comes closest.
+//! Names that users look for but roughlink does not have, with the closest alternative.
 
-/// Returns what a message says about a well-known name that does not exist here.
+/// Returns the message about a well-known name that does not exist here.
 pub(super) fn absent(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     let (_, closest) = ABSENT.iter().find(|(names, _)| names.contains(&word.as_str()))?;

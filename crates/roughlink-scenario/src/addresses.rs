@@ -1,4 +1,4 @@
-//! Addresses given to nodes: each is that of one node only, also beside those that are assigned to the others.
+//! Addresses given to nodes: each belongs to one node only, including the default addresses of other nodes.
 
 use super::file::Node;
 use super::leaf::At;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// The addresses given to nodes, by index.
+/// Returns the addresses given to nodes, by index.
 pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) -> BTreeMap<usize, Given> {
     let mut given = BTreeMap::new();
     let mut places: BTreeMap<IpAddr, Range<usize>> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! `noise` of a medium that divides its air time into blocks: layers that add up, each of which may hit a block.
+//! `noise` of a medium that divides its air time into blocks: additive layers, each of which may hit a block.
 //!
-//! A layer has a name of its own (`cable`, `inverter45`), or is one source with its parameters. Without `noise` the medium
-//! has that of its profile; a list takes its place as a whole, so `{ kind = "none" }` is a line without noise.
+//! A layer is named noise (`cable`, `inverter45`) or a single source with its parameters. Without `noise` the medium
+//! has the noise of its profile. A list replaces that noise as a whole, so `{ kind = "none" }` is a line without noise.
 
 use super::leaf::{At, Hertz, Leaf};
 use super::link::{Link, Load, span};
@@ -233,8 +233,8 @@ pub(super) struct Event {
     pub lasts: Option<Leaf<Time>>,
 }
 
-/// The noise of a shared medium. `usual` is that of its profile; `block` is the air time of the blocks that `mean`
-/// refers to.
+/// Returns the noise of a shared medium. `usual` is the noise of its profile; `block` is the air time of the blocks
+/// that `mean` refers to.
 pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, report: &mut Report) -> AirNoise {
     if link.noise.is_none() {
         return usual;
@@ -266,7 +266,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
     all
 }
 
-/// What one table adds.
+/// Adds the layer of one table.
 fn layer(
     At { span: here, value: kind }: &At<NoiseKind>,
     block: Time,
@@ -314,7 +314,7 @@ fn layer(
     }
 }
 
-/// What to write on a shared medium for a kind that pipes have.
+/// Returns the replacement on a shared medium for a kind of noise that only pipes have.
 fn instead(kind: &NoiseKind) -> &'static str {
     match kind {
         NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
@@ -327,7 +327,7 @@ fn instead(kind: &NoiseKind) -> &'static str {
     }
 }
 
-/// Named noise, scaled to `mean`. Each has a stationary error, so that scaling reaches any mean.
+/// Scales named noise to `mean`. All named noise has a stationary error, so scaling reaches any mean.
 fn scaled(named: AirNoise, mean: &Option<Leaf<Share>>, block: Time, report: &mut Report) -> AirNoise {
     match report.read(mean) {
         Some(Share(mean)) => named.with_error(mean, block),
@@ -343,7 +343,7 @@ fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report
     scaled(named, &n.mean, block, report)
 }
 
-/// A train of impulses with what is written about all trains.
+/// Applies the keys common to all trains to a train of impulses.
 fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report: &mut Report) -> Impulses {
     train.hit = report.read(hit).map_or(train.hit, |hit| hit.0);
     train.during = (report.read(&during.from).unwrap_or(ALWAYS.0), report.read(&during.until).unwrap_or(ALWAYS.1));
@@ -459,7 +459,7 @@ fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> O
     }
     let sample = not_zero(&n.sample, report);
     if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
-        // How long the background lasts: 1 / ((1 - x) (1 - P_0)) samples.
+        // Duration of the background: 1 / ((1 - x) (1 - P_0)) samples.
         let background = sample.as_secs_f64() / ((1.0 - memory) * -libm::expm1(-index));
         too_often(Time::from_secs_f64(background), here.clone(), report)?;
     }
@@ -492,7 +492,7 @@ fn mean(mixture: &[(f64, Time)]) -> Time {
     Time::from_secs_f64(mixture.iter().map(|(share, mean)| share * mean.as_secs_f64()).sum())
 }
 
-/// A mixture of exponential distributions; its shares are those of all draws.
+/// Returns a mixture of exponential distributions; shares are relative to all draws.
 fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Report) -> Option<Vec<(f64, Time)>> {
     let mut parts = Vec::new();
     for part in &list.value {
@@ -509,7 +509,7 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Report) -> Option<Vec<(f6
     Some(parts)
 }
 
-/// A time, if it is one.
+/// Returns a time unless it is zero.
 fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Time> {
     let time = report.read(leaf)?;
     if time.is_zero() {

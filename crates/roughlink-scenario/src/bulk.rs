@@ -38,7 +38,7 @@ pub(super) enum Transport {
 }
 
 impl Bulk {
-    /// Resolves what it carries, and over what.
+    /// Resolves the amount of data and the transport.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

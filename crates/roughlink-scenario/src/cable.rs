@@ -8,7 +8,8 @@ use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::scenario::LinkSpec;
 use std::collections::BTreeMap;
 
-/// Links of the same cable share the medium that the first of them describes; on a Green PHY cable each has its own classes.
+/// Joins links of the same cable: they share the medium that the first of them describes. On a Green PHY cable each
+/// link has its own classes.
 pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
     let mut cables: BTreeMap<String, usize> = BTreeMap::new();
     for i in 0..links.len() {
@@ -58,7 +59,7 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
     }
 }
 
-/// Whether a link has keys of its medium.
+/// Returns true if a link has keys of its medium.
 fn describes(link: &Link) -> bool {
     let own = match link.kind.as_ref().map(|kind| &kind.value) {
         Some(LinkKind::Hdplc(own)) => own.describes(),

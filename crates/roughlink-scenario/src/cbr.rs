@@ -27,7 +27,7 @@ pub(super) struct Cbr {
 }
 
 impl Cbr {
-    /// Resolves what it sends.
+    /// Resolves the datagrams to send.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

@@ -1,8 +1,9 @@
-//! `[[coverage]]`: when a vehicle has coverage, from stations and the way between them, a timetable or a log, made into the
-//! timeline of a link, the notifications of hosts, and the load of other passengers.
+//! `[[coverage]]`: the times at which a vehicle has coverage, from stations and the distances between them, a timetable
+//! or a log. They become the timeline of a link, the notifications of hosts, and the load of other passengers.
 //!
-//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured after `configure`
-//! more (Configured), and only then do packets get through. It ends on departure (Down), of which hosts may be warned.
+//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured
+//! after `configure` more (Configured), and only then do packets get through. Coverage ends on departure (Down); hosts
+//! may be warned in advance.
 
 use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed};
 use super::link::{Link, Load};
@@ -146,21 +147,21 @@ pub(super) struct Class {
     pub load: Option<Leaf<Rate>>,
 }
 
-/// When the vehicle is where there is coverage.
+/// Stay of the vehicle within coverage.
 struct Presence {
     name: String,
     arrive: Time,
     depart: Time,
     class: Option<String>,
-    /// Further values of a log, from when on.
+    /// Further values of a log, with their start times.
     rows: Vec<Row>,
 }
 
-/// Where a signal is coverage.
+/// Signal levels of coverage.
 struct Levels {
     /// Above this, dBm.
     threshold: f64,
-    /// To begin it, so much more, dB.
+    /// Additional level for coverage to begin, dB.
     hysteresis: f64,
 }
 
@@ -327,7 +328,7 @@ fn without_effect(c: &Coverage, report: &mut Report) {
     }
 }
 
-/// A class as it is used.
+/// A class with its resolved values.
 struct Resolved {
     rate: Option<Rate>,
     delay: Option<Time>,
@@ -385,7 +386,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
     out
 }
 
-/// The stays in coverage in order of time; `None` if they cannot be determined, which is then reported.
+/// Returns the stays in coverage in order of time; reports an error and returns `None` if they cannot be determined.
 fn stays(
     c: &Coverage,
     here: Range<usize>,
@@ -461,7 +462,7 @@ fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
     Some(out)
 }
 
-/// The same again and again, until the scenario is over; `None` if that makes no sense, which is then reported.
+/// Repeats the stays until the end of the scenario; reports an error and returns `None` if they cannot be repeated.
 fn looped(
     mut stays: Vec<Presence>,
     c: &Coverage,

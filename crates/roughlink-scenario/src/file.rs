@@ -1,7 +1,6 @@
-//! The scenario file as it is written. Each of its tables is a struct in the module that resolves it: to add a key, add a
-//! field there, and its meaning beside it. The comments become the descriptions of the JSON Schema, and the schema is what
-//! unknown and missing keys are found by. Keys of one kind of a table, and keys that several tables share, are structs of
-//! their own: see [`super::kinds`].
+//! Scenario file as written. Each table is a struct in the module that resolves it: to add a key, add a field there,
+//! with its meaning. The comments become the descriptions of the JSON Schema, which is used to find unknown and missing
+//! keys. Keys of one kind of a table, and keys shared by several tables, are in separate structs: see [`super::kinds`].
 
 use super::coverage::Coverage;
 use super::flow::Flow;

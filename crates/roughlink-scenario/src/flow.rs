@@ -1,4 +1,4 @@
-//! `[[flow]]`: the keys that every flow has, its kinds, and what they are resolved against.
+//! `[[flow]]`: keys common to all flows, the kinds of flows, and the context of their resolution.
 
 use super::bulk::Bulk;
 use super::cbr::Cbr;
@@ -102,17 +102,17 @@ impl Flow {
     }
 }
 
-/// Where a flow stands.
+/// Place of a flow in the file and in the network.
 pub(super) struct Place<'p> {
-    /// Its table.
+    /// Table of the flow.
     pub table: Range<usize>,
-    /// What to underline when a fault has no key of its own.
+    /// Text to underline when a fault has no key.
     pub name: Range<usize>,
-    /// The links that its packets take.
+    /// Links on the path of the flow's packets.
     pub path: &'p [usize],
 }
 
-/// What the flows are resolved against.
+/// Context in which flows are resolved.
 pub(super) struct Context<'f> {
     pub tcp: &'f Tcp,
     pub common: Common,
@@ -120,10 +120,10 @@ pub(super) struct Context<'f> {
     pub nodes: &'f Names,
     pub links: &'f [LinkSpec],
     pub routes: Routes,
-    /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
+    /// Set if nodes and links are free of faults, so that later faults are not mere consequences.
     pub sound: bool,
     pub duration: Time,
-    /// How many more notifications may be examined for flows that their algorithm holds.
+    /// Number of further notifications to examine for flows held by their algorithm.
     pub notices: usize,
     /// The configurations in use: a thousand flows tend to have but a few.
     pub configs: Vec<Arc<TcpConfig>>,
@@ -182,7 +182,7 @@ impl Context<'_> {
         spec
     }
 
-    /// The flow's class on a charging cable.
+    /// Returns the flow's class on a charging cable.
     fn priority(&self, f: &Flow, path: &[usize], report: &mut Report) -> Option<Priority> {
         let priority = report.read(&f.priority)?;
         let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
@@ -195,7 +195,7 @@ impl Context<'_> {
         Some(priority)
     }
 
-    /// The flow's connection over TCP.
+    /// Resolves the flow's connection over TCP.
     pub(crate) fn over_tcp(&mut self, spec: &mut FlowSpec, own: &Connection, place: &Place<'_>, report: &mut Report) {
         let sources = Sources { global: self.tcp, flow: own, ipv6: spec.ipv6, span: place.name.clone() };
         if let Some(transport) = sources.resolve(&mut self.common, report) {
@@ -217,7 +217,7 @@ impl Context<'_> {
         config
     }
 
-    /// The links between two nodes, as packets will go.
+    /// Returns the links between two nodes on the path of packets.
     fn path(
         &mut self,
         flow: &Flow,
@@ -254,7 +254,7 @@ impl Context<'_> {
         Vec::new()
     }
 
-    /// The hops that data of TCP flows take.
+    /// Returns the hops of the data of TCP flows.
     pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
         let mut hops = |from, to| self.routes.path(from, to);
         let mut of = |f: &FlowSpec| match f.traffic {
@@ -278,7 +278,7 @@ impl Context<'_> {
         }
     }
 
-    /// One warning for each length of packet that does not fit.
+    /// Adds one warning for each length of packet that does not fit.
     pub(crate) fn warn_of_fragments(&self, report: &mut Report) {
         for ((length, tcp), (place, links)) in &self.fragmented {
             let mut links = links.clone();
@@ -300,7 +300,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether the flow is over IPv6.
+/// Returns true if the flow uses IPv6.
 pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
     match report.read(&f.ip) {
         None => default,
@@ -314,7 +314,7 @@ pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
     }
 }
 
-/// How much a flow carries; `None` = without end.
+/// Returns the bytes that a flow carries; `None` = endless.
 pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Report) -> Option<u64> {
     let bytes = report.read(leaf).and_then(|t| t.0);
     if bytes == Some(0) {
@@ -324,7 +324,7 @@ pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Repo
     bytes
 }
 
-/// When a flow of datagrams ends.
+/// Returns the end of a flow of datagrams.
 pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Report) -> Option<Time> {
     let stop = report.read(leaf)?;
     if stop <= start {
@@ -334,7 +334,8 @@ pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Report) 
     Some(stop)
 }
 
-/// How many fragments a packet of `length` bytes makes (RFC 791: all but the last carry a multiple of 8 bytes).
+/// Returns the number of fragments of a packet of `length` bytes (RFC 791: all but the last carry a multiple of 8
+/// bytes).
 fn fragments(length: u64, mtu: u16) -> u64 {
     (length - 20).div_ceil(u64::from((mtu - 20) & !7))
 }

@@ -71,7 +71,7 @@ pub(super) fn gateway(
     Some(GatewaySpec { name, node, link, kind, params })
 }
 
-/// Where there is no gateway, parameters of any gateway are accepted.
+/// Accepts the parameters of any gateway where there is no gateway.
 fn unused(given: &At<Params>, report: &mut Report) {
     let known: BTreeSet<String> =
         REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
@@ -111,7 +111,7 @@ pub(super) fn idle(
         let link = &links[g.link];
         let leaves = 2 * g.link as Hop + Hop::from(link.between.0 != g.node);
         let other = if link.between.0 == g.node { link.between.1 } else { link.between.0 };
-        // What leaves over the link is what heads for those that the gateway serves, or what these send.
+        // Traffic that leaves over the link either heads for the hosts that the gateway serves or comes from them.
         let (hop, way) = match g.kind.over {
             Heading::Inward => (leaves, "from"),
             Heading::Outward => (leaves ^ 1, "to"),
@@ -154,7 +154,7 @@ fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Ran
     }
 }
 
-/// The link `name`, which must end at the node.
+/// Returns the link `name`, which must end at the node.
 fn named(
     name: &str,
     node: usize,
@@ -178,7 +178,7 @@ fn named(
     Some(i)
 }
 
-/// The one link at the node that is more than a wire.
+/// Returns the only link at the node that is more than a wire.
 fn only_rough(
     node: &str,
     links: &[LinkSpec],
@@ -205,13 +205,13 @@ fn only_rough(
     None
 }
 
-/// A medium, or a pipe that loses packets or changes.
+/// Returns true for a medium, or for a pipe that loses packets or changes.
 fn is_rough(model: &Model) -> bool {
     let rough = |d: &Direction| d.noise != Noise::None || d.timeline.is_some();
     model.as_pipe().is_none_or(|pipe| rough(&pipe.forward) || rough(&pipe.reverse))
 }
 
-/// The parameters, checked by building the gateway.
+/// Returns the parameters, checked by building the gateway.
 fn params(gateway: &At<Gateway>, kind: &'static Kind, report: &mut Report) -> Option<toml::Table> {
     let Some(given) = &gateway.value.params else { return Some(toml::Table::new()) };
     let entries = given.value.0.iter();

@@ -1,7 +1,7 @@
-//! Tables whose keys are the fields of a plain struct of core, which has their help, their bounds and their defaults.
+//! Tables whose keys are the fields of a plain struct of core, which defines their help, bounds and defaults.
 //!
-//! What is written is kept as it is, with its places; [`super::shape`] has checked it against the struct's schema. It is
-//! then set over values that the struct has already: those of a stack, or its defaults.
+//! The written values are kept with their places; [`super::shape`] has checked them against the struct's schema. They
+//! then override the struct's existing values: those of a stack, or the defaults.
 
 use super::problem::{Problem, Report};
 use super::schema::GIVEN;
@@ -28,12 +28,12 @@ impl<T> Default for Given<T> {
 }
 
 impl<T> Given<T> {
-    /// Where the value of `key` stands.
+    /// Returns the place of the value of `key`.
     pub(crate) fn span(&self, key: &str) -> Option<Range<usize>> {
         self.keys.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value.span())
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub(crate) fn get<V: DeserializeOwned>(&self, key: &str) -> Option<V> {
         let (_, value) = self.keys.iter().find(|(name, _)| name.get_ref() == key)?;
         value.get_ref().clone().try_into().ok()
@@ -47,18 +47,18 @@ impl<T> fmt::Display for Given<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Given<T> {
-    /// Sets what is written over `values`.
+    /// Overrides `values` with the written ones.
     pub(crate) fn apply(&self, values: &mut T, report: &mut Report) {
         let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
         if let Err(reason) = over(values, written) {
-            // Only what the check of the form overlooks comes here.
+            // Only faults that the check of the form misses get here.
             let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
             report.error(Problem::new(reason).at(place, ""));
         }
     }
 }
 
-/// Sets `keys` over `values`.
+/// Overrides `values` with `keys`.
 pub(super) fn over<T: Serialize + DeserializeOwned>(
     values: &mut T,
     keys: impl IntoIterator<Item = (String, Value)>,

@@ -45,7 +45,7 @@ pub(super) enum Profile {
 }
 
 impl GreenPhy {
-    /// Whether it has keys of its medium; its classes are its own.
+    /// Returns true if the link has keys of its medium. Classes do not count: they belong to the link.
     pub(crate) fn describes(&self) -> bool {
         self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
     }
@@ -79,7 +79,7 @@ pub(super) fn greenphy(link: &Link, own: &GreenPhy, load: Load<'_>, report: &mut
     c
 }
 
-/// The keys of `mac` over what the profile has.
+/// Overrides the profile's values with the keys of `mac`.
 fn apply(At { span: here, value: mac }: &At<Given<GreenPhyConfig>>, c: &mut GreenPhyConfig, report: &mut Report) {
     let before = report.problems.len();
     let mode = c.mode;

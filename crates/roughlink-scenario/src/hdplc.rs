@@ -44,14 +44,14 @@ pub(super) struct RateStep {
 }
 
 impl Hdplc {
-    /// Whether it has keys of its medium.
+    /// Returns true if the link has keys of its medium.
     pub(crate) fn describes(&self) -> bool {
         self.rate.is_some() || self.rate_trace.is_some() || self.queue.is_some() || self.mac.is_some()
     }
 }
 
-/// Resolves an HD-PLC link. A value that is missing or cannot be read is reported and replaced by the default, so that the
-/// rest can be checked.
+/// Resolves an HD-PLC link. A value that is missing or cannot be read is reported and replaced by the default, so that
+/// the rest can be checked.
 pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Report) -> HdplcConfig {
     let mut c = HdplcConfig::default();
     if let Some(mac) = &own.mac {

@@ -1,12 +1,12 @@
-//! Tables that are written flat and read nested: the keys of a kind beside those of every kind, and keys that several
-//! tables have.
+//! Tables that are written flat but read nested: keys of a kind next to keys of all kinds, and keys that several tables
+//! share.
 //!
-//! In the structs of a file the kinds of a table are the variants of an enum, each a struct with its own keys, and keys
-//! that several tables share are a struct. The field that holds such an enum or struct is marked with [`FLAT`].
-//! [`as_written`] makes of the schema of these structs that of the tables as they are written: it merges the keys of the
-//! inner struct into the outer one, and lists those of each kind under [`KINDS`]. [`nest`] does the reverse with a table
-//! that the check of the form is done with, so that serde reads it as it is derived; what Serde itself has for this,
-//! `tag` and `flatten`, would lose the places of the values.
+//! In the structs of a file, the kinds of a table are the variants of an enum, each a struct with the keys of its kind.
+//! Keys that several tables share are a struct. The field that holds such an enum or struct is marked with [`FLAT`].
+//! [`as_written`] converts the schema of these structs into the schema of the tables as written: it merges the keys of
+//! the inner struct into the outer one, and lists those of each kind under [`KINDS`]. After the check of the form,
+//! [`nest`] does the reverse with a table, so that serde reads it as derived. Serde's own `tag` and `flatten` would
+//! lose the places of the values.
 
 use super::schema::GIVEN;
 use super::shape::{name_of, resolve};
@@ -19,11 +19,12 @@ use toml::de::{DeTable, DeValue};
 
 /// Marks a field whose keys are written in the table that the field is in.
 const FLAT: &str = "x-flat";
-/// The kinds of a table: for each its name, its description and its keys. A table that need not say its kind is of the first.
+/// The kinds of a table: for each its name, its description and its keys. A table that need not say its kind is of the
+/// first.
 const KINDS: &str = "x-kinds";
 /// The field that a key is in.
 const IN: &str = "x-in";
-/// Keys of which a table has at most one, at one of them.
+/// Keys of which a table may have at most one; stored with one of them.
 const EXCLUDES: &str = "x-excludes";
 /// A required key may be absent if this one is there, which may give its value: the resolver looks.
 const GIVEN_BY: &str = "x-given-by";
@@ -35,42 +36,43 @@ pub(super) const WITHIN: &str = "x-within";
 /// The keywords that only the check of the form needs.
 pub(super) const INTERNAL: [&str; 4] = [IN, EXCLUDES, GIVEN_BY, GIVEN];
 
-/// The kinds of a table.
+/// Returns the kinds of a table.
 pub(super) fn kinds(table: &Schema) -> &[Schema] {
     table[KINDS].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The name of a kind.
+/// Returns the name of a kind.
 pub(super) fn name(kind: &Schema) -> &str {
     kind["name"].as_str().unwrap_or_default()
 }
 
-/// The keys of a table that all its kinds have, or of a kind those that it has itself.
+/// Returns the keys of a table common to all its kinds, or the own keys of a kind.
 pub(super) fn keys(of: &Schema) -> impl Iterator<Item = (&str, &Schema)> {
     of["properties"].as_object().into_iter().flatten().map(|(key, says)| (key.as_str(), says))
 }
 
-/// Whether a table or kind has a key itself.
+/// Returns true if a table or kind has a key itself.
 pub(super) fn has(of: &Schema, key: &str) -> bool {
     of["properties"].get(key).is_some()
 }
 
-/// The keys that a table or kind must have.
+/// Returns the required keys of a table or kind.
 pub(super) fn required(of: &Schema) -> impl Iterator<Item = &str> {
     of["required"].as_array().into_iter().flatten().filter_map(Schema::as_str)
 }
 
-/// The key that may give the value of a required one.
+/// Returns the key that may give the value of a required one.
 pub(super) fn given_by(key: &Schema) -> Option<&str> {
     key[GIVEN_BY].as_str()
 }
 
-/// Whether a table of this kind can do without further keys: none is required, and there is none or a default for each.
+/// Returns true if a table of this kind needs no further keys: none is required, and there are none or all have
+/// defaults.
 pub(super) fn is_complete(kind: &Schema) -> bool {
     required(kind).next().is_none() && kind.get(NEEDS_ONE).is_none()
 }
 
-/// The kind of a table that says it is of kind `word`, or says nothing.
+/// Returns the kind of a table that states kind `word`, or none.
 pub(super) fn chosen<'s>(table: &'s Schema, word: Option<&str>) -> Option<&'s Schema> {
     match word {
         Some(word) => kinds(table).iter().find(|kind| name(kind) == word),
@@ -78,17 +80,17 @@ pub(super) fn chosen<'s>(table: &'s Schema, word: Option<&str>) -> Option<&'s Sc
     }
 }
 
-/// What a key may be: of the kind that the table is of, else of any.
+/// Returns the schemas of `key` in the table's kind, or else in all kinds.
 pub(super) fn meanings<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s Schema> {
     let own = [Some(table), kind].into_iter().flatten().find_map(|of| of["properties"].get(key));
     own.map_or_else(|| kinds(table).iter().filter_map(|kind| kind["properties"].get(key)).collect(), |own| vec![own])
 }
 
-/// The keys that a table of `kind` cannot have beside `key`.
+/// Returns the keys that a table of `kind` cannot have together with `key`.
 pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s str> {
     let lists =
         |says: &Schema, other: &str| says[EXCLUDES].as_array().is_some_and(|all| all.iter().any(|k| k == other));
-    // Of a key that another kind has, the kind may be about to change.
+    // With a key of another kind, the kind may be about to change.
     let kind = kind.filter(|kind| has(table, key) || has(kind, key));
     let all = || {
         let of = kind.map_or_else(|| kinds(table).iter().collect(), |kind| vec![kind]);
@@ -99,7 +101,7 @@ pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &st
     all().filter(either).map(|(name, _)| name).collect()
 }
 
-/// Makes of the schema of the structs that of the tables as they are written.
+/// Converts the schema of the structs into the schema of the tables as written.
 pub(super) fn as_written(schema: &mut Schema) {
     let mut inner = BTreeSet::new();
     let names: Vec<String> = schema["$defs"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
@@ -111,8 +113,8 @@ pub(super) fn as_written(schema: &mut Schema) {
     }
 }
 
-/// A table with the keys of the fields that are marked with [`FLAT`]. The definitions that become part of others are added
-/// to `inner`.
+/// Returns a table with the keys of the fields marked with [`FLAT`]. Adds the definitions that become part of others to
+/// `inner`.
 fn unfolded(table: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     let mut out = table.clone();
     for (field, says) in keys(table).filter(|(_, says)| says.get(FLAT).is_some()) {
@@ -148,7 +150,7 @@ fn unfolded(table: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Sche
     out
 }
 
-/// A kind of [`KINDS`], from the variant of an enum.
+/// Returns an entry of [`KINDS`], from the variant of an enum.
 fn kind(word: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     let mut out = json!({ "name": word["const"], "description": word["description"] });
     if let Some((name, held)) = keys(word).next() {
@@ -273,7 +275,7 @@ mod tests {
         schema
     }
 
-    /// What is read, and what is said.
+    /// Returns the value read, and the messages.
     fn read(text: &str) -> (Option<Kind>, Vec<String>) {
         let mut report = Report::default();
         let mut document = toml::de::DeTable::parse(text).unwrap();

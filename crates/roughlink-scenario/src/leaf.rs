@@ -55,13 +55,13 @@ pub(super) struct Leaf<T> {
     pub value: Result<T, Box<UnitError>>,
 }
 
-/// How a value is written.
+/// Notation of a value.
 pub(super) trait Read: Sized {
     /// Name in the JSON Schema, if the form has one.
     const NAME: &'static str = "";
     fn read(value: &Value) -> Result<Self, UnitError>;
     fn schema() -> Schema;
-    /// The value by which it is within bounds or not, if it has one.
+    /// Returns the value to compare with bounds, if any.
     fn amount(&self) -> Option<f64> {
         None
     }
@@ -109,7 +109,7 @@ impl<T: Read> JsonSchema for Leaf<T> {
 }
 
 impl Report {
-    /// The value, if it is there and can be read; why not is reported.
+    /// Returns the value if it is present and readable; reports the fault otherwise.
     pub(crate) fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
         let leaf = leaf.as_ref()?;
         match &leaf.value {
@@ -135,7 +135,7 @@ pub(super) struct Cc(pub &'static cc::Algorithm);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatewayKind(pub Option<&'static gateway::Kind>);
 
-/// How much a flow transfers; `None` = without end.
+/// Amount that a flow transfers; `None` = endless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer(pub Option<u64>);
 
@@ -481,7 +481,7 @@ impl Read for impulses::Length {
     }
 }
 
-/// The schema of a type that refers to no other.
+/// Returns the schema of a type that refers to no other.
 fn alone<T: JsonSchema>() -> Schema {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<T>();
     schema.remove("$schema");
@@ -524,7 +524,7 @@ fn either(word: &str, other: &Schema) -> Schema {
 
 /// Bytes of a name: series repeat it in each row.
 const LONGEST_NAME: usize = 1000;
-/// Thirty years: instants stay far from the end of the clock whatever is added to them.
+/// Thirty years: sums with instants stay far from the end of the clock.
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
 /// Ten Tbit/s.
 pub(super) const FASTEST: Rate = Rate(10_000_000_000_000);

@@ -1,9 +1,14 @@
-//! Scenario files: the network, its flows and the seed, written as TOML, become the plain values that the engine takes.
+//! Scenario files: the network, its flows and the seed, written as TOML, become plain values for the engine.
 //!
-//! A file is processed in four steps: overrides (`--set`) are written into its text (`syntax`, `set`); its form is
-//! checked against the schema (`shape`, `kinds`); its values are read, each with its place (`leaf`, `file`); names, defaults
-//! and stacks are resolved (`resolve`, and a module for each table and each of its kinds). No step stops at the first fault,
-//! so that all faults are shown at once, each with a suggestion. No text makes [`parse`] panic.
+//! A file is processed in four steps:
+//!
+//! - Overrides (`--set`) are written into its text (`syntax`, `set`).
+//! - The form is checked against the schema (`shape`, `kinds`).
+//! - Values are read, each with its place (`leaf`, `file`).
+//! - Names, defaults and stacks are resolved (`resolve`, and a module for each table and each of its kinds).
+//!
+//! No step stops at the first fault, so that all faults are shown at once, each with a suggestion. No text makes
+//! [`parse`] panic.
 
 #![warn(unreachable_pub)]
 
@@ -55,12 +60,12 @@ use roughlink_core::scenario::Scenario;
 use serde::Deserialize as _;
 use toml::de::Deserializer;
 
-/// Reads the `text` of a scenario file. `name` is what the file is called in messages; `overrides` are paths and
-/// values as `--set` takes them (`link.plc.noise.start`, `1 %`), applied in order; `load` gives the text of a file
-/// that the scenario refers to, by its name as written there.
+/// Reads the `text` of a scenario file. `name` is the file's name in messages. `overrides` are paths and values as for
+/// `--set` (`link.plc.noise.start`, `1 %`), applied in order. `load` returns the text of a file that the scenario
+/// refers to, by its name as written there.
 ///
 /// # Errors
-/// All faults that were found, with their places.
+/// Returns all faults found, with their places.
 pub fn parse(
     text: &str,
     name: &str,
@@ -86,7 +91,7 @@ pub fn parse(
     let file = match File::deserialize(Deserializer::from(document)) {
         Ok(file) => file,
         Err(e) => {
-            // Only what the check of the form overlooks comes here.
+            // Only faults that the check of the form misses get here.
             let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
             report.error(problem.help("write what the schema of scenario files has here"));
             return Err(report.fail(&called, text));

@@ -54,7 +54,7 @@ pub(super) struct Medium {
 }
 
 impl Link {
-    /// Its medium, if it shares one.
+    /// Returns the medium of the link, if it shares one.
     pub(crate) fn medium(&self) -> Option<&Medium> {
         match &self.kind.as_ref()?.value {
             LinkKind::Pipe(_) => None,
@@ -63,7 +63,7 @@ impl Link {
         }
     }
 
-    /// The largest IP packet.
+    /// Returns the size of the largest IP packet.
     pub(crate) fn mtu(&self, report: &mut Report) -> u16 {
         report.read(&self.mtu).unwrap_or(MTU).0 as u16
     }
@@ -107,7 +107,7 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// That of Ethernet.
+/// MTU of Ethernet.
 const MTU: Bytes = Bytes(1500);
 /// A day, beyond any real delay; a sum over any number of links stays on the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);

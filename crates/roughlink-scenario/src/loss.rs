@@ -128,7 +128,7 @@ pub(super) struct Step {
     pub loss: Option<Leaf<Share>>,
 }
 
-/// The losses of a table of noise.
+/// Returns the losses of a table of noise.
 pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) -> Noise {
     let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
@@ -224,7 +224,7 @@ fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> 
     Noise::Impulse(impulse)
 }
 
-/// The steps of a record, ascending; empty if something is wrong with it.
+/// Returns the steps of a record, ascending; empty after a fault.
 pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report: &mut Report) -> Vec<(Time, f64)> {
     let mut steps: Vec<(Time, f64)> = Vec::new();
     let place = match (&n.file, &n.steps) {
@@ -269,7 +269,7 @@ pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report
     steps
 }
 
-/// The numbers in order, each once, as a file has them; the first of them if they are many.
+/// Returns the numbers in order, each once, in file syntax; only the first ones if there are many.
 fn ascending(numbers: &[u64]) -> String {
     let sorted: BTreeSet<u64> = numbers.iter().copied().collect();
     let shown: Vec<String> = sorted.iter().take(MOST_SHOWN).map(u64::to_string).collect();
@@ -294,7 +294,7 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
     Ok(steps)
 }
 
-/// Pulses at an instant, on average: each packet looks at all of them.
+/// Pulses at an instant, on average: each packet checks all of them.
 const MOST_OVERLAPS: u64 = 100;
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =

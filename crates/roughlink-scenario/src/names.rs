@@ -1,4 +1,4 @@
-//! The names of the elements of a scenario, and what they are the names of.
+//! Names of the elements of a scenario, with their indices.
 
 use super::leaf::{Leaf, Name};
 use super::link::span;
@@ -9,15 +9,15 @@ use std::ops::Range;
 /// The names of a kind of element.
 pub(super) struct Names {
     what: &'static str,
-    /// One for each element; empty where there is none, to which nobody refers.
+    /// One name for each element; empty for an element without a name, which cannot be referred to.
     pub all: Vec<String>,
     index: BTreeMap<String, usize>,
-    /// All names could be read.
+    /// Set if all names could be read.
     pub complete: bool,
 }
 
 impl Names {
-    /// The names of elements called `what`; each must be there once.
+    /// Reads the names of elements called `what`; each must be present and unique.
     pub(crate) fn read<'f>(
         what: &'static str,
         elements: impl Iterator<Item = &'f Option<Leaf<Name>>>,
@@ -43,12 +43,12 @@ impl Names {
         names
     }
 
-    /// The index of the element called `name`.
+    /// Returns the index of the element called `name`.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
-    /// The index of the element that `leaf` names; that there is none is reported.
+    /// Returns the index of the element that `leaf` names; reports an unknown name.
     pub(crate) fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Report) -> Option<usize> {
         let name = report.read(leaf)?;
         let found = self.index(&name);

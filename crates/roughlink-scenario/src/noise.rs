@@ -1,5 +1,4 @@
-//! `noise`: what spoils packets, and its kinds. Those of pipes lose packets (`loss`), those of shared media spoil blocks
-//! (`air`).
+//! `noise`: its kinds. Noise of pipes loses packets (`loss`); noise of shared media corrupts blocks (`air`).
 
 use super::air::{
     Asynchronous, Events, Fading, Mains, MarkovMiddleton, Measured, Named, NamedWithMains, Partitioned, Stationary,
@@ -85,7 +84,8 @@ pub(super) enum NoiseKind {
     Events(Events),
 }
 
-/// The keys for which the name of a noise stands: its kind, and a class of the measurements is of the kind `measured`.
+/// Returns the keys for which the name of a noise stands: its kind, or the kind `measured` for a class of the
+/// measurements.
 pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
     if names_of::<MeasuredClass>().iter().any(|class| class == name) {
         return vec![("kind", "measured".into()), ("class", name.into())];
@@ -93,14 +93,14 @@ pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
     vec![("kind", name.into())]
 }
 
-/// What may stand for a table of noise, in the schema `root`: the kinds, and the classes of the measurements. A kind that has
-/// keys it cannot do without is among them, so that these keys are asked for.
+/// Returns the words allowed in place of a table of noise, in the schema `root`: the kinds, and the classes of the
+/// measurements. Kinds with required keys are included, so that those keys are requested.
 pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
     let kinds = kinds::kinds(&root["$defs"]["Noise"]).iter().map(|kind| kinds::name(kind).to_owned());
     kinds.chain(names_of::<MeasuredClass>()).collect()
 }
 
-/// One table of noise or a list of them.
+/// A table of noise, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) enum Noises {
     One(Box<Noise>),
@@ -139,7 +139,7 @@ impl JsonSchema for Noises {
     }
 }
 
-/// The tables of noise as a list, whether or not they are written as one.
+/// Returns the tables of noise as a list, even if there is only one.
 pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
     match link.noise.as_deref() {
         None => Vec::new(),
@@ -148,7 +148,7 @@ pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
     }
 }
 
-/// The noise of something that has no direction, or one of its own; `help` is the advice about the key.
+/// Returns noise without a direction; `help` is the advice about the key `direction`.
 pub(super) fn undirected(table: &At<Noise>, help: &str, load: Load<'_>, report: &mut Report) -> Losses {
     if let Some(direction) = &table.value.direction {
         let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");

@@ -39,7 +39,7 @@ pub(super) struct OnOff {
 }
 
 impl OnOff {
-    /// Resolves what it writes, and its connection.
+    /// Resolves the writes and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

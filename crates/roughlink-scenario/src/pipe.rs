@@ -143,7 +143,7 @@ pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report)
     PipeConfig { forward, reverse, mtu, overhead }
 }
 
-/// The noise of both directions.
+/// Returns the noise of both directions.
 fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Losses, Losses) {
     let tables = tables(link);
     let mut found: [Option<(Losses, Range<usize>)>; 2] = [None, None];

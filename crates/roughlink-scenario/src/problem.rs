@@ -1,4 +1,4 @@
-//! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
+//! Faults of a scenario file, each with its place, so that a program can underline it.
 
 use super::absent::absent;
 use roughlink_core::text::{is_hidden, visible};
@@ -9,11 +9,11 @@ use std::ops::Range;
 /// A fault of a scenario file, or a warning about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong, without the place.
+    /// Message without the place.
     pub message: String,
-    /// Where; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
+    /// Places; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
     pub labels: Vec<Label>,
-    /// What to write instead.
+    /// Advice on the fix.
     pub help: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct Label {
     pub text: String,
 }
 
-/// Something that is allowed, but probably not meant.
+/// Valid but probably unintended input.
 pub type Warning = Problem;
 
 /// A scenario that cannot be used, with everything that was found to be wrong.
@@ -41,7 +41,7 @@ pub struct ScenarioError {
 }
 
 impl Problem {
-    /// A problem without a place.
+    /// Creates a problem without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Problem { message: clipped(message.into()), labels: Vec::new(), help: None }
     }
@@ -60,9 +60,8 @@ impl Problem {
         self
     }
 
-    /// As plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` are the ones
-    /// that the scenario was parsed with. Of a long line the part around the place is shown, and what a terminal would act on
-    /// as escapes.
+    /// Renders as plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` must be
+    /// those passed to the parser. Shows the part of a long line around the place, and escapes control characters.
     pub fn render(&self, name: &str, text: &str) -> String {
         let (name, message) = (visible(name), visible(&self.message));
         let mut out = String::new();
@@ -90,7 +89,7 @@ impl Problem {
         out
     }
 
-    /// Whether the lines about the places are short, and of characters that a terminal shows.
+    /// Returns true if the lines of the places are short and consist of characters that a terminal shows.
     pub fn has_plain_lines(&self, text: &str) -> bool {
         self.labels.iter().all(|label| {
             // The lines before and after the place are shown, too.
@@ -127,7 +126,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A message that quotes something long, without the middle.
+/// Returns a message without the middle of a long quotation.
 fn clipped(text: String) -> String {
     if text.len() <= LONGEST_MESSAGE {
         return text;
@@ -169,7 +168,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// What is before the span, in it and after it, as far as it is shown.
+    /// Returns the text before the span, in it and after it, as far as it is shown.
     fn excerpt(&self) -> [String; 3] {
         let long = self.text.len() > LONGEST_LINE;
         let (start, width) = (self.column - 1, if long { self.width.min(SHOWN_AFTER) } else { self.width });
@@ -195,7 +194,7 @@ impl<'t> Place<'t> {
     }
 }
 
-/// What has been found so far.
+/// Faults and warnings found so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub problems: Vec<Problem>,
@@ -213,23 +212,23 @@ impl Report {
         self.warnings.push(warning);
     }
 
-    /// The warnings in the order of the text, each once, or the faults.
+    /// Returns the warnings in the order of the text, each once, or the faults.
     pub(crate) fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
         if self.problems.is_empty() { Ok(in_order(self.warnings)) } else { Err(self.fail(name, text)) }
     }
 
-    /// The faults in the order of the text, each once.
+    /// Returns the faults in the order of the text, each once.
     pub(crate) fn fail(self, name: &str, text: &str) -> ScenarioError {
         ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: in_order(self.problems) }
     }
 
-    /// Whether so many faults are known that advice on another one is not worth a search through all names.
+    /// Returns true if there are so many faults that advice on another is not worth a search through all names.
     pub(crate) fn is_crowded(&self) -> bool {
         self.problems.len() > MOST_ADVICE
     }
 }
 
-/// In the order of the text, each once.
+/// Sorts by the order of the text and removes duplicates.
 fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     let mut seen = BTreeSet::new();
     problems.retain(|p| {
@@ -240,7 +239,8 @@ fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// Returns the one of `known` of which `word` is a misspelling: one edit in a short word, a third of the letters in others.
+/// Returns the one of `known` of which `word` is a misspelling: one edit in a short word, a third of the letters in
+/// others.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = word.chars().count().max(3) / 3;
     known
@@ -251,7 +251,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, k)| k)
 }
 
-/// "did you mean `x`?", what comes closest to a known name that is not available, or the whole list after `introduction`.
+/// Returns "did you mean `x`?", or the alternative for a well-known unavailable name, or the whole list after
+/// `introduction`.
 pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match (absent(word), nearest(word, known.iter().copied())) {
@@ -261,7 +262,7 @@ pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterat
     }
 }
 
-/// `a`, `b`, `c`; of many words the first, and how many more there are.
+/// Returns `a`, `b`, `c`; for many words the first ones and the number of the others.
 pub fn list(words: &[&str]) -> String {
     let shown = if words.len() > MOST_LISTED { MOST_LISTED - 1 } else { words.len() };
     let text = words[..shown].iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");

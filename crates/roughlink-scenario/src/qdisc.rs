@@ -115,7 +115,7 @@ pub(super) struct Prio {
     pub first: Option<Leaf<DscpList>>,
 }
 
-/// The discipline of a direction. A value that cannot be read is reported.
+/// Returns the discipline of a direction. Reports a value that cannot be read.
 pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Discipline> {
     let mut codel = |delay: &Delay, ecn: &Option<Leaf<bool>>, usual: bool| CodelConfig {
         target: report.read(&delay.target).unwrap_or(TARGET),
@@ -139,13 +139,13 @@ pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Disci
     })
 }
 
-/// The bucket of a shaper or policer. A value that cannot be read is reported.
+/// Returns the bucket of a shaper or policer. Reports a value that cannot be read.
 fn bucket(table: &TokenBucket, report: &mut Report) -> BucketConfig {
     let rate = report.read(&table.rate).unwrap_or(Rate::from_mbps(1));
     BucketConfig { rate, burst: report.read(&table.burst).unwrap_or(QUANTUM).0 }
 }
 
-// As in `tc`.
+// Default of `tc`.
 const TARGET: Time = Time::from_millis(5);
 const INTERVAL: Time = Time::from_millis(100);
 const FLOWS: u32 = 1024;

@@ -88,7 +88,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// What is written about a message.
+    /// Returns the written keys of a message.
     pub(crate) fn of(&self, message: Message) -> Option<&At<Given<MessageSpec>>> {
         let keys = match message {
             Message::SupportedAppProtocol => &self.supported_app_protocol,

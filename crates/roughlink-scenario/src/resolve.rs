@@ -138,7 +138,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     }
 }
 
-/// The nodes that are hosts where the network is emulated, and what joins those to it that are not joined by IP.
+/// Returns the nodes that are hosts in emulation, and the interfaces that are not the default.
 fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize, Interface>) {
     let (mut kernels, mut interfaces) = (Vec::new(), BTreeMap::new());
     for (i, At { value: node, .. }) in nodes.iter().enumerate() {
@@ -160,7 +160,7 @@ fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize
     (kernels, interfaces)
 }
 
-/// What a link is, and the events that hosts are notified of.
+/// Returns the model of a link, and the notifications for hosts.
 fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Notices) {
     let shared = |config| (Model::Shared(config), Notices::default());
     let mut of_pipe = |own: &Pipe| {
@@ -176,7 +176,7 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
     }
 }
 
-/// The two nodes of a link.
+/// Returns the two nodes of a link.
 fn between(link: &At<Link>, nodes: &Names, report: &mut Report) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {

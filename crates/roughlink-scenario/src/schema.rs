@@ -1,7 +1,8 @@
-//! The JSON Schema of scenario files, for editors and reference pages, and the form of a file for [`super::shape`].
+//! JSON Schema of scenario files, for editors and reference pages, and the form of a file for [`super::shape`].
 //!
-//! The form is what of the schema is needed to check a file: tables, keys, which of them are tables and lists, bounds and
-//! defaults. To make the schema takes longer than to read a file, so the form is kept in `form.json`, and a test holds it to the schema.
+//! The form is the part of the schema needed to check a file: tables, keys, the tables and lists among them, bounds and
+//! defaults. Generating the schema takes longer than reading a file, so the form is stored in `form.json`, and a test
+//! compares it with the schema.
 
 use super::file::File;
 use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, required};
@@ -16,14 +17,14 @@ use std::sync::LazyLock;
 pub(super) static FORM: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("form.json")).expect("a test reads it"));
 
-/// The schema of the tables as they are written: those with kinds list them beside the keys that all of them have.
+/// Returns the schema of the tables as written: tables with kinds list them next to the keys common to all kinds.
 fn flat() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
     strip_null(&mut schema);
     as_written(&mut schema);
-    // It depends on the profile.
+    // The default depends on the profile.
     schema["$defs"]["GreenPhyMac"]["properties"]["max_pbs"].as_object_mut().and_then(|says| says.remove("default"));
-    // They depend on the stack.
+    // The defaults depend on the stack.
     for (key, says) in schema["$defs"]["Tcp"]["properties"].as_object_mut().into_iter().flatten() {
         if !["stack", "cc"].contains(&key.as_str()) {
             says.as_object_mut().and_then(|says| says.remove("default"));
@@ -32,8 +33,8 @@ fn flat() -> Value {
     schema
 }
 
-/// JSON Schema (draft 2020-12) of scenario files. Beside the keywords of the standard it has `x-default` for defaults that
-/// depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
+/// Returns the JSON Schema (draft 2020-12) of scenario files. In addition to standard keywords it has `x-default` for
+/// defaults that depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
 pub fn schema() -> Value {
     let mut schema = flat();
     let names = noise_names(&schema);
@@ -49,7 +50,7 @@ pub fn schema() -> Value {
     if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
         all.push(json!({ "title": "by name", "type": "string", "enum": complete }));
     }
-    // They stand in the links of their kinds.
+    // These are part of the links of their kinds.
     if let Some(definitions) = schema["$defs"].as_object_mut() {
         definitions.retain(|name, _| !OF_ONE_KIND.contains(&name.as_str()));
     }
@@ -74,7 +75,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// One alternative per kind, each with its keys only.
+/// Returns one alternative per kind, each with its own keys only.
 fn split(table: &Value, root: &Value) -> Value {
     let must_say = required(table).any(|key| key == "kind");
     let alternatives: Vec<Value> = kinds(table)
@@ -112,7 +113,7 @@ pub(super) const GIVEN: &str = "x-given";
 /// Definitions of which each belongs to one kind of a table.
 const OF_ONE_KIND: [&str; 2] = ["HdplcMac", "GreenPhyMac"];
 
-/// The schema of a key, with the definition in place that only its kind refers to.
+/// Returns the schema of a key; a definition that only its kind refers to is inserted.
 fn in_place(key: &Value, root: &Value) -> Value {
     if name_of(key).is_none_or(|name| !OF_ONE_KIND.contains(&name)) {
         return key.clone();
@@ -126,12 +127,13 @@ fn keys_of(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }
 
-/// Removes what only the check of the form needs: Rust's names of integers, whose bounds say which there are, and [`INTERNAL`].
+/// Removes keywords that only the check of the form needs: Rust's names of integers, whose bounds are given, and
+/// [`INTERNAL`].
 fn remove_internal(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(remove_internal),
         Value::Object(object) => {
-            // It is a keyword where its value is a text; a key of that name has a schema.
+            // With a text as value it is a keyword; a key of that name has a schema.
             object.retain(|key, value| key != "format" || !value.is_string());
             INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
             object.values_mut().for_each(remove_internal);
@@ -140,7 +142,7 @@ fn remove_internal(schema: &mut Value) {
     }
 }
 
-/// TOML has no null: an optional key is one that may be absent.
+/// Removes null, which TOML does not have: an optional key may be absent.
 fn strip_null(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(strip_null),
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    /// What [`super::super::shape`] and [`super::super::set`] read of a schema.
+    /// Returns the part of a schema that [`super::super::shape`] and [`super::super::set`] read.
     fn form(schema: &Value) -> Value {
         let Some(object) = schema.as_object() else { return schema.clone() };
         let all = |of: &Value| of.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), form(v))).collect();
@@ -212,7 +214,7 @@ mod tests {
         Value::Object(kept)
     }
 
-    /// As JSON, a line for each definition.
+    /// Writes JSON with a line for each definition.
     fn lines(form: &Value) -> String {
         let mut text = String::from("{\n");
         for (keyword, value) in form.as_object().unwrap().iter().filter(|(keyword, _)| *keyword != "$defs") {

@@ -1,5 +1,5 @@
-//! The keys of an SCTP flow, resolved: RFC 9260's values, over them the keys of `[sctp]`, over them those of the flow's own
-//! `sctp` table.
+//! Resolved keys of an SCTP flow: RFC 9260's values, overridden by the keys of `[sctp]`, then by the flow's own `sctp`
+//! table.
 
 use super::file::Params;
 use super::flow::Connection;
@@ -35,15 +35,15 @@ pub(super) struct Resolved {
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
     pub params: toml::Table,
-    /// What decides about the size of its packets.
+    /// Place of the key that determines the size of packets.
     pub place: Range<usize>,
 }
 
 /// The congestion control of an SCTP flow without `cc`.
 const DEFAULT_CC: &str = "sctp";
 
-/// The association of `flow`, whose keys may be in `global`; `span` is what to underline when a fault has no key of its
-/// own. `None` after a fault, which is reported.
+/// Resolves the association of `flow`, whose keys may be in `global`. A fault without a key underlines `span`. Reports
+/// faults and returns `None` after one.
 pub(super) fn resolve(
     global: Option<&Sctp>,
     own: Option<&Sctp>,
@@ -81,7 +81,7 @@ pub(super) fn resolve(
     Some(Resolved { config, cc, factory, params, place })
 }
 
-/// Sets what is given, and reports what makes no sense.
+/// Applies the given keys, and reports invalid combinations.
 fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
     report.read(&keys.cc);
     keys.keys.apply(config, report);

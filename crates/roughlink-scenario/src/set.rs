@@ -1,12 +1,14 @@
-//! Overrides: `link.plc.noise.start` = `1 %` written into the text of a scenario file, comments and order kept.
+//! Overrides: `link.plc.noise.start` = `1 %` written into the text of a scenario file; comments and order are kept.
 //!
-//! A path is keys joined by dots. The elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name or
-//! by their number from 0; in a name `*` stands for any characters, so that `flow.*.cc` means all flows and
-//! `link.segment*.rate` some links. A name with a dot is quoted. In a list whose elements have no names, such as `noise`, a
-//! key alone means the only element, or the only one that has or takes the key. A path may make a key or table that
-//! the schema has and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
-//! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
-//! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
+//! A path is keys joined by dots. Elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name or by
+//! their number from 0. In a name `*` stands for any characters: `flow.*.cc` means all flows and `link.segment*.rate`
+//! some links. A name with a dot is quoted. In a list of elements without names, such as `noise`, a key alone means the
+//! only element, or the only one that has or accepts the key. A path may create a key or table that the schema has and
+//! the file does not.
+//!
+//! The value is TOML if it parses as TOML, otherwise text, so units need no quotes. Setting one of two mutually
+//! exclusive keys removes the other; setting `kind` removes keys that only other kinds have. `cc` accepts parameters,
+//! `avoca{rss_threshold=-110}`, which replace any `cc_params`.
 
 use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
 use super::noise::named;
@@ -18,7 +20,7 @@ use std::collections::BTreeSet;
 use std::num::{IntErrorKind, ParseIntError};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-/// The text with all overrides written into it; those that cannot be are reported.
+/// Returns the text with all overrides; reports those that cannot be applied.
 pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, report: &mut Report) -> String {
     let mut document: DocumentMut = match text.parse() {
         Ok(document) => document,
@@ -67,7 +69,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         return Ok(());
     }
     let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
-    // Of a kind that has no such key any will do: the check of the form says that it has none.
+    // If the kind has no such key, use any meaning: the check of the form reports the key.
     let meanings = meanings(place.schema, kind, key);
     let leads = |says: &&&Schema| rest.first().is_some_and(|next| has(resolve(says, place.root), next));
     let Some(schema) = meanings.iter().find(leads).or(meanings.first()).copied() else {
@@ -123,7 +125,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
 /// Names and values.
 type Parameters<'v> = Vec<(String, &'v str)>;
 
-/// An algorithm and, if braces follow its name, the parameters in them.
+/// Splits an algorithm from the parameters in braces after its name, if any.
 fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Problem> {
     let Some((name, rest)) = value.split_once('{') else { return Ok((value, None)) };
     let wrong =
@@ -137,8 +139,7 @@ fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Proble
     Ok((name.trim(), Some(params.collect::<Result<_, Problem>>()?)))
 }
 
-/// The parts of `a,b,c`, where commas in brackets, braces and quotes do not separate; and whether all of these are closed
-/// in their order.
+/// Splits `a,b,c` at commas outside brackets, braces and quotes; also returns true if all of these are closed in order.
 pub fn split_list(text: &str) -> (Vec<&str>, bool) {
     let (mut depth, mut quote, mut balanced) = (0_i32, None, true);
     let parts = text.split(|c: char| {
@@ -201,7 +202,7 @@ fn select(
     Ok(())
 }
 
-/// The one element, or the only one that has `key`, or the only one whose kind takes it.
+/// Returns the only element, or the only one that has `key`, or the only one whose kind accepts it.
 fn only(elements: &[&mut dyn TableLike], schema: &Schema, key: &str) -> Option<usize> {
     let takes = |e: &dyn TableLike| {
         let kind = e.get("kind").and_then(Item::as_str);
@@ -232,7 +233,7 @@ fn spell_out_value(value: &mut Value) {
     *value = table;
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any characters.
+/// Returns true if `name` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name && !name.is_empty() };
     let Some(mut name) = name.strip_prefix(head) else { return false };
@@ -245,7 +246,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(tail)
 }
 
-/// The tables of a list, in either notation.
+/// Returns the tables of a list, in either notation.
 fn elements(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
     match item {
         Some(Item::ArrayOfTables(tables)) => tables.iter_mut().map(|t| t as &mut dyn TableLike).collect(),
@@ -258,7 +259,7 @@ fn inline(values: &mut Array) -> Vec<&mut dyn TableLike> {
     values.iter_mut().filter_map(Value::as_inline_table_mut).map(|t| t as &mut dyn TableLike).collect()
 }
 
-/// The table at `key`, made if it is not there.
+/// Returns the table at `key`; creates it if missing.
 fn make<'t>(table: &'t mut dyn TableLike, key: &str, top: bool) -> Result<&'t mut dyn TableLike, Problem> {
     if table.get(key).is_none_or(Item::is_none) {
         let empty = if top { Item::Table(Table::new()) } else { Item::Value(Value::InlineTable(InlineTable::new())) };
@@ -284,13 +285,13 @@ fn put(table: &mut dyn TableLike, key: &str, mut value: Value) {
     table.insert(key, Item::Value(value));
 }
 
-/// In braces, the space before the closing one is the last value's.
+/// Returns the last value; in braces, the space before the closing one belongs to it.
 fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
     let (_, item) = table.iter_mut().last()?;
     item.as_value_mut()
 }
 
-/// Removes what the key just set excludes.
+/// Removes the keys that the new key excludes.
 fn remove_excluded(table: &mut dyn TableLike, schema: &Schema, key: &str) {
     let kind = chosen(schema, table.get("kind").and_then(Item::as_str));
     for other in excluded(schema, kind, key) {
@@ -316,7 +317,7 @@ fn remove(table: &mut dyn TableLike, key: &str) {
     }
 }
 
-/// Whether a value can only be text, so that a number or a word needs no quotes.
+/// Returns true if a value can only be text, so that a number or a word needs no quotes.
 fn text_only(schema: &Schema) -> bool {
     schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
 }
@@ -334,7 +335,7 @@ fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
     Ok(read)
 }
 
-/// The parts of a path; a part in quotes may hold dots.
+/// Returns the parts of a path; a quoted part may contain dots.
 fn segments(path: &str) -> Result<Vec<String>, Problem> {
     let mut all = vec![String::new()];
     let mut quote = None;

@@ -1,6 +1,6 @@
-//! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
-//! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read, and
-//! what is left is put where the structs have it.
+//! Check of a scenario file's form against its schema: unknown keys, missing keys, keys of another kind, and tables in
+//! place of lists. Faults are reported and removed, so that the rest can be read. The rest is then nested as the
+//! structs require.
 
 use super::kinds::{WITHIN, chosen, given_by, has, keys, kinds, meanings, name, nest, required};
 use super::leaf::{Read, examine, none_of};
@@ -15,24 +15,25 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Where the walk stands.
+/// Current position of the check.
 struct Here<'s> {
-    /// How to call the table in messages.
+    /// Name of the table in messages.
     noun: String,
-    /// The name of its definition, empty if it has none.
+    /// Name of its definition, empty if it has none.
     definition: &'s str,
     schema: &'s Schema,
-    /// What to underline when something is missing; the document has no place of its own.
+    /// Place to underline when something is missing; `None` for the document.
     span: Option<Range<usize>>,
 }
 
-/// Checks a document and leaves in it what can be deserialised.
+/// Checks a document and leaves the parts that can be deserialized.
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
     let here = Here { noun: "the scenario".into(), definition: "", schema: root, span: None };
     table(document.get_mut(), &here, root, report);
 }
 
-/// Checks a single value and its bounds; whether it can be kept. A value without bounds that is read again has no need of it.
+/// Checks a single value and its bounds; whether it can be kept. A value without bounds that is read again has no need
+/// of it.
 fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
     if let Some(problem) = without_unit(item.get_ref(), schema) {
         report.error(problem.at(item.span(), ""));
@@ -44,7 +45,7 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, repor
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
         Ok(amount) => amount.and_then(|amount| beyond(amount, at.name, &value, schema)),
-        Err(_) if !at.given => return true, // whoever reads it says why
+        Err(_) if !at.given => return true, // its reader reports the fault
         Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
     };
     let good = problem.is_none();
@@ -84,7 +85,7 @@ const BOUNDS: [&str; 8] = [
     "x-exclusiveMaximum",
 ];
 
-/// What is wrong with a value beyond the bounds that its schema has.
+/// Returns the fault of a value outside the bounds of its schema.
 fn beyond(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
     let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
     let bound = |name: &str| {
@@ -113,7 +114,7 @@ fn beyond(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Optio
     Some(problem.help(format!("it is {range}{}", usual.unwrap_or_default())))
 }
 
-/// The definition in `root` that a schema refers to, or itself.
+/// Returns the definition in `root` that a schema refers to, or the schema itself.
 pub fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
     match name_of(schema) {
         Some(name) => &root["$defs"][name],
@@ -121,12 +122,12 @@ pub fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
     }
 }
 
-/// The name of the definition that a schema refers to.
+/// Returns the name of the definition that a schema refers to.
 pub(super) fn name_of(schema: &Schema) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
-/// The alternatives of a schema, or itself.
+/// Returns the alternatives of a schema, or the schema itself.
 pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
     match schema["anyOf"].as_array() {
         Some(any) => any.iter().collect(),
@@ -152,7 +153,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
     let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
     let (as_table, as_list) = (is("object"), is("array"));
     let as_text = all.iter().any(|s| s["type"] == "string");
-    // Forms of one value, none of them a table of this file format.
+    // Forms of a single value, none of them a table of this file format.
     let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
     let single = choice || (as_table.is_none() && as_list.is_none());
     let is_noise = as_table.is_some_and(|s| name_of(s) == Some("Noise"));
@@ -190,7 +191,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
                 let bad = |item: &mut Spanned<_>| {
                     schema.get("items").is_some_and(|inner| !value(item, at, inner, root, report))
                 };
-                // Every element is checked, whatever is wrong with those before it.
+                // Check every element, even after a fault.
                 return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
             }
         }
@@ -231,19 +232,19 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
     false
 }
 
-/// A whole number is larger than a file can have.
+/// Returns the fault of a whole number beyond the range of a file.
 pub(super) fn too_large(n: &str) -> Problem {
     let bound = if n.starts_with('-') { i64::MIN } else { i64::MAX };
     Problem::new(format!("{n} does not fit into 64 bits")).help(format!("the limit is {bound}"))
 }
 
-/// The example of a key, its own or that of its quantity.
+/// Returns the example of a key, or of its quantity.
 fn shown<'s>(says: &'s Schema, root: &'s Schema) -> Option<&'s str> {
     [says, resolve(says, root)].into_iter().find_map(|of| of["examples"][0].as_str())
 }
 
-/// Something that a schema allows: of several forms the first, of a table what it must have, or the first key if that
-/// is nothing.
+/// Returns an example that a schema allows. Takes the first of several forms, and for a table the required keys, or
+/// else its first key.
 fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let schema = alternatives(schema)[0];
     if let Some(text) = shown(schema, root) {
@@ -287,7 +288,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
                 continue;
             }
             if resolve(each, root)["type"] == "object" {
-                *item.get_mut() = DeValue::Table(DeTable::default()); // whoever refers to it finds it
+                *item.get_mut() = DeValue::Table(DeTable::default()); // keep it for references to it
             } else {
                 bad.push(key.get_ref().to_string());
             }
@@ -305,7 +306,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     }
     let says_kind = word.is_some();
     let within = kind.map(name);
-    // The kinds that have a key, if not all of them.
+    // Returns the kinds that have a key, unless all do.
     let owners = |key: &str| all.iter().filter(|kind| has(kind, key)).map(name).collect::<Vec<_>>();
     let shared = || keys(here.schema).map(|(key, _)| key);
     // The keys that are not another kind's.
@@ -321,7 +322,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         let keep = match (meanings(here.schema, kind, word).as_slice(), kind) {
             (_, None) if word == "kind" && !all.is_empty() => false,
             ([schema, others @ ..], None) if !has(here.schema, word) => {
-                // Nobody reads the keys of a kind that there is not; what means different things in different kinds is left.
+                // Keys without a valid kind are not read. Check those that have the same meaning in all kinds.
                 if others.iter().all(|other| name_of(other) == name_of(schema)) {
                     value(item, Key { name: word, within, given: true }, schema, root, report);
                 }
@@ -380,14 +381,14 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     nest(inner, here.schema, kind, here.span.clone().unwrap_or(0..0));
 }
 
-/// What is wrong with a word that is none of the kinds `all`.
+/// Returns the fault of a word that is not among the kinds `all`.
 fn no_kind(word: &Spanned<DeValue<'_>>, all: &[&str]) -> Problem {
     let written = toml::Value::deserialize(ValueDeserializer::from(word.clone())).unwrap_or_else(|_| "".into());
     let fault = String::read(&written).map_or_else(|fault| fault, |text| none_of(&text, all));
     Problem { help: fault.help, ..Problem::new(fault.message) }.at(word.span(), "")
 }
 
-/// Which keys a table of `kind` takes.
+/// Returns the list of keys of a table of `kind`.
 fn takes(kind: &Schema, table: &Schema) -> String {
     let (must, may): (Vec<&str>, Vec<&str>) =
         keys(kind).map(|(key, _)| key).partition(|key| required(kind).any(|k| k == *key));
@@ -399,7 +400,7 @@ fn takes(kind: &Schema, table: &Schema) -> String {
     if shared.is_empty() { own } else { format!("{own}, and as every kind {}", list(&shared)) }
 }
 
-/// How to call a table: by its name if it has one.
+/// Returns the description of a table, with its name if it has one.
 fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
     let name = inner.get("name").and_then(|n| n.get_ref().as_str());
     match (definition, name) {
@@ -417,7 +418,7 @@ fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
     }
 }
 
-/// A table of some kind.
+/// Returns the description of a table of some kind.
 fn article(kind: &str, here: &Here<'_>) -> String {
     match here.definition {
         "Noise" => format!("noise of kind `{kind}`"),
@@ -439,7 +440,7 @@ pub(super) fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
     }
 }
 
-/// Where a key that is out of place may belong.
+/// Tables to which misplaced keys may belong.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("[tcp]", "Tcp"),
     ("[[link]]", "Link"),

@@ -7,8 +7,8 @@ use roughlink_core::scenario::LinkSpec;
 use roughlink_core::units::Time;
 use std::ops::Range;
 
-/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and its hosts have been notified
-/// of that. At most `budget` notifications are examined, and taken from it.
+/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and its hosts have been
+/// notified of that. At most `budget` notifications are examined, and taken from it.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),
@@ -29,7 +29,7 @@ pub(super) fn warn_of_silence(
         ..Flow::default()
     };
     let mut algorithm = factory(&flow);
-    // When hosts are notified that the link is up but the algorithm holds, and the strongest signal then.
+    // Times in which hosts are notified that the link is up but the algorithm holds, and the strongest signal in them.
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
     let (mut known_up, mut signal) = (true, None);
@@ -78,7 +78,7 @@ pub(super) fn warn_of_silence(
     }));
 }
 
-/// When the link is up, each stay once.
+/// Returns the times when the link is up, each stay once.
 fn ups(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
     let Some(direction) = link.model.as_pipe().map(|p| &p.forward) else { return Vec::new() };
     let mut out: Vec<Range<Time>> = Vec::new();

@@ -1,5 +1,5 @@
-//! Faults of TOML syntax, with suggestions. The TOML parser reports what it expected, not what was meant: that is
-//! guessed from its message and the line.
+//! Faults of TOML syntax, with suggestions. The TOML parser reports the expected token; the intention is guessed from
+//! its message and the line.
 
 use super::problem::{Problem, Report};
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report) -> Spanned<DeTable<'t
     document
 }
 
-/// A fault that the reader of TOML found.
+/// Creates the problem for a fault found by the TOML reader.
 pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem {
     let help = advice(message, &Line::around(&span, text));
     Problem::new(format!("not TOML: {message}")).at(span, "").help(help)
@@ -25,7 +25,7 @@ pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem 
 struct Line<'t> {
     all: &'t str,
     before: &'t str,
-    /// What the reader rejected, and the rest of the line without a comment.
+    /// Text that the reader rejected, and the rest of the line without a comment.
     bad: &'t str,
     after: &'t str,
 }
@@ -45,7 +45,7 @@ impl<'t> Line<'t> {
         }
     }
 
-    /// The name of a table whose heading this is.
+    /// Returns the name of the table if this line is its heading.
     fn heading(&self) -> Option<&'t str> {
         self.all.strip_prefix('[').map(|rest| rest.trim_matches(['[', ']', ' ']))
     }
@@ -99,7 +99,7 @@ fn advice(message: &str, line: &Line<'_>) -> String {
     }
 }
 
-/// A value that is no text, number, or anything else.
+/// Returns advice for a value that is neither text, number nor anything else.
 fn unquoted(line: &Line<'_>) -> String {
     let value = bare(line.bad);
     if line.after.strip_prefix(line.bad).is_some_and(|rest| rest.trim_start().starts_with('=')) {
@@ -117,12 +117,12 @@ fn unquoted(line: &Line<'_>) -> String {
     }
 }
 
-/// Without the quotes that a word processor or a slip put there.
+/// Strips quotes added by a word processor or by mistake.
 fn bare(value: &str) -> &str {
     value.trim_matches(['"', '\'', '“', '”', '„', ';', ' '])
 }
 
-/// What a person probably did.
+/// Probable mistake.
 #[derive(Clone, Copy)]
 enum Form {
     /// Only one thing can be meant.
@@ -139,15 +139,15 @@ enum Form {
     NotOpen,
     /// A key and no `=`.
     NoValue,
-    /// Something behind the value or the heading.
+    /// Text after the value or the heading.
     Surplus,
     Other,
 }
 
-/// One slip in TOML tends to make a train of errors.
+/// A single mistake in TOML tends to cause a series of errors.
 const MOST_FAULTS: usize = 3;
 
-/// By what the message contains; the first that fits.
+/// Mistakes by text in the message; the first match applies.
 const FORMS: &[(&str, Form)] = &[
     ("duplicate key", Form::Twice),
     ("cannot extend", Form::Say("what has a value has no keys of its own: keep one of the two")),

@@ -1,9 +1,9 @@
-//! Tables of measurements in files, CSV in the forms of the field: what coverage logs and timelines are read from.
+//! Tables of measurements in CSV files, in the usual dialects, for coverage logs and timelines.
 //!
-//! The heading names the columns; a line that begins with `#`, or that is empty, is ignored. Fields may be quoted. The
-//! delimiter is a comma, a semicolon or a tab, whichever the heading has most of unless it is stated; unless it is the
-//! comma, numbers may have a decimal comma. Times are seconds from the start of the run, or absolute, and then counted
-//! from the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
+//! The heading names the columns. Empty lines and lines that begin with `#` are ignored. Fields may be quoted. The
+//! delimiter is a comma, a semicolon or a tab; by default the one most frequent in the heading. Unless it is the comma,
+//! numbers may have a decimal comma. Times are seconds from the start of the run or absolute times, which count from
+//! the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
 
 use super::coverage::Delimiter;
 use super::leaf::{Dbm, FASTEST, LONGEST};
@@ -14,14 +14,14 @@ use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How a file deviates from the usual form.
+/// Deviations of a file from the usual form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dialect {
     /// Detected if `None`.
     pub delimiter: Option<Delimiter>,
-    /// What the file calls a column, where that is not our name for it.
+    /// Names of columns in the file where they differ from the known ones.
     pub names: BTreeMap<String, String>,
-    /// Columns beside the known ones are ignored.
+    /// Ignores columns other than the known ones.
     pub extra: bool,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct Table<'k> {
     decimal_comma: bool,
 }
 
-/// A column that is known and there.
+/// A known column of the file.
 #[derive(Clone, Debug)]
 struct Column<'k> {
     known: &'k str,
-    /// What the file calls it.
+    /// Name in the file.
     name: String,
     place: usize,
 }
 
-/// What time is counted from.
+/// Origin of times.
 #[derive(Clone, Copy, Debug, Default)]
 enum Clock {
     /// No line has been read.
@@ -105,12 +105,12 @@ impl<'k> Table<'k> {
         Ok(Table { columns, lines, decimal_comma: delimiter != b',' })
     }
 
-    /// Whether there is a column.
+    /// Returns true if there is such a column.
     pub(crate) fn has(&self, known: &str) -> bool {
         self.columns.iter().any(|c| c.known == known)
     }
 
-    /// How many of the known columns there are.
+    /// Returns the number of known columns.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
@@ -143,7 +143,7 @@ impl<'k> Table<'k> {
 }
 
 impl Field<'_> {
-    /// The number that it is, within the bounds that a scenario has for such a value.
+    /// Returns the number in the field, within a scenario's bounds for such a value.
     pub(crate) fn number(&self) -> Result<f64, String> {
         let known = self.known;
         let (least, most) = match known {
@@ -176,7 +176,7 @@ impl Field<'_> {
         if comma { self.text.replacen(',', ".", 1).parse().ok() } else { self.text.parse().ok() }
     }
 
-    /// The date and whether it has a time zone; one without is read as UTC.
+    /// Returns the date, and true if it has a time zone; one without is read as UTC.
     fn date(&self) -> Option<(Timestamp, bool)> {
         let civil = || self.text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp());
         let zoned = self.text.parse::<Timestamp>().ok().map(|date| (date, true));
@@ -184,7 +184,7 @@ impl Field<'_> {
     }
 }
 
-/// As in messages. What does not look like a value may be a line of some other file, which messages do not show.
+/// Formats a field for messages. Text that does not look like a value may be from some other file; messages omit it.
 impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let like_a_number = self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
@@ -196,7 +196,7 @@ impl fmt::Display for Field<'_> {
     }
 }
 
-/// The number that `text` is as a value of the known column `column`.
+/// Returns the number in `text` as a value of the known column `column`.
 pub(super) fn number_in(column: &str, text: &str) -> Result<f64, String> {
     Field { known: column, name: column, text, decimal_comma: false }.number()
 }
@@ -243,7 +243,7 @@ impl Delimiter {
     }
 }
 
-/// The delimiter that a heading has most of, outside quotes.
+/// Returns the delimiter most frequent in a heading, outside quotes.
 fn likely(heading: &str) -> Delimiter {
     let count = |delimiter: Delimiter| {
         let mut quoted = false;
@@ -259,7 +259,7 @@ fn likely(heading: &str) -> Delimiter {
     candidates.into_iter().max_by_key(|d| count(*d)).unwrap_or(Delimiter::Comma)
 }
 
-/// The known columns of a heading.
+/// Returns the known columns of a heading.
 fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> Result<Vec<Column<'k>>, String> {
     let mut out = Vec::new();
     for &known in known {
@@ -295,8 +295,8 @@ struct LineCounter<'t> {
 }
 
 impl LineCounter<'_> {
-    /// The number of the line that holds the first character at or after byte `at` that belongs to a record; `at` never goes
-    /// back.
+    /// Returns the line number of the first character at or after byte `at` that belongs to a record. `at` must never
+    /// decrease.
     fn line_of(&mut self, at: usize) -> u64 {
         let mut start = at;
         for line in self.text[at..].split_inclusive('\n') {
@@ -329,7 +329,7 @@ mod tests {
 
     const KNOWN: [&str; 3] = [TIME, "signal_dbm", "loss"];
 
-    /// Line, time in ms, signal and loss of all lines.
+    /// Returns line, time in ms, signal and loss of all lines.
     fn read(text: &str, dialect: &Dialect) -> Result<Vec<(u64, u64, f64, f64)>, String> {
         let table = Table::read(text, &KNOWN, dialect)?;
         let lines = table.lines(|one: &mut (u64, f64, f64), field, at| {

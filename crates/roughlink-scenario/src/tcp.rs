@@ -1,8 +1,8 @@
-//! The keys of a TCP flow, resolved: the preset of its `stack`, over it the keys of its algorithm's registry entry,
-//! over them the keys of `[tcp]`, over them those of the flow's own `tcp` table.
+//! Resolved keys of a TCP flow. The preset of its `stack` is overridden by the keys of its algorithm's registry entry,
+//! then by `[tcp]`, then by the flow's own `tcp` table.
 //!
-//! `cc_params` in `[tcp]` belong to the algorithm that `[tcp]` names: a flow with another algorithm does not take
-//! them, a flow with the same one does, and its own `cc_params` win key by key.
+//! `cc_params` in `[tcp]` belong to the algorithm named there. A flow with another algorithm ignores them. A flow with
+//! the same algorithm uses them, and overrides them key by key with its own `cc_params`.
 
 use super::file::Params;
 use super::flow::Connection;
@@ -67,18 +67,18 @@ fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
     leaf.as_ref()?.value.as_ref().ok().cloned()
 }
 
-/// The keys of flows of which nothing is to be said, by their algorithm, whether they are over IPv6, and their own table.
+/// Configurations of flows without faults and warnings, by algorithm, IPv6, and the flow's own table.
 pub(super) type Common = BTreeMap<(&'static str, bool, String), TcpConfig>;
 
-/// The tables that decide about one flow.
+/// Tables that determine one flow.
 pub(super) struct Sources<'f> {
     /// `[tcp]`.
     pub global: &'f Tcp,
-    /// The flow's own.
+    /// Table of the flow.
     pub flow: &'f Connection,
-    /// The flow is over IPv6.
+    /// Set if the flow uses IPv6.
     pub ipv6: bool,
-    /// What to underline when the fault has no key of its own.
+    /// Place to underline when a fault has no key.
     pub span: Range<usize>,
 }
 
@@ -87,7 +87,7 @@ impl Sources<'_> {
         self.flow.tcp.as_ref().map(|t| &t.value)
     }
 
-    /// Where `key` is given: in the flow's table, in `[tcp]`, else the flow itself.
+    /// Returns the place of `key`: in the flow's table, in `[tcp]`, or else the flow itself.
     pub(super) fn span(&self, key: &str) -> Range<usize> {
         self.own()
             .and_then(|t| t.keys.span(key))
@@ -99,8 +99,8 @@ impl Sources<'_> {
         self.global.keys.span(key).is_some() || self.own().is_some_and(|t| t.keys.span(key).is_some())
     }
 
-    /// Resolves the flow's transport; `None` after a fault, which is reported. Flows that agree in
-    /// what decides about them share what is in `common`.
+    /// Resolves the flow's transport; reports faults and returns `None` after one. Flows with equal sources share the
+    /// entry in `common`.
     pub(super) fn resolve(&self, common: &mut Common, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
             let misplaced = [
@@ -184,8 +184,8 @@ impl Sources<'_> {
         }
         factory(stack, cc, params, &sources, &self.span, report)
     }
-    /// The value of the parameter `hystart`. In a flow's own table it requires an algorithm that has it; in `[tcp]` it
-    /// applies to the algorithms that do.
+    /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm that has it; in
+    /// `[tcp]` it applies to the algorithms that do.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<&'static str> {
         let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
@@ -211,7 +211,8 @@ impl Sources<'_> {
             let key = if self.given("min_rto") { "min_rto" } else { "max_rto" };
             wrong(key, message, "lower the one or raise the other");
         }
-        // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293 section 3.1).
+        // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293
+        // section 3.1).
         let options = if config.mss_includes_options { 0 } else { 40 };
         let most = u32::from(u16::MAX) - 40 - options - if self.ipv6 { u32::from(IPV6_EXTRA) } else { 0 };
         if !(LEAST_MSS..=most).contains(&config.mss) {
@@ -252,8 +253,8 @@ impl Sources<'_> {
     }
 }
 
-/// Makes `cc` with `params` and over them those of `sources`, the later ones winning, and returns all of these, too; `span` is what to underline when the
-/// fault has no key of its own.
+/// Creates `cc` with `params`, overridden by `sources` in order. Also returns all resulting parameters. A fault without
+/// a key underlines `span`.
 pub(super) fn factory(
     stack: Stack,
     cc: &'static Algorithm,
@@ -286,14 +287,14 @@ pub(super) fn factory(
     Some((made.ok()?, params))
 }
 
-/// The defaults of the given parameters.
+/// Returns the defaults of the given parameters.
 fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
     let all = cc.parameters(stack.name());
     let defaults: Vec<String> = given.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?))).collect();
     format!("the `{}` stack has {}", stack.name(), defaults.join(", "))
 }
 
-/// Whether some flow can make use of `[tcp].hystart`; else it is a fault.
+/// Reports `[tcp].hystart` as a fault if no flow can use it.
 pub(super) fn check_hystart(global: &Tcp, used: &[(Stack, &'static Algorithm)], report: &mut Report) {
     let Some(leaf) = &global.hystart else { return };
     if !used.is_empty() && !used.iter().any(|(stack, cc)| cc.parameters(stack.name()).contains_key("hystart")) {
@@ -304,7 +305,7 @@ pub(super) fn check_hystart(global: &Tcp, used: &[(Stack, &'static Algorithm)], 
     }
 }
 
-/// Bytes of a full segment's packet beside the `mss`.
+/// Returns the bytes of a full segment's packet in addition to the `mss`.
 pub(super) fn headers(tcp: &TcpConfig, ipv6: bool) -> u32 {
     let options = if tcp.timestamps && !tcp.mss_includes_options { 12 } else { 0 };
     40 + options + if ipv6 { u32::from(IPV6_EXTRA) } else { 0 }

@@ -1,8 +1,8 @@
-//! `timeline`: what changes on a link, from a list, a table of numbers or recorded traces, made into the states of its
-//! two directions and what hosts are notified of.
+//! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. They become the states of its two
+//! directions and the notifications for hosts.
 //!
-//! Whatever it comes from becomes a list of [`Step`]s, which differ from those of [`roughlink_core::link::timeline`] in that they may
-//! be for one direction only and carry their noise.
+//! Every source becomes a list of [`Step`]s. In contrast to those of [`roughlink_core::link::timeline`], they may apply
+//! to one direction only, and they carry their noise.
 
 mod traces;
 
@@ -154,9 +154,9 @@ impl JsonSchema for Timelines {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Step {
     pub at: Time,
-    /// When it ends; never if `None`.
+    /// End; never if `None`.
     pub until: Option<Time>,
-    /// It is repeated after this time.
+    /// Period of repetition.
     pub every: Option<Time>,
     pub up: Option<bool>,
     pub rate: Option<Rate>,
@@ -166,7 +166,7 @@ pub(super) struct Step {
     pub heading: Option<Heading>,
 }
 
-/// A timeline as far as it does not depend on the link.
+/// Part of a timeline that does not depend on the link.
 #[derive(Default)]
 struct Source {
     steps: Vec<Step>,
@@ -197,7 +197,7 @@ impl Fixed {
     }
 }
 
-/// Gives the directions of a link their timelines; returns what hosts are notified of.
+/// Sets the timelines of a link's directions; returns the notifications for hosts.
 pub(super) fn timelines(
     (link, keys): (&Link, &Pipe),
     pipe: &mut PipeConfig,
@@ -303,8 +303,8 @@ fn from_the_start(
     }
 }
 
-/// Gives both directions of a link the timeline of `steps`, in which the reverse one keeps what is `fixed`. `place` is
-/// underlined if there are too many changes.
+/// Sets the timeline of `steps` in both directions of a link; the reverse one keeps the `fixed` properties. Underlines
+/// `place` if there are too many changes.
 pub(super) fn lay(
     steps: Vec<Step>,
     (pipe, fixed): (&mut PipeConfig, Fixed),
@@ -459,7 +459,7 @@ fn steps_of(
     steps
 }
 
-/// The content of a file of changes or opportunities.
+/// Returns the content of a file of changes or opportunities.
 fn from_file(
     name: &str,
     format: Option<TimelineFormat>,
@@ -488,7 +488,7 @@ fn has_heading(text: &str) -> bool {
     rows(text.trim_start_matches('\u{feff}')).next().is_some_and(|(_, heading)| heading.contains(TIME))
 }
 
-/// The result of `read` for a file; a fault is reported, with the help that comes with it.
+/// Returns the result of `read` for a file; reports a fault with its help.
 fn read_file<'h, T>(
     name: &str,
     place: Range<usize>,
@@ -542,7 +542,7 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// The lines that are not blank or comments, with their numbers.
+/// Returns the lines that are neither blank nor comments, with their numbers.
 fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))

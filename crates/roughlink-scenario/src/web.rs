@@ -33,7 +33,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// Resolves what is requested, and the connection.
+    /// Resolves the requests and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

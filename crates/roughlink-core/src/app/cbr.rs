@@ -15,8 +15,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Datagrams of `packet` bytes (IP length) at `rate` (IP bits) from `start` until `stop` or until `bytes` of payload
-    /// have left.
+    /// Datagrams of `packet` bytes (IP length) at `rate` (IP bits) from `start` until `stop` or until `bytes` of
+    /// payload have left.
     pub fn new(rate: Rate, packet: u16, bytes: Option<u64>, (start, stop): (Time, Time)) -> Self {
         Sender {
             clock: Serializer::new(rate),
@@ -28,12 +28,12 @@ impl Sender {
             sent: 0,
         }
     }
-    /// When the next datagram leaves; [`Time::MAX`] once none will.
+    /// Returns when the next datagram leaves; [`Time::MAX`] after the last.
     #[inline]
     pub fn next_wake(&self) -> Time {
         if self.left == 0 || self.next >= self.stop { Time::MAX } else { self.next }
     }
-    /// The datagram to leave now: its number and its payload in bytes; called until it gives none.
+    /// Returns number and payload bytes of the next datagram to send now; call until `None`.
     #[inline]
     pub fn transmit(&mut self, now: Time) -> Option<(u32, u16)> {
         if self.next_wake() > now {
@@ -50,7 +50,7 @@ impl Sender {
     pub fn sent(&self) -> u32 {
         self.sent
     }
-    /// All bytes of a sized flow have left.
+    /// Returns true if all bytes of a sized flow have left.
     pub fn is_done(&self) -> bool {
         self.left == 0
     }

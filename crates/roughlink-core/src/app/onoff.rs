@@ -1,5 +1,5 @@
-//! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, as ns-3's
-//! `OnOffApplication` with constant times.
+//! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, as
+//! ns-3's `OnOffApplication` with constant times.
 
 use crate::units::{Rate, Time};
 
@@ -16,7 +16,7 @@ pub struct OnOffConfig {
     pub off: Time,
     /// Bytes after which it ends; `None` = until `stop`.
     pub bytes: Option<u64>,
-    /// When it ends.
+    /// End.
     pub stop: Time,
 }
 
@@ -30,11 +30,11 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// An application that begins with an on period at `start`.
+    /// Creates an application that begins with an on period at `start`.
     pub fn new(cfg: OnOffConfig, start: Time) -> Self {
         OnOff { cfg, start, written: 0 }
     }
-    /// When it writes next; [`Time::MAX`] once it has ended.
+    /// Returns the time of the next write; [`Time::MAX`] after the end.
     pub fn next_wake(&self) -> Time {
         if self.is_done() {
             return Time::MAX;
@@ -44,7 +44,7 @@ impl OnOff {
         let at = self.start.saturating_add(on).saturating_add(Time(periods.saturating_mul(self.cfg.off.0)));
         if at >= self.cfg.stop { Time::MAX } else { at }
     }
-    /// Bytes of the writes that are due.
+    /// Returns the bytes of the writes that are due.
     pub fn take_due(&mut self, now: Time) -> u64 {
         if self.next_wake() > now {
             return 0;
@@ -63,7 +63,7 @@ impl OnOff {
         self.written = due;
         more
     }
-    /// All bytes of an application with an end are written.
+    /// Returns true if all bytes of a finite application are written.
     pub fn is_done(&self) -> bool {
         self.cfg.bytes.is_some_and(|all| self.written >= all)
     }

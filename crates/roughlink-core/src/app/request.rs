@@ -1,12 +1,16 @@
 //! Request and response over TCP: a charging session between a vehicle (EVCC) and a charger (SECC).
 //!
-//! ISO 15118-2 with external payment, and DIN 70121, which has the same messages: SECC discovery over UDP, then one
-//! connection of requests by the vehicle and responses by the charger, one message at a time, under the standard's timers.
-//! Each side is pure state and knows itself only: it writes lengths into a byte stream, keeps beside it which messages
-//! they are ([`Written`]), and records what it notices. Between two sides that are both here the content is implied: how many
-//! bytes of a stream arrived says which of its messages did. To and from a side outside the network bytes travel ([`v2gtp`]).
-//! The result is put together from what both recorded. Deviations: no TLS, no contract payment, no renegotiation; the
-//! charger's own Ongoing limit and the vehicle's sequence performance time are not watched.
+//! Implements ISO 15118-2 with external payment, and DIN 70121, which has the same messages. After SECC discovery over
+//! UDP, one connection carries requests of the vehicle and responses of the charger, one message at a time, under the
+//! standard's timers.
+//!
+//! Each side is separate pure state. It writes lengths into a byte stream, stores the messages behind them
+//! ([`Written`]), and records its events. Between two sides here the content is implied: the number of bytes received
+//! identifies the messages. Real bytes are exchanged with a side outside the network ([`v2gtp`]). The result combines
+//! both records.
+//!
+//! Deviations: no TLS, no contract payment, no renegotiation; the charger's Ongoing limit and the vehicle's sequence
+//! performance time are not monitored.
 
 mod evcc;
 pub mod message;
@@ -47,31 +51,31 @@ pub enum Policy {
     Abort,
 }
 
-/// The keys of a session.
+/// Keys of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
     /// Charging mode.
     pub mode: Mode,
-    /// Begin with SECC discovery (SDP); else with the connection.
+    /// Begin with SECC discovery (SDP), otherwise with the connection.
     pub discovery: bool,
-    /// Ask for ServiceDetail.
+    /// Request ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`Message::ALL`].
     pub messages: [MessageSpec; Message::ALL.len()],
-    /// From one request of the charging loop to the next; a late response makes the next one leave at once. Captured: 90 to
-    /// 250 ms with DC, 100 ms taken; AC 1 s (assumption).
+    /// From one request of the charging loop to the next; a late response makes the next one leave at once. Captured:
+    /// 90 to 250 ms with DC, 100 ms taken; AC 1 s (assumption).
     pub period: Time,
-    /// From a response to the next request outside the charging loop. Captured: 80 to 100 ms.
+    /// Time from a response to the next request outside the charging loop. Captured: 80 to 100 ms.
     pub pause: Time,
-    /// From a request to its response at the charger. Captured medians: 7 to 211 ms.
+    /// Time from a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
-    /// How long the charger is busy.
+    /// Processing time of the charger.
     pub processing: Processing,
-    /// How long the charging loop lasts; `None` = until the scenario ends.
+    /// Duration of the charging loop; `None` = until the scenario ends.
     pub charge: Option<Time>,
-    /// The session's limits.
+    /// Limits of the session.
     pub limits: Limits,
-    /// What follows when a limit is passed.
+    /// Reaction to an exceeded limit.
     pub policy: Policy,
 }
 
@@ -106,7 +110,7 @@ impl Default for Processing {
 }
 
 /// Limits of a session, and of the discovery before it.
-// ISO 15118-2 tables 108 to 111; those of single messages are in [`MessageSpec`].
+// ISO 15118-2 tables 108 to 111; [`MessageSpec`] has the values of single messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -148,7 +152,7 @@ impl Default for Limits {
 }
 
 impl SessionConfig {
-    /// The defaults with direct current.
+    /// Returns the defaults for direct current.
     pub fn dc() -> Self {
         SessionConfig {
             mode: Mode::Dc,
@@ -164,7 +168,7 @@ impl SessionConfig {
             policy: Policy::Report,
         }
     }
-    /// The defaults with alternating current.
+    /// Returns the defaults for alternating current.
     pub fn ac() -> Self {
         SessionConfig { mode: Mode::Ac, period: Time::from_secs(1), ..SessionConfig::dc() }
     }
@@ -172,11 +176,11 @@ impl SessionConfig {
     pub fn message(&self, m: Message) -> &MessageSpec {
         &self.messages[m as usize]
     }
-    /// The same, to be changed.
+    /// Returns the spec of a message, for changes.
     pub fn message_mut(&mut self, m: Message) -> &mut MessageSpec {
         &mut self.messages[m as usize]
     }
-    /// How long the charger answers `m` with "ongoing".
+    /// Returns the time for which the charger answers `m` with "ongoing".
     fn processing(&self, m: Message) -> Time {
         match m {
             Message::Authorization => self.processing.authorization,
@@ -198,7 +202,7 @@ pub enum Side {
     Secc,
 }
 
-/// What a side requests of its host.
+/// Request of a side to its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a datagram with this many bytes of UDP payload to the peer.
@@ -207,12 +211,12 @@ pub enum Action {
     Connect,
     /// Write this many bytes to the connection: one message.
     Write(u32),
-    /// Close the connection after what was written.
+    /// Close the connection after the written data.
     Close,
 }
 
-/// What is here of a session: the vehicle, the charger or both. After every call of another verb, [`Session::transmit`] is to
-/// be called for each side that is here until it gives nothing.
+/// The sides of a session that are here: the vehicle, the charger or both. After every call of another verb, call
+/// [`Session::transmit`] for each of them until it returns `None`.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,
@@ -222,7 +226,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that begins at `start`; vehicle and charger are `outside` or here.
+    /// Creates a session that begins at `start`; `outside` marks a vehicle or charger outside the network.
     pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2]) -> Self {
         Session {
             evcc: (!outside[0]).then(|| Evcc::new(&cfg, start)),
@@ -231,12 +235,12 @@ impl Session {
             start,
         }
     }
-    /// When the session must be woken; [`Time::MAX`] = never.
+    /// Returns when the session must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self) -> Time {
         let evcc = self.evcc.as_ref().map_or(Time::MAX, Evcc::next_wake);
         evcc.min(self.secc.as_ref().map_or(Time::MAX, Secc::next_wake))
     }
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
         if let Some(evcc) = &mut self.evcc {
             evcc.wake(now, &self.cfg);
@@ -245,14 +249,14 @@ impl Session {
             secc.wake(now, &self.cfg);
         }
     }
-    /// What `side` requests now.
+    /// Returns the next action of `side`.
     pub fn transmit(&mut self, now: Time, side: Side) -> Option<Action> {
         match side {
             Side::Evcc => self.evcc.as_mut()?.transmit(now, &self.cfg),
             Side::Secc => self.secc.as_mut()?.transmit(now, &self.cfg),
         }
     }
-    /// A datagram of the peer reached `side`.
+    /// Handles a datagram of the peer at `side`.
     pub fn receive_datagram(&mut self, now: Time, side: Side) {
         match (side, &mut self.evcc, &mut self.secc) {
             (Side::Evcc, Some(evcc), _) => evcc.on_datagram(now),
@@ -260,13 +264,13 @@ impl Session {
             _ => {}
         }
     }
-    /// The vehicle's connection is established.
+    /// Handles the end of the vehicle's handshake.
     pub fn connected(&mut self, now: Time) {
         if let Some(evcc) = &mut self.evcc {
             evcc.on_connected(now);
         }
     }
-    /// `side` has been delivered `bytes` in order since the connection began, of a peer that is here.
+    /// Handles delivery to `side` of `bytes` in order since the connection began, from a peer here.
     pub fn received(&mut self, now: Time, side: Side, bytes: u64) {
         let (Some(evcc), Some(secc)) = (&mut self.evcc, &mut self.secc) else { return };
         loop {
@@ -278,7 +282,7 @@ impl Session {
             }
         }
     }
-    /// `side` has been delivered these bytes, in order, of a peer outside.
+    /// Handles delivery of these bytes to `side`, in order, from a peer outside.
     pub fn read(&mut self, now: Time, side: Side, bytes: &[u8]) {
         let mut rest = bytes;
         match side {
@@ -302,7 +306,7 @@ impl Session {
             }
         }
     }
-    /// A peer outside has acknowledged `bytes` of what `side` wrote: they are not needed any more.
+    /// Drops `bytes` written by `side` that a peer outside has acknowledged.
     pub fn acknowledged(&mut self, side: Side, bytes: u64) {
         let written = match side {
             Side::Evcc => self.evcc.as_mut().map(|evcc| &mut evcc.written),
@@ -312,7 +316,7 @@ impl Session {
             while written.read(bytes).is_some() {}
         }
     }
-    /// The connection of `side` ended: its peer closed, or else TCP gave up.
+    /// Handles the end of the connection of `side`: its peer closed, or TCP failed.
     pub fn closed(&mut self, now: Time, side: Side, by_peer: bool) {
         match (side, &mut self.evcc, &mut self.secc) {
             (Side::Evcc, Some(evcc), _) => evcc.fail(now, Cause::Connection),
@@ -321,34 +325,34 @@ impl Session {
             _ => {}
         }
     }
-    /// What `side` has written and its peer has not read, if it is here.
+    /// Returns the messages that `side` has written and its peer has not read, if `side` is here.
     pub fn written(&self, side: Side) -> Option<&Written> {
         match side {
             Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
             Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
         }
     }
-    /// The session has ended, successfully or not.
+    /// Returns true if the session has ended, successfully or not.
     pub fn is_done(&self) -> bool {
         self.evcc.as_ref().is_some_and(|evcc| evcc.record.is_over())
             || self.secc.as_ref().is_some_and(|secc| secc.record.is_over())
     }
-    /// Memory of what it records.
+    /// Returns the memory of its records, bytes.
     pub fn bytes(&self) -> usize {
         let evcc = self.evcc.as_ref().map_or(0, |evcc| evcc.record.bytes() + evcc.written.bytes());
         evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
     }
-    /// What happened so far, as far as the sides that are here know.
+    /// Returns the results so far, from the records of the sides here.
     pub fn result(&self) -> SessionResult {
         let evcc = self.evcc.as_ref().map(|evcc| &evcc.record);
         record::join(self.start, [evcc, self.secc.as_ref().map(|secc| &secc.record)])
     }
 }
 
-/// What one side has written into its stream: messages, and the offset at which each ends.
+/// Messages that one side has written into its stream, and the offset at which each ends.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Where the first message begins, and the last one ends.
+    /// Begin of the first message, and end of the last one.
     begin: u64,
     end: u64,
     messages: VecDeque<(u64, Document)>,
@@ -359,23 +363,23 @@ impl Written {
         self.end += u64::from(bytes);
         self.messages.push_back((self.end, document));
     }
-    /// The next message that is complete when `delivered` bytes have arrived.
+    /// Returns the next message that is complete once `delivered` bytes have arrived.
     fn read(&mut self, delivered: u64) -> Option<Document> {
         let (end, document) = self.messages.pop_front_if(|m| m.0 <= delivered)?;
         self.begin = end;
         Some(document)
     }
-    /// Takes in what `other`, an earlier or later state of the same stream, has beyond it.
+    /// Appends the messages by which `other`, a state of the same stream, is ahead.
     pub fn extend(&mut self, other: &Written) {
         let known = self.end;
         self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
         self.end = known.max(other.end);
     }
-    /// Where the last one ends.
+    /// Returns the end of the last message.
     pub fn end(&self) -> u64 {
         self.end
     }
-    /// The part of the stream from `offset` on.
+    /// Returns the part of the stream from `offset` on.
     pub fn part(&self, offset: u64, bytes: usize) -> Part<'_> {
         Part { written: self, offset, bytes }
     }

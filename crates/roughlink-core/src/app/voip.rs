@@ -18,16 +18,16 @@ use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The keys of a call.
+/// Keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VoipConfig {
-    /// Packets and impairment of the codec; the interval is the packetisation delay, too.
+    /// Packets and impairment of the codec; the interval is also the packetization delay.
     pub speech: Speech,
     /// Time that the play-out buffer adds to the reference delay (assumption: 60 ms).
     pub jitter_buffer: Time,
-    /// What the play-out buffer takes as the path's delay.
+    /// Reference delay of the play-out buffer.
     pub reference: Reference,
-    /// How delay is judged.
+    /// Model for judging delay.
     pub emodel: EModel,
     /// Length of the windows that are judged one by one.
     pub window: Time,
@@ -58,7 +58,7 @@ impl Default for VoipConfig {
 }
 
 impl VoipConfig {
-    /// UDP payload of each packet, bytes.
+    /// Returns the UDP payload of each packet, bytes.
     pub const fn datagram(&self) -> u16 {
         self.speech.payload + rtp::Header::BYTES
     }
@@ -67,7 +67,7 @@ impl VoipConfig {
 /// The talker.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// When its first packet leaves, and the number of that.
+    /// Departure of the first packet, and its number.
     first: Time,
     base: u32,
     interval: Time,
@@ -83,20 +83,20 @@ impl Sender {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
         Sender { first: start + phase, stop, ..Sender::silent(cfg.speech.interval) }
     }
-    /// It never talks.
+    /// Creates a talker that never talks.
     fn silent(interval: Time) -> Self {
         Sender { first: Time::ZERO, base: 0, interval, stop: Time::ZERO, sent: 0 }
     }
-    /// When packet `number` leaves.
+    /// Returns when packet `number` leaves.
     fn departure(&self, number: u32) -> Time {
         self.first + self.interval * u64::from(number - self.base)
     }
-    /// When the next packet leaves; [`Time::MAX`] once none will.
+    /// Returns when the next packet leaves; [`Time::MAX`] after the last.
     pub fn next_wake(&self) -> Time {
         let next = self.departure(self.sent);
         if next >= self.stop { Time::MAX } else { next }
     }
-    /// The number of the packet to leave now; called until it gives none.
+    /// Returns the number of the next packet to send now; call until `None`.
     pub fn transmit(&mut self, now: Time) -> Option<u32> {
         if self.next_wake() > now {
             return None;
@@ -113,14 +113,14 @@ impl Sender {
 /// The listener. It keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
-    /// One-way delays by number; [`Time::MAX`] = did not arrive.
+    /// One-way delays by number; [`Time::MAX`] = not received.
     delays: Vec<Time>,
     /// Delay of the packet that arrived first.
     first: Option<Time>,
 }
 
 impl Receiver {
-    /// Packet `number`, sent at `sent_at`, arrived. A second copy is ignored.
+    /// Handles packet `number`, sent at `sent_at`. A second copy is ignored.
     pub fn receive(&mut self, now: Time, sent_at: Time, number: u32) {
         let i = number as usize;
         if self.delays.len() <= i {
@@ -132,12 +132,12 @@ impl Receiver {
         }
     }
 
-    /// Memory of the delays.
+    /// Returns the memory of the delays, bytes.
     pub fn bytes(&self) -> usize {
         self.delays.capacity() * size_of::<Time>()
     }
 
-    /// The quality of the call until `end`. Packets whose play-out time is later are not judged.
+    /// Returns the quality of the call until `end`. Packets with a later play-out time are not judged.
     pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
         let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();
         sorted.sort_unstable();
@@ -222,7 +222,7 @@ pub struct VoipResult {
     pub sent: u32,
     /// Packets that arrived, in time or not.
     pub received: u32,
-    /// One-way network delays of those.
+    /// One-way network delays of the packets that arrived.
     pub delay_ms: Option<DelayResult>,
     /// Share of them delayed by more than 100 ms (Y.1541 classes 0 and 2).
     pub over_100ms: Option<f64>,
@@ -236,7 +236,7 @@ pub struct VoipResult {
     pub late: Option<f64>,
     /// Delay from mouth to ear: packetisation, reference delay of the path, play-out buffer.
     pub mouth_to_ear_ms: Option<f64>,
-    /// How delay was judged.
+    /// Model used for judging delay.
     pub emodel: EModel,
     /// Transmission rating of the call; 80 and more satisfies users (G.109).
     pub r: Option<f64>,
@@ -264,7 +264,7 @@ mod tests {
 
     const SEED: Seed = Seed { seed: 5, replica: 0 };
 
-    /// A call of `seconds` whose packet `n` takes `delay(n)` ms, or is lost.
+    /// Simulates a call of `seconds` in which packet `n` takes `delay(n)` ms or is lost.
     fn call(cfg: &VoipConfig, seconds: u64, delay: impl Fn(u32) -> Option<u64>) -> VoipResult {
         let span = (Time::from_secs(100), Time::from_secs(100 + seconds));
         let mut s = Sender::new(cfg, span, &SEED, "call");

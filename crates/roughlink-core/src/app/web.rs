@@ -16,11 +16,11 @@ pub struct WebConfig {
     pub requests: Option<u64>,
 }
 
-/// Both applications. Each knows only how many bytes have reached it.
+/// Both applications. Each uses only the number of bytes that have reached it.
 #[derive(Clone, Debug)]
 pub struct Web {
     cfg: WebConfig,
-    /// When the client sends its next request; [`Time::MAX`] while it waits.
+    /// Time of the client's next request; [`Time::MAX`] while it waits.
     next: Time,
     asked_at: Time,
     asked: u64,
@@ -32,20 +32,20 @@ pub struct Web {
 }
 
 impl Web {
-    /// A client that is not connected.
+    /// Creates a client that is not connected.
     pub fn new(cfg: WebConfig) -> Self {
         let took = Histogram::default();
         Web { cfg, next: Time::MAX, asked_at: Time::ZERO, asked: 0, served: 0, responses: 0, took }
     }
-    /// The client is connected.
+    /// Handles the connection of the client.
     pub fn connected(&mut self, now: Time) {
         self.next = now;
     }
-    /// When the client must be woken; [`Time::MAX`] = never.
+    /// Returns when the client must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self) -> Time {
         self.next
     }
-    /// Bytes that the client writes now.
+    /// Returns the bytes that the client writes now.
     pub fn request(&mut self, now: Time) -> u64 {
         if self.next > now || self.is_done() {
             return 0;
@@ -54,13 +54,13 @@ impl Web {
         self.asked += 1;
         self.cfg.request
     }
-    /// `bytes` in all have reached the server: bytes that it writes now.
+    /// Returns the bytes that the server writes now, given that `bytes` in total have reached it.
     pub fn respond(&mut self, bytes: u64) -> u64 {
         let requests = bytes / self.cfg.request - self.served;
         self.served += requests;
         requests * self.cfg.response
     }
-    /// `bytes` in all have reached the client.
+    /// Handles the arrival of `bytes` in total at the client.
     pub fn on_response(&mut self, now: Time, bytes: u64) {
         if self.responses < self.asked && bytes >= self.asked * self.cfg.response {
             self.responses = self.asked;
@@ -68,11 +68,11 @@ impl Web {
             self.next = if self.is_done() { Time::MAX } else { now + self.cfg.think };
         }
     }
-    /// The client has had all its responses.
+    /// Returns true if the client has received all its responses.
     pub fn is_done(&self) -> bool {
         self.cfg.requests.is_some_and(|all| self.responses >= all)
     }
-    /// The number of requests is limited.
+    /// Returns true if the number of requests is limited.
     pub fn has_end(&self) -> bool {
         self.cfg.requests.is_some()
     }

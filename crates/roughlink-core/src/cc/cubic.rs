@@ -1,14 +1,15 @@
-//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event, with its plateau at the
-//! window of that event.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event, with its plateau at
+//! the window of that event.
 //!
-//! Three implementations are here, chosen by `arithmetic`:
-//! - `linux` (default): `tcp_cubic` of Linux 6.x. Whole segments; time in jiffies (1 ms); the curve becomes a *count* of
-//!   acknowledged segments per segment of growth, renewed when the window changes or every 1/32 s; the Reno-friendly
-//!   window grows by 8/15 segments per window (alpha_cubic = 9/17 in 8ths, truncated) and never by 1; classic HyStart.
-//! - `ns3`: ns-3 3.44's TcpCubic, an older copy of the same: the count is renewed on every ACK; beta and C are not
-//!   rounded; delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`); a time-out does not
-//!   forget the last maximum; growth only while the window limits the sender, and slow start may overshoot ssthresh;
-//!   HyStart needs a train of a whole RTT or twice the delay, and ns-3 passes it the *smoothed* RTT.
+//! `arithmetic` selects one of three implementations:
+//!
+//! - `linux` (default): `tcp_cubic` of Linux 6.x. Whole segments; time in jiffies (1 ms). The curve becomes a *count*
+//!   of acknowledged segments per segment of growth, renewed when the window changes or every 1/32 s. The Reno-friendly
+//!   window grows by 8/15 segments per window (alpha_cubic = 9/17 in 8ths, truncated) and never by 1. Classic HyStart.
+//! - `ns3`: ns-3 3.44's TcpCubic, an older copy of the same. The count is renewed on every ACK; beta and C are not
+//!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
+//!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
+//!   needs a train of a whole RTT or twice the delay, and ns-3 passes it the *smoothed* RTT.
 //! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (its preset). An ACK counts once for
 //!   every segment it covers.
 
@@ -194,8 +195,8 @@ impl CongestionControl for Cubic {
                     *before = *now;
                 }
                 now.reduce(&self.params, window::in_segments(self.window.cwnd, flow.mss), cause);
-                // Section 4.6, Figure 5. FlightSize excludes segments that limited transmit and recovery sent beyond the
-                // window (RFC 5681 section 3.2).
+                // Section 4.6, Figure 5. FlightSize excludes segments that limited transmit and recovery sent beyond
+                // the window (RFC 5681 section 3.2).
                 let flight = flow.outstanding.min(self.window.cwnd);
                 ((flight as f64 * self.params.beta) as u64).max(2 * mss)
             }
@@ -317,8 +318,8 @@ mod tests {
         cc.vitals().cwnd / 1000
     }
 
-    /// Figures 1 and 2: after a loss at 1000 segments the window is 700; K = (300 / 0.4)^(1/3) = 9.09 s later it is 1000
-    /// again, concave before, convex after; at t it is 0.4 (t - K)^3 + 1000, one RTT ahead.
+    /// Figures 1 and 2: after a loss at 1000 segments the window is 700; K = (300 / 0.4)^(1/3) = 9.09 s later it is
+    /// 1000 again, concave before, convex after; at t it is 0.4 (t - K)^3 + 1000, one RTT ahead.
     #[test]
     fn follows_the_cubic_function() {
         for stack in STACKS {
@@ -368,7 +369,8 @@ mod tests {
     }
 
     /// Section 4.6 takes FlightSize, which excludes segments that limited transmit and recovery sent beyond the window
-    /// (RFC 5681 section 3.2). Otherwise a time-out in recovery, with twice the window outstanding, would raise ssthresh.
+    /// (RFC 5681 section 3.2). Otherwise a time-out in recovery, with twice the window outstanding, would raise
+    /// ssthresh.
     #[test]
     fn ssthresh_is_a_part_of_the_window_whatever_is_outstanding() {
         for stack in STACKS {

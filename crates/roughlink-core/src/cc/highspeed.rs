@@ -230,7 +230,7 @@ impl Table {
         w * w * 2.0 * b / ((2.0 - b) * libm::pow(w, self.exponent) * self.divisor)
     }
 
-    /// Adds the next row: the first window whose a(w) exceeds the last row's by more than 1. Returns false at the end.
+    /// Adds the next row: the first window with an a(w) more than 1 above the last row's. Returns false at the end.
     #[cold]
     fn extend(&mut self) -> bool {
         let last = self.rows[self.rows.len() - 1];

@@ -1,11 +1,11 @@
-//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by
-//! the endpoint.
+//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by the
+//! endpoint.
 //!
-//! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3`
-//! grows once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight.
-//! NewReno SC of the V2G paper is `min_ssthresh = 10`. The paper's Algorithm 1 covers the fast retransmit only, its text
-//! (section 4.2) "the ssthresh value that is used throughout the entire TCP connection lifetime": the bound holds after
-//! time-outs, too, unless `on_timeout = false`.
+//! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3` grows
+//! once per ACK of any number of segments (RFC 5681 allows both) and halves the bytes in flight. NewReno SC of the V2G
+//! paper is `min_ssthresh = 10`. The paper's Algorithm 1 covers the fast retransmit only; its text (section 4.2) says
+//! "the ssthresh value that is used throughout the entire TCP connection lifetime". The bound therefore holds after
+//! time-outs too, unless `on_timeout = false`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
 //! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), with
@@ -166,7 +166,7 @@ impl CongestionControl for NewReno {
     }
 }
 
-/// Growth per ACK as in ns-3's TcpNewReno: slow start adds a segment per ACK; beyond ssthresh, `mss^2 / cwnd` bytes,
+/// Grows per ACK like ns-3's TcpNewReno: slow start adds a segment per ACK; beyond ssthresh, `mss^2 / cwnd` bytes,
 /// truncated, at least one. An ACK that ends slow start with segments to spare does both.
 pub fn per_ack(window: &mut Window, mss: u32, segments: u32) {
     let segments = if window.in_slow_start() { slow_start_per_ack(window, mss, segments) } else { segments };
@@ -175,8 +175,8 @@ pub fn per_ack(window: &mut Window, mss: u32, segments: u32) {
     }
 }
 
-/// Slow start as in ns-3's TcpNewReno and the algorithms derived from it: one segment per ACK, also beyond ssthresh;
-/// returns the segments that this ACK has left for congestion avoidance.
+/// Runs slow start like ns-3's TcpNewReno and the algorithms derived from it: one segment per ACK, also beyond
+/// ssthresh. Returns the segments that this ACK has left for congestion avoidance.
 pub fn slow_start_per_ack(window: &mut Window, mss: u32, segments: u32) -> u32 {
     if segments == 0 {
         return 0;

@@ -111,14 +111,14 @@ pub type Factory = Arc<dyn Fn(&Flow) -> Box<dyn CongestionControl> + Send + Sync
 
 /// An algorithm that can be built from parameters.
 pub trait Construct: CongestionControl + Sized + 'static {
-    /// Its parameters with their defaults (Linux's semantics). Unknown keys must be refused
-    /// (`#[serde(default, deny_unknown_fields)]`).
+    /// Parameters with their defaults (Linux's semantics). Unknown keys must be rejected (`#[serde(default,
+    /// deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default + Clone + Send + Sync + 'static;
     /// Refuses parameters that make no sense, with the reason.
     fn check(_params: &Self::Params) -> Result<(), String> {
         Ok(())
     }
-    /// The algorithm at the start of a connection. `flow.mss`, `initial_window` and `initial_ssthresh` are set.
+    /// Creates the algorithm at the start of a connection. `flow.mss`, `initial_window` and `initial_ssthresh` are set.
     fn new(params: &Self::Params, flow: &Flow) -> Self;
 }
 
@@ -127,9 +127,9 @@ pub trait Construct: CongestionControl + Sized + 'static {
 pub struct Algorithm {
     /// Name in scenario files.
     pub name: &'static str,
-    /// One line for `roughlink cc list`.
+    /// Summary in one line for `roughlink cc list`.
     pub summary: &'static str,
-    /// Where it is defined.
+    /// Source of its definition.
     pub source: &'static str,
     /// Parameters (TOML) that this name sets over the algorithm's defaults.
     pub defaults: &'static str,
@@ -142,7 +142,7 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// `A` under `name`, with a line about it and where it is defined.
+    /// Registers `A` under `name`, with a one-line summary and the source of its definition.
     pub const fn new<A: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Algorithm {
             name,
@@ -188,12 +188,12 @@ impl Algorithm {
         all
     }
 
-    /// JSON Schema of the parameters.
+    /// Returns the JSON Schema of the parameters.
     pub fn schema(&self) -> schemars::Schema {
         (self.schema)()
     }
 
-    /// A factory for this algorithm under `stack` with the scenario's `params` on top.
+    /// Returns a factory for this algorithm under `stack` with the scenario's `params` on top.
     pub fn factory(&self, stack: &str, params: &toml::Table) -> Result<Factory, BuildError> {
         let known = self.parameters(stack);
         for key in params.keys() {
@@ -250,17 +250,17 @@ pub enum BuildError {
     Parameter {
         /// The algorithm.
         algorithm: &'static str,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 }
 
-/// The registry's entry for `name`.
+/// Returns the registry's entry for `name`.
 pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
     REGISTRY.find(name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
 }
 
-/// The algorithm `name` with `params` under `stack`, for one connection; for tests.
+/// Creates the algorithm `name` with `params` under `stack`, for one connection; for tests.
 pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, BuildError> {
     let entry = algorithm(name)?;
     let params = params.parse().map_err(|e: toml::de::Error| BuildError::Parameter {

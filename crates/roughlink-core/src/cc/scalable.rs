@@ -133,8 +133,8 @@ pub(super) fn segments_per_increment(a: f64) -> u64 {
     libm::round(1.0 / a).max(1.0) as u64
 }
 
-/// Congestion avoidance of ns-3's TcpScalable: adds a segment for every `min(w, per_increment)` acknowledged, drops the
-/// rest of the count, and cuts the window to whole segments whenever it grows.
+/// Runs congestion avoidance like ns-3's TcpScalable: adds a segment for every `min(w, per_increment)` acknowledged and
+/// drops the rest of the count. Cuts the window to whole segments whenever it grows.
 pub(super) fn ns3_increase(window: &mut Window, mss: u32, count: &mut u64, per_increment: u64, segments: u32) {
     let mss = u64::from(mss);
     let before = window.cwnd / mss;

@@ -151,7 +151,7 @@ mod tests {
             cc.on_ack(&f, &ack(2_000, true));
         }
         assert_eq!(cc.vitals().cwnd, 10_000);
-        cc.on_ack(&f, &ack(4_000, false)); // rule 1: no more than a window is kept
+        cc.on_ack(&f, &ack(4_000, false)); // rule 1: the count is at most a window
         assert_eq!(cc.vitals().cwnd, 10_000);
         cc.on_ack(&f, &ack(500, true)); // rule 2: 10500 - 10000 are left
         assert_eq!(cc.vitals().cwnd, 11_000);
@@ -160,7 +160,7 @@ mod tests {
         cc.on_ack(&f, &ack(500, true));
         assert_eq!(cc.vitals().cwnd, 12_000);
         let idle = Flow { outstanding: 0, ..f };
-        cc.on_ack(&idle, &ack(11_000, true)); // everything arrived: the count starts anew
+        cc.on_ack(&idle, &ack(11_000, true)); // all data arrived: the count restarts
         cc.on_ack(&f, &ack(11_999, true));
         assert_eq!(cc.vitals().cwnd, 12_000);
     }

@@ -23,7 +23,7 @@
 //! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs
 //! (`recovery = "reno"`, of which only this applies, as Wave has no window), no SACK, and an RTO of at least 1 s.
 //! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
-//! acknowledgements. This handles a case that the paper leaves open: an outage shorter than the RTO.
+//! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};

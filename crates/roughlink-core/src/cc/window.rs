@@ -4,7 +4,7 @@ use super::{Congestion, CongestionState, Flow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A congestion window with its slow-start threshold and what is needed to undo a reduction. Bytes.
+/// Congestion window with its slow-start threshold and the state for undoing a reduction.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Congestion window.
@@ -36,7 +36,7 @@ impl Window {
         Window { slow_start_limit, ..Window::new(flow) }
     }
 
-    /// Whether slow start governs growth (RFC 5681 section 3.1).
+    /// Returns true if slow start governs growth (RFC 5681 section 3.1).
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -60,7 +60,7 @@ impl Window {
         self.cwnd += (u64::from(mss) * acked / self.cwnd.max(1)).max(u64::from(acked > 0));
     }
 
-    /// Growth of Linux's `tcp_reno_cong_avoid`: slow start, and what is left of `segments` in congestion avoidance.
+    /// Grows like Linux's `tcp_reno_cong_avoid`: slow start, then the rest of `segments` in congestion avoidance.
     #[inline]
     pub fn reno(&mut self, counter: &mut AdditiveCounter, mss: u32, segments: u32) {
         let mut left = u64::from(segments);
@@ -73,9 +73,9 @@ impl Window {
         }
     }
 
-    /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out (RFC
-    /// 5681 section 3.1). The previous values are kept for [`Window::undo`], as Linux does: those before the episode, or, where a
-    /// time-out begins another one, before that.
+    /// Reduces to `ssthresh` for `cause`: the window follows it on a loss and falls to one segment on a time-out (RFC
+    /// 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like Linux; if a time-out begins
+    /// another episode, those before that one.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);
@@ -97,7 +97,7 @@ impl Window {
         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
     }
 
-    /// Take the last reduction back (Linux `tcp_undo_cwnd_reduction`).
+    /// Undoes the last reduction (Linux `tcp_undo_cwnd_reduction`).
     pub fn undo(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
         self.ssthresh = self.ssthresh.max(self.prior_ssthresh);

@@ -1,9 +1,9 @@
 //! AVOCA for servers that cannot be changed: an agent on the train. (In the AVOCA paper the sender observes the radio.)
 //!
 //! The idea is Freeze-TCP's (T. Goff, J. Moronski, D. Phatak, V. Gupta, INFOCOM 2000), moved from the receiver into a
-//! gateway. When coverage is about to end, the gateway closes the windows: every outgoing acknowledgement advertises 0,
+//! gateway. When coverage is about to end, the gateway closes the windows: every outgoing acknowledgment advertises 0,
 //! and one more is sent immediately for each flow. The sender stops and persists (RFC 9293 section 3.8.6.1) without
-//! losses or back-off. When coverage returns, three acknowledgements with the last window of the receiver make the
+//! losses or back-off. When coverage returns, three acknowledgments with the last window of the receiver make the
 //! sender resume before its next probe. The first is the window update. All three are duplicates for a sender that
 //! never received the closed window, so it repairs its losses.
 //!
@@ -76,7 +76,7 @@ pub struct AvocaRx {
     coverage: Coverage,
     /// Time since which the windows are closed.
     closed: Option<Time>,
-    /// Flows with acknowledgements to send.
+    /// Flows with acknowledgments to send.
     pending: VecDeque<Key>,
     originated: u64,
 }
@@ -115,7 +115,7 @@ impl Gateway for AvocaRx {
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
             // If the receiver will answer this segment, its answer opens the window of the flow. Three more
-            // acknowledgements of the same kind would be enough duplicates for a needless retransmission.
+            // acknowledgments of the same kind would be enough duplicates for a needless retransmission.
             if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn segments_of_the_gateway_look_like_the_receivers() {
         let mut b = bench("");
-        // The client sends data, acknowledges and echoes; then an older acknowledgement arrives late.
+        // The client sends data, acknowledges and echoes; then an older acknowledgment arrives late.
         let s = b.segment(0, Heading::Outward);
         b.pass(Heading::Outward, Segment { payload: 500, timestamps: Some((77, 66)), ..s });
         b.pass(Heading::Outward, Segment { ack: s.ack - 1460, window: 9_999, ..s });
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(opened.len(), 1, "flow 0 gets an acknowledgement of its own");
         assert_eq!((opened[0].key.reversed(), opened[0].window), (key_of(1), 500));
         assert_eq!(b.ack(0, 700), 700);
-        // The client will not answer a pure acknowledgement from the server, so the gateway must open the window.
+        // The client will not answer a pure acknowledgment from the server, so the gateway must open the window.
         let mut other = bench("lead_ms = 0\nopening_acks = 1");
         other.gateway.on_link(other.now, &LinkEvent::Down);
         sent(&mut other);

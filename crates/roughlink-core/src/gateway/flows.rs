@@ -100,7 +100,7 @@ pub struct Seen {
     pub credible: bool,
     /// True if this segment made the flow active.
     pub activated: bool,
-    /// True if the acknowledgement number is higher than all before.
+    /// True if the acknowledgment number is higher than all before.
     pub advanced: bool,
 }
 

@@ -48,7 +48,7 @@ pub trait Construct: Gateway + Sized + 'static {
 pub struct Kind {
     /// Name in scenario files.
     pub name: &'static str,
-    /// One line for lists.
+    /// Summary in one line for lists.
     pub summary: &'static str,
     /// Publication or specification that defines it.
     pub source: &'static str,

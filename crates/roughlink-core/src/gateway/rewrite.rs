@@ -2,7 +2,7 @@
 //!
 //! A window becomes smaller, never larger, and the advertised right edge never moves back (RFC 9293 section 3.8.6: a
 //! receiver should not move it back, and Linux does not). The visible window therefore shrinks only as data is
-//! acknowledged. Duplicates of an acknowledgement keep their window; otherwise the sender would not count them as
+//! acknowledged. Duplicates of an acknowledgment keep their window; otherwise the sender would not count them as
 //! duplicates (RFC 5681 section 2). Rewriting never closes a window; a closed one passes unchanged.
 //!
 //! The field counts units of 2^scale bytes. Rounding up may give the sender up to one unit more than intended. If a
@@ -26,7 +26,7 @@ pub struct WindowLimit {
 /// Advertisements of one end, as the other end has seen them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edge {
-    /// Highest sum of acknowledgement and window.
+    /// Highest sum of acknowledgment and window.
     right: Option<u32>,
     last: Option<Advertised>,
 }

@@ -20,7 +20,7 @@ pub(super) struct Fake {
 }
 
 impl Default for Fake {
-    /// 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
+    /// Returns a modem of 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
     fn default() -> Self {
         Fake {
             limit: 31,
@@ -78,7 +78,7 @@ impl<G: Gateway> Bench<G> {
             options: SynOptions { mss: 1460, ..SynOptions::default() },
         }
     }
-    /// Creates an acknowledgement without data, as the end would send it now.
+    /// Creates an acknowledgment without data, as the end would send it now.
     pub(super) fn segment(&self, flow: u32, heading: Heading) -> Segment {
         let [server, client] = self.next[&flow];
         let key = key_of(flow);
@@ -132,7 +132,7 @@ impl<G: Gateway> Bench<G> {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s).window
     }
-    /// Passes a FIN from the end that sends `heading`, and its acknowledgement.
+    /// Passes a FIN from the end that sends `heading`, and its acknowledgment.
     pub(super) fn fin(&mut self, flow: u32, heading: Heading) {
         let s = self.segment(flow, heading);
         self.pass(heading, Segment { flags: s.flags | flags::FIN, ..s });

@@ -6,9 +6,9 @@
 //! 1. [`super::flows`] measures the RTT of the handshake (section 5, figure 11).
 //! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).
 //! 3. [`share`] gives the flow's first window (section 5, equation 1).
-//! 4. At every ACK, [`mizutani`] (previous scheme: section 5, figure 12) or [`muniz`] (proposed scheme: section 6, figure 20)
-//!    moves the window so that a backlog in the modem approaches its target. The target is L/N for the backlog of the flow,
-//!    or, by default with `mizutani`, L for the backlog of all flows.
+//! 4. At every ACK, [`mizutani`] (previous scheme: section 5, figure 12) or [`muniz`] (proposed scheme: section 6,
+//!    figure 20) moves the window so that a backlog in the modem approaches its target. The target is L/N for the
+//!    backlog of the flow, or, by default with `mizutani`, L for the backlog of all flows.
 //!
 //! Equation 1 alone makes all windows equal, and so rates proportional to 1/RTT. Equal backlogs make rates equal; a
 //! common backlog does not.
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// A window of acknowledgements moves it by W/N in the previous scheme and by about 2^rho in the proposed one.
+    /// A window of acknowledgments moves it by W/N in the previous scheme and by about 2^rho in the proposed one.
     #[test]
     fn gains_per_rtt() {
         let after = |mut w: f64, f: &dyn Fn(f64) -> f64| {
@@ -372,7 +372,7 @@ mod tests {
             let shrunk = after(96.0, &|w| muniz(w, 1e6, 15.6, 15.5, rho, Decrease::Exponent));
             assert!((shrunk + gain).abs() < 0.4, "{shrunk}");
         }
-        // Above Sample_Awnd: 2^(rho-1), or 2^rho - 1, whatever the queue.
+        // Above Sample_Awnd: 2^(rho-1), or 2^rho - 1, for any queue.
         for (ms, exponent, minus_one) in [(66.0, 1.0, 1.0), (126.0, 1.9, 2.8), (186.0, 3.5, 6.1)] {
             for (reading, step) in [(Decrease::Exponent, exponent), (Decrease::MinusOne, minus_one)] {
                 let fallen = 200.0 - muniz(200.0, 199.0, 0.0, 15.5, ms / 66.0, reading);
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn windows_move_as_often_as_configured() {
-        // Twelve acknowledgements, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
+        // Twelve acknowledgments, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
         for (update, steps) in [("ack", 12.0), ("cycle", 6.0), ("rtt", 2.0)] {
             let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
             b.open(0, 66);
@@ -516,7 +516,7 @@ mod tests {
         b.data(0, 1);
         b.ack(0, 60_000);
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");
-        // Equation 1 shares out what is left, too: 45 of 66 ms between two.
+        // Equation 1 also shares the remainder: 45 of 66 ms between two.
         b.open(1, 66);
         b.data(1, 1);
         assert_eq!([0, 1].map(|flow| control_of(&b.gateway, flow).awnd), [22.5; 2]);
@@ -538,7 +538,7 @@ mod tests {
         b
     }
 
-    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is
+    /// Only the first fragment of a segment is visible, with 960 of 1460 bytes: the acknowledgment of the whole is
     /// accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {

@@ -1,7 +1,8 @@
 //! Jitter: a random part of each packet's delay.
 //!
-//! The distributions are those of `tc netem`. Its correlation mixes the last uniform number with the next one, which narrows
-//! the distribution; here a first-order autoregression of normal numbers keeps it, whatever the correlation.
+//! Distributions are the same as in `tc netem`. netem's correlation mixes the last uniform number with the next one,
+//! which narrows the distribution. Here a first-order autoregression of normal numbers preserves it for any
+//! correlation.
 
 use super::Direction;
 use crate::rng::{Seed, Stream};
@@ -41,7 +42,7 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    /// The jitter of the direction `name`, if it has any.
+    /// Returns the jitter of the direction `name`, if any.
     pub(super) fn new(direction: &Direction, name: &str, seed: &Seed) -> Option<Self> {
         (!direction.jitter.is_zero()).then(|| Jitter {
             stream: seed.stream(name, "jitter"),
@@ -57,7 +58,8 @@ impl Jitter {
         self.shape.distribution != Distribution::Uniform
     }
 
-    /// Moves a packet that would arrive at `arrival`, after a propagation delay of `delay`: no packet is faster than light.
+    /// Moves a packet that would arrive at `arrival`, after a propagation delay of `delay`: no packet is faster than
+    /// light.
     pub(super) fn apply(&mut self, arrival: Time, delay: Time) -> Time {
         let JitterShape { distribution, correlation } = self.shape;
         if distribution == Distribution::Uniform && correlation == 0.0 {
@@ -80,7 +82,7 @@ impl Jitter {
         }
     }
 
-    /// A standard normal number with this correlation to the last one.
+    /// Returns a standard normal number with this correlation to the last one.
     fn normal(&mut self, correlation: f64) -> f64 {
         let fresh = self.stream.normal();
         let next = match self.last {
@@ -92,7 +94,7 @@ impl Jitter {
     }
 }
 
-/// Distribution function of the standard normal distribution.
+/// Returns the distribution function of the standard normal distribution.
 fn share_below(x: f64) -> f64 {
     // Below one: a Pareto number is finite.
     (0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
@@ -104,7 +106,8 @@ mod tests {
     use crate::link::noise::Noise;
     use crate::units::{QueueLimit, Rate};
 
-    /// Mean, standard deviation, smallest value in ms and correlation of successive values of 200,000 packets, over the delay.
+    /// Returns mean, standard deviation and smallest value in ms, and the correlation of successive values, of 200,000
+    /// packets, over the delay.
     fn moments(distribution: Distribution, correlation: f64, delay: Time) -> [f64; 4] {
         let direction = Direction {
             rate: Rate::from_mbps(1),

@@ -22,7 +22,7 @@ pub trait Medium: Debug + Send {
     /// arrival.
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)>;
 
-    /// Processes events that are due. Calls `dropped` for packets that their sender gives up.
+    /// Processes events that are due. Calls `dropped` for packets that their sender abandons.
     fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet));
 
     /// Returns the time of the next arrival or event.
@@ -59,7 +59,7 @@ pub trait Medium: Debug + Send {
 pub struct Backlog {
     /// Not sent yet.
     pub waiting: u32,
-    /// Sent, but not acknowledged by the link's own acknowledgements.
+    /// Sent, but not acknowledged by the link's own acknowledgments.
     pub unacknowledged: u32,
 }
 

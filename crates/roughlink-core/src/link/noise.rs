@@ -1,8 +1,8 @@
-//! Losses per packet, in the forms that papers use. Each is judged in the order in which packets arrive at the far
-//! end of the link, so a packet that the queue dropped draws nothing.
+//! Losses per packet, in the forms that papers use. Each packet is judged on arrival at the far end of the link, in
+//! order, so a packet that the queue dropped draws no random number.
 //!
-//! Links that divide their air time into blocks have a noise of their own, in [`air`]: there the answer depends on when a
-//! block is on air and not on how many came before it.
+//! Links that divide their air time into blocks use [`air`] instead: there a loss depends on the time of the block on
+//! air, not on the number of earlier blocks.
 
 use crate::rng::{Seed, Stream, threshold};
 use crate::units::{Rate, Time};
@@ -15,7 +15,7 @@ pub use air::AirNoise;
 /// The losses of a link direction.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Noise {
-    /// Nothing.
+    /// No losses.
     #[default]
     None,
     /// Each packet with probability `loss`.
@@ -56,15 +56,15 @@ pub enum Noise {
     },
     /// Noise pulses in time: a packet whose air time overlaps a pulse is lost with probability `kill`.
     Impulse(Impulse),
-    /// As recorded: from each time on, packets are lost with the given probability.
+    /// Recorded noise: from each time on, packets are lost with the given probability.
     Recorded {
-        /// (from when on, loss probability), ascending; the first entry also covers what lies before it.
+        /// (start, loss probability), ascending; the first entry also covers the time before it.
         steps: Vec<(Time, f64)>,
     },
 }
 
 impl Noise {
-    /// Each packet with probability `loss`; nothing draws where that is zero.
+    /// Loses each packet with probability `loss`; draws no random numbers if that is zero.
     pub fn random(loss: f64) -> Self {
         if loss == 0.0 { Noise::None } else { Noise::Random { loss } }
     }
@@ -80,7 +80,7 @@ pub enum BurstLength {
 }
 
 impl BurstLength {
-    /// Mean length in packets.
+    /// Returns the mean length in packets.
     pub fn mean(&self) -> f64 {
         match *self {
             BurstLength::Uniform(a, b) => (a + b) as f64 / 2.0,
@@ -110,7 +110,7 @@ pub struct Pulses {
 }
 
 impl Noise {
-    /// What is drawn a second on average, however many packets there are.
+    /// Returns the mean number of random draws per second, independent of traffic.
     pub fn draws(&self) -> f64 {
         let rate = |pulses: &Option<Pulses>| pulses.map_or(0.0, |p| 1.0 / p.every.as_secs_f64());
         match self {
@@ -142,7 +142,7 @@ pub enum Judge {
 }
 
 impl Judge {
-    /// The noise of direction `name`.
+    /// Creates the noise of direction `name`.
     pub fn new(noise: &Noise, name: &str, seed: &Seed) -> Self {
         let stream = || seed.stream(name, "noise");
         match noise {
@@ -170,7 +170,7 @@ impl Judge {
         }
     }
 
-    /// Whether a packet of `size` bytes whose last bit arrives at `now` over a link of `rate` is lost.
+    /// Returns true if a packet of `size` bytes, whose last bit arrives at `now` over a link of `rate`, is lost.
     #[inline(always)]
     pub fn takes(&mut self, now: Time, size: u16, rate: Rate) -> bool {
         match self {
@@ -321,8 +321,9 @@ mod tests {
 
     #[test]
     fn burst_loss_matches_its_closed_form() {
-        // A packet survives if none of the last 4 packets' draws began a burst that reaches it: with start s and lengths
-        // uniform over 1..=4, P(loss) by the chain of remaining lengths; restarts make it a little less than 2.5 s.
+        // A packet survives if none of the last 4 packets' draws began a burst that reaches it. With start s and
+        // lengths uniform over 1..=4, P(loss) follows from the chain of remaining lengths; restarts make it a little
+        // less than 2.5 s.
         let s: f64 = 0.02;
         let noise = Noise::Burst { start: s, length: BurstLength::Uniform(1, 4) };
         // Stationary distribution of `left` (0..=3): left' = L-1 on a hit, else max(left-1, 0).
@@ -361,7 +362,8 @@ mod tests {
 
     #[test]
     fn bit_errors_take_packets_by_their_length() {
-        // 1 - (1 - ber)^(8 size), as in RateErrorModel of ns-3 3.44 with ERROR_UNIT_BIT: 11.3 % of 1500 B, 0.32 % of 40 B.
+        // 1 - (1 - ber)^(8 size), as in RateErrorModel of ns-3 3.44 with ERROR_UNIT_BIT: 11.3 % of 1500 B, 0.32 % of 40
+        // B.
         for (ber, size, wanted) in [(1e-5, 1500, 0.113_080), (1e-5, 40, 0.003_195), (0.0, 1500, 0.0), (1.0, 40, 1.0)] {
             let mut judge = Judge::new(&Noise::BitErrors { ber }, "x", &SEED);
             let lost = (0..1_000_000).filter(|_| judge.takes(Time::ZERO, size, RATE)).count() as f64 / 1e6;
@@ -378,7 +380,8 @@ mod tests {
 
     #[test]
     fn impulses_hit_by_overlap() {
-        // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them killed.
+        // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them
+        // killed.
         let cyclic = Pulses { every: Time(8_333_333), length: Time::from_micros(500) };
         let got = share(&Noise::Impulse(Impulse { cyclic: Some(cyclic), asynchronous: None, kill: 0.5 }), 1_000_000);
         assert!((got / 0.102 - 1.0).abs() < 0.02, "{got}");

@@ -1,8 +1,8 @@
-//! A pipe: queue, serialiser, noise, delay - one direction of it.
+//! One direction of a pipe: queue, serializer, noise, delay.
 //!
-//! The departure of a packet is computed when it is enqueued, so that only its arrival is an event. What waits is known
-//! from the start times of service still to come. With a queue discipline ([`super::queue`]) a packet goes into service only
-//! when the serialiser is free, which is an event, too.
+//! The departure of a packet is computed when it is enqueued, so only its arrival is an event. Start times of service
+//! give the number of waiting packets. With a queue discipline ([`super::queue`]) a packet enters service only when the
+//! serializer is free, which is another event.
 
 use super::Direction;
 use super::jitter::Jitter;
@@ -16,7 +16,7 @@ use crate::units::{QueueLimit, Serializer, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
+/// One direction of a pipe. `receive` enqueues packets, `transmit` returns packets that arrive at the far end.
 #[derive(Debug)]
 pub struct Pipe {
     serializer: Serializer,
@@ -27,65 +27,66 @@ pub struct Pipe {
     judge: Judge,
     jitter: Option<Jitter>,
     busy_until: Time,
-    /// Packets on their way, by arrival.
+    /// Packets in transit, by arrival.
     ring: Ring<(Time, Packet)>,
-    /// Start of service and size of the packets that wait.
+    /// Start of service and size of waiting packets.
     waiting: Ring<(Time, u32)>,
     waiting_bytes: u64,
-    /// A link that changes: it keeps what waits and what is being serialised, `ring` only what is on air.
+    /// Timeline of a link that changes. It holds waiting packets and the one in service; `ring` then holds only packets
+    /// on air.
     changes: Option<Box<Changes>>,
-    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter, changes nor a discipline: packets arrive in the order in
-    /// which they came, at times that are known when they come.
+    /// Set without jitter, changes and discipline: packets arrive in order of enqueueing, at times known then. Queue,
+    /// rate, delay and noise are allowed.
     plain: bool,
-    /// What waits under a discipline; `changes`, which is there too, has only what is being serialised then.
+    /// Packets waiting under a discipline; `changes` is then set too and holds only the packet in service.
     queue: Option<Box<Queue>>,
     /// Counters.
     pub stats: PipeStats,
 }
 
-/// What one direction of a link counted.
+/// Counters of one link direction.
 #[derive(Clone, Debug, Default)]
 pub struct PipeStats {
-    /// IP packets serialised, fragments each.
+    /// IP packets serialized, each fragment counted.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes serialized.
     pub bytes: u64,
-    /// Packets that found the queue full, or that its discipline dropped.
+    /// Packets dropped by a full queue or by its discipline.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
-    /// What the queue discipline did, if there is one; only as [`Pipe::stats_at`] gives it.
+    /// Counters of the queue discipline, if any; only set by [`Pipe::stats_at`].
     pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
     /// Most packets that waited.
     pub queue_max: u32,
-    /// What framing and repetition did, where a link has them.
+    /// Counters of framing and repetition, if the link has them.
     pub arq: ArqStats,
 }
 
-/// What framing and automatic repeat request (ARQ) on a shared medium did, as the sender of one direction counts it. A
-/// block is what the receiver acknowledges bit by bit: an SDU of HD-PLC, a PHY block of Green PHY.
+/// Counters of framing and automatic repeat request (ARQ) on a shared medium, as seen by the sender of one direction. A
+/// block is the unit that the receiver acknowledges bit by bit: an SDU of HD-PLC, a PHY block of Green PHY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArqStats {
     /// Frames on the medium, collided ones included.
     pub frames: u64,
-    /// Of them, those that collided.
+    /// Frames that collided.
     pub collisions: u64,
-    /// Of them, those not acknowledged because noise took their header or their acknowledgement.
+    /// Frames not acknowledged because noise corrupted their header or their acknowledgment.
     pub unacknowledged: u64,
     /// Blocks in all frames, repeats included.
     pub blocks: u64,
-    /// Of them, those that noise corrupted although their header was received.
+    /// Blocks that noise corrupted although their header was received.
     pub errors: u64,
-    /// Of them, those sent for a second or later time.
+    /// Blocks sent for a second or later time.
     pub repeats: u64,
-    /// Of them, those that the receiver had already.
+    /// Blocks that the receiver already had.
     pub duplicates: u64,
 }
 
 impl Pipe {
-    /// Direction `name` (e.g. `plc.forward`) of a link with this `mtu` and framing `overhead`.
+    /// Creates direction `name` (e.g. `plc.forward`) of a link with this `mtu` and framing `overhead`.
     pub fn new(direction: &Direction, (mtu, overhead): (u16, u16), name: &str, seed: &Seed) -> Self {
         Pipe {
             serializer: Serializer::new(direction.rate),
@@ -112,26 +113,26 @@ impl Pipe {
         }
     }
 
-    /// Whether packets wait under a queue discipline.
+    /// Returns true if packets wait under a queue discipline.
     pub fn has_discipline(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Tells its queue discipline what to hash of each flow, by the flow's number in packets.
+    /// Sets the hash keys of flows in the queue discipline, by the flow's number in packets.
     pub fn identify(&mut self, keys: &Arc<[u64]>) {
         if let Some(queue) = &mut self.queue {
             queue.identify(keys);
         }
     }
 
-    /// When the next packet arrives at the far end, or the link changes.
+    /// Returns when the next packet arrives at the far end or the link changes.
     #[inline(always)]
     pub fn next_wake(&self) -> Time {
         let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
         if self.plain { arrival } else { self.next_beside(arrival) }
     }
 
-    /// The earlier of the next arrival and what changes or a discipline wait for.
+    /// Returns the earlier of the next arrival and the next event of changes or discipline.
     fn next_beside(&self, arrival: Time) -> Time {
         let service = self.queue.as_ref().map_or(Time::MAX, |q| q.next());
         let early = self.jitter.as_ref().is_some_and(Jitter::can_be_early);
@@ -147,7 +148,7 @@ impl Pipe {
         self.waiting_for_service(now)
     }
 
-    /// [`Pipe::waiting`] on a link that does not change.
+    /// Like [`Pipe::waiting`], for a link that does not change.
     #[inline(always)]
     fn waiting_for_service(&mut self, now: Time) -> usize {
         while let Some(&(start, size)) = self.waiting.front() {
@@ -160,9 +161,8 @@ impl Pipe {
         self.waiting.len()
     }
 
-    /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those that do not fit
-    /// are given to `dropped`.
-    /// Returns whether the next wake-up comes earlier now.
+    /// Accepts a packet at the near end and fragments it if it is larger than the MTU. Packets that do not fit into the
+    /// queue go to `dropped`. Returns true if the next wake-up is now earlier.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
         if p.size > self.mtu || !self.plain {
@@ -176,7 +176,7 @@ impl Pipe {
         self.ring.len() == 1
     }
 
-    /// [`Pipe::receive`] for packets that are to be cut and for pipes that are not plain.
+    /// Like [`Pipe::receive`], for packets that need fragmentation and for pipes that are not plain.
     #[cold]
     #[inline(never)]
     fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
@@ -207,8 +207,8 @@ impl Pipe {
         }
     }
 
-    /// Puts on air what would arrive at `arrival` without jitter, `delay` after its last bit was sent; order is kept unless
-    /// jitter may change it.
+    /// Puts a packet on air that arrives at `arrival` without jitter, `delay` after its last bit was sent. Keeps the
+    /// order unless jitter may change it.
     fn launch(&mut self, arrival: Time, delay: Time, p: Packet) {
         let jitter = self.jitter.as_mut().map(|j| (j.apply(arrival, delay), j.reorder));
         let (arrival, reorder) = jitter.unwrap_or((arrival, false));
@@ -221,7 +221,7 @@ impl Pipe {
         }
     }
 
-    /// [`Pipe::enqueue`] on a link that changes.
+    /// Like [`Pipe::enqueue`], for a link that changes.
     #[cold]
     fn enqueue_changing(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
         self.serve(now, dropped);
@@ -255,7 +255,7 @@ impl Pipe {
         self.stats.bytes += u64::from(p.size);
     }
 
-    /// Brings a link that changes up to `now`: its changes take place, what has been serialised goes on air.
+    /// Advances a changing link to `now`: applies its changes and puts serialized packets on air.
     fn advance(&mut self, now: Time) {
         let Some(mut changes) = self.changes.take() else { return };
         while let Some((arrival, p)) = changes.advance(now, &mut self.stats.waited_ns) {
@@ -264,7 +264,7 @@ impl Pipe {
         self.changes = Some(changes);
     }
 
-    /// [`Pipe::advance`], and what waits under a discipline goes into service while the serialiser is free.
+    /// Like [`Pipe::advance`], and moves packets waiting under a discipline into service while the serializer is free.
     fn serve(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) {
         loop {
             self.advance(now);
@@ -287,8 +287,8 @@ impl Pipe {
         }
     }
 
-    /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
-    /// is no space for it.
+    /// Passes a packet of `size` bytes through queue and serializer at `now`. Returns its arrival at the far end, or
+    /// `None` if the queue is full.
     #[inline(always)]
     fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
         let start = self.busy_until.max(now);
@@ -313,16 +313,16 @@ impl Pipe {
         Some(self.busy_until + self.delay)
     }
 
-    /// Whether packets arrive in the order in which they came and none is lost on the way, so that [`Pipe::pass`] may
-    /// stand for `receive` and `transmit`.
+    /// Returns true if packets arrive in order and none is lost on the way, so that [`Pipe::pass`] can replace
+    /// `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
         matches!(self.judge, Judge::None) && self.plain
     }
 
-    /// A change from outside at `now`. Returns the states before and after.
+    /// Changes the link from outside at `now`. Returns the states before and after.
     ///
     /// # Panics
-    /// The link has no timeline.
+    /// Panics if the link has no timeline.
     pub fn change(&mut self, now: Time, to: Step, noise: Option<Noise>) -> (State, State) {
         self.advance(now);
         let changes = self.changes.as_mut().expect("a link that may change");
@@ -334,7 +334,7 @@ impl Pipe {
         (before, *changes.state())
     }
 
-    /// The state in which a pipe made from `direction` is, and its noise if that is not the direction's own.
+    /// Returns the state of a pipe made from `direction`, and its noise if that differs from the direction's.
     pub fn state(&self, direction: &Direction) -> (State, Option<&Noise>) {
         match &self.changes {
             Some(changes) => (*changes.state(), changes.noise()),
@@ -342,32 +342,32 @@ impl Pipe {
         }
     }
 
-    /// Whether the link changes on its own, so that packets must come to it in order of time with everything else.
+    /// Returns true if the link may change: packets must then enter in order of time with all other events.
     pub fn has_timeline(&self) -> bool {
         self.changes.is_some()
     }
 
-    /// Whether packets get through now.
+    /// Returns true if packets get through now.
     pub fn is_up(&self) -> bool {
         self.changes.as_ref().is_none_or(|c| c.is_up())
     }
 
-    /// The largest packet that it takes as a whole, bytes.
+    /// Returns the largest packet that passes unfragmented, bytes.
     #[inline(always)]
     pub fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// The time at which a packet of `size` bytes, no more than the MTU, that comes at `now` arrives at the far end; `None` if
-    /// it does not fit. For a pipe whose packets all go on to one place.
+    /// Returns the arrival at the far end of a packet of `size` bytes, at most the MTU, that enters at `now`; `None` if
+    /// the queue is full. For a pipe whose packets all continue to one place.
     #[inline(always)]
     pub fn pass(&mut self, now: Time, size: u16) -> Option<Time> {
         debug_assert!(self.is_transparent() && size <= self.mtu);
         self.admit(now, size)
     }
 
-    /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for
-    /// something else. Those that a discipline drops when their turn comes are given to `dropped`.
+    /// Returns the packet due at the far end, and true if it was lost on the way; `None` if the wake-up at `now` had
+    /// another reason. Packets that a discipline drops when their turn comes go to `dropped`.
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
         if !self.plain && self.changes.is_some() {
@@ -379,7 +379,7 @@ impl Pipe {
         Some((p, lost))
     }
 
-    /// What was counted until `now`: what still waits was not serialised, and waited only until then.
+    /// Returns the counters until `now`: waiting packets do not count as serialized, and their waiting time ends now.
     pub fn stats_at(&self, now: Time) -> PipeStats {
         let mut stats = self.stats.clone();
         let (packets, bytes) = match &self.changes {
@@ -401,7 +401,7 @@ impl Pipe {
         stats
     }
 
-    /// [`Pipe::transmit`] on a link that changes.
+    /// Like [`Pipe::transmit`], for a link that changes.
     #[cold]
     fn transmit_changing(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
         self.serve(now, dropped);
@@ -413,7 +413,7 @@ impl Pipe {
         Some((p, lost))
     }
 
-    /// Memory of the packets that wait or are on their way.
+    /// Returns the memory of packets waiting or in transit, bytes.
     pub fn bytes(&self) -> usize {
         let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
         changing
@@ -421,7 +421,7 @@ impl Pipe {
             + self.waiting.capacity() * size_of::<(Time, u32)>()
     }
 
-    /// Packets on their way, to count what is left at the end.
+    /// Returns packets in transit, to count those left at the end.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         let waiting = self.queue.iter().flat_map(|q| q.packets());
         self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets())).chain(waiting)
@@ -441,7 +441,7 @@ pub(crate) struct Fragments {
 }
 
 impl Fragments {
-    /// `p` is larger than `mtu`.
+    /// Creates the fragments of `p`, which is larger than `mtu`.
     pub(crate) fn new(p: Packet, mtu: u16) -> Self {
         let (first, offset, last_is) = match p.fragment() {
             Fragment::Whole => (true, 0, Fragment::Last),
@@ -457,7 +457,7 @@ impl Fragments {
         Fragments { rest, left, offset, header, per_fragment, last_is, first }
     }
 
-    /// The next fragment.
+    /// Returns the next fragment.
     pub(crate) fn next(&mut self) -> Option<Packet> {
         if self.left == 0 {
             return None;
@@ -525,7 +525,8 @@ mod tests {
     fn a_long_queue_on_a_slow_link_may_last_for_ever() {
         let slow = Direction { rate: Rate::from_bps(1), ..direction(QueueLimit::Packets(u32::MAX)) };
         let mut pipe = Pipe::new(&slow, (65_535, 0), "x", &SEED);
-        // Each takes six days: the last departs after the end of the clock, and what they wait together is beyond it too.
+        // Each takes six days: the last departs after the end of the clock, and their total waiting time is beyond it
+        // too.
         for _ in 0..40_000 {
             pipe.receive(Time::ZERO, packet(65_535), &mut |_| panic!("there is no limit"));
         }
@@ -541,8 +542,8 @@ mod tests {
         use std::sync::Arc;
         let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(Policy::Keep, None);
         let down = vec![Step { at: Time::from_micros(1200), up: Some(false), ..Step::default() }];
-        // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down at
-        // 1.2 ms the second is in service then, and two wait.
+        // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down
+        // at 1.2 ms the second is in service then, and two wait.
         for (changes, packets, waited) in
             [(None, 3, 6_600_000), (Some(vec![]), 3, 6_600_000), (Some(down), 2, 7_200_000)]
         {

@@ -1,11 +1,12 @@
-//! Queue disciplines: who leaves the queue before a pipe's serialiser next, and who is marked or dropped.
+//! Queue disciplines: choose the packet that leaves next, and mark or drop packets.
 //!
-//! Without one a pipe is first in, first out, and computes departures when packets come ([`super::pipe`]). With one, packets
-//! wait here, and the pipe takes the next when its serialiser becomes free, which is an event of its own: so a decision
-//! that is taken when a packet leaves the queue (CoDel) is taken at its time, and later packets can go first. Whatever the
+//! Without a discipline, a pipe is first in, first out, and computes departures when packets enter ([`super::pipe`]).
+//! With one, packets wait here, and the pipe fetches the next when its serializer becomes free, which is a separate
+//! event. Decisions at dequeue time (CoDel) thus happen at the right time, and later packets can go first. In every
 //! discipline, a packet that is not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5).
 //!
-//! The link's `queue` is the limit, of each band with `prio`; one packet may always wait. Packets count with their IP length.
+//! The link's `queue` is the limit, with `prio` the limit of each band; one packet may always wait. Packets count with
+//! their IP length.
 
 mod bucket;
 mod codel;
@@ -28,14 +29,14 @@ use std::sync::Arc;
 pub enum Discipline {
     /// First in, first out; a packet that finds this much waiting is marked: the step of DCTCP (RFC 8257 section 3.1).
     Threshold {
-        /// What waits, without the packet that comes.
+        /// Waiting packets or bytes, without the new packet.
         at: QueueLimit,
     },
     /// Controlled Delay (RFC 8289).
     Codel(CodelConfig),
     /// CoDel per flow, flows in turn (RFC 8290).
     FqCodel {
-        /// Of each flow's queue.
+        /// CoDel parameters of each flow's queue.
         codel: CodelConfig,
         /// Queues over which flows are spread.
         flows: u32,
@@ -44,13 +45,13 @@ pub enum Discipline {
     },
     /// First in, first out, shaped by a token bucket (`tbf`).
     Tbf(BucketConfig),
-    /// First in, first out; what exceeds a token bucket on arrival is dropped (a policer).
+    /// First in, first out; packets beyond a token bucket on arrival are dropped (a policer).
     Police(BucketConfig),
     /// Strict priority among bands, each first in, first out.
     Prio {
         /// Number of bands, 1 to 16; the first goes first.
         bands: u8,
-        /// DSCPs (bit by number) that belong to the first band whatever Linux's table says.
+        /// DSCPs (bit by number) that belong to the first band, overriding Linux's table.
         first: u64,
     },
 }
@@ -60,27 +61,27 @@ pub enum Discipline {
 pub struct CodelConfig {
     /// Time in the queue that is acceptable if it persists (TARGET).
     pub target: Time,
-    /// What "persists" means: about a round-trip time (INTERVAL).
+    /// Time after which a delay counts as persistent: about a round-trip time (INTERVAL).
     pub interval: Time,
     /// Mark packets that are ECN-capable, else drop them too.
     pub ecn: bool,
 }
 
 impl Discipline {
-    /// Whether it draws random numbers: where a hash puts flows.
+    /// Returns true if the discipline uses random numbers, which it does to hash flows.
     pub fn is_random(&self) -> bool {
         matches!(self, Discipline::FqCodel { flows, .. } if *flows > 1)
     }
 }
 
-/// What a discipline did.
+/// Counters of a discipline.
 #[derive(Clone, Debug, Default)]
 pub struct QueueStats {
     /// Packets marked with CE.
     pub marked: u64,
-    /// Packets dropped although there was space for them.
+    /// Packets dropped despite free space.
     pub dropped: u64,
-    /// How long packets waited that were served, ns.
+    /// Queueing delays of packets served, ns.
     pub delay: Histogram,
 }
 
@@ -90,7 +91,7 @@ pub(super) struct Queue {
     kind: Kind,
     limit: QueueLimit,
     tally: Tally,
-    /// When the next packet goes into service; never while none waits.
+    /// Time when the next packet goes into service; never while none waits.
     next: Time,
 }
 
@@ -104,14 +105,14 @@ enum Kind {
     Police(Bucket, Fifo),
 }
 
-/// What waits, over all of a discipline.
+/// Totals over all queues of a discipline.
 #[derive(Debug, Default)]
 struct Tally {
     packets: usize,
     bytes: u64,
-    /// Sum of the times at which they came, ns.
+    /// Sum of the enqueue times of waiting packets, ns.
     since: u128,
-    /// How long others waited, served or dropped, ns.
+    /// Total waiting time of packets served or dropped, ns.
     waited: u128,
     /// Largest packet so far, bytes: MAXPACKET of CoDel.
     largest: u16,
@@ -145,13 +146,13 @@ impl Fifo {
         Some((since, p))
     }
 
-    /// Whether one of `size` bytes does not fit within `limit`.
+    /// Returns true if a packet of `size` bytes does not fit within `limit`.
     fn is_full(&self, limit: QueueLimit, size: u16) -> bool {
         !self.packets.is_empty() && reaches(self.packets.len(), self.bytes + u64::from(size) - 1, limit)
     }
 }
 
-/// Whether `packets` or `bytes` are as many as `limit` says.
+/// Returns true if `packets` or `bytes` reach `limit`.
 fn reaches(packets: usize, bytes: u64, limit: QueueLimit) -> bool {
     match limit {
         QueueLimit::Packets(n) => packets >= n as usize,
@@ -178,7 +179,7 @@ impl Tally {
 }
 
 impl Queue {
-    /// The discipline of direction `name` of a link.
+    /// Creates the discipline of direction `name` of a link.
     pub(super) fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
         let kind = match *discipline {
             Discipline::Threshold { at } => Kind::Threshold(at, Fifo::default()),
@@ -195,14 +196,14 @@ impl Queue {
         Queue { kind, limit, tally: Tally::default(), next: Time::MAX }
     }
 
-    /// Tells a discipline that spreads flows what to hash of each.
+    /// Sets the hash keys of flows, if the discipline hashes them.
     pub(super) fn identify(&mut self, keys: &Arc<[u64]>) {
         if let Kind::FqCodel(fq) = &mut self.kind {
             fq.identify(keys);
         }
     }
 
-    /// A packet comes. Those for which there is no space, or that are dropped instead of marked, are given to `dropped`.
+    /// Enqueues a packet. Passes packets without space, and those dropped instead of marked, to `dropped`.
     pub(super) fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let tally = &mut self.tally;
         match &mut self.kind {
@@ -231,7 +232,7 @@ impl Queue {
         }
     }
 
-    /// The packet that goes into service now, if any is left when those that are to be dropped have been given to `dropped`.
+    /// Returns the packet that goes into service now, if any. Packets to drop go to `dropped` first.
     pub(super) fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         let tally = &mut self.tally;
         let (since, p) = match &mut self.kind {
@@ -256,12 +257,12 @@ impl Queue {
         self.tally.packets
     }
 
-    /// When the next packet goes into service; never while none waits.
+    /// Returns when the next packet goes into service; [`Time::MAX`] while none waits.
     pub(super) fn next(&self) -> Time {
         self.next
     }
 
-    /// The serialiser of `changes` may have become free, or busy.
+    /// Updates the time of the next service after a change of the serializer of `changes`.
     pub(super) fn schedule(&mut self, now: Time, changes: &Changes) {
         self.next = if self.len() == 0 { Time::MAX } else { changes.free_at(now) };
         if let Kind::Tbf(bucket, fifo) = &mut self.kind
@@ -271,17 +272,17 @@ impl Queue {
         }
     }
 
-    /// How long packets have waited by `now`, together, ns.
+    /// Returns the total waiting time of packets by `now`, ns.
     pub(super) fn waited(&self, now: Time) -> u128 {
         self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since
     }
 
-    /// What it did.
+    /// Returns the counters.
     pub(super) fn stats(&self) -> &QueueStats {
         &self.tally.stats
     }
 
-    /// What waits.
+    /// Returns the waiting packets.
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let fifos: Vec<&Fifo> = match &self.kind {
             Kind::Threshold(_, fifo) | Kind::Codel(_, _, fifo) => vec![fifo],
@@ -292,7 +293,7 @@ impl Queue {
         fifos.into_iter().flat_map(|fifo| &fifo.packets).map(|(_, p)| p)
     }
 
-    /// Memory of what waits.
+    /// Returns the memory of waiting packets, bytes.
     pub(super) fn bytes(&self) -> usize {
         let queues = if let Kind::FqCodel(fq) = &self.kind { fq.bytes() } else { 0 };
         self.len() * size_of::<(Time, Packet)>() + queues
@@ -300,7 +301,7 @@ impl Queue {
 }
 
 impl Fifo {
-    /// A packet comes, drop-tail.
+    /// Enqueues a packet, drop-tail.
     fn put(&mut self, now: Time, p: Packet, limit: QueueLimit, tally: &mut Tally, dropped: &mut dyn FnMut(Packet)) {
         if self.is_full(limit, p.size) {
             dropped(p);
@@ -310,8 +311,8 @@ impl Fifo {
     }
 }
 
-/// The band of a packet: Linux maps the type of service to a priority (`rt_tos2priority`: what is now the low three bits of
-/// the DSCP) and the priority to a band (the default `priomap` of `prio` and `pfifo_fast`).
+/// Returns the band of a packet. Linux maps the type of service to a priority (`rt_tos2priority`: today's low three
+/// bits of the DSCP) and the priority to a band (the default `priomap` of `prio` and `pfifo_fast`).
 fn band(dscp: u8, first: u64) -> usize {
     if first >> dscp & 1 == 1 {
         return 0;
@@ -331,7 +332,7 @@ mod tests {
 
     pub(super) const SEED: Seed = Seed { seed: 1, replica: 0 };
 
-    /// A packet of flow `flow`, number `seq`.
+    /// Creates a packet of flow `flow`, number `seq`.
     pub(super) fn packet(flow: u32, seq: u32, size: u16, ecn: Ecn) -> Packet {
         let mut p = Packet::tcp(FlowId::new(flow, false));
         (p.seq, p.size) = (seq, size);

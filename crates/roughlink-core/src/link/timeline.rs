@@ -1,11 +1,11 @@
-//! Links that change under their packets: rate, delay, noise and up or down, piecewise in time.
+//! Links that change during a run: rate, delay, noise and up or down, piecewise in time.
 //!
-//! A [`Timeline`] is a list of [`Step`]s; [`States`] yields the states that they make of a direction one after the other, so
-//! that a step that recurs takes no more memory than another. [`Changes`] is a timeline at work on the packets of a direction.
+//! A [`Timeline`] is a list of [`Step`]s. [`States`] yields the resulting states of a direction one after the other, so
+//! a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a direction.
 //!
-//! A change applies to what is not yet serialised: a packet half out goes on at the new rate with the bits it has left,
-//! what is on air arrives when it would have, and order is kept. While the link is down, [`Policy::Drop`] lets the
-//! serialiser go on and loses what arrives; [`Policy::Keep`] stops the serialiser and loses nothing.
+//! A change applies to data not yet serialized: a packet half out continues at the new rate with its remaining bits.
+//! Packets on air arrive as planned, and order is kept. While the link is down, [`Policy::Drop`] keeps the serializer
+//! running and loses arrivals; [`Policy::Keep`] stops the serializer and loses nothing.
 
 mod changes;
 mod opportunities;
@@ -19,39 +19,39 @@ use super::Direction;
 use super::noise::Noise;
 use crate::units::{Rate, Time};
 
-/// What changes in one direction of a link, and when.
+/// Changes of one direction of a link, with their times.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Timeline {
     /// Ascending by [`Step::at`].
     steps: Vec<Step>,
-    /// What [`Step::noise`] counts.
+    /// Noises, by the index in [`Step::noise`].
     pub noises: Vec<Noise>,
-    /// What being down does to packets.
+    /// Treatment of packets while the link is down.
     pub policy: Policy,
     /// Recorded departures, in place of a rate.
     pub opportunities: Option<Opportunities>,
     end: Time,
-    /// Changes come from outside, too, so that a step may matter that sets what is set already.
+    /// Set if changes also come from outside, so that a step may matter that sets the current value.
     open: bool,
 }
 
-/// Sets some properties of a direction from one time to another, or from then on. Of the steps that set a property at some
-/// time, the one that began last counts; without any the property is what the [`Direction`] says.
+/// Sets some properties of a direction for a time, or permanently. Of the steps in force that set a property, the one
+/// that began last applies; without any, the [`Direction`] applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// When it begins.
+    /// Begin.
     pub at: Time,
-    /// When it ceases, later than `at`; never if `None`.
+    /// End, later than `at`; never if `None`.
     pub until: Option<Time>,
-    /// It begins again each time this has passed; more than zero.
+    /// Period of repetition, more than zero.
     pub every: Option<Time>,
     /// Packets get through.
     pub up: Option<bool>,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Rate>,
     /// Propagation delay.
     pub delay: Option<Time>,
-    /// Signal strength, dBm: packets do not depend on it, but hosts are notified of it.
+    /// Signal strength in dBm. Packets do not depend on it, but hosts are notified.
     pub signal: Option<f64>,
     /// Index into the noises of the timeline.
     pub noise: Option<u32>,
@@ -62,7 +62,7 @@ pub struct Step {
 pub struct State {
     /// Packets get through.
     pub up: bool,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,
@@ -73,40 +73,40 @@ pub struct State {
 }
 
 impl State {
-    /// What `direction` is like before the first step.
+    /// Returns the state of `direction` before the first step.
     pub const fn of(direction: &Direction) -> Self {
         State { up: true, rate: direction.rate, delay: direction.delay, signal: None, noise: None }
     }
 }
 
-/// What being down does to packets.
+/// Treatment of packets while the link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The serialiser goes on; a packet that arrives while the link is down is lost.
+    /// The serializer goes on; a packet that arrives while the link is down is lost.
     #[default]
     Drop,
-    /// The serialiser stops; what waits and what is on air is kept.
+    /// The serializer stops; packets waiting and on air are kept.
     Keep,
 }
 
 impl Timeline {
-    /// The timeline of `steps`, ascending by [`Step::at`], whose noises are `noises`; nothing changes after `end`.
+    /// Creates the timeline of `steps`, ascending by [`Step::at`], with `noises`; nothing changes after `end`.
     pub fn new(steps: Vec<Step>, noises: Vec<Noise>, end: Time) -> Self {
         debug_assert!(steps.is_sorted_by_key(|step| step.at));
         Timeline { steps, noises, policy: Policy::default(), opportunities: None, end, open: false }
     }
 
-    /// The same with another `policy`, and with recorded departures in place of a rate if there are any.
+    /// Sets `policy`, and recorded departures in place of a rate if there are any.
     pub fn with(self, policy: Policy, opportunities: Option<Opportunities>) -> Self {
         Timeline { policy, opportunities, ..self }
     }
 
-    /// The same for a link that is changed from outside, too.
+    /// Allows changes from outside.
     pub fn opened(self) -> Self {
         Timeline { open: true, ..self }
     }
 
-    /// At most how often something begins or ceases until the end.
+    /// Returns an upper bound of the number of begins and ends of steps until the end.
     pub fn changes(&self) -> u64 {
         let of = |step: &Step| {
             let left = self.end.0.checked_sub(step.at.0)?;

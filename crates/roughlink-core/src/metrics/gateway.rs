@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 pub struct GatewayResult {
     /// Name.
     pub name: String,
-    /// Its name in the registry.
+    /// Name in the registry.
     pub kind: String,
     /// The node where it stands.
     pub node: String,
     /// The flows in its table, in the scenario's order.
     pub flows: Vec<GatewayFlowResult>,
-    /// What its table counted.
+    /// Counters of the flow table.
     pub counters: Counters,
     /// Segments that it originated.
     pub originated: u64,
@@ -28,9 +28,9 @@ pub struct GatewayResult {
 pub struct GatewayFlowResult {
     /// Name of the flow; of one between two ports, its addresses.
     pub flow: String,
-    /// Its phase in the flow table.
+    /// Phase in the flow table.
     pub phase: Phase,
-    /// It shares the rough link now.
+    /// Set if the flow shares the rough link now.
     pub active: bool,
     /// RTT of the handshake, ms.
     pub rtt_ms: Option<f64>,

@@ -1,9 +1,9 @@
-//! Addresses and ports. Those of a node are given in the scenario, or else follow from its number there; ports follow from
-//! the number of the flow.
+//! Addresses and ports. A node's addresses are given in the scenario or follow from its number; ports follow from the
+//! flow's number.
 //!
-//! Node 0 is 10.0.0.1, node 254 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000. No
-//! dissector of Wireshark's claims these ports. A charging session has the addresses and ports that ISO 15118-2 demands,
-//! whatever else is given: fe80::1, port 15118 at the charger.
+//! Node 0 is 10.0.0.1, node 254 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000.
+//! No Wireshark dissector claims these ports. A charging session always has the addresses and ports that ISO 15118-2
+//! demands: fe80::1, port 15118 at the charger.
 
 use crate::app::{Traffic, request};
 use crate::scenario::Scenario;
@@ -12,28 +12,28 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address of node `index`.
+/// Returns the IPv4 address of node `index`.
 pub fn node_address(scenario: &Scenario, index: usize) -> Ipv4Addr {
     scenario.addresses.get(&index).and_then(|given| given.v4).unwrap_or_else(|| assigned(index))
 }
 
-/// The IPv6 address of node `index` in the scenario's own network.
+/// Returns the IPv6 address of node `index` in the scenario's network.
 pub fn node_address_v6(scenario: &Scenario, index: usize) -> Ipv6Addr {
     scenario.addresses.get(&index).and_then(|given| given.v6).unwrap_or_else(|| assigned_v6(index))
 }
 
-/// The IPv6 address of node `index` in each link's own network.
+/// Returns the link-local IPv6 address of node `index`.
 pub fn link_local(index: usize) -> Ipv6Addr {
     v6(0xfe80, index)
 }
 
-/// The IPv4 address of node `index` if none is given.
+/// Returns the default IPv4 address of node `index`.
 pub fn assigned(index: usize) -> Ipv4Addr {
     let [low, middle, high] = [index % 254 + 1, index / 254 % 256, index / (254 * 256) % 256].map(|x| x as u8);
     Ipv4Addr::new(10, high, middle, low)
 }
 
-/// The IPv6 address of node `index` if none is given.
+/// Returns the default IPv6 address of node `index`.
 pub fn assigned_v6(index: usize) -> Ipv6Addr {
     v6(0xfd00, index)
 }
@@ -43,17 +43,17 @@ fn v6(first: u16, index: usize) -> Ipv6Addr {
     Ipv6Addr::new(first, 0, 0, 0, 0, 0, above, below)
 }
 
-/// The addresses that begin with the same bits.
+/// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// One of them.
+    /// Any address with this prefix.
     pub address: IpAddr,
-    /// How many bits.
+    /// Length, bits.
     pub length: u8,
 }
 
 impl Prefix {
-    /// Whether an address is one of them.
+    /// Returns true if an address has this prefix.
     pub fn contains(&self, address: IpAddr) -> bool {
         let rest = |bits: u8| u32::from(bits.saturating_sub(self.length));
         match (self.address, address) {
@@ -70,7 +70,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Whether an address is that of one host, and of the same wherever it is used.
+/// Returns true if an address belongs to one host, the same wherever it is used.
 pub fn is_of_a_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {
@@ -84,7 +84,7 @@ pub fn is_of_a_host(address: IpAddr) -> bool {
     }
 }
 
-/// All addresses that the flows of each node use, by node.
+/// Returns all addresses that the flows of each node use, by node.
 pub fn node_addresses(scenario: &Scenario) -> Vec<BTreeSet<IpAddr>> {
     let mut all = vec![BTreeSet::new(); scenario.nodes.len()];
     for (i, f) in scenario.flows.iter().enumerate() {
@@ -98,7 +98,7 @@ pub fn node_addresses(scenario: &Scenario) -> Vec<BTreeSet<IpAddr>> {
     all
 }
 
-/// The addresses of flow `index`, from its source to its destination.
+/// Returns the addresses of flow `index`, from its source to its destination.
 pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
     let f = &scenario.flows[index];
     let session = matches!(f.traffic, Traffic::Request { .. });
@@ -114,7 +114,7 @@ pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
     }
 }
 
-// Ranges of which no port is registered with a dissector of Wireshark 4.
+// Port ranges that no dissector of Wireshark 4 claims.
 const FIRST_SOURCE_PORT: u16 = 50_000;
 const SOURCE_PORTS: usize = 4096;
 const FIRST_DESTINATION_PORT: u16 = 42_000;

@@ -1,16 +1,17 @@
-//! What a run may use. A scenario of a few lines can ask for 10^12 packets: time is not limited unless asked for, memory
-//! is.
+//! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, time only on
+//! request.
 //!
-//! Work is counted in steps: each event of the loop and each packet that a host sends, so that an event which sends without
-//! end is bounded too. Memory is what grows while a run lasts: packets on links, segments at senders, recorded delays. It is
-//! added up every few thousand steps, and at least as many as there are elements, so that the loop does not notice.
+//! Work is counted in steps: each event of the loop and each packet that a host sends. An event that sends forever is
+//! thus bounded too. Memory is counted for data that grows during a run: packets on links, segments at senders,
+//! recorded delays. The sum is computed once in several thousand steps, and at least as many as there are elements, so
+//! that its cost is negligible.
 
 use super::Options;
 use crate::units::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a run may use.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Events, and packets sent by hosts.
@@ -20,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// None.
+    /// No limits.
     pub const NONE: Limits = Limits { events: u64::MAX, bytes: u64::MAX };
 }
 
@@ -31,46 +32,46 @@ impl Default for Limits {
     }
 }
 
-/// A run needs more than its limits allow, or was told to end.
+/// Reasons why a run ended early: a limit, or [`Options::stop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
-    /// Somebody has set [`Options::stop`].
+    /// [`Options::stop`] was set.
     #[error("the run was stopped at {at} of {duration}")]
     Stopped {
-        /// How far it got.
+        /// Time reached.
         at: Time,
-        /// How far it should have got.
+        /// Duration of the scenario.
         duration: Time,
     },
-    /// More events.
+    /// Too many events.
     #[error("the run has more than {most} events; it ended at {at} of {duration}")]
     Events {
-        /// The limit.
+        /// Limit.
         most: u64,
-        /// How far it got.
+        /// Time reached.
         at: Time,
-        /// How far it should have got.
+        /// Duration of the scenario.
         duration: Time,
     },
-    /// More memory.
+    /// Too much memory.
     #[error("the run has more than {} MB of packets and records in memory at {at} of {duration}", most.div_ceil(1_000_000))]
     Bytes {
-        /// The limit.
+        /// Limit.
         most: u64,
-        /// How far it got.
+        /// Time reached.
         at: Time,
-        /// How far it should have got.
+        /// Duration of the scenario.
         duration: Time,
     },
 }
 
-/// The limits of a run, and what it has used of them.
+/// Limits of a run and the use of them.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     limits: Limits,
     stop: Option<Arc<AtomicBool>>,
     steps: u64,
-    /// When to add up next.
+    /// Number of steps at which memory is added up next.
     next: u64,
     exceeded: Option<Exceeded>,
 }
@@ -81,14 +82,15 @@ impl Budget {
         Budget { limits: *limits, stop: stop.clone(), steps: 0, next: EVERY.min(limits.events), exceeded: None }
     }
 
-    /// Another step; whether it is time for [`Budget::check`].
+    /// Counts a step. Returns true if [`Budget::check`] is due.
     #[inline(always)]
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps > self.next
     }
 
-    /// Compares with the limits at `now`: `bytes` are in memory, added up over `elements`. Returns whether they are exceeded.
+    /// Compares `bytes` of memory, added up over `elements`, and the steps with the limits at `now`. Returns true if
+    /// they are exceeded.
     #[cold]
     pub(super) fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
         let Limits { events, bytes: most } = self.limits;
@@ -99,19 +101,19 @@ impl Budget {
         } else if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.exceeded = Some(Exceeded::Stopped { at: now, duration: end });
         }
-        // What has exceeded a limit once is over, wherever the loop asks next.
+        // A run over its limits stays so at every later check.
         let over = self.exceeded.is_some();
         self.next = if over { 0 } else { (self.steps + EVERY.max(elements)).min(events) };
         over
     }
 
-    /// The limit that was exceeded, if any.
+    /// Returns the exceeded limit, if any.
     pub(super) fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded
     }
 }
 
-/// Bytes of packets and records in memory, unless more are allowed: four million packets on their way.
+/// Default limit of packets and records in memory, bytes: four million packets in transit.
 pub const MOST_BYTES: u64 = 256_000_000;
 /// Steps between two sums.
 const EVERY: u64 = 4096;

@@ -1,8 +1,8 @@
 //! The event calendar: a winner tree, eight children to a node, one leaf per source of events.
 //!
 //! Every link direction and every flow owns a leaf that holds the time of its next event. The winner is the earliest
-//! leaf, and among equal times the lowest: an order fixed by the scenario, whatever else happens, so that running parts
-//! of a network apart cannot change a result. Up to eight leaves there is no tree, only a scan.
+//! leaf, and the lowest among equal times. The scenario alone fixes this order, so running parts of a network
+//! separately cannot change a result. Up to eight leaves are scanned without a tree.
 
 use crate::units::Time;
 
@@ -15,12 +15,12 @@ pub struct Calendar {
     top: [Time; ARITY],
     /// The other levels, one after the other.
     blocks: Vec<[Time; ARITY]>,
-    /// The first block of each of them.
+    /// First block of each level in `blocks`.
     lower: Vec<usize>,
 }
 
 impl Calendar {
-    /// `leaves` leaves, all at "never".
+    /// Creates `leaves` leaves, all set to "never".
     pub fn new(leaves: usize) -> Self {
         let (mut lower, mut blocks) = (Vec::new(), 0);
         let mut n = leaves.div_ceil(ARITY);
@@ -32,7 +32,7 @@ impl Calendar {
         Calendar { top: [Time::MAX; ARITY], blocks: vec![[Time::MAX; ARITY]; blocks], lower }
     }
 
-    /// The earliest leaf and its time.
+    /// Returns the earliest leaf and its time.
     #[inline(always)]
     pub fn next(&self) -> (Time, usize) {
         let (time, mut index) = earliest(&self.top);
@@ -42,7 +42,7 @@ impl Calendar {
         (time, index)
     }
 
-    /// The time of `leaf`.
+    /// Returns the time of `leaf`.
     #[inline(always)]
     pub fn time(&self, leaf: usize) -> Time {
         let block = self.blocks.get(leaf / ARITY).unwrap_or(&self.top);
@@ -68,7 +68,7 @@ impl Calendar {
     }
 }
 
-/// The earliest of a block, the lowest among equals.
+/// Returns the earliest entry of a block, the lowest among equals.
 #[inline(always)]
 fn earliest(block: &[Time; ARITY]) -> (Time, usize) {
     // Pairwise, so that the comparisons are independent of each other.

@@ -1,4 +1,4 @@
-//! One component at work: its links, its flows, its calendar.
+//! A component at work: links, flows and calendar.
 
 use super::budget::Budget;
 use super::calendar::Calendar;
@@ -27,35 +27,35 @@ use gates::Gate;
 use media::Media;
 use ports::Ports;
 
-/// A component under way. Flow and link numbers are local; `global` has the scenario's.
+/// A running component. Flow and link numbers are local; `global` has the scenario's.
 pub(super) struct Component {
     pipes: Vec<Pipe>,
     media: Media,
     gates: Vec<Gate>,
     flows: Vec<Flow>,
-    /// Places, the link directions of the component: first the pipes, then the ports of the media, two by two for each
-    /// link. The global hop of each, and the node at its far end.
+    /// Places are the link directions of the component: first the pipes, then the ports of the media, two for each
+    /// link. Each entry has the place's global hop and the node at its far end.
     places: Vec<(Hop, usize)>,
-    /// Places of all paths, one after the other; flows hold ranges.
+    /// Places of all paths, concatenated; flows hold ranges.
     paths: Vec<u32>,
     leaves: Leaves,
     calendar: Calendar,
     sides: Sides,
-    /// Where what comes out of each place goes: a place, [`HOST`], or [`VARIES`].
+    /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
-    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
-    /// event between. Empty once there is an observer or a stop.
+    /// The pipe to which all packets of each pipe continue, if it has no other feeder and the first loses none. Such a
+    /// pair needs no event between. Empty once there is an observer or a stop.
     cascade: Vec<u32>,
-    /// The links about which hosts are notified.
+    /// Links with notifications for hosts.
     notices: Vec<Notified>,
     ports: Option<Box<Ports>>,
     end: Time,
     events: u64,
-    /// What the run has used; the network's own while the component runs.
+    /// Use of the run's limits; swapped with the network's own while the component runs.
     budget: Budget,
 }
 
-/// What hosts are still to be notified of about a link, whose first place is `place`.
+/// Pending notifications of a link, whose first place is `place`.
 struct Notified {
     place: u32,
     events: Peekable<Box<dyn Iterator<Item = (Time, LinkEvent)> + Send>>,
@@ -67,8 +67,8 @@ impl Notified {
     }
 }
 
-/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, links with notifications, flows,
-/// gateways. Notifications come before flows, so that a flow that begins at an instant has those of that instant.
+/// First calendar leaf of each kind: pipes, media, links with notifications, flows, gateways. Notifications come before
+/// flows, so that a flow that begins at an instant receives the notifications of that instant.
 struct Leaves {
     media: usize,
     notices: usize,
@@ -82,7 +82,7 @@ impl Leaves {
         Leaves { media: pipes, notices: first, flows: first + notices, gates: first + notices + flows }
     }
 
-    /// The number of the scenario's flows; those after them only pass from port to port.
+    /// Returns the number of the scenario's flows; later flows only pass from port to port.
     fn own_flows(&self) -> usize {
         self.gates - self.flows
     }
@@ -176,13 +176,13 @@ impl Component {
         component
     }
 
-    /// When something happens next; [`Time::MAX`] = not before the scenario's end.
+    /// Returns the time of the next event; [`Time::MAX`] = not before the scenario's end.
     pub(super) fn next_wake(&self) -> Time {
         let next = self.calendar.next().0;
         if next > self.end { Time::MAX } else { next }
     }
 
-    /// Processes every event that is due by `until`, or by the scenario's end if that is earlier. Returns whether the observer
+    /// Processes every event due by `until` or the scenario's end, whichever is earlier. Returns true if the observer
     /// ended the run.
     pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) -> bool {
         std::mem::swap(&mut self.budget, budget);
@@ -194,7 +194,7 @@ impl Component {
     fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
         let until = until.min(self.end);
         if O::ACTIVE || until < self.end {
-            self.cascade = Vec::new(); // every arrival is to be observed, or a result may be asked for between two
+            self.cascade = Vec::new(); // observe every arrival; a result may be requested between two
         }
         loop {
             let (now, leaf) = self.calendar.next();
@@ -219,7 +219,7 @@ impl Component {
         }
     }
 
-    /// Whether the run exceeds its limits.
+    /// Returns true if the run exceeds its limits.
     #[cold]
     fn exceeds(&mut self, now: Time) -> bool {
         let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
@@ -229,7 +229,7 @@ impl Component {
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
 
-    /// Hosts are notified of what happened to a link that their flow uses.
+    /// Notifies hosts of an event on a link that their flow uses.
     fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
         let notified = &mut self.notices[link];
         let Some((_, event)) = notified.events.next() else { return };
@@ -238,7 +238,7 @@ impl Component {
         self.tell(now, place, &event, observer);
     }
 
-    /// Tells the hosts and gateways beside the link whose first place is `link` of an event.
+    /// Notifies the hosts and gateways of the link whose first place is `link`.
     fn tell<O: Observer>(&mut self, now: Time, link: u32, event: &LinkEvent, observer: &mut O) {
         for index in 0..self.leaves.own_flows() {
             let flow = &mut self.flows[index];
@@ -260,14 +260,15 @@ impl Component {
         }
     }
 
-    /// Whether packets get through both directions of a link, if it is one of this component's.
+    /// Returns true if packets get through both directions of a link, or if the link is outside this component.
     pub(super) fn is_up(&self, link: usize) -> bool {
         let first = self.places.iter().position(|(hop, _)| *hop as usize == 2 * link);
         let pair = first.and_then(|first| self.pipes.get(first..first + 2));
         pair.is_none_or(|pair| pair.iter().all(Pipe::is_up))
     }
 
-    /// A link changes from outside in the given directions, and those beside it are told at once. Whether it could.
+    /// Changes a link from outside in the given directions and notifies hosts and gateways at once. Returns true if the
+    /// link is in this component.
     pub(super) fn change<O: Observer>(
         &mut self,
         now: Time,
@@ -285,7 +286,7 @@ impl Component {
         let mut events = Vec::new();
         for (pipe, _) in pair.iter_mut().zip(directions).filter(|(_, d)| *d) {
             let (before, after) = pipe.change(now, step, change.noise.clone());
-            // As with timelines, what hosts are told of is the forward direction, or else the only one that changes.
+            // As with timelines, hosts are notified of the forward direction, or of the only one that changes.
             if events.is_empty() {
                 events.extend((before.rate != after.rate).then_some(LinkEvent::Rate(after.rate)));
                 events.extend((before.delay != after.delay).then_some(LinkEvent::Delay(after.delay)));
@@ -319,7 +320,7 @@ impl Component {
             observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
         }
         let Some((p, lost)) = crossing else { return };
-        // A change of the link does not count, so that the number does not depend on whether a flow uses the link.
+        // Do not count a change of the link, so that the number does not depend on whether a flow uses the link.
         self.events += 1;
         if lost {
             self.sides.free(&p);
@@ -328,7 +329,7 @@ impl Component {
         self.forward(now, leaf, &p, observer);
     }
 
-    /// A packet came out of `place` and goes on, or has reached its host.
+    /// Sends a packet from `place` to the next place, or delivers it to its host.
     #[inline(always)]
     fn forward<O: Observer>(&mut self, now: Time, place: usize, p: &Packet, observer: &mut O) {
         let next = match self.onward[place] {
@@ -344,7 +345,7 @@ impl Component {
         }
     }
 
-    /// The place after `place` on the path of a packet, or [`HOST`].
+    /// Returns the place after `place` on the path of a packet, or [`HOST`].
     fn next_of(&self, place: usize, p: &Packet) -> u32 {
         let flow = &self.flows[p.flow.index()];
         let r = usize::from(p.flow.reverse());
@@ -374,7 +375,8 @@ impl Component {
         }
     }
 
-    /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
+    /// Sends a packet through a pipe and into the next one at once. Equivalent to two events, since the second pipe has
+    /// no other feeder.
     #[inline(always)]
     fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
         let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
@@ -383,7 +385,7 @@ impl Component {
         }
         let sides = &mut self.sides;
         let Some(arrival) = pipe.pass(now, p.size).filter(|t| *t <= self.end) else {
-            sides.free(p); // no room, or not before the end
+            sides.free(p); // queue full, or arrival after the end
             return;
         };
         self.events += 1;
@@ -392,7 +394,8 @@ impl Component {
         }
     }
 
-    /// [`Component::send_through`] for what must be cut, and into a chain of three or more: one step after the other.
+    /// Like [`Component::send_through`], for packets that need fragmentation and chains of three or more pipes: one
+    /// step after the other.
     #[cold]
     fn send_in_parts<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
         let mtu = self.pipes[leaf].mtu();
@@ -409,7 +412,7 @@ impl Component {
         }
     }
 
-    /// A packet reaches the host it is for.
+    /// Delivers a packet to its destination host.
     #[inline(always)]
     fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
         let index = p.flow.index();
@@ -439,7 +442,7 @@ impl Component {
         self.reschedule(now, index, end);
     }
 
-    /// What the host gets of a packet that may be a fragment, or be for a port.
+    /// Returns the packet for the host, given one that may be a fragment or be for a port.
     #[cold]
     fn deliver_whole<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) -> Option<Packet> {
         let mut p = p;
@@ -452,7 +455,7 @@ impl Component {
         if self.ports.is_some() { self.deliver_open(now, leaf, p, observer) } else { Some(p) }
     }
 
-    /// Sends what an end has to send.
+    /// Sends all packets that an end has ready.
     #[inline(never)]
     fn pump<O: Observer>(&mut self, now: Time, index: usize, end: usize, observer: &mut O) {
         loop {
@@ -482,7 +485,7 @@ impl Component {
         }
     }
 
-    /// A flow's timer.
+    /// Runs a flow's timer.
     fn wake<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let leaf = self.leaves.flows + index;
         self.calendar.set(leaf, Time::MAX);
@@ -500,7 +503,7 @@ impl Component {
         }
     }
 
-    /// Brings a flow's leaf forward if the end that just acted must wake earlier.
+    /// Moves a flow's leaf to an earlier time if the end that just acted needs it.
     #[inline(always)]
     fn reschedule(&mut self, now: Time, index: usize, end: usize) {
         self.bring_forward(index, self.flows[index].next_wake(now, end));
@@ -530,7 +533,7 @@ impl Component {
         observer.end(self.sides.in_use(), held);
     }
 
-    /// Puts what was achieved until `now` where the scenario's flows, links and gateways have it.
+    /// Stores the results until `now` under the scenario's numbers of flows, links and gateways.
     pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
         for g in &self.gates {
             out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
@@ -546,13 +549,13 @@ impl Component {
     }
 }
 
-/// The host at the far end, not another place.
+/// Marks the host at the far end instead of a place.
 const HOST: u32 = u32::MAX - 1;
-/// It depends on the flow.
+/// Marks places whose next place depends on the flow.
 const VARIES: u32 = u32::MAX - 2;
 
-/// What lies before and after each place on the paths of all flows that use it: another place, [`HOST`], or [`VARIES`];
-/// `u32::MAX` if there is no such flow.
+/// Place before and after each place on the paths of all flows that use it: a place, [`HOST`], or [`VARIES`];
+/// `u32::MAX` if no flow uses it.
 struct Neighbours {
     next: Vec<u32>,
     feeder: Vec<u32>,
@@ -576,8 +579,8 @@ impl Neighbours {
         neighbours
     }
 
-    /// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` marks
-    /// places at whose far end a gateway observes what passes.
+    /// Returns the pipe into which each pipe cascades: all flows that use the first continue to the second, and only
+    /// they use it. `gated` marks places whose far end has an observing gateway.
     fn cascades(&self, pipes: &[Pipe], gated: impl Fn(usize) -> bool) -> Vec<u32> {
         let second = |i: usize| self.next[i];
         (0..pipes.len())

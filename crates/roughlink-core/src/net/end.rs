@@ -1,4 +1,4 @@
-//! One end of a transfer, whatever the transport.
+//! One end of a transfer over any transport.
 
 use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
@@ -20,33 +20,33 @@ pub(super) enum End {
 /// The sending half of an endpoint.
 #[derive(Clone, Copy)]
 pub enum Sending<'e> {
-    /// Of a TCP connection.
+    /// Sender of a TCP connection.
     Tcp(&'e tcp::Sender),
-    /// Of an SCTP association.
+    /// Sender of an SCTP association.
     Sctp(&'e sctp::Sender),
 }
 
 impl<'e> Sending<'e> {
-    /// What it has whatever the transport.
+    /// Returns the part common to all transports.
     fn core(self) -> &'e SenderCore {
         match self {
             Sending::Tcp(s) => s.core(),
             Sending::Sctp(s) => s.core(),
         }
     }
-    /// The state of the connection.
+    /// Returns the state of the connection.
     pub fn flow(self) -> &'e cc::Flow {
         self.core().flow()
     }
-    /// Its congestion control.
+    /// Returns the congestion control.
     pub fn cc(self) -> &'e dyn CongestionControl {
         self.core().cc()
     }
-    /// What it counted.
+    /// Returns the counters.
     pub fn stats(self) -> &'e SenderStats {
         self.core().stats()
     }
-    /// Memory of what is unacknowledged.
+    /// Returns the memory of unacknowledged data, bytes.
     pub fn bytes(self) -> usize {
         match self {
             Sending::Tcp(s) => s.bytes(),
@@ -55,7 +55,7 @@ impl<'e> Sending<'e> {
     }
 }
 
-/// Calls the same method of either.
+/// Calls the same method of either endpoint.
 macro_rules! either {
     ($self:expr, $e:ident => $call:expr) => {
         match $self {
@@ -66,7 +66,7 @@ macro_rules! either {
 }
 
 impl End {
-    /// The two ends of flow `index`.
+    /// Creates the two ends of flow `index`.
     pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [End; 2] {
         let factory = || spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control");
         [false, true].map(|reverse| {
@@ -124,25 +124,25 @@ impl End {
     pub(super) fn is_quiet(&self) -> bool {
         either!(self, e => e.is_quiet())
     }
-    /// It was opened passively, or will be, and nobody has connected.
+    /// Returns true if the end is open or will be opened passively and has no peer yet.
     pub(super) fn is_listening(&self) -> bool {
         self.failed_at().is_none() && either!(self, e => e.is_done()) && self.sender().is_none()
     }
     pub(super) fn failed_at(&self) -> Option<Time> {
         either!(self, e => e.failed_at())
     }
-    /// Bytes that `peer`, the other end, sent and FORWARD TSNs skipped.
+    /// Returns the bytes sent by `peer`, the other end, that FORWARD TSNs skipped.
     pub(super) fn skipped_bytes(&self, peer: &End) -> u64 {
         match (self, peer) {
             (End::Sctp(e), End::Sctp(peer)) => e.skipped_bytes(peer),
             _ => 0,
         }
     }
-    /// Of what `peer`, the other end, was offered some was skipped, and all the rest delivered.
+    /// Returns true if some data of `peer`, the other end, was skipped and all the rest delivered.
     pub(super) fn has_the_rest_of(&self, peer: &End) -> bool {
         matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if e.skipped() > 0 && e.has_all_of(peer))
     }
-    /// Its sending half, once there is one.
+    /// Returns the sending half, once it exists.
     pub(super) fn sender(&self) -> Option<Sending<'_>> {
         match self {
             End::Tcp(e) => e.sender().map(Sending::Tcp),

@@ -1,7 +1,7 @@
-//! A flow in a running component: its application, what carries it, and its two ends under the verbs of every element.
+//! A flow in a running component: application, transport and two ends, with the verbs of every element.
 //!
-//! End 0 is at the flow's `from`, end 1 at its `to`; what end 0 sends travels forward. Transfers are distinguished from all
-//! other kinds by one branch: their packets are the hot path.
+//! End 0 is at the flow's `from`, end 1 at its `to`; packets from end 0 travel forward. One branch separates transfers
+//! from all other kinds, because their packets are the hot path.
 
 mod bulk;
 mod call;
@@ -29,13 +29,13 @@ use session::Requests;
 use writes::{Writer, Writes};
 
 pub(super) struct Flow {
-    /// Its number in the scenario.
+    /// Number in the scenario.
     pub global: usize,
-    /// Where its two paths begin in the component's list: forward, reverse; and their end.
+    /// Start of the forward path and of the reverse path in the component's list, and the end of the latter.
     pub path: [u32; 3],
     pub nodes: [usize; 2],
     pub reassembly: [Option<Box<Reassembly>>; 2],
-    /// Its ends that are outside the network, at ports.
+    /// Marks ends outside the network, at ports.
     pub open: [bool; 2],
     protocol: Protocol,
     kind: Kind,
@@ -45,7 +45,7 @@ pub(super) struct Flow {
     progress: Progress,
 }
 
-/// How the IP header of a flow's packets differs from that of others.
+/// IP header fields in which flows differ.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct IpHeader {
     ipv6: bool,
@@ -65,7 +65,7 @@ impl IpHeader {
 enum Kind {
     Bulk(Box<Bulk>),
     Other(Box<dyn Application + Send>),
-    /// Datagrams from outside, for an end that is not here either.
+    /// Datagrams from outside for an end that is outside too.
     Passing,
 }
 
@@ -75,53 +75,56 @@ struct Progress {
     last_delivery: Time,
 }
 
-/// An application: what a kind of flow does at its two ends.
+/// An application: behavior of a kind of flow at its two ends.
 trait Application {
-    /// A whole datagram reached `end`. Returns whether either end may now have something to send.
+    /// Handles a whole datagram at `end`. Returns true if either end may now have something to send.
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
-    /// A datagram of `end`, which is outside, enters the network with these bytes. The number that its packet is to have.
+    /// Handles a datagram with these bytes that enters the network from `end`, which is outside. Returns the number for
+    /// its packet.
     fn enter(&mut self, _now: Time, _end: usize, _d: &Decoded, _bytes: &[u8]) -> u32 {
         0
     }
-    /// `end` is about to receive a packet from outside with this payload. Whether it is one that it understands.
+    /// Parses the payload of a packet from outside that `end` is about to receive. Returns false if it is not
+    /// understood.
     fn read(&mut self, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
         true
     }
-    /// The payload of a packet from here that leaves the network with these addresses; else what it implies.
+    /// Returns the payload of a packet from here that leaves the network with these addresses; `None` for implied
+    /// bytes.
     fn payload(&self, _p: &Packet, _addresses: &Addresses) -> Option<Vec<u8>> {
         None
     }
-    /// A whole datagram left the network for an end that is outside.
+    /// Handles a whole datagram that left the network for an end outside.
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
-    /// End 1 is here and waits for the first packet of an end 0 outside.
+    /// Returns true if end 1 is here and waits for the first packet of an end 0 outside.
     fn listens(&self) -> bool {
         false
     }
-    /// What `end` has to send now, as packets `id`.
+    /// Returns the next packet of `end`, with flow `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
-    /// Wakes `end` if its time has come; else returns when it comes.
+    /// Wakes `end` if its time has come; otherwise returns that time.
     fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time>;
-    /// When `end` must be woken; [`Time::MAX`] = never.
+    /// Returns when `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
     /// Notifies both ends of a link event.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
-    /// The sender of a transfer, once there is one, and what has been delivered of its data.
+    /// Returns the sender of a transfer, once it exists, and the bytes delivered.
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         None
     }
-    /// The charging session, if it is one.
+    /// Returns the charging session, if this is one.
     fn session(&self) -> Option<&Session> {
         None
     }
-    /// Memory of what it records.
+    /// Returns the memory of its records, bytes.
     fn bytes(&self) -> usize {
         0
     }
-    /// Adds the results at `end` to those that every flow has.
+    /// Adds this application's results to those common to all flows.
     fn report(&self, end: Time, out: &mut FlowOutcome);
 }
 
-/// Calls the same method of whichever application a flow has; a flow without any has a default instead.
+/// Calls the same method of the flow's application; a flow without one uses a default instead.
 macro_rules! of_kind {
     ($kind:expr, $k:ident => $call:expr, $none:expr) => {
         match $kind {
@@ -133,7 +136,7 @@ macro_rules! of_kind {
 }
 
 impl Flow {
-    /// Flow `index` of a component, `global` of the scenario, which lasts `duration`.
+    /// Creates flow `index` of a component, `global` of the scenario, which lasts `duration`.
     pub(super) fn new(
         spec: &FlowSpec,
         (index, global): (u32, usize),
@@ -165,7 +168,8 @@ impl Flow {
         Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
-    /// A flow of datagrams from outside, number `index` of a component and, after those of the scenario, `global`.
+    /// Creates a flow of datagrams from outside, number `index` of the component and `global` after those of the
+    /// scenario.
     pub(super) fn passing(
         (index, global): (u32, usize),
         path: [u32; 3],
@@ -179,7 +183,7 @@ impl Flow {
             nodes,
             reassembly: [None, None],
             open,
-            protocol: Protocol::Tcp, // what gateways send into it
+            protocol: Protocol::Tcp, // for packets sent by gateways
             kind: Kind::Passing,
             index,
             ip: IpHeader { ipv6, dscp: 0 },
@@ -187,37 +191,37 @@ impl Flow {
             progress: Progress { end: None, last_delivery: Time::MAX },
         }
     }
-    /// A datagram of `end`, which is outside, enters the network with these bytes. The number that its packet is to have.
+    /// See [`Application::enter`].
     pub(super) fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
         of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
     }
-    /// `end` is about to receive a packet from outside with this payload. Whether it is one that it understands.
+    /// See [`Application::read`].
     pub(super) fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
         of_kind!(&mut self.kind, k => k.read(end, p, payload), false)
     }
-    /// The payload of a packet from here that leaves the network with these addresses; else what it implies.
+    /// See [`Application::payload`].
     pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
         of_kind!(&self.kind, k => k.payload(p, addresses), None)
     }
-    /// A whole datagram left the network for an end that is outside.
+    /// See [`Application::left`].
     pub(super) fn left(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
     }
-    /// End 1 is here and waits for the first packet of an end 0 outside.
+    /// See [`Application::listens`].
     pub(super) fn listens(&self) -> bool {
         of_kind!(&self.kind, k => k.listens(), false)
     }
-    /// The protocols of its packets.
+    /// Returns the protocols of the flow's packets.
     pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
         let discovery = self.session().map(|_| Protocol::Udp);
         [self.protocol].into_iter().chain(discovery)
     }
-    /// Neither end is here.
+    /// Returns true if neither end is here.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, Kind::Passing)
     }
 
-    /// When it must first be woken.
+    /// Returns when the flow must first be woken.
     pub(super) fn start(&self) -> Time {
         self.start
     }
@@ -231,7 +235,7 @@ impl Flow {
         let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides), None)?;
         Some(self.with_ip_header(p))
     }
-    /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
+    /// Applies the flow's IP header to a packet created as IPv4.
     #[inline(always)]
     pub(super) fn with_ip_header(&self, mut p: Packet) -> Packet {
         if self.ip != IpHeader::default() {
@@ -239,7 +243,7 @@ impl Flow {
         }
         p
     }
-    /// The charging session, if it is one.
+    /// Returns the charging session, if this is one.
     pub(super) fn session(&self) -> Option<&Session> {
         of_kind!(&self.kind, k => k.session(), None)
     }
@@ -258,14 +262,14 @@ impl Flow {
         of_kind!(&self.kind, k => k.sender(), None)
     }
 
-    /// Memory of what is unacknowledged, in reassembly, or recorded.
+    /// Returns the memory of unacknowledged segments, reassembly and records, bytes.
     pub(super) fn bytes(&self) -> usize {
         let sender = self.sender().map_or(0, |(sender, _)| sender.bytes());
         let reassembly = self.reassembly.iter().flatten().map(|r| r.bytes()).sum::<usize>();
         sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
     }
 
-    /// The results of the flow.
+    /// Returns the results of the flow.
     pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
         let Progress { end: ended, last_delivery } = self.progress;
         let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
@@ -277,8 +281,8 @@ impl Flow {
     }
 }
 
-/// The instant before `now`: as of then, `next_wake` includes what was already due at `now`, but not what follows from
-/// events at `now`.
+/// Returns the instant before `now`: there, `next_wake` includes timers already due at `now`, but not the consequences
+/// of events at `now`.
 fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }

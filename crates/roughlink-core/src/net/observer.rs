@@ -8,37 +8,37 @@ use crate::link::pipe::Pipe;
 use crate::packet::{Packet, Sides};
 use crate::units::Time;
 
-/// Which way a packet crosses a host's interface.
+/// Direction of a packet at a host's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// It leaves the host.
+    /// Leaves the host.
     Out,
-    /// It reaches the host.
+    /// Reaches the host.
     In,
 }
 
-/// Where a packet crosses a host's interface.
+/// Point at which a packet crosses a host's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossing {
-    /// The host.
+    /// Node of the host.
     pub node: usize,
-    /// The link direction beside the interface.
+    /// Link direction next to the interface.
     pub hop: Hop,
     /// Out to the link, or in from it.
     pub way: Way,
-    /// The packet's flow as the scenario counts them; [`Packet::flow`] counts within its component. Flows from one port to
-    /// another follow those of the scenario.
+    /// Scenario number of the packet's flow; [`Packet::flow`] counts within its component. Flows between ports follow
+    /// the scenario's flows.
     pub flow: usize,
 }
 
-/// The state of a link direction at an instant.
+/// State of a link direction at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkState {
     /// Packets get through.
     pub up: bool,
-    /// Packets that wait.
+    /// Waiting packets.
     pub waiting: usize,
-    /// Packets that have found the queue full so far.
+    /// Packets dropped so far because the queue was full.
     pub drops: u64,
 }
 
@@ -50,33 +50,33 @@ impl LinkState {
 
 /// Observes a run. Every method is a no-op unless implemented, and then costs nothing.
 pub trait Observer {
-    /// Whether flows and queues are to be reported at all.
+    /// Enables reports on flows and queues.
     const ACTIVE: bool = true;
-    /// A packet crosses a host's interface: on its way out before it is queued or cut into fragments, on its way in
-    /// before it is reassembled.
+    /// Reports a packet at a host's interface: outgoing packets before queueing and fragmentation, incoming ones before
+    /// reassembly.
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
-    /// A datagram from outside, or for outside, crosses the interface at its port.
+    /// Reports a datagram from or for outside at its port's interface.
     fn datagram(&mut self, _now: Time, _at: Crossing, _bytes: &[u8]) {}
-    /// An end of flow `index`, a charging session, is about to send a packet.
+    /// Reports that an end of flow `index`, a charging session, is about to send a packet.
     fn session(&mut self, _now: Time, _index: usize, _session: &Session) {}
-    /// The sender of flow `index` has taken in an event; `delivered` bytes have reached the application.
+    /// Reports that the sender of flow `index` processed an event; `delivered` bytes have reached the application.
     fn flow(&mut self, _now: Time, _index: usize, _sender: Sending<'_>, _delivered: u64) {}
-    /// A link direction's queue now holds `waiting` packets; `drops` so far.
+    /// Reports that a link direction's queue now holds `waiting` packets, with `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
-    /// A pipe direction has given out a packet, or its link has changed: whether packets get through now, and what
-    /// [`Observer::queue`] would report.
+    /// Reports that a packet left a pipe direction or that its link changed. `_state` returns whether packets get
+    /// through now, and the values that [`Observer::queue`] would report.
     fn link(&mut self, _now: Time, _hop: Hop, _state: &mut dyn FnMut() -> LinkState) {}
-    /// The queue of a shared medium's port has changed, too: `of` returns how many packets of a flow of the scenario are in it,
-    /// those sent and not acknowledged included.
+    /// Reports that the queue of a shared medium's port changed, after [`Observer::queue`]. `_of` returns the number of
+    /// packets of a scenario's flow in it, including those sent and not acknowledged.
     fn backlog(&mut self, _now: Time, _hop: Hop, _of: &dyn Fn(usize) -> u32) {}
-    /// Gateway `index` of the scenario has seen something pass; its flows are numbered as the scenario counts them.
+    /// Reports that traffic passed gateway `index` of the scenario; `_stats` uses the scenario's flow numbers.
     fn gateway(&mut self, _now: Time, _index: usize, _stats: &dyn Fn() -> gateway::Stats) {}
-    /// Called before every event: an observer that cannot continue ends the run, whose result is then incomplete.
+    /// Returns true to end the run with incomplete results. Called before every event.
     fn stop(&self) -> bool {
         false
     }
-    /// A part of the network has come to its end: side slots in use, and packets on links or in reassembly that hold one.
-    /// The two are equal unless slots leak.
+    /// Reports the end of a part of the network: side slots in use, and packets on links or in reassembly that hold
+    /// one. The two are equal unless slots leak.
     fn end(&mut self, _slots: usize, _held: usize) {}
 }
 

@@ -1,10 +1,10 @@
-//! Which parts of a network share nothing.
+//! Partition of a network into parts that share nothing.
 
 use super::routing::Hop;
 use crate::scenario::LinkSpec;
 use std::collections::BTreeMap;
 
-/// Groups of flows and links: two links belong together if a flow uses both, or if they share a cable.
+/// Returns groups of flows and links: two links belong together if a flow uses both, or if they share a cable.
 pub(super) fn components(paths: &[[Vec<Hop>; 2]], specs: &[LinkSpec]) -> Vec<(Vec<usize>, Vec<usize>)> {
     let links = specs.len();
     let mut parent: Vec<usize> = (0..links).collect();

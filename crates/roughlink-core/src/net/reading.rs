@@ -1,4 +1,4 @@
-//! What links are like at an instant, for whoever watches a network at work from outside.
+//! State of links at an instant, for observers outside the network.
 
 use super::{Network, Part};
 use crate::link::pipe::{Pipe, PipeStats};
@@ -6,24 +6,24 @@ use crate::link::timeline::State;
 use crate::link::{Direction, Model, Noise};
 use crate::units::{Rate, Time};
 
-/// A direction of a link at an instant: its state, and what it has counted so far.
+/// State and counters of a link direction at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// Packets get through.
     pub up: bool,
-    /// Serialisation rate; of a recorded trace the mean, of a shared medium the nominal one.
+    /// Serialization rate; the mean for a recorded trace, the nominal rate for a shared medium.
     pub rate: Rate,
     /// Propagation delay; zero for a shared medium.
     pub delay: Time,
-    /// Probability with which each packet is lost; `None` where it is not the same for all packets.
+    /// Loss probability of each packet; `None` if it differs between packets.
     pub loss: Option<f64>,
-    /// Packets that wait.
+    /// Waiting packets.
     pub waiting: usize,
-    /// IP packets serialised, fragments each.
+    /// IP packets serialized, each fragment counted.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes serialized.
     pub bytes: u64,
-    /// Packets that found the queue full, or that its discipline dropped.
+    /// Packets dropped by a full queue or by its discipline.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
@@ -35,21 +35,21 @@ impl Reading {
         Reading { up: state.up, rate: state.rate, delay: state.delay, loss, waiting, packets, bytes, dropped, lost }
     }
 
-    /// Of a pipe, made from `direction`.
+    /// Reads a pipe made from `direction`.
     pub(super) fn of(pipe: &mut Pipe, direction: &Direction, now: Time) -> Self {
         let (state, noise) = pipe.state(direction);
         let loss = loss(noise.unwrap_or(&direction.noise));
         Reading::new(&state, loss, pipe.waiting(now), &pipe.stats_at(now))
     }
 
-    /// Of a port of a shared medium.
+    /// Reads a port of a shared medium.
     pub(super) fn shared(rate: Rate, waiting: usize, stats: &PipeStats) -> Self {
         let state = State { up: true, rate, delay: Time::ZERO, signal: None, noise: None };
         Reading::new(&state, None, waiting, stats)
     }
 }
 
-/// Probability with which each packet is lost, if it is the same for all.
+/// Returns the loss probability of each packet, if it is the same for all.
 fn loss(noise: &Noise) -> Option<f64> {
     match noise {
         Noise::None => Some(0.0),
@@ -59,8 +59,8 @@ fn loss(noise: &Noise) -> Option<f64> {
 }
 
 impl Network {
-    /// Both directions of each link, forward first, as of the last time for which the network was woken. Without a path that uses
-    /// it, and before anything has happened, a link has counted nothing.
+    /// Returns both directions of each link, forward first, as of the last wake. Counters are zero before the first
+    /// event, and for links that no path uses.
     pub fn readings(&mut self) -> Vec<[Reading; 2]> {
         let none = PipeStats::default();
         let before = |model: &Model| match model {

@@ -4,7 +4,7 @@ use crate::packet::{Ecn, Fragment, Packet};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Datagrams of which some fragments have arrived, oldest first.
+/// Datagrams with some of their fragments received, oldest first.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     partial: VecDeque<Datagram>,
@@ -17,13 +17,13 @@ struct Datagram {
     /// Bytes after the IP header, arrived and in total.
     have: u32,
     total: Option<u32>,
-    /// Some fragment was marked with CE.
+    /// Set if any fragment was marked CE.
     marked: bool,
     expires: Time,
 }
 
 impl Reassembly {
-    /// A fragment arrived; returns the datagram it completes. Heads of datagrams that are given up go to `dropped`.
+    /// Accepts a fragment and returns the datagram it completes. Passes the heads of expired datagrams to `dropped`.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> Option<Packet> {
         while self.partial.front().is_some_and(|d| d.expires <= now) {
@@ -46,7 +46,7 @@ impl Reassembly {
         match p.fragment() {
             Fragment::First => {
                 if let Some(old) = d.first.replace(p) {
-                    // The identification has wrapped: the old datagram will never be complete.
+                    // The identification wrapped: the old datagram will never be complete.
                     dropped(old);
                     d.have = 0;
                     d.total = None;
@@ -73,18 +73,18 @@ impl Reassembly {
         None
     }
 
-    /// Memory of the datagrams still incomplete.
+    /// Returns the memory of incomplete datagrams, bytes.
     pub fn bytes(&self) -> usize {
         self.partial.capacity() * size_of::<Datagram>()
     }
 
-    /// Heads of the datagrams still incomplete.
+    /// Returns the heads of incomplete datagrams.
     pub fn heads(&self) -> impl Iterator<Item = &Packet> {
         self.partial.iter().filter_map(|d| d.first.as_ref())
     }
 }
 
-/// How long a datagram waits for its fragments (RFC 791 suggests 15 s, Linux and ns-3 take 30 s).
+/// Time after which an incomplete datagram is dropped (RFC 791 suggests 15 s, Linux and ns-3 take 30 s).
 const TIMEOUT: Time = Time::from_secs(30);
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
         // Fragments of different datagrams do not mix.
         r.receive(Time(2), fragment(2, Fragment::First, 0, 1480), &mut drop);
         assert!(r.receive(Time(3), fragment(3, Fragment::Last, 1480, 12), &mut drop).is_none());
-        // Given up after 30 s.
+        // Dropped after 30 s.
         r.receive(Time::from_secs(40), fragment(4, Fragment::First, 0, 1480), &mut drop);
         assert_eq!((lost, r.heads().count()), (1, 1));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// An undirected link between two nodes with its delay, for routing.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
-    /// Its nodes.
+    /// Nodes of the link.
     pub between: (usize, usize),
     /// One-way delays, forward and reverse.
     pub delay: (Time, Time),
@@ -22,18 +22,18 @@ pub type Hop = u32;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("flow `{flow}` has no path from `{from}` to `{to}`")]
 pub struct NoPath {
-    /// The flow.
+    /// Name of the flow.
     pub flow: String,
-    /// Where it starts.
+    /// Source node.
     pub from: String,
-    /// Where it should go.
+    /// Destination node.
     pub to: String,
 }
 
-/// The paths of the flows of a scenario, each forward and reverse.
+/// Returns the paths of the flows of a scenario, each forward and reverse.
 ///
 /// # Errors
-/// A flow has no path.
+/// Returns an error if a flow has no path.
 pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
     let mut routes = Routes::of(s);
     let mut route = |f: &FlowSpec, from: usize, to: usize| {
@@ -46,27 +46,27 @@ pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
     s.flows.iter().map(|f| Ok([route(f, f.from, f.to)?, route(f, f.to, f.from)?])).collect()
 }
 
-/// The routes of a network.
+/// Routes of a network.
 ///
-/// From a source all routes make a tree, which serves every flow from there. A host at the end of its only cable adds a hop to the
-/// routes of its neighbour and has no tree of its own: a star of any size needs one tree.
+/// All routes from a source form a tree, which serves every flow from there. A host at the end of its only cable has no
+/// tree: it adds a hop to the routes of its neighbor. A star of any size therefore needs one tree.
 #[derive(Debug)]
 pub struct Routes {
     edges: Vec<Edge>,
-    /// The hops that leave each node, in the order of links.
+    /// Hops that leave each node, in the order of links.
     adjacency: Vec<Vec<Hop>>,
-    /// By source, the last hop to each node.
+    /// Last hop to each node, by source.
     trees: BTreeMap<usize, Arc<[Option<Hop>]>>,
 }
 
 impl Routes {
-    /// The routes of a scenario.
+    /// Creates the routes of a scenario.
     pub fn of(s: &Scenario) -> Self {
         let edges = s.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
         Routes::new(s.nodes.len(), edges)
     }
 
-    /// The routes of `nodes` nodes over `edges`.
+    /// Creates the routes of `nodes` nodes over `edges`.
     pub fn new(nodes: usize, edges: Vec<Edge>) -> Self {
         let mut adjacency = vec![Vec::new(); nodes];
         for (i, e) in edges.iter().enumerate() {
@@ -76,7 +76,7 @@ impl Routes {
         Routes { edges, adjacency, trees: BTreeMap::new() }
     }
 
-    /// The hops from `from` to `to`, or `None` if there is no path.
+    /// Returns the hops from `from` to `to`, or `None` if there is no path.
     pub fn path(&mut self, from: usize, to: usize) -> Option<Vec<Hop>> {
         if from == to {
             return Some(Vec::new());
@@ -101,13 +101,13 @@ impl Routes {
         Some(hops)
     }
 
-    /// The nodes that packets from `from` get to, without itself.
+    /// Returns the nodes that packets from `from` can reach, without `from`.
     pub fn reachable(&mut self, from: usize) -> impl Iterator<Item = usize> {
         let tree = self.tree(from);
         (0..tree.len()).filter(move |&n| tree[n].is_some())
     }
 
-    /// Where a hop leads.
+    /// Returns the node at the end of a hop.
     fn end(&self, hop: Hop) -> usize {
         let e = &self.edges[(hop / 2) as usize];
         if hop & 1 == 0 { e.between.1 } else { e.between.0 }
@@ -118,14 +118,14 @@ impl Routes {
         if hop & 1 == 0 { e.delay.0 } else { e.delay.1 }
     }
 
-    /// The one node that all links of `node` lead to.
+    /// Returns the neighbor of `node` if it has only one.
     fn only_neighbour(&self, node: usize) -> Option<usize> {
         let mut ends = self.adjacency[node].iter().map(|&hop| self.end(hop));
         let first = ends.next()?;
         (first != node && ends.all(|end| end == first)).then_some(first)
     }
 
-    /// The best of the hops from a node to one of which either is the other's only neighbour.
+    /// Returns the best hop between two nodes, one of which is the other's only neighbor.
     fn best(&self, from: usize, to: usize) -> Hop {
         let fewer = if self.adjacency[from].len() < self.adjacency[to].len() { from } else { to };
         let hops = self.adjacency[fewer].iter().map(|&hop| if fewer == from { hop } else { hop ^ 1 });
@@ -160,7 +160,7 @@ impl Routes {
     }
 }
 
-/// Nodes of all trees together, of 8 bytes each.
+/// Most nodes remembered in all trees together, 8 bytes each.
 const MOST_REMEMBERED: usize = 10_000_000;
 
 #[cfg(test)]
@@ -181,7 +181,8 @@ mod tests {
         assert_eq!(routes.reachable(0).collect::<Vec<_>>(), [1, 2]);
     }
 
-    /// Each tree is a search through the whole network: there is one per source, and only of nodes that lead on.
+    /// Each tree is a search through the whole network. There is one per source, and only for nodes with several
+    /// neighbors.
     #[test]
     fn trees_are_few() {
         let edge = |a, b| Edge { between: (a, b), delay: (Time(1), Time(1)) };
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(trees(vec![edge(0, 1)], &from_hub), 1);
     }
 
-    /// The shortest of all paths without a node twice, by the rule of the module.
+    /// Returns the shortest of all paths without repeated nodes, by the rule of the module.
     fn by_search(edges: &[Edge], from: usize, to: usize) -> Option<(usize, Time)> {
         let mut best: Option<(usize, Time)> = None;
         let mut open = vec![(from, 0, Time::ZERO, vec![from])];

@@ -1,4 +1,4 @@
-//! What hosts and gateways are notified of about a link, and when.
+//! Notifications about a link for hosts and gateways, and their times.
 
 use crate::cc::LinkEvent;
 use crate::link::PipeConfig;
@@ -8,38 +8,38 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-/// The notifications about a link in the order of time.
+/// Notifications about a link in order of time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notices {
-    /// These, as coverage has them.
+    /// Explicit notifications, from coverage.
     Listed(Arc<[(Time, LinkEvent)]>),
-    /// Those of the timelines of the two directions, one at least: a link is up when both directions are; rate, delay and signal are
-    /// the forward direction's.
+    /// Notifications from the timelines of the two directions, at least one of which exists. A link is up if both
+    /// directions are; rate, delay and signal come from the forward direction.
     Derived {
-        /// The forward direction before its first change, and its timeline.
+        /// Forward direction before its first change, and its timeline.
         forward: (State, Option<Arc<Timeline>>),
-        /// The same of the reverse direction.
+        /// Reverse direction before its first change, and its timeline.
         reverse: (State, Option<Arc<Timeline>>),
         /// Delay of the notification. The state of the link at the start is known then.
         notice: Time,
-        /// How long before the link goes down hosts are notified of it.
+        /// Time before the link goes down at which hosts are warned.
         warning: Option<Time>,
     },
 }
 
 impl Notices {
-    /// The notifications about a link that changes as `pipe` does.
+    /// Creates the notifications about a link that changes like `pipe`.
     pub fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
         let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (State::of(d), d.timeline.clone()));
         Notices::Derived { forward, reverse, notice, warning }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no notifications.
     pub fn is_empty(&self) -> bool {
         matches!(self, Notices::Listed(all) if all.is_empty())
     }
 
-    /// They, until the end of the run.
+    /// Returns the notifications until the end of the run.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Time, LinkEvent)> + Send> {
         match self {
             Notices::Listed(all) => {
@@ -73,8 +73,8 @@ impl Default for Notices {
     }
 }
 
-/// Derives the notifications from the states of both directions. As warnings precede what they warn of, notifications wait until
-/// no later change can have an earlier one.
+/// Derives the notifications from the states of both directions. Warnings precede their events, so a notification waits
+/// until no later change can have an earlier one.
 struct Events {
     states: [Option<Peekable<States>>; 2],
     up: [bool; 2],
@@ -110,7 +110,7 @@ impl Iterator for Events {
 }
 
 impl Events {
-    /// What both directions are from `now` on, and the notifications of it.
+    /// Applies the changes of both directions at `now` and queues their notifications.
     fn change(&mut self, now: Time) {
         for (direction, states) in self.states.iter_mut().enumerate() {
             if let Some((_, state)) = states.as_mut().and_then(|s| s.next_if(|s| s.0 == now)) {
@@ -130,7 +130,7 @@ impl Events {
             if before.is_some_and(|b| b.delay != state.delay) {
                 self.push(known, LinkEvent::Delay(state.delay));
             }
-            // What was known of the signal is forgotten when the link goes down.
+            // The signal is unknown after the link goes down: notify it again.
             let anew = before.and_then(|b| b.signal) != state.signal || (up && self.notified_up == Some(false));
             if let Some(signal) = state.signal.filter(|_| anew) {
                 self.push(known, LinkEvent::Signal(signal));
@@ -141,7 +141,8 @@ impl Events {
                 self.push(known, LinkEvent::Up);
                 self.push(known, LinkEvent::Configured);
             } else {
-                // A warning may come before the notification that an earlier outage is over: it is repeated when it comes true.
+                // A warning may come before the notification that an earlier outage is over: it is repeated when it
+                // comes true.
                 if self.warns {
                     self.push(now.saturating_sub(self.warning), LinkEvent::Down);
                 }

@@ -7,8 +7,8 @@ use crate::link::{Direction, Discipline, Model, PipeConfig};
 use crate::units::Time;
 
 impl Scenario {
-    /// Whether a run can depend on its seed and its replica. If it cannot, all replicas give the same result. Media that
-    /// directions share are taken to be random whatever their noise: their stations draw slots and phases.
+    /// Returns true if a run can depend on its seed and its replica; otherwise all replicas give the same result.
+    /// Shared media always count as random, because their stations draw slots and phases.
     pub fn is_random(&self) -> bool {
         let link = |model: &Model| match model {
             Model::Pipe(pipe) => {
@@ -46,7 +46,7 @@ impl Direction {
 }
 
 impl Noise {
-    /// Whether its decisions depend on a random stream. Losses that never or always happen do not.
+    /// Returns true if its decisions depend on a random stream. Losses with probability 0 or 1 do not.
     fn is_random(&self) -> bool {
         let open = |p: f64| p > 0.0 && p < 1.0;
         match self {

@@ -1,30 +1,30 @@
-//! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the one that begins the message to the one that
-//! ends it.
+//! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the beginning to the end of the
+//! message.
 
 use super::receive::Part;
 use std::collections::BTreeMap;
 
-/// A message, or as much of it as is here without a gap.
+/// A message, or a run of its parts received without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Run {
-    /// Its TSNs.
+    /// First and last TSN.
     pub first: u64,
     pub last: u64,
     /// Stream and number, whether it is ordered, begins and ends; bytes of its first part.
     pub part: Part,
-    /// Bytes of all parts that are here and were not handed over.
+    /// Bytes of the received parts not yet delivered.
     pub bytes: u64,
 }
 
-/// Messages of which something is missing.
+/// Incomplete messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
-    /// By their first TSN.
+    /// Runs by their first TSN.
     runs: BTreeMap<u64, Run>,
 }
 
 impl Assembly {
-    /// Adds the part with a TSN that was not there. Returns the run that it is in now, which is here no more if it is whole.
+    /// Adds the part with a new TSN. Returns the run that contains it and removes the run if it is complete.
     pub(super) fn add(&mut self, tsn: u64, part: Part) -> Run {
         let mut run = Run { first: tsn, last: tsn, part, bytes: u64::from(part.len) };
         let before = self.runs.range(..tsn).next_back().map(|(_, run)| *run);
@@ -43,20 +43,21 @@ impl Assembly {
         run
     }
 
-    /// What is here of a run is handed over: it occupies nothing any more.
+    /// Marks the received parts of a run as delivered: they no longer occupy the buffer.
     pub(super) fn hand_over(&mut self, first: u64) {
         if let Some(run) = self.runs.get_mut(&first) {
             run.bytes = 0;
         }
     }
 
-    /// Takes out a run that can never be whole: with all up to `cumulative` here, its neighbours are no parts of its message.
+    /// Removes a run that can never be complete: all TSNs up to `cumulative` are here, so its neighbors belong to other
+    /// messages.
     pub(super) fn broken(&mut self, cumulative: u64) -> Option<Run> {
         let (&first, _) = self.runs.first_key_value().filter(|(_, run)| run.last < cumulative)?;
         self.runs.remove(&first)
     }
 
-    /// Takes out a run that begins at `tsn` or before: it will never be whole.
+    /// Removes a run that begins at `tsn` or before: it will never be complete.
     pub(super) fn abandon(&mut self, tsn: u64) -> Option<Run> {
         let (&first, _) = self.runs.first_key_value().filter(|(first, _)| **first <= tsn)?;
         self.runs.remove(&first)

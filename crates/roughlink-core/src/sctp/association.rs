@@ -1,10 +1,10 @@
-//! An association with its messages: what an application writes at one end is read, whole and in order within its stream, at
-//! the other, over IP datagrams.
+//! An association with its messages, over IP datagrams: each message written at one end is read at the other, whole and
+//! in order within its stream.
 //!
-//! An [`Endpoint`] deals in lengths. Here are the bytes behind them: messages written and not yet acknowledged, and messages
-//! that arrived and are not yet read. A message written fills at most one packet ([`SctpConfig::payload`]); one that another
-//! implementation sends may have several, and is read whole, so that it must fit into the buffer. An
-//! application that does not read closes the window that the peer is offered.
+//! An [`Endpoint`] counts lengths only. This module holds the bytes: messages written and not yet acknowledged, and
+//! messages received and not yet read. A message written fills at most one packet ([`SctpConfig::payload`]). A message
+//! from another implementation may span several and is read whole, so it must fit into the buffer. If the application
+//! does not read, the window offered to the peer closes.
 //!
 //! ```
 //! use roughlink_core::cc;
@@ -58,11 +58,11 @@ pub const SEND_BUFFER: usize = 212_992;
 pub struct Message {
     /// The stream that it belongs to.
     pub stream: u16,
-    /// Its content.
+    /// Content.
     pub bytes: Vec<u8>,
 }
 
-/// Why a message can never be written.
+/// Reasons why a message can never be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
     /// The handshake is not over, or this end or the peer has closed.
@@ -71,43 +71,44 @@ pub enum WriteError {
     /// The two ends agreed on fewer streams.
     #[error("stream {stream} of an association with {agreed}")]
     Stream {
-        /// The stream asked for.
+        /// Stream requested.
         stream: u16,
-        /// How many there are.
+        /// Number of streams.
         agreed: u16,
     },
-    /// It is empty (RFC 9260 section 6.2), or longer than a packet takes.
+    /// The message is empty (RFC 9260 section 6.2) or does not fit into a packet.
     #[error("a message of {bytes} bytes, where 1 to {most} fit into a packet")]
     Length {
-        /// Its length.
+        /// Length of the message.
         bytes: usize,
-        /// The greatest length.
+        /// Greatest length.
         most: u16,
     },
 }
 
-/// One end of an association and its messages, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
+/// One end of an association with its messages, with the verbs of every element. Datagrams are whole IPv4 or IPv6
+/// datagrams.
 pub struct Association {
     endpoint: Endpoint,
     addresses: Addresses,
     sides: Sides,
-    /// Messages written, in the order of their TSNs, from the first that is not acknowledged, `from`; and their bytes.
+    /// Messages written, in order of their TSNs, from `from`, the first unacknowledged; and their bytes.
     written: VecDeque<Vec<u8>>,
     from: u64,
     bytes: usize,
-    /// What has arrived and was not delivered, by TSN.
+    /// Chunks that arrived and were not delivered, by TSN.
     arrived: BTreeMap<u64, Vec<u8>>,
     readable: VecDeque<Message>,
-    /// This end has closed.
+    /// Set once this end has closed.
     closed: bool,
-    /// A message was refused for want of room.
+    /// Set if a message was refused because the buffer was full.
     refused: bool,
     events: Events,
 }
 
 impl Association {
-    /// A closed end whose datagrams go from the source to the destination of `addresses`, with initial TSN `tsn`, from which
-    /// its tag follows, too, and which nobody should be able to guess.
+    /// Creates a closed end whose datagrams go from the source to the destination of `addresses`. `tsn` is the initial
+    /// TSN, from which the verification tag follows; it should be unpredictable.
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<SctpConfig>>, factory: cc::Factory, tsn: u32) -> Self {
         let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
         endpoint.rcv.read_by_hand();
@@ -126,17 +127,17 @@ impl Association {
         }
     }
 
-    /// Active open: an INIT will leave.
+    /// Opens actively: an INIT will leave.
     pub fn connect(&mut self) {
         self.endpoint.connect();
     }
 
-    /// Passive open: the peer's INIT will be answered.
+    /// Opens passively: answers the peer's INIT.
     pub fn listen(&mut self) {
         self.endpoint.listen();
     }
 
-    /// Streams to write to, once the handshake is over; before, none.
+    /// Returns the number of streams to write to; 0 before the end of the handshake.
     pub fn streams(&self) -> u16 {
         match (&self.endpoint.snd, self.endpoint.state) {
             (Some(sender), State::Established) => sender.streams(),
@@ -144,11 +145,12 @@ impl Association {
         }
     }
 
-    /// Writes a message to `stream`; packets may leave. False if there is no room for it now; [`Event::Writable`] says when
-    /// there is.
+    /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full; [`Event::Writable`]
+    /// follows when it is not.
     ///
     /// # Errors
-    /// It can never be written: the association is not open, or there is no such stream, or it is empty or too long.
+    /// Returns an error if the message can never be written: the association is not open, there is no such stream, or
+    /// the message is empty or too long.
     pub fn write(&mut self, stream: u16, message: &[u8]) -> Result<bool, WriteError> {
         let agreed = self.streams();
         let sender = self.endpoint.snd.as_mut().filter(|_| agreed > 0 && !self.closed).ok_or(WriteError::NotOpen)?;
@@ -168,7 +170,7 @@ impl Association {
         Ok(true)
     }
 
-    /// The next message that has arrived, if there is one. A SACK that opens the window again may leave: call
+    /// Returns the next message received, if any. A SACK that reopens the window may leave: call
     /// [`Association::transmit`].
     pub fn read(&mut self) -> Option<Message> {
         let message = self.readable.pop_front()?;
@@ -176,29 +178,30 @@ impl Association {
         Some(message)
     }
 
-    /// This end has no more to write: the shutdown follows what was written (RFC 9260 section 9.2); packets may leave. During the
-    /// handshake there is nothing to shut down: the association is given up without a word.
+    /// Ends writing: the shutdown follows the written data (RFC 9260 section 9.2); packets may leave. During the
+    /// handshake the association is dropped silently.
     pub fn close(&mut self) {
         self.closed = true;
         self.endpoint.close();
     }
 
-    /// The next event, in the order in which they happened.
+    /// Returns the next event, in order of occurrence.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.poll()
     }
 
-    /// The endpoint, to look at.
+    /// Returns the endpoint, for inspection.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Both ends have closed, or the association has failed, or was never opened.
+    /// Returns true if both ends have closed, or the association failed or was never opened.
     pub fn is_done(&self) -> bool {
         self.endpoint.state() == State::Closed
     }
 
-    /// A datagram arrived. Returns whether it is one of this association: whole, with the right addresses and checksums.
+    /// Handles a datagram. Returns true if it belongs to this association: whole, with the right addresses and
+    /// checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
         let mut next = wire::decode_of(datagram, Protocol::Sctp, &self.addresses.reversed());
         if next.is_none() {
@@ -222,7 +225,7 @@ impl Association {
         true
     }
 
-    /// Puts the next datagram to leave into `out`, in place of what that holds; called until it returns false.
+    /// Replaces the content of `out` with the next datagram to send; call until it returns false.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };
@@ -238,18 +241,18 @@ impl Association {
         true
     }
 
-    /// Processes what is due; packets may leave.
+    /// Processes timers due at `now`; packets may leave.
     pub fn wake(&mut self, now: Time) {
         self.endpoint.wake(now);
         self.notice();
     }
 
-    /// When the association must be woken; [`Time::MAX`] = never.
+    /// Returns when the association must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
         self.endpoint.next_wake(now)
     }
 
-    /// A link event reached this host; packets may leave.
+    /// Handles a link event at this host; packets may leave.
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.endpoint.on_link(now, event);
     }

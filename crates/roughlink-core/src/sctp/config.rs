@@ -72,7 +72,7 @@ pub struct SctpConfig {
 impl Default for SctpConfig {
     fn default() -> Self {
         SctpConfig {
-            payload: 1452, // fills 1500 B beside 20 of IPv4, 12 of common and 16 of chunk header
+            payload: 1452, // fills 1500 B together with 20 of IPv4, 12 of common and 16 of chunk header
             streams: 1,
             max_streams: u16::MAX,
             rcv_buf: 128 * 1024,
@@ -99,12 +99,12 @@ impl SctpConfig {
     /// The largest `payload`: an IPv4 packet of 65535 bytes, padding included.
     pub const MAX_PAYLOAD: u16 = u16::MAX - 48 - 3;
 
-    /// The estimate of the RTO before the first sample.
+    /// Returns the RTO estimator before the first sample.
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         let bounds = (self.min_rto, self.max_rto);
         RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, RtoFloor::Total)
     }
-    /// The initial window in bytes.
+    /// Returns the initial window in bytes.
     pub fn initial_window(&self) -> u64 {
         let payload = u64::from(self.payload);
         match self.initial_window {

@@ -6,10 +6,10 @@ use crate::units::Time;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// What a cookie holds.
+/// Content of a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
-    /// When it was made.
+    /// Time of creation.
     pub made: Time,
     /// The tag that we have chosen, and our initial TSN.
     pub tag: u32,
@@ -19,7 +19,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The cookie, sealed with `key`.
+    /// Returns the cookie, sealed with `key`.
     pub(super) fn seal(&self, key: u64) -> Cookie {
         let mut c = [0; COOKIE_BYTES as usize];
         c[..8].copy_from_slice(&self.made.0.to_be_bytes());
@@ -34,7 +34,7 @@ impl State {
         Cookie::Own(c)
     }
 
-    /// What `cookie` holds, if it is one of ours and unchanged.
+    /// Returns the content of `cookie` if this end sealed it and it is unchanged.
     pub(super) fn open(cookie: &Cookie, key: u64) -> Option<State> {
         let Cookie::Own(cookie) = cookie else { return None };
         if cookie[BODY..] != seal(&cookie[..BODY], key) {

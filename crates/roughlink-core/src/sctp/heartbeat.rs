@@ -1,12 +1,12 @@
-//! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period in which no new DATA left.
+//! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period without new DATA.
 //!
-//! A period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered within
-//! an RTO counts as an error of the association (section 8.1) and doubles the RTO; the answer clears the errors, if no data are outstanding, and gives
-//! an RTT sample, which ends the back-off of the RTO (section 6.3.3).
+//! A period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered
+//! within an RTO counts as an error of the association (section 8.1) and doubles the RTO. The answer clears the errors
+//! if no data are outstanding. It also gives an RTT sample, which ends the back-off of the RTO (section 6.3.3).
 //!
-//! The RFC lets data wait for T3-rtx although the answer shows that the path works. Here, what is overdue by the new RTO leaves
-//! at once. So it does when the peer's HEARTBEAT arrives, as with usrsctp, which may send whenever a packet arrives and
-//! whose window of one packet has room for one more after a time-out.
+//! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
+//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. usrsctp does so too: it may send
+//! whenever a packet arrives, and after a time-out its window of one packet has room for another.
 
 use super::send::Sender;
 use crate::rng::Stream;
@@ -23,12 +23,12 @@ pub(super) struct Heartbeat {
     next_tsn: u64,
     /// A HEARTBEAT must leave.
     due: bool,
-    /// When the HEARTBEAT that waits for its answer left, and when it becomes an error.
+    /// Send time of the unanswered HEARTBEAT, and the time at which it becomes an error.
     waiting: Option<(Time, Time)>,
 }
 
 impl Heartbeat {
-    /// Sends nothing before [`Heartbeat::begin`], and nothing at all with an `interval` of zero.
+    /// Creates a heartbeat that sends nothing before [`Heartbeat::begin`], and never with an `interval` of zero.
     pub(super) fn new(interval: Time, jitter: Stream) -> Self {
         Heartbeat { interval, jitter, period_end: Time::MAX, next_tsn: 0, due: false, waiting: None }
     }
@@ -48,15 +48,15 @@ impl Heartbeat {
     pub(super) fn stop(&mut self) {
         (self.period_end, self.due, self.waiting) = (Time::MAX, false, None);
     }
-    /// Whether a HEARTBEAT must leave.
+    /// Returns true if a HEARTBEAT must leave.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
-    /// When it must be woken; [`Time::MAX`] = never.
+    /// Returns when the heartbeat must be woken; [`Time::MAX`] = never.
     pub(super) fn next_wake(&self) -> Time {
         self.waiting.map_or(self.period_end, |(_, error_at)| error_at)
     }
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub(super) fn wake(&mut self, now: Time, snd: &mut Sender) {
         if let Some((sent_at, _)) = self.waiting.take_if(|(_, error_at)| *error_at <= now) {
             snd.on_heartbeat_unanswered(now);
@@ -70,7 +70,7 @@ impl Heartbeat {
             }
         }
     }
-    /// The Heartbeat Information parameter (section 3.3.5) of the HEARTBEAT that leaves now: the time.
+    /// Sends a HEARTBEAT now. Returns its Heartbeat Information parameter (section 3.3.5), which holds the time.
     pub(super) fn send(&mut self, now: Time, snd: &Sender) -> [u8; INFORMATION] {
         self.due = false;
         self.waiting = Some((now, now + snd.rto()));
@@ -79,7 +79,7 @@ impl Heartbeat {
         info[4..].copy_from_slice(&now.0.to_be_bytes());
         info
     }
-    /// A HEARTBEAT ACK arrived. One that answers no HEARTBEAT that waits is discarded.
+    /// Handles a HEARTBEAT ACK. Discards it if no HEARTBEAT is unanswered.
     pub(super) fn on_ack(&mut self, now: Time, info: &[u8], snd: &mut Sender) {
         let time = info.get(4..INFORMATION).and_then(|time| time.try_into().ok()).map(u64::from_be_bytes);
         let Some((sent_at, _)) = self.waiting.take_if(|(sent_at, _)| time == Some(sent_at.0)) else { return };

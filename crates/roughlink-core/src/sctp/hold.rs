@@ -1,8 +1,8 @@
-//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: as for TCP, frozen while it lasts, a start
-//! without back-off after it.
+//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half. As with TCP, the sender is frozen during
+//! the `Hold` and starts without back-off afterwards.
 //!
-//! With `partial_reliability` what is in flight is given up when it begins, and a FORWARD TSN is the last packet to leave
-//! (AVOCA paper, section I). It leaves again, if it was not answered, when the `Hold` ends.
+//! With `partial_reliability`, data in flight is abandoned at the start of the `Hold`, and a FORWARD TSN is the last
+//! packet to leave (AVOCA paper, section I). An unanswered FORWARD TSN is repeated at the end of the `Hold`.
 
 use super::outstanding::Fate;
 use super::send::Sender;
@@ -10,12 +10,12 @@ use crate::cc::CongestionState;
 use crate::units::Time;
 
 impl Sender {
-    /// The algorithm holds the association: nothing may leave but a FORWARD TSN.
+    /// Returns true if the algorithm holds the association: only a FORWARD TSN may leave.
     pub fn is_held(&self) -> bool {
         self.core.held
     }
 
-    /// The algorithm's permit may have changed: freeze, or go on.
+    /// Freezes or releases the sender if the algorithm's permit changed.
     pub(super) fn hold_or_release(&mut self, now: Time) {
         match self.core.hold() {
             (false, true) => self.freeze(),
@@ -58,7 +58,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// The head leaves again, regardless of the window.
+    /// Sends the head again, regardless of the window.
     pub(super) fn repeat_head(&mut self) {
         self.queue.mark_head();
         self.forced = true;
@@ -66,7 +66,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// A SACK arrived after a `Hold`: what it does not cover and should have been answered is lost.
+    /// Handles the first SACK after a `Hold`: chunks that it should cover but does not are lost.
     pub(super) fn settle_release(&mut self, now: Time) {
         if let Some((until, overdue)) = self.core.overdue(now, self.queue.first()) {
             self.queue.mark_sent_before(until, overdue);

@@ -14,7 +14,7 @@ pub(super) enum Fate {
     Acked,
     /// Marked for retransmission.
     Marked,
-    /// Given up (RFC 3758).
+    /// Abandoned (RFC 3758).
     Abandoned,
 }
 
@@ -27,23 +27,23 @@ pub(super) struct Sent {
     pub offset: u64,
     /// Bytes of user data.
     pub len: u16,
-    /// Its state.
+    /// State of the chunk.
     pub fate: Fate,
     /// Miss indications.
     pub missing: u8,
-    /// It was fast retransmitted and will not be again.
+    /// Set after a fast retransmission; no other follows.
     pub fast: bool,
-    /// It left more than once, or time stood still meanwhile: it gives no RTT sample.
+    /// Set if it left more than once or was frozen in flight: it gives no RTT sample.
     pub resent: bool,
-    /// It was counted as delivered.
+    /// Set if it was counted as delivered.
     pub counted: bool,
-    /// When it last left.
+    /// Time of the last transmission.
     pub at: Time,
     /// State of delivery-rate sampling then.
     pub stamp: Stamp,
 }
 
-/// What a SACK newly covers.
+/// Data newly covered by a SACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Covered {
     /// Bytes below the cumulative TSN that were outstanding.
@@ -53,13 +53,13 @@ pub(super) struct Covered {
     pub chunks: u32,
     /// The highest TSN newly covered.
     pub highest: u64,
-    /// Of the chunks delivered, the one that left last.
+    /// Chunk that left last, of those delivered.
     pub newest: Option<Sent>,
-    /// When the chunk that is timed left, if it is covered now.
+    /// Send time of the timed chunk, if it is now covered.
     pub timed: Option<Time>,
 }
 
-/// The chunks. TSNs are 64-bit; a chunk's place is its TSN less that of the first.
+/// Outstanding chunks. TSNs are 64-bit; a chunk's index is its TSN minus the first TSN.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
     chunks: VecDeque<Sent>,
@@ -74,57 +74,57 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// Empty; the next chunk has TSN `next`.
+    /// Creates an empty queue; the next chunk has TSN `next`.
     pub(super) fn new(next: u64) -> Self {
         Outstanding { chunks: VecDeque::new(), first: next, bytes: 0, acked: 0, in_flight: 0, marked: 0, timed: None }
     }
-    /// The lowest TSN not cumulatively acknowledged.
+    /// Returns the lowest TSN not cumulatively acknowledged.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
-    /// The TSN of the next new chunk.
+    /// Returns the TSN of the next new chunk.
     pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
-    /// Memory of the chunks.
+    /// Returns the memory of the chunks, bytes.
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<Sent>()
     }
-    /// Whether everything is acknowledged.
+    /// Returns true if all chunks are acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
-    /// Bytes not cumulatively acknowledged.
+    /// Returns the bytes not cumulatively acknowledged.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bytes cumulatively acknowledged, skipped ones included.
+    /// Returns the bytes cumulatively acknowledged, including skipped ones.
     pub(super) fn acked(&self) -> u64 {
         self.acked
     }
-    /// Bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
+    /// Returns the bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
     pub(super) fn bytes_through(&self, last: u64) -> u64 {
         let chunks = (last + 1).saturating_sub(self.first) as usize;
         self.acked + self.chunks.iter().take(chunks).map(|c| u64::from(c.len)).sum::<u64>()
     }
-    /// Bytes on their way: flightsize of RFC 9260.
+    /// Returns the bytes in flight: flightsize of RFC 9260.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
-    /// Whether a chunk is marked for retransmission.
+    /// Returns true if a chunk is marked for retransmission.
     pub(super) fn has_marked(&self) -> bool {
         self.marked > 0
     }
-    /// Whether something is on its way or to be sent again.
+    /// Returns true if a chunk is in flight or marked for retransmission.
     pub(super) fn is_waiting(&self) -> bool {
         self.marked > 0 || self.in_flight > 0
     }
-    /// The chunks from the lowest TSN on.
+    /// Returns the chunks from the lowest TSN on.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &Sent> {
         self.chunks.iter()
     }
 
-    /// A new chunk leaves.
+    /// Records that a new chunk leaves.
     pub(super) fn send(&mut self, stream: (u16, u16), len: u16, at: Time, stamp: Stamp) {
         self.timed.get_or_insert(self.next()); // one round trip is timed at a time (section 6.3.1 rule C4)
         self.chunks.push_back(Sent {
@@ -143,7 +143,7 @@ impl Outstanding {
         self.in_flight += u64::from(len);
     }
 
-    /// The lowest chunk marked for retransmission leaves again; its TSN and its state.
+    /// Records that the lowest marked chunk leaves again; returns its TSN and state.
     pub(super) fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
         let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
         self.set(i, Fate::InFlight);
@@ -156,7 +156,7 @@ impl Outstanding {
         Some((tsn, *c))
     }
 
-    /// Takes in a SACK: everything up to `cumulative`, and the blocks above it.
+    /// Applies a SACK: all TSNs up to `cumulative`, and the blocks above.
     pub(super) fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> Covered {
         let mut covered = Covered::default();
         while self.first <= cumulative && !self.chunks.is_empty() {
@@ -205,8 +205,8 @@ impl Outstanding {
         }
     }
 
-    /// One more miss indication for what is on its way below `below`; what has `threshold` of them is marked for fast
-    /// retransmission. True if something was.
+    /// Adds a miss indication to chunks in flight below `below` and marks those with `threshold` of them for fast
+    /// retransmission. Returns true if any was marked.
     pub(super) fn miss(&mut self, below: u64, threshold: u8) -> bool {
         let mut any = false;
         for i in 0..below.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
@@ -224,13 +224,13 @@ impl Outstanding {
         any
     }
 
-    /// The highest TSN that `gaps` cover.
+    /// Returns the highest TSN that `gaps` cover.
     pub(super) fn highest_reported(&self, cumulative: u64, gaps: &[Gap]) -> u64 {
         gaps.iter().map(|g| cumulative + u64::from(g.end)).max().unwrap_or(0).min(self.next())
     }
 
-    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took
-    /// it back; the next SACK shows whether it did.
+    /// Marks all chunks for retransmission after a time-out. Includes those in gap ack blocks, in case the receiver
+    /// revoked them; the next SACK shows whether it did.
     pub(super) fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
             if self.chunks[i].fate != Fate::Abandoned {
@@ -242,7 +242,7 @@ impl Outstanding {
         self.timed = None;
     }
 
-    /// Marks for retransmission what is on its way below `end` and left before `before`.
+    /// Marks chunks in flight below `end` that left before `before` for retransmission.
     pub(super) fn mark_sent_before(&mut self, end: u64, before: Time) {
         for i in 0..end.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
             if self.chunks[i].fate == Fate::InFlight && self.chunks[i].at < before {
@@ -258,13 +258,13 @@ impl Outstanding {
         }
     }
 
-    /// Time stood still while the chunks were on their way: they give no RTT sample.
+    /// Excludes the chunks in flight from RTT sampling, because a `Hold` stopped time for them.
     pub(super) fn invalidate_samples(&mut self) {
         self.timed = None;
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
 
-    /// Gives up everything that has not arrived; messages and bytes.
+    /// Abandons all chunks that have not arrived. Returns messages and bytes.
     pub(super) fn abandon(&mut self) -> (u64, u64) {
         let mut given_up = (0, 0);
         for i in 0..self.chunks.len() {
@@ -281,8 +281,8 @@ impl Outstanding {
         given_up
     }
 
-    /// The TSN up to which the receiver may go on, as nothing below is worth waiting for, and what it skips
-    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if no FORWARD TSN is needed.
+    /// Returns the TSN to which the receiver may advance, since all chunks below it are acknowledged or abandoned, and
+    /// the skipped streams (Advanced.Peer.Ack.Point, RFC 3758 section 3.5). `None` if no FORWARD TSN is needed.
     pub(super) fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;

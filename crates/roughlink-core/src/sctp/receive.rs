@@ -1,7 +1,9 @@
-//! The receiving half: which TSNs have arrived, delivery in order per stream, and when to acknowledge (RFC 9260
-//! sections 6.2, 6.5, 6.6, 6.9; RFC 3758 section 3.6). Messages that wait for an earlier one of their stream or for parts of their
-//! own occupy the buffer, and those not yet read by an application that reads by hand. An application that reads at once gets the
-//! beginning of a message before its end (partial delivery, section 6.9). What gap ack blocks have reported is never taken back.
+//! Receiving half: TSNs received, delivery in order per stream, and the time of SACKs (RFC 9260 sections 6.2, 6.5, 6.6,
+//! 6.9; RFC 3758 section 3.6).
+//!
+//! The buffer holds messages that wait for an earlier message of their stream, incomplete messages and, with explicit
+//! reads, messages not yet read. An application that reads at once receives the beginning of a message before its end
+//! (partial delivery, section 6.9). TSNs reported in gap ack blocks are never revoked.
 
 use super::assembly::{Assembly, Run};
 use super::config::SctpConfig;
@@ -23,7 +25,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The content of a packet with DATA.
+    /// Returns the content of a packet with DATA.
     #[inline]
     pub(super) fn of(p: &Packet) -> Self {
         let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);
@@ -32,7 +34,7 @@ impl Part {
     }
 }
 
-/// What was delivered to an application that reads by hand.
+/// Message delivered to an application with explicit reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Delivered {
     pub stream: u16,
@@ -44,9 +46,9 @@ pub(super) struct Delivered {
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
-    /// Everything up to here has arrived or was skipped.
+    /// Highest TSN up to which all have arrived or were skipped.
     cumulative: u64,
-    /// What arrived beyond, as `[first, last]`, ascending.
+    /// TSNs received beyond `cumulative`, as `[first, last]`, ascending.
     ranges: Vec<(u64, u64)>,
     /// TSNs to report as duplicates.
     duplicates: Vec<u64>,
@@ -68,32 +70,32 @@ pub(super) struct Receiver {
     rcv_buf: u32,
     delayed_ack: u32,
     timeout: Time,
-    /// The application reads by hand; else it reads at once.
+    /// State of explicit reads; `None` if the application reads at once.
     by_hand: Option<ByHand>,
-    /// What was delivered, in order: stream, number, bytes.
+    /// Messages delivered, in order: stream, number, bytes.
     #[cfg(test)]
     pub(super) log: Vec<(u16, u64, u64)>,
 }
 
-/// What an application that reads by hand has to know.
+/// State of an application with explicit reads.
 #[derive(Clone, Debug, Default)]
 struct ByHand {
-    /// The TSN last taken in.
+    /// Last TSN accepted.
     taken: Option<u64>,
     /// Messages delivered, in order.
     delivered: VecDeque<Delivered>,
-    /// TSNs taken in that never will be delivered, each first and last.
+    /// TSNs accepted that will never be delivered, each first and last.
     dropped: Vec<(u64, u64)>,
-    /// A message is longer than the buffer: it can never be delivered.
+    /// Set if a message is longer than the buffer and can never be delivered.
     too_long: bool,
-    /// Bytes delivered and not read.
+    /// Bytes delivered but not read.
     unread: u64,
-    /// The a_rwnd sent last.
+    /// Last a_rwnd sent.
     announced: u64,
 }
 
 impl Receiver {
-    /// Before the first message.
+    /// Creates the state before the first message.
     pub(super) fn new(cfg: &SctpConfig) -> Self {
         Receiver {
             cumulative: 0,
@@ -118,32 +120,33 @@ impl Receiver {
         }
     }
 
-    /// The number of streams granted to the peer. Data in others is acknowledged and discarded (section 6.5).
+    /// Sets the number of streams granted to the peer. Data in other streams is acknowledged and discarded (section
+    /// 6.5).
     pub(super) fn agree(&mut self, streams: u16) {
         self.streams = streams;
     }
-    /// From now on the application reads by hand: what it has not read occupies the buffer.
+    /// Switches to explicit reads: unread messages occupy the buffer.
     pub(super) fn read_by_hand(&mut self) {
         self.by_hand = Some(ByHand { announced: u64::from(self.rcv_buf), ..ByHand::default() });
     }
-    /// The TSN of what the last packet brought, if it was taken in.
+    /// Returns the TSN of the last packet if it was accepted.
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
-    /// TSNs taken in that never will be delivered, first and last.
+    /// Returns accepted TSNs that will never be delivered, first and last.
     pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
         self.by_hand.as_mut()?.dropped.pop()
     }
-    /// The next message delivered to an application that reads by hand.
+    /// Returns the next message delivered to an application with explicit reads.
     pub(super) fn take_delivered(&mut self) -> Option<Delivered> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
-    /// Something arrived of a message for which the buffer of an application that reads by hand is too small.
+    /// Returns true if part of a message arrived that is longer than the buffer of an application with explicit reads.
     pub(super) fn is_too_long(&self) -> bool {
         self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
-    /// The application read `bytes`. The window is announced again when it takes a packet of `packet` bytes, and did not, or has
-    /// grown by half the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
+    /// Frees `bytes` that the application read. Sends a window update once the window has grown by half the buffer, or
+    /// to at least `packet` bytes from less (receiver-side silly window avoidance, RFC 9260 section 6.2).
     pub(super) fn on_read(&mut self, bytes: u64, packet: u16) {
         let Some(by_hand) = &mut self.by_hand else { return };
         by_hand.unread -= bytes;
@@ -153,51 +156,52 @@ impl Receiver {
             self.sack_soon();
         }
     }
-    /// Bytes that the buffer has room for.
+    /// Returns the free bytes of the buffer.
     fn room(&self) -> u64 {
         u64::from(self.rcv_buf).saturating_sub(self.buffered + self.unread())
     }
     fn unread(&self) -> u64 {
         self.by_hand.as_ref().map_or(0, |b| b.unread)
     }
-    /// Everything up to this TSN has arrived or was skipped.
+    /// Returns the TSN up to which all have arrived or were skipped.
     pub(super) fn cumulative(&self) -> u64 {
         self.cumulative
     }
-    /// Bytes delivered to the application.
+    /// Returns the bytes delivered to the application.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// Messages that the peer made this end skip.
+    /// Returns the number of messages that the peer made this end skip.
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }
-    /// Their bytes, given how many were sent with TSNs up to one of ours: what came of them is delivered or waits.
+    /// Returns the bytes of skipped messages. `sent_through` returns the bytes that the peer sent up to a TSN; bytes
+    /// neither delivered nor buffered were skipped.
     pub(super) fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
         let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
         (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
     }
-    /// Whether a SACK must leave now.
+    /// Returns true if a SACK must leave now.
     pub(super) fn wants_sack(&self) -> bool {
         self.sack_now
     }
-    /// When the delayed SACK is due.
+    /// Returns when the delayed SACK is due.
     pub(super) fn next_wake(&self) -> Time {
         self.sack_at
     }
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub(super) fn wake(&mut self, now: Time) {
         if self.sack_at <= now {
             self.sack_soon();
         }
     }
-    /// Acknowledge at once.
+    /// Requests an immediate SACK.
     pub(super) fn sack_soon(&mut self) {
         self.sack_now = true;
         self.sack_at = Time::MAX;
     }
 
-    /// A DATA chunk arrived.
+    /// Handles a DATA chunk.
     pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: Part) {
         let Part { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
@@ -208,8 +212,8 @@ impl Receiver {
             self.sack_soon();
             return;
         }
-        // What is delivered at once frees what waits for it: it is taken while anything at all can be left unread (section 6.1
-        // rule A). What no gap ack block could report is not.
+        // A chunk that can be delivered at once also releases messages that wait for it, so accept it as long as the
+        // buffer is not full of unread data (section 6.1 rule A). Discard chunks that no gap ack block could report.
         let is_next = |next: Option<&mut u64>| next.is_none_or(|next| !ordered || ssn == *next as u16);
         let deliverable = tsn == self.cumulative + 1 && is_next(self.next_of(stream));
         let full = if deliverable { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() };
@@ -219,7 +223,7 @@ impl Receiver {
         }
         self.note(tsn);
         self.take_in(tsn, part);
-        // A peer that divides its messages as section 6.9 says has none of these.
+        // Only peers that violate section 6.9 when they fragment messages have such runs.
         while let Some(run) = self.assembly.broken(self.cumulative) {
             self.drop_run(run);
         }
@@ -231,7 +235,7 @@ impl Receiver {
         }
     }
 
-    /// A FORWARD TSN arrived: nothing up to `tsn` is worth waiting for.
+    /// Handles a FORWARD TSN: stops waiting for TSNs up to `tsn`.
     pub(super) fn on_forward(&mut self, tsn: u64, skipped: &[(u16, u16)]) {
         self.sack_soon();
         if tsn <= self.cumulative {
@@ -245,11 +249,11 @@ impl Receiver {
         for &(stream, ssn) in skipped {
             let Some(next) = self.next_of(stream) else { continue };
             if (ssn.wrapping_sub(*next as u16) as i16) < 0 {
-                continue; // all of them had arrived
+                continue; // all had arrived
             }
             let last = unwrap(*next, ssn);
             let from = std::mem::replace(next, last + 1);
-            // What arrived of them is delivered, the rest never will be.
+            // Deliver the messages that arrived; the rest will never arrive.
             let mut arrived = 0;
             while let Some((&key, &run)) = self.waiting.range((stream, from)..=(stream, last)).next() {
                 self.waiting.remove(&key);
@@ -262,7 +266,7 @@ impl Receiver {
         }
     }
 
-    /// The contents of a SACK: a_rwnd and what is beyond the cumulative TSN. To be sent now.
+    /// Returns the contents of the SACK to send now: a_rwnd, and the gap ack blocks and duplicates.
     pub(super) fn sack(&mut self, base: u32) -> (u32, Gaps) {
         let offset = |tsn: u64| u16::try_from(tsn - self.cumulative);
         let gaps = self.ranges.iter().filter_map(|&(a, b)| Some(Gap { start: offset(a).ok()?, end: offset(b).ok()? }));
@@ -305,7 +309,7 @@ impl Receiver {
         }
     }
 
-    /// Takes in what has arrived with a TSN that is new.
+    /// Accepts a new TSN.
     fn take_in(&mut self, tsn: u64, part: Part) {
         let Some(&mut next) = self.next_of(part.stream) else { return };
         if let Some(by_hand) = &mut self.by_hand {
@@ -332,14 +336,14 @@ impl Receiver {
         }
     }
 
-    /// A whole message has arrived.
+    /// Delivers a complete message, or lets it wait for an earlier one.
     fn deliver(&mut self, run: Run) {
         let Part { stream, ssn, ordered, .. } = run.part;
         let Some(&mut next) = self.next_of(stream) else { return };
         let number = unwrap(next, ssn);
         if ordered && number != next {
             self.buffered += run.bytes;
-            // A peer that uses a number twice.
+            // The peer used a number twice.
             if let Some(before) = self.waiting.insert((stream, number), run) {
                 self.drop_run(before);
             }
@@ -352,7 +356,7 @@ impl Receiver {
         }
     }
 
-    /// What arrived is never delivered.
+    /// Drops chunks that arrived but can never be delivered.
     fn drop_run(&mut self, run: Run) {
         self.buffered -= run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
@@ -381,7 +385,7 @@ impl Receiver {
         self.log.push((stream, u64::from(run.part.ssn), run.bytes));
     }
 
-    /// `None` if the stream was not agreed on.
+    /// Returns the next number in `stream`; `None` if the stream was not agreed on.
     fn next_of(&mut self, stream: u16) -> Option<&mut u64> {
         let i = usize::from(stream);
         if self.next.len() <= i {
@@ -394,7 +398,7 @@ impl Receiver {
     }
 }
 
-/// The message number, `next` or later, that `ssn` stands for.
+/// Returns the message number, `next` or later, that `ssn` stands for.
 fn unwrap(next: u64, ssn: u16) -> u64 {
     next + u64::from(ssn.wrapping_sub(next as u16))
 }
@@ -473,7 +477,7 @@ mod tests {
         // Unordered: at once, and without a number.
         r.on_data(Time(0), 6, Part { ordered: false, ..message(0, 9, 30) });
         assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 6, last: 6 }));
-        // Half of a message that is given up.
+        // Half of a message that is then skipped.
         r.on_data(Time(0), 5, message(0, 2, 10));
         r.on_data(Time(0), 7, part(3, true, false));
         r.on_forward(8, &[(0, 3)]);
@@ -509,7 +513,7 @@ mod tests {
         }
         r.on_data(Time(0), 20, part(false, true));
         assert_eq!((r.delivered(), r.buffered, r.next[0]), (2_000, 0, 1));
-        // Not if the application is to have it whole.
+        // Explicit reads need the whole message.
         let mut r = receiver();
         r.read_by_hand();
         r.on_data(Time(0), 1, part(true, false));

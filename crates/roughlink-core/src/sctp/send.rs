@@ -1,10 +1,10 @@
-//! The sending half: what may leave now (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
+//! Sending half: decides when each chunk may leave (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
 //!
 //! Windows are bytes of user data. The congestion control determines their size; this module detects lost chunks and
-//! whether the window was full. By section 6.1 rule B a packet may leave while less than the window is in flight, even
-//! if it then exceeds the window.
+//! full windows. By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then
+//! exceeds the window.
 //!
-//! A message is as large as a packet takes, so none is fragmented, and a packet has one chunk.
+//! A message fits into one packet, so messages are never fragmented and a packet has one chunk.
 
 use super::config::SctpConfig;
 use super::outstanding::{Covered, Fate, Outstanding, Sent};
@@ -15,23 +15,23 @@ use crate::units::{Rate, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Something to be sent.
+/// Chunk to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     /// A DATA chunk.
     Data {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: u64,
-        /// Its stream, and number in it.
+        /// Stream, and number in it.
         stream: (u16, u16),
         /// Bytes of user data.
         len: u16,
     },
     /// A FORWARD TSN.
     Forward {
-        /// The new cumulative TSN.
+        /// New cumulative TSN.
         tsn: u64,
-        /// What it skips.
+        /// Skipped messages.
         skipped: Skipped,
     },
 }
@@ -42,34 +42,34 @@ pub struct Sender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
     pub(super) core: SenderCore,
-    /// Bytes that the application has yet to send (`u64::MAX` = without end), as messages that fill packets.
+    /// Bytes that the application has yet to send (`u64::MAX` = endless), as messages that fill packets.
     backlog: u64,
-    /// Messages that it wrote, and that have yet to leave: stream and bytes.
+    /// Messages written but not yet sent: stream and bytes.
     messages: VecDeque<(u16, u16)>,
-    /// The number of the next message in each stream, and the stream whose turn it is.
+    /// Number of the next message in each stream, and the stream that is next.
     numbers: Vec<u16>,
     turn: usize,
-    /// A SACK arrived since the last time-out.
+    /// Set if a SACK arrived since the last time-out.
     sack_seen: bool,
-    /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
+    /// Fast recovery or time-out recovery ends when this TSN is acknowledged.
     pub(super) recover: u64,
     /// The lowest marked chunk leaves regardless of the window.
     pub(super) forced: bool,
     /// Most bytes in flight in this burst.
     burst_end: u64,
-    /// When a closed window is probed; the probe may leave; the TSN that it had.
+    /// Time of the next zero window probe; whether a probe may leave; TSN of the last probe.
     pub(super) probe_at: Time,
     pub(super) window_probe: bool,
     probe: Option<u64>,
-    /// The peer takes FORWARD TSNs; one must leave.
+    /// Set if the peer supports FORWARD TSN; set if one must leave.
     pub(super) forward_tsn: bool,
     pub(super) forward_due: bool,
-    /// Messages and bytes given up.
+    /// Messages and bytes abandoned.
     pub(super) abandoned: (u64, u64),
 }
 
 impl Sender {
-    /// A sender whose peer takes `streams` streams and has `send_window` bytes of room.
+    /// Creates a sender for a peer with `streams` streams and a window of `send_window` bytes.
     pub fn new(
         cfg: &Arc<SctpConfig>,
         factory: &cc::Factory,
@@ -99,7 +99,7 @@ impl Sender {
         }
     }
 
-    /// An association of which nothing has left yet.
+    /// Returns the state of an association that has sent nothing.
     pub(super) fn first_flow(cfg: &SctpConfig, send_window: u64) -> Flow {
         let mss = u32::from(cfg.payload);
         Flow {
@@ -113,87 +113,87 @@ impl Sender {
         }
     }
 
-    /// The application has `bytes` to send (`u64::MAX` = without end).
+    /// Offers `bytes` to send (`u64::MAX` = endless).
     pub fn offer(&mut self, bytes: u64) {
         self.backlog = bytes;
     }
-    /// The application writes a message of at most one packet to `stream`, which was agreed on.
+    /// Writes a message of at most one packet to `stream`, which must be agreed on.
     pub fn write(&mut self, stream: u16, bytes: u16) {
         debug_assert!(stream < self.streams() && (1..=self.cfg.payload).contains(&bytes));
         self.messages.push_back((stream, bytes));
     }
-    /// Streams agreed on.
+    /// Returns the number of streams agreed on.
     pub fn streams(&self) -> u16 {
         self.numbers.len() as u16
     }
-    /// No more than what was offered with an end.
+    /// Ends an endless offer; other data still leave.
     pub fn stop_endless(&mut self) {
         if self.backlog == u64::MAX {
             self.backlog = 0;
         }
     }
-    /// Everything offered was sent and acknowledged, or given up.
+    /// Returns true if all data offered are sent and acknowledged, or abandoned.
     pub fn is_done(&self) -> bool {
         self.has_sent_all() && self.queue.is_empty()
     }
-    /// Everything offered has left at least once.
+    /// Returns true if all data offered have left at least once.
     pub fn has_sent_all(&self) -> bool {
         self.backlog == 0 && self.messages.is_empty()
     }
-    /// Stream and bytes of the next new message: those written first, then the backlog, stream by stream.
+    /// Returns stream and bytes of the next new message: written messages first, then the backlog, stream by stream.
     fn next_message(&self) -> Option<(u16, u16)> {
         let rest = self.backlog.min(u64::from(self.cfg.payload)) as u16;
         self.messages.front().copied().or((rest > 0).then_some((self.turn as u16, rest)))
     }
-    /// Whether there is nothing to send, now or when a window opens.
+    /// Returns true if there is nothing to send, now or when a window opens.
     pub fn has_nothing(&self) -> bool {
         self.is_done() && !self.forward_due
     }
-    /// The association gave up after too many time-outs.
+    /// Returns true if the association failed after too many time-outs.
     pub fn gave_up(&self) -> bool {
         self.core.gave_up
     }
-    /// Memory of what is unacknowledged.
+    /// Returns the memory of unacknowledged chunks, bytes.
     pub fn bytes(&self) -> usize {
         self.queue.memory()
     }
-    /// The algorithm's numbers and the association's, for traces. Offsets count bytes of user data from 0.
+    /// Returns the state of congestion control and association, for traces. Offsets count bytes of user data from 0.
     pub fn flow(&self) -> &Flow {
         &self.core.flow
     }
-    /// The congestion control.
+    /// Returns the congestion control.
     pub fn cc(&self) -> &dyn CongestionControl {
         self.core.cc()
     }
-    /// What does not depend on the transport.
+    /// Returns the part common to all transports.
     pub fn core(&self) -> &SenderCore {
         &self.core
     }
-    /// What was counted.
+    /// Returns the counters.
     pub fn stats(&self) -> &SenderStats {
         &self.core.stats
     }
-    /// Messages given up, and their bytes (RFC 3758).
+    /// Returns the number of abandoned messages and their bytes (RFC 3758).
     pub fn abandoned(&self) -> (u64, u64) {
         self.abandoned
     }
-    /// RTO in force.
+    /// Returns the current RTO.
     pub fn rto(&self) -> Time {
         self.core.rtt.rto()
     }
-    /// A link event reached this host.
+    /// Handles a link event at this host.
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.core.on_link(now, event);
         self.hold_or_release(now);
     }
 
-    /// The next time-out of any kind.
+    /// Returns the next time-out of any kind.
     pub fn next_wake(&self, now: Time) -> Time {
         let t = self.core.next_wake(now);
         if self.core.held { t } else { t.min(self.core.rto_at).min(self.probe_at) }
     }
 
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
         if self.core.wake(now) {
             self.hold_or_release(now);
@@ -210,7 +210,7 @@ impl Sender {
         }
     }
 
-    /// T3-rtx expired (section 6.3.3).
+    /// Handles expiry of T3-rtx (section 6.3.3).
     fn on_t3(&mut self, now: Time) {
         self.core.rto_at = Time::MAX;
         if self.queue.is_empty() {
@@ -248,11 +248,11 @@ impl Sender {
         self.start_burst();
     }
 
-    /// Takes in a SACK, or the cumulative TSN of a SHUTDOWN.
+    /// Handles a SACK, or the cumulative TSN of a SHUTDOWN.
     pub fn on_sack(&mut self, now: Time, cumulative: u64, a_rwnd: u64, gaps: &[Gap]) {
         let first = self.queue.first();
         if cumulative + 1 < first || cumulative >= self.queue.next() {
-            return; // stale, or of what was never sent
+            return; // stale, or acknowledges TSNs never sent
         }
         self.core.flow.now = now;
         self.sack_seen = true;
@@ -270,8 +270,8 @@ impl Sender {
             self.core.retries = 0;
         }
         let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
-        // Section 7.2.4, with HTNA: only what lies below something newly acknowledged was missed, but in fast recovery
-        // everything that is reported missing by a SACK that advances.
+        // Section 7.2.4, with HTNA: chunks count as missing only below a newly acknowledged TSN. In fast recovery, a
+        // SACK that advances counts all chunks that it reports missing.
         let below = match self.core.flow.state {
             CongestionState::Recovery if advanced => self.queue.highest_reported(cumulative, gaps),
             _ => covered.highest,
@@ -306,14 +306,15 @@ impl Sender {
         self.start_burst();
     }
 
-    /// A HEARTBEAT was not answered within an RTO: an error of the association (section 8.1), and the RTO doubles (section 8.3).
+    /// Handles a HEARTBEAT unanswered within an RTO: counts an error of the association (section 8.1) and doubles the
+    /// RTO (section 8.3).
     pub(super) fn on_heartbeat_unanswered(&mut self, now: Time) {
         if self.core.try_again(now, Patience::Retries(self.cfg.data_retries)) {
             self.core.back_off();
         }
     }
 
-    /// A HEARTBEAT was answered after `rtt` (section 8.3).
+    /// Handles the answer to a HEARTBEAT after `rtt` (section 8.3).
     pub(super) fn on_heartbeat_ack(&mut self, now: Time, rtt: Time) {
         self.core.estimate_rto(rtt.max(Time::from_nanos(1)), 0, 0);
         self.repeat_overdue(now);
@@ -322,7 +323,7 @@ impl Sender {
         }
     }
 
-    /// The peer can be reached: after a time-out the head leaves again at once, if an answer to it is overdue.
+    /// Sends the head again at once after a time-out if its answer is overdue, since the peer is reachable.
     pub(super) fn repeat_overdue(&mut self, now: Time) {
         let due = |head: &Sent| head.fate == Fate::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
         if self.core.flow.state == CongestionState::Loss
@@ -334,7 +335,7 @@ impl Sender {
         }
     }
 
-    /// Whether an episode ends with this cumulative TSN.
+    /// Checks whether this cumulative TSN ends a recovery episode.
     fn on_progress(&mut self, cumulative: u64, gaps: bool) {
         match self.core.flow.state {
             CongestionState::Recovery | CongestionState::Loss if cumulative >= self.recover => {
@@ -353,7 +354,7 @@ impl Sender {
         self.core.flow.state = CongestionState::Recovery;
         self.forced = true;
         if self.queue.chunks().next().is_some_and(|c| c.fate == Fate::Marked) {
-            self.core.rto_at = Time::MAX; // started anew when the head leaves (section 7.2.4 step 4)
+            self.core.rto_at = Time::MAX; // restarted when the head leaves (section 7.2.4 step 4)
         }
     }
 
@@ -375,7 +376,7 @@ impl Sender {
         core.rate.on_ack(now, (c.delivered, newest.as_ref()), 0, prior_in_flight, min_rtt, rtt.unwrap_or_default())
     }
 
-    /// The peer's window. If it opens, a probe that found no room leaves again at once.
+    /// Sets the peer's window. If it opens, a probe that found no room leaves again at once.
     fn set_window(&mut self, a_rwnd: u64) {
         self.core.flow.send_window = a_rwnd;
         if a_rwnd > 0 {
@@ -393,13 +394,13 @@ impl Sender {
         self.core.sync(self.queue.in_flight(), una, una + self.queue.bytes());
     }
 
-    /// What follows is one burst (section 6.1 rule D).
+    /// Starts a burst (section 6.1 rule D).
     pub(super) fn start_burst(&mut self) {
         let most = self.cfg.max_burst.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.cfg.payload));
         self.burst_end = self.queue.in_flight().saturating_add(most);
     }
 
-    /// What leaves now, if anything; called until it gives none.
+    /// Returns the next chunk to send now; call until `None`.
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.core.flow.now = now;
         if self.forward_due {
@@ -434,7 +435,7 @@ impl Sender {
         }
         let message = self.next_message()?;
         let len = message.1;
-        // A peer with any room at all takes one chunk (section 6.1 rule A).
+        // A peer with any room accepts one chunk (section 6.1 rule A).
         let alone = self.queue.is_empty() && self.core.flow.send_window > 0;
         if alone || in_flight + u64::from(len) <= self.core.flow.send_window {
             return Some(self.send_new(now, message, rate));

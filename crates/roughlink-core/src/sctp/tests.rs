@@ -48,7 +48,7 @@ impl Peer for Endpoint {
     }
 }
 
-/// Keys without HEARTBEATs, for what T3-rtx does by itself.
+/// Returns keys without HEARTBEATs, to test T3-rtx alone.
 fn silent() -> SctpConfig {
     SctpConfig { heartbeat_interval: Time::ZERO, ..SctpConfig::default() }
 }
@@ -62,7 +62,7 @@ fn endpoint(reverse: bool, cfg: &SctpConfig, cc: &str, params: &str) -> Endpoint
     Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory, u32::MAX - 5) // TSNs wrap
 }
 
-/// `bytes` from end 0 to end 1, which is 20 ms away.
+/// Connects two ends 20 ms apart; end 0 sends `bytes` to end 1.
 fn pair(cfg: &SctpConfig, cc: &str, bytes: u64) -> Channel<Endpoint> {
     pair_with(endpoint(false, cfg, cc, ""), bytes, 1)
 }
@@ -89,7 +89,7 @@ fn lose_first(c: &mut Channel<Endpoint>, chunk: Chunk, n: u32) {
     });
 }
 
-/// Messages of each stream were delivered once and in order, and all of them but those skipped.
+/// Checks that the messages of each stream were delivered once and in order, and all of them except the skipped ones.
 fn check_log(e: &Endpoint, streams: u16) {
     for s in 0..streams {
         let numbers: Vec<u64> = e.rcv.log.iter().filter(|m| m.0 == s).map(|m| m.1).collect();
@@ -138,7 +138,7 @@ fn a_lost_packet_of_the_handshake_or_shutdown_is_repeated() {
             assert_eq!(c.ends[1].delivered(), 10_000, "{chunk:?}");
             assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{chunk:?} {n}");
             if chunk == ShutdownAck {
-                continue; // the SHUTDOWN is repeated meanwhile and answered again
+                continue; // the SHUTDOWN is repeated in the meantime and answered again
             }
             // 1 + 2 + 4 s later, as T1 and T2 double.
             let (last, regular) = (c.sent.last().unwrap().0, ms(((1 << n) - 1) * 1000));
@@ -206,7 +206,7 @@ fn nothing_of_the_handshake_leaves_outside_coverage() {
     }
 }
 
-/// A hold at the server that is over before T1-init could expire costs no more than itself.
+/// A hold at the server that ends before T1-init expires costs no more time than its duration.
 #[test]
 fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
     for held in [1, 30] {
@@ -447,7 +447,8 @@ fn without_avoca_t3_outlasts_the_outage() {
     let (plain, timeouts) = resumes("sctp", false);
     assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
     assert_eq!(timeouts, 6);
-    // The head leaves at 62 s, but had arrived before the outage, its SACK delayed: what it lacks comes a round trip later.
+    // The head leaves at 62 s but had arrived before the outage, with its SACK delayed: the missing chunks follow a
+    // round trip later.
     assert_eq!(resumes("avoca", false), (ms(62_060), 0));
     // Here the FORWARD TSN was sent without coverage: it is repeated first, and new data follow it.
     assert_eq!(resumes("avoca", true), (ms(62_020), 0));
@@ -464,7 +465,7 @@ fn both_ends_send_before_either_closes() {
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
 }
 
-/// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+/// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
 #[test]
 fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "");
@@ -483,7 +484,7 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
 }
 
 proptest! {
-    /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+    /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
     #[test]
     fn flapping_makes_no_duplicates(inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]), reset in any::<bool>(),
                                     delayed_ack in 1_u32..3,
@@ -502,7 +503,7 @@ proptest! {
         prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
     }
 
-    /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.
+    /// With any impairment of the channel and any change of the link, every byte arrives once and in order.
     #[test]
     fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
                                     bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),

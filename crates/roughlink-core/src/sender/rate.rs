@@ -1,32 +1,32 @@
-//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation, Linux `tcp_rate.c`): every segment
-//! records how much had been delivered when it left, so that its acknowledgement yields a rate.
+//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation, Linux `tcp_rate.c`): every segment records the
+//! amount delivered when it left, so that its acknowledgment yields a rate.
 
 use crate::cc::RateSample;
 use crate::units::Time;
 
-/// What is recorded with a segment.
+/// Record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stamp {
     /// Bytes delivered by then.
     pub delivered: u64,
-    /// When the last of those was acknowledged.
+    /// Time of the last acknowledgment of those bytes.
     pub delivered_at: Time,
-    /// When the first segment of the current flight left.
+    /// Send time of the first segment of the current flight.
     pub first_sent: Time,
     /// The sender had nothing to send.
     pub app_limited: bool,
 }
 
-/// The most recently sent of what an acknowledgement delivers.
+/// Most recently sent segment that an acknowledgment delivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
-    /// Its end.
+    /// End of the segment.
     pub end: u64,
-    /// When it left.
+    /// Send time.
     pub sent_at: Time,
-    /// It was a retransmission.
+    /// Set for a retransmission.
     pub retransmitted: bool,
-    /// Its stamp.
+    /// Stamp of the segment.
     pub stamp: Stamp,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// The stamp of a segment leaving at `now`; `idle` when nothing was in flight.
+    /// Returns the stamp of a segment that leaves at `now`; `idle` if nothing was in flight.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Time, idle: bool) -> Stamp {
         if idle {
@@ -56,21 +56,21 @@ impl DeliveryRate {
         }
     }
 
-    /// The application had nothing to send with `in_flight` bytes on their way: what is delivered up to there shows
-    /// nothing of the path.
+    /// Records that the application had nothing to send with `in_flight` bytes in flight: delivery up to there does not
+    /// show the path's rate.
     #[inline]
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// Whether samples are app-limited now.
+    /// Returns true if samples are app-limited now.
     #[inline]
     pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
-    /// Takes in an acknowledgement that delivered `bytes`, of which `newest` left last, and makes its sample, if it delivered
-    /// anything.
+    /// Processes an acknowledgment that delivered `bytes`, of which `newest` left last. Returns its sample if it
+    /// delivered anything.
     #[inline(always)]
     pub(crate) fn on_ack(
         &mut self,

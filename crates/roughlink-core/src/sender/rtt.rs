@@ -36,7 +36,7 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Before the first sample; the bounds are those of the RTO.
+    /// Creates the estimator before the first sample, with bounds of the RTO.
     pub(crate) fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
         RttEstimator {
             srtt: 0,
@@ -53,23 +53,23 @@ impl RttEstimator {
             floor,
         }
     }
-    /// Smoothed RTT, zero before the first sample.
+    /// Returns the smoothed RTT, zero before the first sample.
     #[inline]
     pub(crate) fn srtt(&self) -> Time {
         Time(self.srtt as u64)
     }
-    /// The RTO in force.
+    /// Returns the current RTO.
     #[inline]
     pub(crate) fn rto(&self) -> Time {
         self.rto
     }
 
-    /// How long an answer may reasonably take: the RTO without its lower bound and without back-off.
+    /// Returns the time after which an answer is overdue: the RTO without its lower bound and without back-off.
     pub(crate) fn answer_timeout(&self) -> Time {
         if self.sampled { self.srtt() + self.spread() } else { self.base }
     }
 
-    /// A sample `m`; the back-off ends (RFC 6298 section 5). `una` and `nxt` delimit Linux's variance window.
+    /// Adds a sample `m` and ends back-off (RFC 6298 section 5). `una` and `nxt` delimit Linux's variance window.
     #[inline]
     pub(crate) fn sample(&mut self, m: Time, una: u64, nxt: u64) {
         let m = m.0 as i64;
@@ -81,7 +81,7 @@ impl RttEstimator {
         self.update();
     }
 
-    /// RFC 6298 rules 2.2 and 2.3, in integers as Jacobson's appendix has it.
+    /// Applies RFC 6298 rules 2.2 and 2.3, in integers as in Jacobson's appendix.
     #[inline]
     fn smooth(&mut self, m: i64) {
         if !self.sampled {
@@ -94,8 +94,8 @@ impl RttEstimator {
         self.var = (4 * self.var + (err.abs() - self.var)) >> 2;
     }
 
-    /// Linux `tcp_rtt_estimator`: the variance follows its largest value of the last window of data and decays once
-    /// per window; a falling RTT raises it at an eighth of the weight.
+    /// Applies Linux `tcp_rtt_estimator`: the variance follows its largest value of the last window of data and decays
+    /// once per window. A falling RTT raises it with an eighth of the weight.
     #[inline]
     fn linux(&mut self, m: i64, una: u64, nxt: u64) {
         let floor = self.min.0 as i64 / 4;
@@ -144,18 +144,18 @@ impl RttEstimator {
         self.rto = self.base;
     }
 
-    /// A time-out: double the RTO (rule 5.5).
+    /// Doubles the RTO after a time-out (rule 5.5).
     pub(crate) fn back_off(&mut self) {
         self.rto = Time(self.rto.0.saturating_mul(2)).min(self.max);
     }
 
-    /// The handshake gave no sample: at least 3 s until there is one (RFC 6298 rule 5.7).
+    /// Raises the RTO to at least 3 s until the first sample, after a handshake without one (RFC 6298 rule 5.7).
     pub(crate) fn fall_back(&mut self) {
         self.base = self.base.max(Time::from_secs(3)).min(self.max);
         self.rto = self.base;
     }
 
-    /// New data was acknowledged: the back-off ends.
+    /// Ends back-off after new data was acknowledged.
     #[inline]
     pub(crate) fn reset_back_off(&mut self) {
         self.rto = self.base;

@@ -1,8 +1,8 @@
-//! How the sending half processes an acknowledgement: window, RTT, scoreboard, and then recovery.
+//! Processing of an acknowledgment by the sending half: window, RTT, scoreboard, then recovery.
 //!
 //! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous. The
-//! timestamps tick in milliseconds. The stack sees what its clock shows; the results have the time that really passed,
-//! as far as it is unambiguous.
+//! timestamps tick in milliseconds. The stack uses times as its clock shows them; results use the real time, as far as
+//! it is unambiguous.
 
 use super::config::Recovery;
 use super::recovery::Arrival;
@@ -11,13 +11,13 @@ use super::{Sender, unwrap};
 use crate::packet::SackBlock;
 use crate::units::Time;
 
-/// The fields of an arriving acknowledgement.
+/// Fields of an arriving acknowledgment.
 pub(super) struct Acknowledgement {
     /// Offset of the next byte that the peer expects.
     pub(super) ack: u64,
     /// The window that it offers, bytes.
     pub(super) window: u64,
-    /// It carries data or a FIN.
+    /// Set if the segment carries data or a FIN.
     pub(super) payload: bool,
     /// ECE, with ECN agreed.
     pub(super) congestion: bool,
@@ -30,44 +30,44 @@ pub(super) struct Acknowledgement {
 /// A round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RttSample {
-    /// What the stack measures.
+    /// Value measured by the stack.
     pub(super) measured: Time,
     /// The time that passed.
     pub(super) passed: Time,
 }
 
 impl RttSample {
-    /// From when a segment left.
+    /// Creates a sample from the send time of a segment.
     pub(super) fn since(sent_at: Time, now: Time) -> Self {
         let passed = (now - sent_at).max(Time::from_nanos(1));
         RttSample { measured: passed, passed }
     }
 
-    /// ns-3: from the echo of a segment that left at `sent_at`. Less than a tick counts as 1 us
-    /// (`TcpSocketBase::CalculateRttSample`).
+    /// Creates a sample as ns-3 does, from the echo of a segment that left at `sent_at`. Less than a tick counts as 1
+    /// us (`TcpSocketBase::CalculateRttSample`).
     pub(super) fn by_echo(echo: u32, sent_at: Time, now: Time) -> Self {
         RttSample { measured: age(echo, now).max(Time::from_micros(1)), ..RttSample::since(sent_at, now) }
     }
 
-    /// From the echo alone, which shows which copy of a segment is acknowledged. Less than a tick counts as one (Linux
-    /// `tcp_rtt_tsopt_us`).
+    /// Creates a sample from the echo alone, which identifies the acknowledged copy of a segment. Less than a tick
+    /// counts as one (Linux `tcp_rtt_tsopt_us`).
     pub(super) fn of_copy(echo: u32, now: Time) -> Self {
         let measured = age(echo, now).max(Time::from_millis(1));
         RttSample { measured, passed: measured }
     }
 }
 
-/// The age of a millisecond timestamp.
+/// Returns the age of a millisecond timestamp.
 pub(super) fn age(echo: u32, now: Time) -> Time {
     Time::from_millis(u64::from((now.as_millis() as u32).wrapping_sub(echo)))
 }
 
-/// Brings an acknowledgement to the sender: window, RTT, scoreboard, recovery.
+/// Passes an acknowledgment to the sender: window, RTT, scoreboard, recovery.
 #[inline(always)]
 pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
     let una = snd.una();
     if a.ack > snd.nxt() || a.ack < una {
-        return; // acknowledges what was never sent, or is stale
+        return; // stale, or acknowledges data never sent
     }
     let prior_in_flight = snd.board.in_flight();
     let same_window = a.window == snd.core.flow.send_window;
@@ -102,7 +102,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     }
 }
 
-/// ns-3: of the lowest newly acknowledged segment, if it was sent once.
+/// Returns ns-3's sample: of the lowest newly acknowledged segment, if it was sent once.
 fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
     let head = snd.board.head()?;
     if head.end() > a.ack || head.is(EVER_RETRANS | NO_SAMPLE) {
@@ -114,8 +114,8 @@ fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<R
     })
 }
 
-/// Karn's rule: the age of the lowest newly acknowledged segment, if none of the acknowledged was retransmitted;
-/// else, of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
+/// Returns the sample by Karn's rule: the age of the lowest newly acknowledged segment if none of the acknowledged was
+/// retransmitted, otherwise of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
 fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Delivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;

@@ -1,5 +1,5 @@
-//! What an arriving packet does to an endpoint: header prediction first, then the handshake, resets, and segments of a
-//! connection that is established, or was.
+//! Handling of arriving packets: header prediction first, then the handshake, resets, and segments of a connection that
+//! is or was established.
 
 #[cfg(test)]
 mod tests;
@@ -8,10 +8,10 @@ use super::acknowledgement::{Acknowledgement, age, on_ack};
 use super::*;
 
 impl Endpoint {
-    /// A packet arrived. The caller frees its side slot.
+    /// Handles a packet. The caller frees its side slot.
     ///
-    /// Nearly all are what one expects (RFC 7323 section 5.6, header prediction): the next data, or an acknowledgement and
-    /// nothing else. Nothing of their headers has to be examined; what they bring is then taken in as from any other.
+    /// Nearly all packets match header prediction (RFC 7323 section 5.6): the next data, or a pure acknowledgment. They
+    /// skip the checks of header fields and are then processed like any other.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let next = self.rcv.nxt();
@@ -28,7 +28,7 @@ impl Endpoint {
         }
     }
 
-    /// [`Endpoint::receive`] for what was not predicted.
+    /// Slow path of [`Endpoint::receive`], for packets that header prediction does not match.
     #[inline(never)]
     fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
@@ -50,8 +50,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is accepted if it answers the SYN or carries exactly the next
-    /// sequence number; elsewhere in the window it is answered by a challenge ACK.
+    /// Handles a reset (RFC 9293 section 3.10.7 with RFC 5961 section 3.2). A reset that answers the SYN or carries
+    /// exactly the next sequence number is accepted. Elsewhere in the window, a challenge ACK answers it.
     fn on_reset(&mut self, now: Time, p: &Packet) {
         let believed = match self.state {
             State::Closed | State::Listen => false,
@@ -103,7 +103,7 @@ impl Endpoint {
         snd.ecn.agreed = self.ecn;
         if self.state == State::SynSent {
             if self.syn_held {
-                // No sample: time stood still meanwhile.
+                // No sample: a `Hold` stopped time in between.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
                 snd.rtt_sample(RttSample::of_copy(p.tsecr, now)); // the echo shows which SYN was answered
             } else if self.syn_tries > 0 {
@@ -129,7 +129,8 @@ impl Endpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// The SYN left more than twice, and the answer, which echoes `echo`, is not that to the first: at least two were lost.
+    /// Returns true if the SYN left more than twice and the answer, which echoes `echo`, is not for the first SYN: at
+    /// least two were lost.
     fn repetition_was_answered(&self, echo: u32) -> bool {
         let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
         self.state == State::SynSent && self.syn_tries > 1 && !first
@@ -171,7 +172,7 @@ impl Endpoint {
         self.take_in(now, p, &segment, sides.sacks(p));
     }
 
-    /// Takes in a segment of a connection that is established, or was.
+    /// Processes a segment of a connection that is or was established.
     #[inline(always)]
     fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
         if let Some(keepalive) = &mut self.keepalive {
@@ -186,7 +187,7 @@ impl Endpoint {
             return;
         }
         if snd.idle() && ack == snd.una() && sacks.is_empty() {
-            snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
+            snd.set_window(window); // nothing in flight from this end: the receiving end of a bulk transfer
         } else {
             on_ack(
                 snd,
@@ -234,7 +235,7 @@ impl Endpoint {
         }
     }
 
-    /// Our FIN may have been acknowledged.
+    /// Advances the state if this end's FIN was acknowledged.
     #[inline(always)]
     fn on_close_progress(&mut self) {
         if matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
@@ -249,7 +250,7 @@ impl Endpoint {
     }
 }
 
-/// What the header of an arriving segment says, in offsets of the peer's stream.
+/// Header of an arriving segment, in offsets of the peer's stream.
 struct Segment {
     start: u64,
     payload: u64,

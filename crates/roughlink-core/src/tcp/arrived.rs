@@ -1,5 +1,5 @@
-//! What arrived beyond the next byte expected: by offset, to join it, and by age, to report the most recent first (RFC 2018
-//! section 4).
+//! Ranges received beyond the next byte expected: by offset, for merging, and by age, to report the most recent first
+//! (RFC 2018 section 4).
 
 use super::sorted::Sorted;
 use std::collections::VecDeque;
@@ -25,25 +25,25 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    /// Whether nothing is kept.
+    /// Returns true if no ranges are held.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Bytes that are kept.
+    /// Returns the bytes held.
     #[inline(always)]
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Offset after the last byte kept.
+    /// Returns the offset after the last byte held.
     #[inline(always)]
     pub(super) fn end(&self) -> Option<u64> {
         self.ranges.back().map(|r| r.end)
     }
 
-    /// Keeps `[start, end)`, joined with what it touches. Whether all of it was kept before.
+    /// Adds `[start, end)` and merges it with ranges that it touches. Returns true if all of it was already held.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         self.arrivals += 1;
         let mut joined = Range { start, end, arrival: self.arrivals };
@@ -71,8 +71,7 @@ impl Arrived {
         seen
     }
 
-    /// The next byte expected is `next` or, as what is kept reaches from there, a later one, which is returned; what lies below
-    /// it is kept no more.
+    /// Removes the ranges contiguous with `next`, the next byte expected. Returns the next byte expected after them.
     pub(super) fn take_from(&mut self, mut next: u64) -> u64 {
         while let Some(r) = self.ranges.pop_front_if(|r| r.start <= next) {
             self.recent.remove(&(r.arrival, r.start));
@@ -94,7 +93,7 @@ impl Arrived {
         }
     }
 
-    /// The ranges, that of the latest arrival first.
+    /// Returns the ranges, the most recently extended first.
     pub(super) fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.recent.descending().map(|&(_, start)| {
             let place = self.ranges.partition_point(|r| r.start < start);

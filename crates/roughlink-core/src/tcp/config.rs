@@ -1,8 +1,8 @@
-//! The keys of a TCP stack and the named presets: what a paper measured depends on the stack beneath the
-//! algorithm as much as on the algorithm.
+//! Keys of a TCP stack, and named presets. Measurements in papers depend as much on the stack as on the algorithm above
+//! it.
 //!
-//! The structs of keys are what a file has: their comments are the help of each key, their attributes its bounds, and
-//! `preset` its default. To add a key, add a field here and read it where it matters.
+//! The structs of keys define the file format: their comments are the help of each key, their attributes its bounds,
+//! and `preset` its default. To add a key, add a field here and read it where it applies.
 
 mod amount;
 
@@ -30,10 +30,10 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// All of them, the default first.
+    /// All stacks, the default first.
     pub const ALL: [Stack; 4] = [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc];
 
-    /// Its name in scenario files.
+    /// Returns the name in scenario files.
     pub const fn name(self) -> &'static str {
         crate::cc::STACKS[self as usize]
     }
@@ -220,11 +220,11 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// The estimate of the RTO before the first sample.
+    /// Returns the RTO estimator before the first sample.
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         RttEstimator::new(self.initial_rto, (self.min_rto, self.max_rto), self.clock_granularity, self.rto_floor)
     }
-    /// How long the connection goes on without an answer.
+    /// Returns the limit on retransmissions without an answer.
     pub(super) fn patience(&self) -> Patience {
         match self.user_timeout {
             Some(most) => Patience::Time(most),
@@ -232,15 +232,15 @@ impl TcpConfig {
             None => Patience::Retries(self.data_retries),
         }
     }
-    /// The time from the first retransmission on after which Linux gives up: `tcp_retries2` time-outs that begin with
-    /// TCP_RTO_MIN, whatever the RTO of the connection (Linux 6.18 `tcp_model_timeout`).
+    /// Returns the time from the first retransmission after which Linux gives up: `tcp_retries2` time-outs that begin
+    /// with TCP_RTO_MIN, regardless of the connection's RTO (Linux 6.18 `tcp_model_timeout`).
     pub(super) fn retries2_timeout(&self) -> Time {
         let doublings = (self.max_rto.0 / LINUX_RTO_MIN.0).max(1).ilog2().min(self.data_retries);
         let doubling = ((2 << doublings) - 1) * LINUX_RTO_MIN.0;
         let constant = u64::from(self.data_retries - doublings).saturating_mul(self.max_rto.0);
         Time(doubling.saturating_add(constant))
     }
-    /// The values of `stack` (design: table of stacks).
+    /// Returns the values of `stack` (design: table of stacks).
     pub fn preset(stack: Stack) -> Self {
         let rfc = TcpConfig {
             stack,

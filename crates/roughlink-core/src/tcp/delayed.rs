@@ -1,15 +1,15 @@
-//! When an acknowledgement may wait, and how long: every second segment, or after a time (RFC 1122 section 4.2.3.2, RFC 5681
-//! section 4.2).
+//! Delayed acknowledgments: every second segment, or after a time (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
 //!
-//! Linux, `quick_ack`, waits for none of 16 acknowledgements at the beginning, after a duplicate, and after a silence longer than the
-//! RTO, when the peer probably begins with a small window, and for none of a segment that made the offered window grow; unless the connection is interactive, that is, answers what it receives
-//! within the time that it would wait (`pingpong`). That time adapts: it follows the gaps between arrivals, doubles where
-//! waiting was in vain, and is between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
-//! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
+//! Linux, `quick_ack`, delays none of 16 acknowledgments at the beginning, after a duplicate, and after a silence
+//! longer than the RTO, when the peer probably begins with a small window. It also acknowledges at once a segment that
+//! makes the offered window grow. Neither applies to an interactive connection, which answers received data within the
+//! delay (`pingpong`). The delay adapts: it follows the gaps between arrivals, doubles after waiting in vain, and stays
+//! between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`,
+//! `tcp_event_data_sent`).
 //!
-//! Linux also compresses SACKs: while a gap stays, the acknowledgements after the third wait for up to 44 others, a
-//! millisecond, or a twentieth of the RTT (`__tcp_ack_snd_check`). An acknowledgement has room for few blocks, so the sender
-//! does not learn of everything that arrives under strong reordering.
+//! Linux also compresses SACKs: while a gap stays, the acknowledgments after the third wait for up to 44 others, a
+//! millisecond, or a twentieth of the RTT (`__tcp_ack_snd_check`). An acknowledgment has room for few blocks, so under
+//! strong reordering the sender does not receive all of them.
 
 use super::config::TcpConfig;
 use super::recovery::DUP_THRESH;
@@ -22,26 +22,26 @@ pub(super) struct DelayedAck {
     every: u32,
     /// The time to wait; Linux's least (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
     timeout: Time,
-    /// Whether it is Linux's.
+    /// Set for Linux's algorithm.
     linux: bool,
     /// Segments that wait.
     pending: u32,
     due: Time,
-    /// Acknowledgements that do not wait.
+    /// Acknowledgments that do not wait.
     quick: u32,
     /// Data is answered.
     interactive: bool,
-    /// When data last arrived in order.
+    /// Time when data last arrived in order.
     fed_at: Time,
     /// The time to wait, before its bounds (`ato`); zero before the first data.
     wait: Time,
     /// Those of the connection.
     rto: Time,
     srtt: Time,
-    /// Next byte expected at the last gap, and acknowledgements that left at once since it is expected.
+    /// Next byte expected at the last gap, and acknowledgments that left at once since it is expected.
     gap_at: u64,
     duplicates: u32,
-    /// Acknowledgements that wait while a gap stays.
+    /// Acknowledgments that wait while a gap stays.
     compressed: u32,
 }
 
@@ -65,18 +65,18 @@ impl DelayedAck {
         }
     }
 
-    /// Answer the first data segment at once, as ns-3 and Linux do.
+    /// Answers the first data segment at once, as ns-3 and Linux do.
     pub(super) fn on_syn(&mut self) {
         self.pending = self.every.saturating_sub(1);
     }
 
-    /// When the acknowledgement that waits is due.
+    /// Returns when the delayed acknowledgment is due.
     #[inline]
     pub(super) fn due(&self) -> Time {
         self.due
     }
 
-    /// Whether it is due now. It was waited for in vain.
+    /// Returns true if the acknowledgment is due now, after waiting in vain.
     #[inline(always)]
     pub(super) fn expires(&mut self, now: Time) -> bool {
         self.due <= now && self.expired()
@@ -93,7 +93,7 @@ impl DelayedAck {
         true
     }
 
-    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT.
+    /// Handles data that continues the stream, on a connection with this RTO and smoothed RTT.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
         if !self.linux {
@@ -112,7 +112,7 @@ impl DelayedAck {
         (self.fed_at, self.rto, self.srtt) = (now, rto, srtt);
     }
 
-    /// A segment has arrived in order; whether it is acknowledged at once.
+    /// Handles a segment in order; returns true if it is acknowledged at once.
     #[inline(always)]
     pub(super) fn on_in_order(&mut self, now: Time) -> bool {
         self.pending += 1;
@@ -125,7 +125,8 @@ impl DelayedAck {
         false
     }
 
-    /// A segment arrived that leaves a gap at `nxt`, over a path with this RTT. Returns true if the SACK leaves at once.
+    /// Handles a segment that leaves a gap at `nxt`, over a path with this RTT. Returns true if the SACK leaves at
+    /// once.
     pub(super) fn on_gap(&mut self, now: Time, nxt: u64, rtt: Time) -> bool {
         if !self.linux || self.quick > 0 && !self.interactive || self.compressed >= COMPRESSED_SACKS {
             return true;
@@ -149,14 +150,14 @@ impl DelayedAck {
         if self.linux { self.wait.min(longest).max(self.timeout) } else { self.timeout }
     }
 
-    /// Something arrived twice: the peer may have lost acknowledgements.
+    /// Handles a duplicate: the peer may have lost acknowledgments.
     pub(super) fn on_duplicate(&mut self) {
         if self.linux {
             (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);
         }
     }
 
-    /// The window that is offered grew: the peer can use it at once (`tcp_grow_window`).
+    /// Handles growth of the offered window: the peer can use it at once (`tcp_grow_window`).
     #[inline]
     pub(super) fn on_window_growth(&mut self) {
         if self.linux {
@@ -164,14 +165,14 @@ impl DelayedAck {
         }
     }
 
-    /// A mark arrived: the peer's window may be small.
+    /// Handles a mark: the peer's window may be small.
     pub(super) fn on_marked(&mut self) {
         if self.linux {
             (self.quick, self.wait, self.interactive) = (self.quick.max(QUICK_ECHOES), self.timeout, false);
         }
     }
 
-    /// Data leaves.
+    /// Records that data leaves.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         if self.linux && !self.interactive {
@@ -179,7 +180,7 @@ impl DelayedAck {
         }
     }
 
-    /// An acknowledgement leaves, alone or on data; `wanted`: at once.
+    /// Records that an acknowledgment leaves, alone or on data, at once if `wanted`.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, wanted: bool) {
         if self.quick > 0 && (wanted || self.pending > 0) {
@@ -209,14 +210,14 @@ mod tests {
 
     const RTO: Time = Time::from_millis(280);
 
-    /// A receiver of small segments, which knows an RTT of 80 ms.
+    /// A receiver of small segments, with an RTT of 80 ms.
     struct Fed {
         delayed: DelayedAck,
         now: Time,
     }
 
     impl Fed {
-        /// Beyond the first acknowledgements.
+        /// Creates a receiver past its first acknowledgments.
         fn new(stack: Stack) -> Self {
             let mut fed = Fed { delayed: DelayedAck::new(&TcpConfig::preset(stack)), now: Time::from_secs(1) };
             fed.delayed.on_syn();
@@ -227,7 +228,7 @@ mod tests {
             fed
         }
 
-        /// A segment arrives after `gap`; whether it is acknowledged at once.
+        /// Handles a segment after `gap`; returns true if it is acknowledged at once.
         fn arrives(&mut self, gap: Time) -> bool {
             self.now += gap;
             self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
@@ -238,7 +239,7 @@ mod tests {
             at_once
         }
 
-        /// How long a lone segment waits that arrives after `gap`.
+        /// Returns the delay of the acknowledgment of a lone segment that arrives after `gap`.
         fn waits(&mut self, gap: Time) -> Time {
             assert!(!self.arrives(gap));
             let due = self.delayed.due();

@@ -8,7 +8,7 @@ use crate::rng::Seed;
 /// A connection under test, and the channel that it goes over.
 pub(crate) type Pair = Channel<Endpoint>;
 
-/// Two ends, of which the second listens.
+/// Creates two ends; the second listens.
 pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
     let newreno = algorithm("newreno").expect("it is in the registry");
     let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
@@ -119,7 +119,7 @@ fn either_end_may_close_after_its_last_message() {
     assert!(p.ends.iter().all(Endpoint::is_done));
 }
 
-/// Both ends send, and lose, at the same time: what arrived beyond a gap is reported without making any segment longer.
+/// Both ends send and lose segments at the same time: SACK blocks make no segment longer.
 #[test]
 fn sack_blocks_leave_room_for_full_segments() {
     for stack in Stack::ALL {
@@ -142,7 +142,7 @@ fn sack_blocks_leave_room_for_full_segments() {
     }
 }
 
-/// A packet from end 0 to end 1 with these flags, `ahead` bytes beyond what is expected.
+/// Creates a packet from end 0 to end 1 with these flags, `ahead` bytes beyond the next byte expected.
 fn stray(p: &Pair, flags: u8, ahead: u32) -> Packet {
     let mut stray = Packet::tcp(FlowId::new(0, false));
     (stray.flags, stray.seq) = (flags, (77 + 1 + p.ends[1].delivered() as u32).wrapping_add(ahead));

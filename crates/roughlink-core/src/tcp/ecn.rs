@@ -1,57 +1,61 @@
 //! Explicit Congestion Notification (RFC 3168 section 6.1).
 //!
-//! Agreed in the handshake: ECE and CWR on the SYN, ECE on its answer; a SYN that is repeated offers nothing, in case the
-//! offer was why it was lost (Linux `tcp_ecn_fallback`). From then on new data leaves as ECT(0); pure acknowledgements,
-//! retransmissions and probes do not (sections 6.1.4 to 6.1.6). Who receives a marked segment sets ECE on everything until
-//! a segment with CWR arrives, and acknowledges at once as Linux does where `quick_ack` is on. Who receives ECE
-//! reduces its window as for a loss ([`Congestion::Ecn`]), once per window of data whether packets of it were marked,
-//! lost, or both, and sets CWR on the next new segment. With `rack` this is Linux's state CWR: the window falls by PRR, and
-//! what was reduced for a mark is not undone. With the other kinds the window falls at once.
+//! The handshake negotiates ECN: ECE and CWR on the SYN, ECE on its answer. A repeated SYN offers nothing, in case the
+//! offer caused the loss (Linux `tcp_ecn_fallback`). Afterwards new data leaves as ECT(0); pure acknowledgments,
+//! retransmissions and probes do not (sections 6.1.4 to 6.1.6).
 //!
-//! As Linux, and unlike RFC 3168: an answer with ECE to a SYN that was repeated without the offer is accepted (section 6.1.1),
-//! and with `rack` a mark that is reported with the acknowledgement that ends a recovery reduces the window once more.
+//! The receiver of a marked segment sets ECE on every segment until one with CWR arrives, and acknowledges at once,
+//! like Linux, where `quick_ack` is on. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
+//! sets CWR on the next new segment. It does so once per window of data, whether packets of it were marked, lost, or
+//! both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are not undone. With
+//! the other kinds the window falls at once.
+//!
+//! Two behaviors follow Linux rather than RFC 3168. An answer with ECE to a SYN repeated without the offer is accepted
+//! (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces the window once
+//! more.
 
 use super::send::Sender;
 use super::{Endpoint, State};
 use crate::cc::{Congestion, CongestionState};
 use crate::packet::{Ecn, Packet, flags};
 
-/// What a sender knows of ECN.
+/// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reaction {
     /// Agreed in the handshake.
     pub(super) agreed: bool,
-    /// The next new segment carries CWR.
+    /// Set if the next new segment carries CWR.
     announce: bool,
     /// The window was reduced for data before this offset.
     until: u64,
-    /// It was reduced for a mark of data before this offset.
+    /// The window was reduced for a mark of data before this offset.
     marked_until: u64,
     /// Offset after the last byte that has left.
     sent: u64,
 }
 
 impl Reaction {
-    /// The window was reduced while `nxt` was the next new byte.
+    /// Records a reduction of the window while `nxt` was the next new byte.
     pub(super) fn reduced(&mut self, nxt: u64) {
         if self.agreed {
             (self.announce, self.until) = (true, nxt);
         }
     }
 
-    /// The reduction was taken back.
+    /// Revokes the reduction.
     pub(super) fn withdraw(&mut self) {
         self.announce = false;
     }
 
-    /// Whether the window was reduced for a mark of the data at `una`, so that a loss there is no reason to reduce it again.
+    /// Returns true if the window was reduced for a mark of the data at `una`, so that a loss there does not reduce it
+    /// again.
     pub(super) fn covers(&self, una: u64) -> bool {
         una < self.marked_until
     }
 }
 
 impl Sender {
-    /// ECE arrived, loss recovery counts duplicates.
+    /// Handles ECE if loss recovery counts duplicates.
     pub(super) fn on_echo_by_count(&mut self) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
         // A mark of the window that was reduced may be reported until the segment with CWR is acknowledged.
@@ -65,7 +69,7 @@ impl Sender {
 }
 
 impl Endpoint {
-    /// The flags with which a SYN offers ECN, or accepts it.
+    /// Returns the flags with which a SYN offers or accepts ECN.
     pub(super) fn ecn_setup(&self) -> u8 {
         match self.state {
             State::SynReceived if self.ecn => flags::ECE,
@@ -74,13 +78,13 @@ impl Endpoint {
         }
     }
 
-    /// Whether ECN is agreed, now that `p`, a SYN or its answer, has arrived.
+    /// Returns true if `p`, a SYN or its answer, completes the agreement on ECN.
     pub(super) fn agrees_on_ecn(&self, p: &Packet) -> bool {
         let asked = if p.is(flags::ACK) { flags::ECE } else { flags::ECE | flags::CWR };
         self.cfg.ecn && p.flags & (flags::ECE | flags::CWR) == asked
     }
 
-    /// A segment leaves with `len` bytes from offset `start`.
+    /// Sets ECN fields of a segment that leaves with `len` bytes from offset `start`.
     #[cold]
     pub(super) fn put_ecn(&mut self, p: &mut Packet, start: u64, len: u32) {
         if self.rcv.echoes() {
@@ -96,13 +100,13 @@ impl Endpoint {
         }
     }
 
-    /// Data arrived between `start` and `end`.
+    /// Processes ECN fields of data received between `start` and `end`.
     #[cold]
     pub(super) fn take_ecn(&mut self, p: &Packet, start: u64, end: u64) {
         if p.is(flags::CWR) {
             self.rcv.on_cwr();
         }
-        // Section 6.1.5: what lies outside the window says nothing.
+        // Section 6.1.5: ignore marks on data outside the window.
         if p.ecn() == Ecn::Ce && end > self.rcv.nxt() && !self.rcv.is_beyond(start) {
             self.rcv.on_marked();
         }
@@ -146,8 +150,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever is marked or lost, everything arrives; only new data is ECN-capable; a window is reduced for its marks at
-        /// most once a round trip; and CWR is announced once for each reduction.
+        /// All data arrives regardless of marks and losses. Only new data is ECN-capable. Marks reduce a window at most
+        /// once per round trip. Each reduction announces CWR once.
         #[test]
         fn marks_are_answered_once_per_window(
             stack in prop::sample::select(Stack::ALL.to_vec()),

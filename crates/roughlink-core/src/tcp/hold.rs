@@ -1,24 +1,24 @@
-//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: frozen while it lasts, and a start without
-//! back-off after it.
+//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half: the sender is frozen during the `Hold`
+//! and starts without back-off afterwards.
 //!
-//! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once, if it left
-//! too long ago for its answer to be on its way; else as soon as that is so and no acknowledgement has arrived. What else was
-//! outstanding waits for the answer: it covers what had arrived, so that only what was lost is sent again, and what it
-//! does not cover and left too long ago is lost. No loss is reported to the algorithm: it caused the pause,
-//! the network did not.
+//! During the `Hold` nothing leaves and no timer runs. At its end the outstanding head leaves again as soon as its
+//! answer is overdue: at once, or later if no acknowledgment arrives until then. Other outstanding segments wait for
+//! the answer. It covers the segments that had arrived, so that only lost ones are sent again. Segments that it does
+//! not cover are lost if they left too long ago. No loss is reported to the algorithm: the algorithm caused the pause,
+//! not the network.
 
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, Sender};
 use crate::units::Time;
 
 impl Sender {
-    /// The algorithm holds the connection: nothing may leave.
+    /// Returns true if the algorithm holds the connection: nothing may leave.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.core.held
     }
 
-    /// The algorithm's permit may have changed: freeze, or go on.
+    /// Freezes or releases the sender if the algorithm's permit changed.
     pub(super) fn hold_or_release(&mut self, now: Time) {
         if let (true, false) = self.core.hold() {
             self.release(now);
@@ -47,7 +47,7 @@ impl Sender {
         self.recover_active = true;
         self.first_partial = true;
         self.core.flow.recovery_window = None;
-        // A lone segment may have arrived and its acknowledgement be delayed.
+        // A lone segment may have arrived and its acknowledgment be delayed.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
         let due = (head.flags & (LOST | RETRANS) != LOST).then(|| head.sent_at + answer_timeout + delay);
@@ -56,8 +56,8 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost. All that is
-    /// outstanding and left too long ago was outstanding then.
+    /// Handles the first acknowledgment after a `Hold`: segments that it should cover but does not are lost. All
+    /// outstanding segments that left too long ago were outstanding then.
     #[inline(always)]
     pub(super) fn settle_release(&mut self, now: Time) {
         if self.core.released.is_some()
@@ -108,7 +108,7 @@ mod tests {
         e
     }
 
-    /// A transfer of `bytes` from end 0, which runs AVOCA, to end 1, 20 ms away.
+    /// Creates a transfer of `bytes` from end 0, with AVOCA, to end 1, 20 ms away.
     fn pair(stack: Stack, params: &str, bytes: u64, seed: u64) -> Channel<Endpoint> {
         let factory = algorithm("newreno").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
         let mut sink = Endpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn nothing_leaves_and_nothing_times_out() {
         for stack in Stack::ALL {
-            // Longer than any user timeout: RTOs of up to two minutes would have given up.
+            // Longer than any user timeout: RTOs of up to two minutes would have ended the connection.
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
             c.set_link(0, false);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     impl Script {
-        /// With a flight of at least four segments out, and no coverage any more.
+        /// Loses coverage with a flight of at least four segments out.
         fn outage(stack: Stack) -> (Self, Vec<Packet>) {
             let mut s = Script { e: sender(stack, "", u64::MAX), sides: Sides::default(), now: Time::ZERO };
             s.e.connect();
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn data_that_had_arrived_is_not_sent_again() {
         for stack in Stack::ALL {
-            // All of the flight had arrived, its ACKs were lost.
+            // The whole flight had arrived; its ACKs were lost.
             let (mut s, flight) = Script::outage(stack);
             let (una, last) = (flight[0].seq, flight.last().unwrap());
             let again = s.sent();
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn only_the_holes_are_repaired() {
         for stack in [Stack::Linux, Stack::Ns3, Stack::Rfc] {
-            // The second and the third segment were lost, what followed had arrived.
+            // The second and the third segment were lost; all later ones had arrived.
             let (mut s, flight) = Script::outage(stack);
             let last = flight.last().unwrap();
             s.sent();
@@ -380,7 +380,7 @@ mod tests {
         }
     }
 
-    /// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+    /// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
     #[test]
     fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
         for stack in Stack::ALL {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+        /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
         #[test]
         fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
                                         flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
@@ -416,7 +416,7 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
-        /// Whatever the link does, however late the sender is notified: once it stays up all bytes arrive, soon.
+        /// With any changes of the link and any delay of notifications, all bytes arrive soon after it stays up.
         #[test]
         fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
                        flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {

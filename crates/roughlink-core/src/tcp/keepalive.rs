@@ -8,24 +8,24 @@ use crate::units::Time;
 #[derive(Debug)]
 pub(super) struct Keepalive {
     at: Time,
-    /// When the last segment arrived.
+    /// Time of the last segment received.
     heard_at: Time,
     /// Probes since then.
     probes: u32,
 }
 
 impl Keepalive {
-    /// A segment arrived.
+    /// Handles a segment.
     #[inline]
     pub(super) fn on_segment(&mut self, now: Time) {
         (self.heard_at, self.probes) = (now, 0);
     }
-    /// When it must be woken.
+    /// Returns when it must be woken.
     #[inline]
     pub(super) fn next_wake(&self) -> Time {
         self.at
     }
-    /// Processes an expiry. `busy` connections wait for an acknowledgement or a window, for which other timers care.
+    /// Processes an expiry. `busy` connections wait for an acknowledgment or a window; other timers handle those.
     fn expire(&mut self, now: Time, cfg: &TcpConfig, busy: bool) -> Expiry {
         let idle = now - self.heard_at;
         if busy || idle < cfg.keepalive_time {
@@ -93,7 +93,7 @@ mod tests {
 
     const S: fn(u64) -> Time = Time::from_secs;
 
-    /// A connection on which end 0 wrote 100 bytes, 300 ms from end 1.
+    /// Creates a connection on which end 0 wrote 100 bytes, 300 ms from end 1.
     fn connected(cfg: &TcpConfig) -> Pair {
         let mut p = pair(cfg, Time::from_millis(300));
         p.ends[0].connect();
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(p.ends[1].delivered(), 100);
         p
     }
-    /// When, in s, end `i` sent segments without data after `from`.
+    /// Returns the times, s, at which end `i` sent segments without data after `from`.
     fn bare(p: &Pair, i: usize, from: Time) -> Vec<f64> {
         let bare = p.sent_between(i, from, Time::MAX).filter(|s| s.2.payload() == 0 && s.2.flags == flags::ACK);
         bare.map(|s| s.0.as_secs_f64()).collect()
@@ -125,7 +125,7 @@ mod tests {
         assert!((failed - (last + 7_200.0 + 75.0 * 9.0)).abs() < 0.1, "{failed}");
     }
 
-    /// A probe is answered, so that an idle connection stays open; without keep-alive nothing is sent at all.
+    /// An answered probe keeps an idle connection open; without keep-alive nothing is sent.
     #[test]
     fn a_living_peer_answers() {
         for (keepalive, expected) in [(true, 13), (false, 0)] {
@@ -150,7 +150,8 @@ mod tests {
         assert!((failed - (5.6 + 60.0 + 2.0 * 75.0)).abs() < 0.1, "{failed}");
     }
 
-    /// When end 0 gives up, in s after its last answer, with data outstanding and all lost, a while after the start.
+    /// Returns when end 0 fails, in s after its last answer, with data outstanding and all lost, some time after the
+    /// start.
     fn gives_up(cfg: &TcpConfig, delay: Time, rounds: u64) -> f64 {
         let mut p = pair(cfg, delay);
         p.ends[0].connect();
@@ -168,8 +169,9 @@ mod tests {
         (p.ends[0].failed_at().unwrap() - start).as_secs_f64()
     }
 
-    /// The end that Linux derives from tcp_retries2: 924.6 s after the first retransmission, whatever the RTO, at the time-out that
-    /// follows. Kernel 6.18: 954 s with an RTT of 600 ms, 960 s with `rto_min` 50 ms. Counting 15 time-outs makes 1179 and 689 s.
+    /// Limit that Linux derives from tcp_retries2: 924.6 s after the first retransmission, for any RTO, applied at the
+    /// next time-out. Kernel 6.18: 954 s with an RTT of 600 ms, 960 s with `rto_min` 50 ms. Counting 15 time-outs would
+    /// give 1179 and 689 s.
     #[test]
     fn linux_gives_up_by_time() {
         let linux = TcpConfig::preset(Stack::Linux);
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!(p.ends[0].failed_at(), Some(S(21)));
     }
 
-    /// A closed window whose probes nobody answers ends the connection, one whose probes are answered does not (RFC 9293 section
+    /// A closed window ends the connection if its probes are unanswered, but not if they are answered (RFC 9293 section
     /// 3.8.6.1).
     #[test]
     fn a_closed_window_is_probed_as_long_as_there_are_answers() {

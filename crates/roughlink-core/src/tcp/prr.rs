@@ -1,5 +1,5 @@
-//! Proportional Rate Reduction (RFC 6937): during fast recovery the window falls to ssthresh in proportion to what is
-//! delivered, and is refilled at most one segment per delivered segment when losses emptied the pipe below it.
+//! Proportional Rate Reduction (RFC 6937). During fast recovery the window falls to ssthresh in proportion to the data
+//! delivered. If losses emptied the pipe below ssthresh, it grows again by at most one segment per delivered segment.
 
 /// State of one recovery episode. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct Prr {
     recover_fs: u64,
     /// Compute the proportional part's product in 32 bits, as ns-3 3.44 does.
     wraps: bool,
-    /// What the proportional part is rounded up to: a segment (Linux) or a byte (ns-3).
+    /// Unit to which the proportional part is rounded up: a segment (Linux) or a byte (ns-3).
     unit: u64,
 }
 
@@ -27,25 +27,25 @@ pub(super) struct Progress {
 }
 
 impl Prr {
-    /// An episode begins with `recover_fs` bytes: RecoverFS, the divisor of the proportional part.
-    /// The proportional part is a multiple of `unit`.
+    /// Begins an episode with `recover_fs` bytes: RecoverFS, the divisor of the proportional part, which is a multiple
+    /// of `unit`.
     pub(super) fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
         Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }
-    /// Bytes delivered since the episode began.
+    /// Returns the bytes delivered since the episode began.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// RecoverFS.
+    /// Returns RecoverFS.
     pub(super) fn recover_fs(&self) -> u64 {
         self.recover_fs
     }
-    /// Bytes left.
+    /// Records that `bytes` left.
     #[inline]
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
     }
-    /// The window after an ACK; `None` when it delivered nothing (RFC 6937 section 3).
+    /// Returns the window after an ACK; `None` if it delivered nothing (RFC 6937 section 3).
     pub(super) fn on_ack(&mut self, p: Progress, mss: u32) -> Option<u64> {
         if p.delivered == 0 {
             return None;
@@ -77,8 +77,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 section 4, figure of the example: flight 20 segments, the first lost; 19 ACKs come back. Every other one
-    /// releases a segment, the window at the end is ssthresh = 10.
+    /// RFC 6937 section 4, figure of the example: flight 20 segments, the first lost; 19 ACKs come back. Every other
+    /// one releases a segment, the window at the end is ssthresh = 10.
     #[test]
     fn rfc6937_single_loss() {
         let mss = 1000;

@@ -1,9 +1,13 @@
-//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as Linux does it.
+//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as in Linux.
 //!
-//! A segment is lost when one sent later has been delivered and a reordering window has passed since. Episodes are taken
-//! back on proof that they were spurious: D-SACKs for everything retransmitted (RFC 3708), an acknowledgement that
-//! echoes a timestamp older than the first retransmission (Eifel, RFC 3522), or original data acknowledged after a
-//! time-out (F-RTO, RFC 5682). Without SACK, duplicate ACKs stand for SACKs and the head is the loss, as in Linux.
+//! A segment is lost when a later one has been delivered and a reordering window has passed since. Episodes are undone
+//! on proof that they were spurious:
+//!
+//! - D-SACKs for all retransmissions (RFC 3708)
+//! - an acknowledgment that echoes a timestamp older than the first retransmission (Eifel, RFC 3522)
+//! - original data acknowledged after a time-out (F-RTO, RFC 5682)
+//!
+//! Without SACK, duplicate ACKs count as SACKs and the head is the loss, as in Linux.
 
 mod undo;
 
@@ -19,7 +23,7 @@ use undo::{Undo, is_older};
 /// State of RACK, TLP and undo.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// When the reordering window closes or the tail loss probe is due.
+    /// End of the reordering window, or the time of the tail loss probe.
     pub(super) timer: Time,
     timer_is_probe: bool,
     /// Send time and end of the most recently sent segment delivered (RACK.xmit_ts, RACK.end_seq).
@@ -30,7 +34,8 @@ pub(super) struct Rack {
     /// Highest end delivered so far (RACK.fack).
     fack: u64,
     reordering_seen: bool,
-    /// Largest distance in segments by which the network was seen to reorder, at least `DUP_THRESH` (Linux `reordering`).
+    /// Largest distance in segments by which the network was seen to reorder, at least `DUP_THRESH` (Linux
+    /// `reordering`).
     reordering: u64,
     /// Quarters of min RTT that the reordering window takes (RACK.reo_wnd_mult).
     reo_steps: u32,
@@ -72,12 +77,12 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// RFC 8985 section 6.2 step 2: the most recently sent segment that was delivered.
+    /// Updates the most recently sent segment that was delivered (RFC 8985 section 6.2 step 2).
     fn update(&mut self, now: Time, d: &Delivered, min_rtt: Time, (ack, echo): (u64, Option<u32>)) {
         let Some(n) = d.newest else { return };
         let rtt = now.saturating_sub(n.sent_at);
-        // The ACK of a retransmission may be for the original. The echo is that of what arrived last in order, which tells nothing of
-        // what is SACKed.
+        // The ACK of a retransmission may be for the original. The echo belongs to the last segment received in order,
+        // so it proves nothing about SACKed segments.
         let original = || n.end <= ack && is_older(echo, n.sent_at.as_millis() as u32);
         if n.retransmitted && (rtt < min_rtt || original()) {
             return;
@@ -88,7 +93,7 @@ impl Rack {
         }
     }
 
-    /// Original data from `low` on was delivered after `fack` (Linux `tcp_check_sack_reordering`).
+    /// Records that original data from `low` on was delivered after `fack` (Linux `tcp_check_sack_reordering`).
     fn on_reordering(&mut self, low: u64, fack: u64, mss: u32) {
         if low < fack {
             self.reordering_seen = true;
@@ -96,7 +101,7 @@ impl Rack {
         }
     }
 
-    /// Step 4: the reordering window widens with a D-SACK, once per round trip, for 16 recoveries.
+    /// Widens the reordering window after a D-SACK, once per round trip, for 16 recoveries (step 4).
     fn on_dsack(&mut self, d: &Delivered, delivered: u64) {
         if d.newest.is_none_or(|n| n.stamp.delivered >= self.reo_round) {
             self.reo_steps = (self.reo_steps + 1).min(255);
@@ -105,7 +110,7 @@ impl Rack {
         }
     }
 
-    /// A `Hold` ended: no timer runs, and nothing is left of an episode that could prove to be spurious.
+    /// Resets state at the end of a `Hold`: no timer runs, and no episode can prove to be spurious.
     pub(super) fn on_release(&mut self) {
         self.timer = Time::MAX;
         self.timer_is_probe = false;
@@ -115,7 +120,7 @@ impl Rack {
         self.prefer_new = false;
     }
 
-    /// A tail loss probe is leaving: its end, and whether it is a retransmission.
+    /// Records a tail loss probe that leaves: its end, and whether it is a retransmission.
     pub(super) fn on_probe_sent(&mut self, end: u64, retransmitted: bool) {
         self.probe_end = end;
         self.probe_retransmitted = retransmitted;
@@ -123,8 +128,8 @@ impl Rack {
 }
 
 impl Sender {
-    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `sample` the RTT that it shows, `dsack`
-    /// the bytes that it reports to have arrived twice.
+    /// Processes an acknowledgment whose newly SACKed segments are in `d`. `echo` is its TSecr, `sample` its RTT
+    /// sample, `dsack` the bytes that it reports as duplicates.
     pub(super) fn on_ack_by_time(
         &mut self,
         now: Time,
@@ -160,7 +165,8 @@ impl Sender {
             self.alert(now, a, d, duplicate, echo, prior_una);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
-        // The algorithm's sample is of the last segment; with retransmissions, that which the RTO has (Linux `tcp_ack_update_rtt`).
+        // The algorithm's sample is of the last segment; with retransmissions, that which the RTO has (Linux
+        // `tcp_ack_update_rtt`).
         let rtt = if d.retransmitted { sample.map(|s| s.measured) } else { d.last_sent.map(|t| now - t) };
         let sample = self.rate_sample(now, d, lost, a.prior_in_flight, rtt.unwrap_or_default());
         if advanced {
@@ -168,7 +174,7 @@ impl Sender {
         } else if let (Some(sacked), Some(head)) = (d.first_sent, self.board.head())
             && sacked < head.sent_at
         {
-            self.core.rearm_rto(now); // what left before the head still arrives (Linux `tcp_clean_rtx_queue`)
+            self.core.rearm_rto(now); // data sent before the head still arrives (Linux `tcp_clean_rtx_queue`)
         }
         self.sync();
         if self.core.flow.state.is_reducing() {
@@ -202,7 +208,7 @@ impl Sender {
         }
     }
 
-    /// The state machine (Linux `tcp_fastretrans_alert`).
+    /// Runs the state machine (Linux `tcp_fastretrans_alert`).
     fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, duplicate: bool, echo: Option<u32>, prior_una: u64) {
         let advanced = a.ack > prior_una;
         if a.congestion {
@@ -224,7 +230,7 @@ impl Sender {
                     // A partial ACK of the original (Eifel).
                     self.rack.on_reordering(prior_una, self.board.highest_sacked(), self.core.flow.mss);
                     if self.board.retrans() > 0 {
-                        self.rack.prefer_new = true; // no more repairs, until it shows whether these were needed
+                        self.rack.prefer_new = true; // no more repairs until it is clear whether these were needed
                         return;
                     }
                     self.settle_first_retransmission();
@@ -240,7 +246,7 @@ impl Sender {
                 }
                 self.detect_losses(now, advanced);
                 if self.core.flow.state != CongestionState::Recovery && self.board.lost() > 0 {
-                    self.enter_fast_recovery(a.congestion); // of what is lost all the same
+                    self.enter_fast_recovery(a.congestion); // some data is still lost
                 }
             }
             CongestionState::Loss => {
@@ -257,7 +263,7 @@ impl Sender {
         }
     }
 
-    /// No repair is under way, or none is any more: whether something is lost, or marked.
+    /// Checks for losses and marks while no repair is in progress.
     fn watch(&mut self, now: Time, a: &Arrival, advanced: bool, duplicate: bool) {
         if duplicate && !self.sack {
             self.board.add_reno_sack();
@@ -280,13 +286,13 @@ impl Sender {
         }
     }
 
-    /// Outside of an episode (Linux `tcp_try_keep_open`).
+    /// Returns the state outside of an episode (Linux `tcp_try_keep_open`).
     fn calm_state(&self) -> CongestionState {
         let open = self.board.sacked() == 0 && self.board.lost() == 0 && !self.any_retransmission();
         if open { CongestionState::Open } else { CongestionState::Disorder }
     }
 
-    /// All that was outstanding when the episode began is acknowledged (Linux `tcp_try_undo_recovery`).
+    /// Ends recovery: all data outstanding at its start is acknowledged (Linux `tcp_try_undo_recovery`).
     fn end_recovery(&mut self, echo: Option<u32>) {
         if self.may_undo(echo) {
             self.undo();
@@ -299,8 +305,8 @@ impl Sender {
         self.reopen();
     }
 
-    /// Fast recovery begins; `marked`: the acknowledgement that showed the loss carries ECE. Within a reduction for a mark the
-    /// window is not reduced again, and the recovery point stays (Linux `tcp_enter_recovery`).
+    /// Begins fast recovery; `marked` is set if the acknowledgment that showed the loss carries ECE. During a reduction
+    /// for a mark the window is not reduced again, and the recovery point stays (Linux `tcp_enter_recovery`).
     fn enter_fast_recovery(&mut self, marked: bool) {
         self.core.stats.fast_recoveries += 1;
         self.settle_first_retransmission();
@@ -323,7 +329,7 @@ impl Sender {
         self.core.flow.state = CongestionState::Cwr;
     }
 
-    /// The window begins to fall to a new ssthresh (Linux `tcp_init_cwnd_reduction`).
+    /// Starts lowering the window to a new ssthresh (Linux `tcp_init_cwnd_reduction`).
     fn reduce(&mut self, cause: Congestion) {
         let cwnd = self.core.cc.vitals().cwnd;
         self.sync();
@@ -337,8 +343,8 @@ impl Sender {
         self.rack.probe_end = 0;
     }
 
-    /// Without SACK a duplicate ACK delivers one segment, which the next cumulative ACK must not count again (Linux
-    /// `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
+    /// Credits one delivered segment per duplicate ACK without SACK; the next cumulative ACK must not count it again
+    /// (Linux `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
     fn credit_without_sack(&mut self, acked: u64, duplicate: bool, d: &mut Delivered) {
         let mss = u64::from(self.core.flow.mss);
         if acked > 0 {
@@ -356,8 +362,9 @@ impl Sender {
         }
     }
 
-    /// Before a time-out declares everything lost, and with a `reduction` reduces ssthresh: whether that may be taken back, and
-    /// whether F-RTO may judge it, which is not the case if a fast recovery is under way (RFC 5682 section 3.1).
+    /// Prepares for a time-out, before all segments are declared lost and, with a `reduction`, ssthresh falls.
+    /// Determines whether undo is possible and whether F-RTO applies; it does not during fast recovery (RFC 5682
+    /// section 3.1).
     pub(super) fn before_loss(&mut self, reduction: bool) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
         if calm && self.board.sacked() >= u64::from(DUP_THRESH) * u64::from(self.core.flow.mss) {
@@ -374,7 +381,7 @@ impl Sender {
         self.rack.timer = Time::MAX;
     }
 
-    /// An acknowledgement after a time-out (Linux `tcp_process_loss`), which may turn out to have been spurious.
+    /// Handles an acknowledgment after a time-out (Linux `tcp_process_loss`), which may prove to have been spurious.
     fn process_loss(&mut self, d: &Delivered, a: &Arrival, advanced: bool, duplicate: bool, echo: Option<u32>) {
         if advanced && self.may_undo(echo) {
             self.take_back_loss();
@@ -382,7 +389,7 @@ impl Sender {
         }
         let recovered = a.ack >= self.recover;
         if self.rack.frto {
-            // Step 3b: data never retransmitted arrived. Without SACK only a whole window of them shows that.
+            // Step 3b: data never retransmitted arrived. Without SACK, only a whole window of such data proves that.
             if d.lowest_original < self.recover && (self.sack || !d.retransmitted) {
                 self.take_back_loss();
                 return;
@@ -402,14 +409,14 @@ impl Sender {
         }
     }
 
-    /// The time-out was spurious: nothing is lost.
+    /// Undoes a spurious time-out: nothing is lost.
     fn take_back_loss(&mut self) {
         self.board.forget_losses();
         self.undo();
         self.reopen();
     }
 
-    /// The episode is over.
+    /// Ends the episode.
     fn reopen(&mut self) {
         self.rack.frto = false;
         self.rack.prefer_new = false;
@@ -418,7 +425,7 @@ impl Sender {
         self.core.cc.on_recovered(&self.core.flow);
     }
 
-    /// RACK_detect_loss, or the head without SACK.
+    /// Detects losses by RACK_detect_loss, or the head's loss without SACK.
     fn detect_losses(&mut self, now: Time, advanced: bool) {
         if self.board.is_empty() {
             return;
@@ -448,7 +455,7 @@ impl Sender {
         }
     }
 
-    /// Step 4 of RFC 8985 section 6.2.
+    /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     fn reordering_window(&self) -> Time {
         if !self.rack.reordering_seen {
             let recovering = matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
@@ -461,7 +468,7 @@ impl Sender {
         (min_rtt / 4 * u64::from(self.rack.reo_steps)).min(self.core.flow.srtt)
     }
 
-    /// The reordering timer or the probe timer.
+    /// Handles expiry of the reordering timer or the probe timer.
     pub(super) fn on_rack_timer(&mut self, now: Time) {
         self.rack.timer = Time::MAX;
         if self.rack.timer_is_probe {
@@ -496,14 +503,14 @@ impl Sender {
         }
     }
 
-    /// A segment left.
+    /// Updates timers after a segment left.
     #[inline]
     pub(super) fn after_send(&mut self, now: Time) {
         self.schedule_probe(now);
     }
 
-    /// The segment at `index` left again. Linux restarts the timer for the head (`tcp_xmit_retransmit_queue`), where RFC 6298
-    /// lets it run: what is left of it may be less than a round trip.
+    /// Updates timers after the segment at `index` left again. Linux restarts the timer for the head
+    /// (`tcp_xmit_retransmit_queue`). RFC 6298 lets it run, but the remaining time may be less than a round trip.
     pub(super) fn after_resend(&mut self, now: Time, index: usize) {
         if index == 0 {
             self.rearm_rto(now);
@@ -511,8 +518,8 @@ impl Sender {
         self.rack.undo.on_resent(now);
     }
 
-    /// RFC 8985 section 7.2 (Linux `tcp_schedule_loss_probe`): two RTTs without an ACK, and for a lone segment what a
-    /// delayed ACK may take.
+    /// Schedules a probe (RFC 8985 section 7.2, Linux `tcp_schedule_loss_probe`) after two RTTs without an ACK, and for
+    /// a lone segment the maximum delay of an ACK in addition.
     #[inline]
     fn schedule_probe(&mut self, now: Time) {
         if !self.cfg.tlp
@@ -535,7 +542,7 @@ impl Sender {
         self.rack.timer_is_probe = true;
     }
 
-    /// The fate of a probe (Linux `tcp_process_tlp_ack`): a retransmitted probe that was needed is a loss.
+    /// Handles the outcome of a probe (Linux `tcp_process_tlp_ack`): a retransmitted probe that was needed is a loss.
     fn on_probe_ack(&mut self, a: &Arrival, advanced: bool, duplicate: bool, dsack: bool) {
         if a.ack < self.rack.probe_end {
             return;
@@ -546,7 +553,7 @@ impl Sender {
             self.rack.probe_end = 0;
             self.sync();
             self.core.congestion(Congestion::Loss);
-            self.core.cc.on_recovered(&self.core.flow); // at once: what was lost is repaired
+            self.core.cc.on_recovered(&self.core.flow); // at once: the loss is repaired
             self.ecn.reduced(self.board.nxt());
         } else if !advanced && !duplicate {
             self.rack.probe_end = 0; // both copies arrived: no loss

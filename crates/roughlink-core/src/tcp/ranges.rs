@@ -2,48 +2,48 @@
 
 use std::collections::VecDeque;
 
-/// Ranges `[start, end)` that neither overlap nor touch, so that both their starts and their ends are in order. They come
-/// and go near the ends of a window, where a sorted queue has to move next to nothing.
+/// Ranges `[start, end)` that neither overlap nor touch, so that both their starts and their ends are in order. Changes
+/// happen near the ends of a window, where a sorted queue moves few entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
 }
 
 impl Ranges {
-    /// Whether there is none.
+    /// Returns true if there are no ranges.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// In order; also from the end.
+    /// Returns the ranges in order; also iterates from the end.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         self.ranges.iter().copied()
     }
-    /// The lowest.
+    /// Returns the lowest range.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.ranges.front().copied()
     }
-    /// The highest.
+    /// Returns the highest range.
     #[inline]
     pub(super) fn last(&self) -> Option<(u64, u64)> {
         self.ranges.back().copied()
     }
-    /// How many begin at `offset` or below.
+    /// Returns the number of ranges that begin at `offset` or below.
     #[inline]
     fn up_to(&self, offset: u64) -> usize {
         match self.ranges.back() {
-            // The usual case: what is asked for lies at the end of the window.
+            // The usual case is an offset at the end of the window.
             Some(last) if last.0 > offset => self.ranges.partition_point(|r| r.0 <= offset),
             _ => self.ranges.len(),
         }
     }
-    /// The one that covers `offset`.
+    /// Returns the range that covers `offset`.
     pub(super) fn covering(&self, offset: u64) -> Option<(u64, u64)> {
         let below = self.up_to(offset).checked_sub(1)?;
         Some(self.ranges[below]).filter(|r| offset < r.1)
     }
-    /// The first part of `[from, to)` that no range covers.
+    /// Returns the first part of `[from, to)` that no range covers.
     #[inline]
     pub(super) fn gap(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let above = self.up_to(from);
@@ -53,7 +53,7 @@ impl Ranges {
         }
         Some((from, self.ranges.get(above).map_or(to, |next| next.0.min(to))))
     }
-    /// `[start, end)` belongs to them.
+    /// Adds `[start, end)`.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         let above = self.up_to(end);
         let mut first = above;
@@ -69,7 +69,7 @@ impl Ranges {
         self.ranges[first] = (start.min(self.ranges[first].0), end.max(self.ranges[above - 1].1));
         self.ranges.drain(first + 1..above);
     }
-    /// `[start, end)`, which one range covers, does not belong to them any more.
+    /// Removes `[start, end)`, which one range covers.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let Some(place) = self.up_to(start).checked_sub(1) else { return };
         let (a, b) = self.ranges[place];
@@ -87,7 +87,7 @@ impl Ranges {
             (false, false) => drop(self.ranges.remove(place)),
         }
     }
-    /// Nothing below `offset` belongs to them any more.
+    /// Removes everything below `offset`.
     pub(super) fn remove_below(&mut self, offset: u64) {
         while let Some(first) = self.ranges.front_mut()
             && first.0 < offset
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The ranges of the bytes that are set.
+    /// Returns the ranges of the bytes that are set.
     fn runs(bytes: &[bool]) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for i in (0..bytes.len() as u64).filter(|&i| bytes[i as usize]) {

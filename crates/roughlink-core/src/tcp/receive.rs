@@ -1,8 +1,8 @@
-//! The receiving half: reassembly and the advertised window.
+//! Receiving half: reassembly and the advertised window.
 //!
-//! RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK), RFC 7323
-//! (timestamps, window scaling). Unless the application says what it has read ([`Receiver::read_by_hand`]), it reads at once,
-//! so that only bytes beyond a gap occupy the buffer.
+//! RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK), RFC 7323 (timestamps, window scaling). By default the
+//! application reads at once, so that only bytes beyond a gap occupy the buffer. With [`Receiver::read_by_hand`] it
+//! reports its reads.
 
 mod space;
 
@@ -17,7 +17,7 @@ use space::Space;
 pub(super) struct Receiver {
     /// Next byte expected.
     nxt: u64,
-    /// What arrived beyond it.
+    /// Ranges received beyond `nxt`.
     ranges: Arrived,
     /// A duplicate to report first (RFC 2883).
     dsack: Option<(u64, u64)>,
@@ -37,7 +37,7 @@ pub(super) struct Receiver {
     /// SACK was negotiated.
     pub(super) sack: bool,
     mss: u32,
-    /// An acknowledgement is due now.
+    /// Set if an acknowledgment is due now.
     ack_now: bool,
     delayed: DelayedAck,
     space: Space,
@@ -48,7 +48,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Before the handshake.
+    /// Creates the state before the handshake.
     pub(super) fn new(cfg: &TcpConfig) -> Self {
         let space = Space::new(cfg);
         Receiver {
@@ -73,34 +73,34 @@ impl Receiver {
         }
     }
 
-    /// The window scale to offer.
+    /// Returns the window scale to offer.
     pub(super) fn offered_shift(&self) -> u8 {
         self.space.shift()
     }
 
-    /// From now on the application says what it has read, before the handshake.
+    /// Switches to explicit reads; call before the handshake.
     pub(super) fn read_by_hand(&mut self) {
         self.read = Some(1);
     }
-    /// The application has read `bytes` more. A window that opened far enough is advertised at once.
+    /// Frees `bytes` that the application read. A window that opened far enough is advertised at once.
     pub(super) fn on_read(&mut self, bytes: u64) {
         let Some(read) = self.read.as_mut().filter(|_| bytes > 0) else { return };
         *read += bytes;
         debug_assert!(*read <= self.nxt);
         self.ack_now |= *read + self.space.window >= self.edge + self.least_update;
     }
-    /// Bytes that were delivered and not read.
+    /// Returns the bytes delivered and not read.
     pub(super) fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
-    /// Right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from there on. What an
-    /// application reads at once is not cut at the edge, if it begins within the window.
+    /// Returns the right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from
+    /// there on. With immediate reads, a segment that begins within the window is not cut at the edge.
     pub(super) fn edge(&self) -> u64 {
         let edge = if self.read.is_some() { self.edge } else { u64::MAX };
         self.fin.map_or(edge, |last| last.min(edge))
     }
 
-    /// The peer's SYN took offset 0.
+    /// Handles the peer's SYN, which occupies offset 0.
     pub(super) fn on_syn(&mut self, tsval: u32) {
         self.nxt = 1;
         self.ts_recent = tsval;
@@ -108,36 +108,36 @@ impl Receiver {
         self.delayed.on_syn();
     }
 
-    /// Next byte expected.
+    /// Returns the next byte expected.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
-    /// Payload bytes delivered in order to the application.
+    /// Returns the payload bytes delivered in order to the application.
     pub(super) fn delivered(&self) -> u64 {
         self.nxt.saturating_sub(1 + u64::from(self.finished()))
     }
-    /// The peer's FIN and everything before it has arrived.
+    /// Returns true if the peer's FIN and all data before it have arrived.
     #[inline]
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|f| self.nxt > f)
     }
-    /// TS.Recent.
+    /// Returns TS.Recent.
     #[inline]
     pub(super) fn ts_recent(&self) -> u32 {
         self.ts_recent
     }
-    /// When the delayed ACK is due.
+    /// Returns when the delayed ACK is due.
     #[inline]
     pub(super) fn next_wake(&self) -> Time {
         self.delayed.due()
     }
-    /// Whether an acknowledgement must leave now.
+    /// Returns true if an acknowledgment must leave now.
     #[inline]
     pub(super) fn wants_ack(&self) -> bool {
         self.ack_now
     }
-    /// Whether offset `start` lies beyond the window.
+    /// Returns true if offset `start` lies beyond the window.
     #[inline]
     pub(super) fn is_beyond(&self, start: u64) -> bool {
         match self.read {
@@ -145,7 +145,7 @@ impl Receiver {
             Some(_) => start >= self.edge.max(self.nxt + 1),
         }
     }
-    /// Acknowledge at once.
+    /// Requests an immediate acknowledgment.
     #[inline]
     pub(super) fn acknowledge_now(&mut self) {
         self.ack_now = true;
@@ -156,7 +156,7 @@ impl Receiver {
         self.ack_now |= self.delayed.expires(now);
     }
 
-    /// A segment with `len` bytes at `start` arrived, possibly with a FIN after them.
+    /// Handles a segment with `len` bytes at `start`, with a FIN after them if `fin` is set.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
         if let Some(ts) = tsval
@@ -173,7 +173,8 @@ impl Receiver {
         }
     }
 
-    /// Before [`Receiver::on_segment`] of the bytes from `start` to `end`: what the connection knows of the path.
+    /// Passes RTO and smoothed RTT to the delayed ACK before [`Receiver::on_segment`] of the bytes from `start` to
+    /// `end`.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
         if start <= self.nxt && end > self.nxt {
@@ -181,12 +182,12 @@ impl Receiver {
         }
     }
 
-    /// [`Receiver::on_segment`] for whatever is not just the next one.
+    /// Slow path of [`Receiver::on_segment`]: any segment other than the next one.
     #[inline(never)]
     fn on_other(&mut self, now: Time, start: u64, len: u64, fin: bool) {
         let (mut len, mut fin) = (len, fin);
         if self.read.is_some() && start + len > self.edge && len > 0 {
-            // Only what was offered is kept (RFC 9293 section 3.10.7.4: trim); the rest is answered as not acceptable.
+            // Trim to the window offered (RFC 9293 section 3.10.7.4); the rest is answered as not acceptable.
             (len, fin) = (self.edge.saturating_sub(start), false);
             self.ack_now = true;
         }
@@ -195,7 +196,7 @@ impl Receiver {
             return;
         }
         if let Some(last) = self.fin {
-            // Nothing follows a FIN, whatever a peer sends.
+            // Ignore data after a FIN.
             if start + len > last {
                 (len, self.ack_now) = (last.saturating_sub(start), true);
             }
@@ -252,7 +253,7 @@ impl Receiver {
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
-    /// The common case: the next segment, no gap.
+    /// Fast path: the next segment, without a gap.
     #[inline(always)]
     fn on_in_order(&mut self, now: Time, len: u64, fin: bool) {
         if self.space.auto {
@@ -269,35 +270,35 @@ impl Receiver {
         }
         self.space.on_read(now, self.nxt, self.span());
     }
-    /// Bytes from the next one expected to the last that arrived, 0 without a gap.
+    /// Returns the bytes from the next one expected to the last received, 0 without a gap.
     #[inline]
     fn span(&self) -> u64 {
         self.ranges.end().map_or(0, |end| end - self.nxt)
     }
 
-    /// Whether what leaves carries ECE.
+    /// Returns true if segments that leave carry ECE.
     pub(super) fn echoes(&self) -> bool {
         self.echo
     }
-    /// A segment with CE arrived. Linux delays none of the next acknowledgements: the sender's window may be small.
+    /// Handles a segment with CE. Linux then delays no acknowledgments for a while: the sender's window may be small.
     pub(super) fn on_marked(&mut self) {
         if !std::mem::replace(&mut self.echo, true) {
             self.delayed.on_marked();
         }
     }
-    /// Data with CWR arrived: the peer has reduced its window. Linux acknowledges it at once.
+    /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
     pub(super) fn on_cwr(&mut self) {
         self.echo = false;
         self.ack_now |= self.quick_ack;
     }
 
-    /// Data leaves.
+    /// Records that data leaves.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         self.delayed.on_data_sent(now);
     }
 
-    /// An acknowledgement leaves, alone or on data.
+    /// Records that an acknowledgment leaves, alone or on data.
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
         self.delayed.on_ack_sent(std::mem::take(&mut self.ack_now));
@@ -305,13 +306,13 @@ impl Receiver {
         self.dsack = None;
     }
 
-    /// Whether there are SACK blocks to send.
+    /// Returns true if there are SACK blocks to send.
     #[inline]
     pub(super) fn has_sacks(&self) -> bool {
         !self.ranges.is_empty() || self.dsack.is_some()
     }
 
-    /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
+    /// Writes the SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
     pub(super) fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
         let mut n = 0;
         for r in self.dsack.into_iter().chain(self.ranges.most_recent()).take(max) {
@@ -321,7 +322,7 @@ impl Receiver {
         n
     }
 
-    /// The window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
+    /// Returns the window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
     #[inline]
     pub(super) fn window_field(&mut self) -> u16 {
         let edge = self.read.unwrap_or(self.nxt) + self.space.window;
@@ -332,20 +333,20 @@ impl Receiver {
         (self.edge.saturating_sub(self.nxt) >> self.shift).min(65_535) as u16
     }
 
-    /// The window field of a SYN, never scaled (RFC 7323 section 2.2).
+    /// Returns the window field of a SYN, never scaled (RFC 7323 section 2.2).
     pub(super) fn syn_window_field(&mut self) -> u16 {
         let window = self.space.window.min(65_535);
         self.edge = self.edge.max(self.nxt + window);
         window as u16
     }
 
-    /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes.
+    /// Adds an RTT sample of the receiver, from the handshake or the timestamp echoed by a data segment.
     #[inline]
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         self.space.measure_rtt(rtt);
     }
-    /// Returns true if the timestamp `echo` of a data segment shows a round-trip time: Linux takes one from each timestamp
-    /// (`tcp_rcv_rtt_measure_ts`).
+    /// Returns true if the timestamp `echo` of a data segment shows a round-trip time: Linux takes one from each
+    /// timestamp (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(super) fn wants_rtt(&mut self, echo: u32) -> bool {
         self.space.auto && self.space.is_new_echo(echo)

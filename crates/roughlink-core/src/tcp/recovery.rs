@@ -1,10 +1,13 @@
-//! Loss recovery driven by duplicate ACKs and SACK counts: Tahoe, Reno, NewReno (RFC 6582), SACK (RFC 6675), and
-//! PRR (RFC 6937) in the form of ns-3.
+//! Loss recovery driven by duplicate ACKs and SACK counts: Tahoe, Reno, NewReno (RFC 6582), SACK (RFC 6675), and PRR
+//! (RFC 6937) as in ns-3.
 //!
-//! Without SACK each duplicate ACK is taken as a SACK of one segment, so that the same pipe arithmetic serves all:
-//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave a choice, that of ns-3 3.44 is
-//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; unless configured otherwise
-//! the first partial ACK alone restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
+//! Without SACK each duplicate ACK counts as a SACK of one segment, so that the same pipe arithmetic applies to all:
+//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave a choice, this follows ns-3
+//! 3.44:
+//!
+//! - Any ACK with a new SACK counts as a duplicate, even one that advances.
+//! - By default only the first partial ACK restarts the timer ("impatient").
+//! - A partial ACK always allows one retransmission.
 
 use super::config::{CwndLimited, Recovery};
 use super::prr::{Progress, Prr};
@@ -16,14 +19,14 @@ use crate::units::Time;
 /// Duplicate ACKs, or SACKed segments above, that make a loss (RFC 5681, RFC 6675).
 pub(super) const DUP_THRESH: u32 = 3;
 
-/// An acknowledgement within the window, SACK blocks already on the scoreboard.
+/// An acknowledgment within the window, with its SACK blocks already on the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// Cumulative acknowledgement.
+    /// Cumulative acknowledgment.
     pub ack: u64,
-    /// It carries no data and no FIN and does not change the window.
+    /// Set without data, FIN and change of the window.
     pub pure: bool,
-    /// It reports marked packets (ECE).
+    /// Set if marked packets are reported (ECE).
     pub congestion: bool,
     /// Bytes newly SACKed.
     pub sacked: u64,
@@ -32,7 +35,7 @@ pub(super) struct Arrival {
 }
 
 impl Sender {
-    /// Takes in an acknowledgement whose newly SACKed bytes are in `d`.
+    /// Processes an acknowledgment whose newly SACKed bytes are in `d`.
     pub(super) fn on_ack_by_count(&mut self, now: Time, a: &Arrival, d: &mut Delivered) {
         let prior_una = self.board.una();
         if a.sacked > 0 {
@@ -135,7 +138,7 @@ impl Sender {
         self.core.acknowledged(&ack);
     }
 
-    /// The window may grow only if it was used (RFC 7661; Linux `tcp_is_cwnd_limited`).
+    /// Returns true if the window was used; only then may it grow (RFC 7661; Linux `tcp_is_cwnd_limited`).
     pub(super) fn window_was_used(&self) -> bool {
         let v = self.core.cc.vitals();
         match self.cfg.cwnd_limited {
@@ -149,7 +152,7 @@ impl Sender {
         self.duplicates = 0;
         self.core.flow.recovery_window = None;
         if !self.sack && !self.cfg.keep_duplicates {
-            // The guesses are no longer needed; what is outstanding counts in full again.
+            // The guesses are no longer needed; all outstanding data counts in full again.
             self.board.reset_reno_sack();
             self.board.forget_losses();
         }
@@ -189,7 +192,7 @@ impl Sender {
     fn enter_recovery(&mut self, now: Time, delivered: u64) {
         if self.cfg.recovery == Recovery::Tahoe {
             self.core.stats.fast_recoveries += 1;
-            self.core.flow.state = CongestionState::Open; // whatever came before, this is a new reduction
+            self.core.flow.state = CongestionState::Open; // a new reduction, regardless of the state before
             self.enter_loss(now);
             self.forced = Some(Force::Head);
             return;
@@ -228,7 +231,7 @@ impl Sender {
         self.forced = Some(Force::Head);
     }
 
-    /// PRR's share of a duplicate or partial ACK; nothing for the others.
+    /// Applies PRR to a duplicate or partial ACK; a no-op for the other kinds.
     fn reduce_proportionally(&mut self, mut delivered: u64, pipe: u64, duplicate: bool, safe: bool) {
         if self.cfg.recovery != Recovery::Prr {
             return;
@@ -258,7 +261,8 @@ impl Sender {
         self.sync();
     }
 
-    /// The ACK covers a whole segment that was retransmitted (ns-3's stand-in for "no further loss indicated").
+    /// Returns true if the ACK covers a whole retransmitted segment (ns-3's substitute for "no further loss
+    /// indicated").
     fn acks_retransmission(&self, ack: u64) -> bool {
         if ack <= self.board.una() || ack >= self.recover {
             return false;
@@ -266,7 +270,7 @@ impl Sender {
         self.board.segments().take_while(|s| s.end() <= ack).any(|s| s.is(RETRANS) && !s.is(SACKED))
     }
 
-    /// Whole segments in `bytes` newly delivered, the remainder carried over.
+    /// Returns the whole segments in `bytes` newly delivered and carries the remainder over.
     #[inline]
     fn whole_segments(&mut self, bytes: u64) -> u32 {
         let mss = u64::from(self.core.flow.mss);

@@ -1,11 +1,11 @@
-//! The segments sent and not yet cumulatively acknowledged, each with its state.
+//! Segments sent and not yet cumulatively acknowledged, each with its state.
 //!
 //! The counters give the bytes in the network as Linux and RFC 6675 (Errata 1610 and later practice) count them:
-//! outstanding, less what is SACKed or lost, plus what was retransmitted.
+//! outstanding bytes, minus SACKed or lost ones, plus retransmitted ones.
 //!
-//! A path of 10 Gbit/s has 10,000 segments outstanding, and recovery asks of each acknowledgement which of them are lost
-//! and which to repair next. `index` has the answers; every change of a segment's state goes through
-//! `Scoreboard::update`, which keeps the counters and the index.
+//! A path of 10 Gbit/s has 10,000 segments outstanding. For each acknowledgment, recovery must find the lost segments
+//! and the next one to repair. `index` makes both fast; every change of a segment's state goes through
+//! `Scoreboard::update`, which maintains the counters and the index.
 
 mod index;
 mod segment;
@@ -32,12 +32,12 @@ pub(super) struct Scoreboard {
     highest_sacked: u64,
     /// SACKing a retransmitted segment ends its retransmission (ns-3 keeps counting it until it is acknowledged).
     sack_ends_retrans: bool,
-    /// SACKs are guesses from duplicate ACKs: what they cover is delivered when it is acknowledged.
+    /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
 }
 
 impl Scoreboard {
-    /// Empty, the first byte to send being `una`.
+    /// Creates an empty scoreboard; the first byte to send is `una`.
     pub(super) fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
         Scoreboard {
             segments: Ring::default(),
@@ -52,90 +52,90 @@ impl Scoreboard {
             guessing,
         }
     }
-    /// First unacknowledged byte.
+    /// Returns the first unacknowledged byte.
     #[inline]
     pub(super) fn una(&self) -> u64 {
         self.una
     }
-    /// The byte after the last one sent.
+    /// Returns the offset after the last byte sent.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
-    /// Bytes sent and not cumulatively acknowledged.
+    /// Returns the bytes sent and not cumulatively acknowledged.
     #[inline]
     pub(super) fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
-    /// Bytes assumed to be in the network.
+    /// Returns the bytes assumed to be in the network.
     #[inline(always)]
     pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
     }
-    /// Bytes SACKed above `una`.
+    /// Returns the bytes SACKed above `una`.
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }
-    /// Bytes declared lost and neither SACKed nor acknowledged since.
+    /// Returns the bytes declared lost and not SACKed or acknowledged since.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
-    /// Bytes retransmitted and on their way.
+    /// Returns the bytes of retransmissions in flight.
     pub(super) fn retrans(&self) -> u64 {
         self.retrans
     }
-    /// Whether a lost segment waits for its retransmission.
+    /// Returns true if a lost segment waits for its retransmission.
     #[inline]
     pub(super) fn has_repairs(&self) -> bool {
         !self.index.repairs.is_empty()
     }
-    /// The segments, lowest first.
+    /// Returns the segments, lowest first.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()
     }
-    /// Number of segments.
+    /// Returns the number of segments.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
-    /// Memory of the outstanding segments.
+    /// Returns the memory of the outstanding segments, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.segments.capacity() * size_of::<Segment>()
     }
-    /// Whether nothing is outstanding.
+    /// Returns true if nothing is outstanding.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
-    /// The segment at `index`.
+    /// Returns the segment at `index`.
     #[inline]
     pub(super) fn segment(&self, index: usize) -> &Segment {
         &self.segments[index]
     }
-    /// The lowest outstanding segment.
+    /// Returns the lowest outstanding segment.
     #[inline]
     pub(super) fn head(&self) -> Option<&Segment> {
         self.segments.front()
     }
-    /// Start of the highest SACKed segment, 0 = none.
+    /// Returns the start of the highest SACKed segment, 0 = none.
     pub(super) fn highest_sacked(&self) -> u64 {
         self.highest_sacked
     }
 
-    /// A new segment of `len` bytes leaves at `now`.
+    /// Records that a new segment of `len` bytes leaves at `now`.
     #[inline(always)]
     pub(super) fn send(&mut self, len: u32, now: Time, stamp: Stamp) {
         self.segments.push_back(Segment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
         self.nxt += u64::from(len);
     }
 
-    /// The segment that was just sent ends what the application wrote.
+    /// Marks the segment just sent as the end of a write.
     pub(super) fn mark_pushed(&mut self) {
         if let Some(s) = self.segments.back_mut() {
             s.flags |= PUSHED;
         }
     }
 
-    /// Fills the segment at `index` up to `mss` from the next one, if that is in the same state: whole, or as far as it
-    /// goes when `cut`.
+    /// Fills the segment at `index` up to `mss` from the next one if both are in the same state. Takes the next one
+    /// whole or, with `cut`, in part.
     pub(super) fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
         let (s, Some(next)) = (self.segments[index], self.segments.get(index + 1).copied()) else { return };
         let state = |s: &Segment| s.flags & (SACKED | LOST);
@@ -160,7 +160,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segment at `index` leaves again.
+    /// Records that the segment at `index` leaves again.
     pub(super) fn resend(&mut self, index: usize, now: Time, stamp: Stamp) -> Segment {
         self.update(index, |s| {
             s.flags |= RETRANS | EVER_RETRANS;
@@ -170,7 +170,7 @@ impl Scoreboard {
         })
     }
 
-    /// Changes the state of the segment at `index`, and what is counted and kept of it. Returns it as it is then.
+    /// Changes the state of the segment at `index`; updates counters and index. Returns the changed segment.
     #[inline]
     fn update(&mut self, index: usize, change: impl FnOnce(&mut Segment)) -> Segment {
         let s = &mut self.segments[index];
@@ -185,7 +185,7 @@ impl Scoreboard {
         after
     }
 
-    /// The index of the first segment that begins at `offset` or above.
+    /// Returns the index of the first segment that begins at `offset` or above.
     #[inline]
     fn index_of(&self, offset: u64) -> usize {
         let Some(head) = self.segments.front().filter(|head| head.start < offset) else { return 0 };
@@ -200,13 +200,13 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.start < offset)
     }
 
-    /// The start of the segment at `index`, or of the next one to be sent.
+    /// Returns the start of the segment at `index`, or of the next one to send.
     #[inline]
     fn start_of(&self, index: usize) -> u64 {
         self.segments.get(index).map_or(self.nxt, |s| s.start)
     }
 
-    /// Everything below `ack` has arrived.
+    /// Acknowledges all bytes below `ack`.
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
         if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
@@ -215,9 +215,9 @@ impl Scoreboard {
         self.acknowledge_any(ack, d);
     }
 
-    /// [`Scoreboard::acknowledge`] where nothing is SACKed, lost or repaired, for whole segments that were sent once: they
-    /// lie in the order in which they left, so that of all of them the first and the last tell everything. Whether it is
-    /// so; else nothing has changed.
+    /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once, none of them SACKed, lost or repaired.
+    /// Their order is the order of sending, so the first and the last stand for all. Returns false and changes nothing
+    /// if that does not apply.
     #[inline(always)]
     fn acknowledge_run(&mut self, ack: u64, d: &mut Delivered) -> bool {
         let Some(first) = self.segments.front() else { return false };
@@ -287,10 +287,10 @@ impl Scoreboard {
         }
     }
 
-    /// The block `[left, right)` has arrived (RFC 2018). Only whole segments count.
+    /// Marks the block `[left, right)` as received (RFC 2018). Only whole segments count.
     #[inline]
     pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
-        // Most blocks say again what the acknowledgement before said.
+        // Most blocks repeat those of the previous acknowledgment.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
             self.sack_gap(from, to, d);
@@ -298,7 +298,7 @@ impl Scoreboard {
         }
     }
 
-    /// [`Scoreboard::sack`] of bytes of which none was SACKed.
+    /// Like [`Scoreboard::sack`], for bytes none of which was SACKed.
     fn sack_gap(&mut self, from: u64, to: u64, d: &mut Delivered) {
         let mut i = self.index_of(from);
         while self.segments.get(i).is_some_and(|s| s.end() <= to) {
@@ -324,7 +324,7 @@ impl Scoreboard {
         self.lost - before
     }
 
-    /// The starts of the SACKed segments, highest first.
+    /// Returns the starts of the SACKed segments, highest first.
     fn highest_sacked_segments(&self) -> impl Iterator<Item = u64> {
         self.index.sacked.iter().rev().flat_map(|(left, right)| {
             let top = self.index_of(right);
@@ -348,8 +348,8 @@ impl Scoreboard {
         });
     }
 
-    /// Declares lost what is awaited and of which `overdue` is true, given when it left and its end. What is true of one
-    /// must be true of all that left before it.
+    /// Declares awaited segments lost if `overdue` is true for their send time and end. If it is true for a segment, it
+    /// must be true for all segments sent earlier.
     pub(super) fn mark_lost_while(&mut self, overdue: impl Fn(Time, u64) -> bool) {
         let mut i = self.index_of(self.index.judged);
         while let Some(s) = self.segments.get(i) {
@@ -369,8 +369,8 @@ impl Scoreboard {
         }
     }
 
-    /// When the last of the awaited segments left that left before `mark`, a time and an end, which never decrease from
-    /// call to call.
+    /// Returns the send time of the last awaited segment sent before `mark`, a time and an end. `mark` must never
+    /// decrease from call to call.
     pub(super) fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
         let again = self.index.resent.last_below(&mark).map(|place| place.0);
         let mut i = self.index_of(self.index.reached);
@@ -395,7 +395,7 @@ impl Scoreboard {
         again.max(once)
     }
 
-    /// Declares the lowest segment lost, its retransmission included, and not SACKed whatever was guessed.
+    /// Declares the lowest segment lost, including its retransmission, and drops any guessed SACK.
     pub(super) fn mark_head_lost(&mut self) {
         if self.segments.is_empty() {
             return;
@@ -404,15 +404,15 @@ impl Scoreboard {
         self.mark_retransmission_lost(0);
     }
 
-    /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
+    /// Excludes the segments in flight from RTT sampling, because a `Hold` stopped time for them.
     pub(super) fn invalidate_samples(&mut self) {
         self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);
     }
 
-    /// After a time-out everything not SACKed is lost and nothing is retransmitted; without SACK (`forget_sacks`) the
-    /// guesses are dropped (RFC 6675 section 5.1).
+    /// Declares all segments lost that are not SACKed, after a time-out; no retransmission remains in flight. Without
+    /// SACK (`forget_sacks`) the guesses are dropped (RFC 6675 section 5.1).
     pub(super) fn mark_all_lost(&mut self, forget_sacks: bool) {
-        // A SACKed head that is not acknowledged was taken back (RFC 2018 section 8).
+        // A SACKed head that is not acknowledged was revoked (RFC 2018 section 8).
         let forget_sacks = forget_sacks || self.segments.front().is_some_and(|s| s.is(SACKED));
         if forget_sacks {
             self.highest_sacked = 0;
@@ -426,7 +426,8 @@ impl Scoreboard {
         }
     }
 
-    /// Without SACK a duplicate ACK shows that one segment above the head arrived: mark the lowest one not yet marked.
+    /// Marks the lowest unmarked segment above the head as received: without SACK, a duplicate ACK shows that one such
+    /// segment arrived.
     pub(super) fn add_reno_sack(&mut self) {
         let lowest = self.index.sacked.gap(self.start_of(1), self.nxt);
         if let Some((start, _)) = lowest {
@@ -435,7 +436,7 @@ impl Scoreboard {
         }
     }
 
-    /// Without SACK a guess may have landed on what is now the head: move it up, the head being the hole.
+    /// Moves a guessed SACK up from the head, which is the hole.
     pub(super) fn settle_reno_sack(&mut self) {
         if self.segments.front().is_some_and(|s| s.is(SACKED)) {
             self.update(0, |s| s.flags &= !SACKED);
@@ -444,7 +445,7 @@ impl Scoreboard {
         }
     }
 
-    /// Discard all guesses made from duplicate ACKs.
+    /// Discards all guesses from duplicate ACKs.
     pub(super) fn reset_reno_sack(&mut self) {
         while let Some((left, right)) = self.index.sacked.last() {
             for i in (self.index_of(left)..self.index_of(right)).rev() {
@@ -454,7 +455,7 @@ impl Scoreboard {
         self.highest_sacked = 0;
     }
 
-    /// Nothing is lost after all.
+    /// Clears all losses after a false alarm.
     pub(super) fn forget_losses(&mut self) {
         if self.lost == 0 {
             return;
@@ -464,7 +465,7 @@ impl Scoreboard {
         }
     }
 
-    /// The lowest segment lost and not retransmitted.
+    /// Returns the lowest segment lost and not retransmitted.
     #[inline]
     pub(super) fn next_repair(&self) -> Option<usize> {
         if self.index.repairs.is_empty() {
@@ -473,7 +474,7 @@ impl Scoreboard {
         self.index.repairs.first().map(|(start, _)| self.index_of(start))
     }
 
-    /// The lowest segment neither SACKed nor retransmitted, starting below `limit` (RFC 6675 NextSeg rule 3).
+    /// Returns the lowest segment below `limit` that is neither SACKed nor retransmitted (RFC 6675 NextSeg rule 3).
     pub(super) fn next_unsacked(&mut self, limit: u64) -> Option<usize> {
         let mut i = self.index_of(self.index.passed);
         while self.segments.get(i).is_some_and(|s| s.start < limit && s.is(RETRANS | SACKED)) {
@@ -484,7 +485,7 @@ impl Scoreboard {
         (start < limit && i < self.segments.len()).then_some(i)
     }
 
-    /// The highest segment not SACKed (RFC 6675 NextSeg rule 4).
+    /// Returns the highest segment not SACKed (RFC 6675 NextSeg rule 4).
     pub(super) fn last_unsacked(&self) -> Option<usize> {
         let above = match self.index.sacked.last() {
             Some((left, right)) if right == self.nxt => self.index_of(left),
@@ -493,9 +494,9 @@ impl Scoreboard {
         above.checked_sub(1)
     }
 
-    /// Whether the lowest of the flagged segments is lost rather than SACKed: the head is missing and known to be.
+    /// Returns true if the lowest flagged segment is lost rather than SACKed: the head is missing and detected as lost.
     pub(super) fn head_is_lost(&self) -> bool {
-        // What is lost usually begins with the head.
+        // Losses usually begin with the head.
         self.lost > 0
             && self
                 .segments

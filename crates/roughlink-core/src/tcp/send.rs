@@ -1,9 +1,9 @@
-//! The sending half: what may leave now.
+//! Sending half: decides which segment may leave now.
 //!
-//! An acknowledgement is taken in by `recovery` (dupACK- and SACK-count-driven, as RFC 6582, RFC 6675 and ns-3 have it)
-//! or by `rack` (RFC 8985, as Linux has it); both work on the same scoreboard and record here what should be sent. What leaves
-//! is then one decision: a forced retransmission, a lost segment, new data, in this order, within the congestion
-//! control's permit and the peer's window. `timers` has what happens when nothing arrives.
+//! An acknowledgment is processed by `recovery` (counts dupACKs and SACKs, as in RFC 6582, RFC 6675 and ns-3) or by
+//! `rack` (RFC 8985, as in Linux). Both work on the same scoreboard and record here what to send. The next segment is
+//! then one decision, within the congestion control's permit and the peer's window: first a forced retransmission, then
+//! a lost segment, then new data. `timers` handles the absence of acknowledgments.
 
 mod idle;
 mod timers;
@@ -20,7 +20,7 @@ use crate::units::{Rate, Time};
 use idle::Idle;
 use std::sync::Arc;
 
-/// Something to be sent.
+/// Segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// Sequence offset of the first byte.
@@ -29,9 +29,9 @@ pub struct Outgoing {
     pub len: u32,
     /// A FIN follows them.
     pub fin: bool,
-    /// They end what the application wrote (RFC 9293 section 3.9.1.2).
+    /// Set on the segment that ends the written data (RFC 9293 section 3.9.1.2).
     pub push: bool,
-    /// It was sent before.
+    /// Set if it was sent before.
     pub retransmission: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Outgoing {
 pub(super) enum Force {
     /// The lowest outstanding segment.
     Head,
-    /// What NextSeg (RFC 6675) gives, else the lowest outstanding segment.
+    /// Result of NextSeg (RFC 6675), or else the lowest outstanding segment.
     Next,
     /// A tail loss probe: new data, else the highest outstanding segment.
     Probe,
@@ -96,8 +96,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`. If `cautious` it begins
-    /// with one segment (RFC 5681 section 3.1).
+    /// Creates a sender for a connection with payload `mss` and the peer's window `send_window`. If `cautious`, it
+    /// begins with one segment (RFC 5681 section 3.1).
     pub fn new(
         cfg: &Arc<TcpConfig>,
         factory: &crate::cc::Factory,
@@ -150,7 +150,7 @@ impl Sender {
         }
     }
 
-    /// A connection of which nothing has left yet.
+    /// Returns the state of a connection that has sent nothing.
     pub(super) fn first_flow(cfg: &TcpConfig, mss: u32, send_window: u64) -> Flow {
         Flow {
             mss,
@@ -165,20 +165,20 @@ impl Sender {
         }
     }
 
-    /// Bytes that the application may write now.
+    /// Returns the bytes that the application may write now.
     #[inline]
     pub fn room(&self) -> u64 {
         self.capacity().saturating_sub(self.written - self.board.una())
     }
-    /// The size of the send buffer.
+    /// Returns the size of the send buffer.
     fn capacity(&self) -> u64 {
         match self.cfg.snd_buf {
             Buffer::Bytes(b) => b,
             Buffer::Auto => AUTO_SEND_BUFFER,
         }
     }
-    /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that do not fit into
-    /// the window join, as the bytes of a stream do.
+    /// Writes `bytes` with a push: the segment that ends them carries PSH. Writes that do not fit into the window join,
+    /// like any bytes of a stream.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
@@ -186,7 +186,8 @@ impl Sender {
         self.written += bytes;
         self.push = self.written;
     }
-    /// The application has `bytes` to write as space becomes available (`u64::MAX` = without end) and closes after them if `close` is set.
+    /// Offers `bytes` to write as space becomes available (`u64::MAX` = endless); closes after them if `close_after` is
+    /// set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.backlog = bytes;
         self.close_after = close_after;
@@ -221,8 +222,8 @@ impl Sender {
         let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
         if n < self.backlog { n - n % write } else { n }
     }
-    /// Returns the bytes of the backlog that an application writes which waits for the socket to be writable before each
-    /// write, and sets when that is: Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
+    /// Returns the bytes of the backlog that an application writes which waits for the socket to be writable before
+    /// each write, and sets when that is: Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
     fn writes_on_wake_up(&mut self) -> u64 {
         let room = self.payload_of(AUTO_SEND_BUFFER);
         let queued = self.written - self.board.una();
@@ -231,9 +232,9 @@ impl Sender {
         let writes = (self.low_water + 1).saturating_sub(queued).div_ceil(write);
         (writes * write).min(room.saturating_sub(queued)).min(self.backlog)
     }
-    /// Returns the payload for which `memory` has room. A socket buffer of the sender has `SKB_OVERHEAD` bytes beside what
-    /// leaves at once, which is what a pacing rate gives in a millisecond, at least two segments (`tcp_tso_autosize`,
-    /// `tcp_update_pacing_rate`).
+    /// Returns the payload for which `memory` has room. Each socket buffer of the sender takes `SKB_OVERHEAD` bytes in
+    /// addition to its data. Its data are the amount sent in a millisecond at the pacing rate, at least two segments
+    /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let v = self.core.cc.vitals();
         let gain = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
@@ -242,66 +243,66 @@ impl Sender {
         let at_once = (paced as u64).clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
         memory * at_once / (at_once + SKB_OVERHEAD)
     }
-    /// The application has no more to send: a FIN follows the last byte.
+    /// Ends the stream: a FIN follows the last byte.
     pub fn close(&mut self) {
         if self.fin.is_none() {
             self.fin = Some(self.written);
             self.written += 1;
         }
     }
-    /// Our FIN was acknowledged.
+    /// Returns true if this end's FIN was acknowledged.
     pub fn fin_acked(&self) -> bool {
         self.fin.is_some_and(|f| self.board.una() > f)
     }
-    /// Our FIN has left.
+    /// Returns true if this end's FIN has left.
     pub fn fin_sent(&self) -> bool {
         self.fin.is_some_and(|f| self.board.nxt() > f)
     }
-    /// The connection gave up after too many time-outs.
+    /// Returns true if the connection failed after too many time-outs.
     pub fn gave_up(&self) -> bool {
         self.core.gave_up
     }
-    /// Memory of what is unacknowledged.
+    /// Returns the memory of unacknowledged segments, bytes.
     pub fn bytes(&self) -> usize {
         self.board.bytes()
     }
-    /// The algorithm's numbers and the connection's, for traces.
+    /// Returns the state of congestion control and connection, for traces.
     pub fn flow(&self) -> &Flow {
         &self.core.flow
     }
-    /// The congestion control.
+    /// Returns the congestion control.
     pub fn cc(&self) -> &dyn CongestionControl {
         self.core.cc()
     }
-    /// What does not depend on the transport.
+    /// Returns the part common to all transports.
     pub fn core(&self) -> &SenderCore {
         &self.core
     }
-    /// What was counted.
+    /// Returns the counters.
     pub fn stats(&self) -> &SenderStats {
         &self.core.stats
     }
-    /// First unacknowledged offset.
+    /// Returns the first unacknowledged offset.
     #[inline]
     pub fn una(&self) -> u64 {
         self.board.una()
     }
-    /// Offset after the last byte sent.
+    /// Returns the offset after the last byte sent.
     #[inline]
     pub fn nxt(&self) -> u64 {
         self.board.nxt()
     }
-    /// Whether anything is outstanding.
+    /// Returns true if nothing is outstanding.
     #[inline]
     pub fn idle(&self) -> bool {
         self.board.is_empty()
     }
-    /// The application never had anything to send: the receiving end of a transfer.
+    /// Returns true if the application never wrote anything, as at the receiving end of a transfer.
     #[inline]
     pub fn is_unused(&self) -> bool {
         self.written == 1 && self.backlog == 0
     }
-    /// Whether there is nothing to send, now or when a window opens.
+    /// Returns true if there is nothing to send, now or when a window opens.
     #[inline]
     pub fn has_nothing(&self) -> bool {
         self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
@@ -311,15 +312,15 @@ impl Sender {
         self.board.check();
         assert!(self.board.nxt() <= self.written, "nothing leaves before it is written");
     }
-    /// A segment that the peer must answer will leave.
+    /// Requests a segment that the peer must answer.
     pub(super) fn probe_peer(&mut self) {
         self.probe_window = true;
     }
-    /// Whether a zero-window probe must leave.
+    /// Returns true if a zero-window probe must leave, and clears the request.
     pub fn take_window_probe(&mut self) -> bool {
         std::mem::take(&mut self.probe_window)
     }
-    /// A link event reached this host.
+    /// Handles a link event at this host.
     pub fn on_link(&mut self, now: Time, event: &crate::cc::LinkEvent) {
         self.core.on_link(now, event);
         self.hold_or_release(now);
@@ -331,7 +332,7 @@ impl Sender {
         self.core.sync(self.board.in_flight(), self.board.una(), self.board.nxt());
     }
 
-    /// The peer's window, in bytes.
+    /// Sets the peer's window, in bytes.
     #[inline]
     pub fn set_window(&mut self, window: u64) {
         self.core.flow.send_window = window;
@@ -343,14 +344,15 @@ impl Sender {
         }
     }
 
-    /// An RTT sample.
+    /// Adds an RTT sample.
     #[inline]
     pub(super) fn rtt_sample(&mut self, rtt: RttSample) {
         self.estimate_rto(rtt.measured);
         self.note_rtt(rtt);
     }
 
-    /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
+    /// Applies the RTT sample of an acknowledgment up to `ack`, if any. The algorithm may have a better sample for the
+    /// RTO.
     #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
@@ -365,7 +367,7 @@ impl Sender {
         }
     }
 
-    /// The delivery rate that an acknowledgement of `d` shows, which found `lost` bytes lost.
+    /// Returns the delivery rate sample of an acknowledgment of `d` that declared `lost` bytes lost.
     #[inline(always)]
     pub(super) fn rate_sample(
         &mut self,
@@ -392,7 +394,7 @@ impl Sender {
         self.core.note_rtt(rtt.measured, least, rtt.passed);
     }
 
-    /// The SYN was sent more than once: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).
+    /// Falls back after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).
     pub(super) fn no_handshake_sample(&mut self) {
         if !self.cfg.timestamp_rtt {
             self.core.rtt.fall_back();
@@ -400,7 +402,7 @@ impl Sender {
         }
     }
 
-    /// The next segment to leave now, if any; called until it gives none.
+    /// Returns the next segment to send now; call until `None`.
     #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.core.flow.now = now;
@@ -413,7 +415,7 @@ impl Sender {
                 self.core.rate.on_app_limited(self.board.in_flight());
             }
             if self.permitted > 0 {
-                // The last of what there was has just left.
+                // The last available data has just left.
                 self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);
                 self.on_starved(now);
             }
@@ -446,7 +448,7 @@ impl Sender {
         None
     }
 
-    /// The best use of `available` bytes of window.
+    /// Returns the best segment for `available` bytes of window.
     #[inline(always)]
     fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<Outgoing> {
         let mss = u64::from(self.core.flow.mss);
@@ -499,7 +501,7 @@ impl Sender {
         None
     }
 
-    /// In SACK recovery with nothing lost to repair and nothing new to send.
+    /// Returns true in SACK recovery with no lost segment to repair and no new data to send.
     #[inline]
     fn can_rescue(&self) -> bool {
         self.core.flow.state == CongestionState::Recovery
@@ -592,7 +594,7 @@ impl Sender {
         Outgoing { start, len: len - u32::from(fin), fin, push: false, retransmission: again }
     }
 
-    /// Whether the window was used since the last window of data began (Linux `tcp_cwnd_validate`).
+    /// Records whether the window was used since the last window of data began (Linux `tcp_cwnd_validate`).
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         if self.cfg.cwnd_limited == CwndLimited::LastSegment {
@@ -611,8 +613,8 @@ impl Sender {
     }
 }
 
-/// The send buffer that is tuned by itself, bytes of memory: Linux `tcp_wmem`, its largest. Left out: its growth up to there, which
-/// is several times as fast as that of the window (`tcp_sndbuf_expand`).
+/// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to it is not modeled; it is
+/// several times as fast as growth of the window (`tcp_sndbuf_expand`).
 pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
 /// Linux: an `sk_buff` and its head, bytes.
 const SKB_OVERHEAD: u64 = 256 + 704;

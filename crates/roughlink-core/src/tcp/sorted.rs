@@ -16,7 +16,7 @@ impl<T> Default for Sorted<T> {
 }
 
 impl<T: Copy + Ord> Sorted<T> {
-    /// Puts a value in its place.
+    /// Inserts a value in order.
     pub(super) fn insert(&mut self, value: T) {
         if self.values.back().is_none_or(|last| *last < value) {
             self.values.push_back(value);
@@ -30,15 +30,15 @@ impl<T: Copy + Ord> Sorted<T> {
             self.values.remove(place);
         }
     }
-    /// The least.
+    /// Returns the least value.
     pub(super) fn first(&self) -> Option<&T> {
         self.values.front()
     }
-    /// The greatest below `limit`.
+    /// Returns the greatest value below `limit`.
     pub(super) fn last_below(&self, limit: &T) -> Option<&T> {
         self.values.partition_point(|value| value < limit).checked_sub(1).map(|place| &self.values[place])
     }
-    /// All, the greatest first.
+    /// Returns all values, the greatest first.
     pub(super) fn descending(&self) -> impl Iterator<Item = &T> {
         self.values.iter().rev()
     }

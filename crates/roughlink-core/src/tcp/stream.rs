@@ -1,8 +1,8 @@
-//! A connection with its bytes: what an application writes at one end is read at the other, over IP datagrams.
+//! A connection with its bytes, over IP datagrams: bytes written at one end are read at the other.
 //!
-//! An [`Endpoint`] deals in stream ranges. Here are the bytes behind them: those written and not yet acknowledged, and those
-//! that arrived and are not yet read, in order or beyond a gap. Both buffers are those of the [`TcpConfig`]: a write takes no
-//! more than fits, and an application that does not read closes the window that the peer is offered.
+//! An [`Endpoint`] works on stream ranges. This module holds the bytes: those written and not yet acknowledged, and
+//! those received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
+//! accepts no more than fits. If the application does not read, the window offered to the peer closes.
 //!
 //! ```
 //! use roughlink_core::cc;
@@ -43,28 +43,28 @@ use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One end of a connection and its bytes, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
+/// One end of a connection with its bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6 datagrams.
 pub struct Stream {
     endpoint: Endpoint,
     addresses: Addresses,
     sides: Sides,
     /// Bytes written, from the first that is not acknowledged.
     written: VecDeque<u8>,
-    /// How many of them the endpoint does not know of, before the handshake is over.
+    /// Bytes of `written` not yet passed to the endpoint, before the handshake is over.
     waiting: usize,
-    /// The application has closed.
+    /// Set once the application has closed.
     closed: bool,
-    /// Where they begin in their stream.
+    /// Stream offset of the first byte in `written`.
     from: u64,
     arrived: Unread,
-    /// A write took less than it was given.
+    /// Set if a write was short.
     short: bool,
     events: Events,
 }
 
 impl Stream {
-    /// A closed end whose datagrams go from the source to the destination of `addresses`, with initial sequence number
-    /// `iss`, which nobody should be able to guess (RFC 6528).
+    /// Creates a closed end whose datagrams go from the source to the destination of `addresses`. The initial sequence
+    /// number `iss` should be unpredictable (RFC 6528).
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<TcpConfig>>, factory: cc::Factory, iss: u32) -> Self {
         let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, iss);
         endpoint.rcv.read_by_hand();
@@ -82,17 +82,17 @@ impl Stream {
         }
     }
 
-    /// Active open: a SYN will leave.
+    /// Opens actively: a SYN will leave.
     pub fn connect(&mut self) {
         self.endpoint.connect();
     }
 
-    /// Passive open: the peer's SYN will be answered.
+    /// Opens passively: answers the peer's SYN.
     pub fn listen(&mut self) {
         self.endpoint.listen();
     }
 
-    /// Writes as much of `bytes` as there is room for, and returns how much that was; nothing once this end has closed.
+    /// Writes as much of `bytes` as fits and returns the number of bytes; 0 once this end has closed.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         if self.closed || self.endpoint.failed() {
             return 0;
@@ -105,7 +105,7 @@ impl Stream {
         n
     }
 
-    /// Reads what has arrived in order into `out`, and returns how much that was.
+    /// Reads bytes received in order into `out` and returns their number.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let n = out.len().min(self.endpoint.rcv.unread() as usize);
         for (to, from) in out.iter_mut().zip(self.arrived.read(self.arrived.from() + n as u64)) {
@@ -115,28 +115,29 @@ impl Stream {
         n
     }
 
-    /// This end has no more to write: a FIN follows what was written, once the handshake is over.
+    /// Ends writing: a FIN follows the written data, once the handshake is over.
     pub fn close(&mut self) {
         self.closed = true;
         self.hand_over();
     }
 
-    /// The next event, in the order in which they happened.
+    /// Returns the next event, in order of occurrence.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.poll()
     }
 
-    /// The endpoint, to look at.
+    /// Returns the endpoint, for inspection.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Everything written has been acknowledged and both ends have closed, or the connection has failed.
+    /// Returns true if all written data has been acknowledged and both ends have closed, or the connection has failed.
     pub fn is_done(&self) -> bool {
         self.endpoint.is_done() && self.endpoint.state() != State::Listen
     }
 
-    /// A datagram arrived. Returns whether it is one of this connection: whole, with the right addresses and checksums.
+    /// Handles a datagram. Returns true if it belongs to this connection: whole, with the right addresses and
+    /// checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
         let ours = wire::decode_of(datagram, Protocol::Tcp, &self.addresses.reversed());
         let Some(decoded) = ours else { return false };
@@ -156,7 +157,7 @@ impl Stream {
         true
     }
 
-    /// Puts the next datagram to leave into `out`, in place of what that holds; called until it returns false.
+    /// Replaces the content of `out` with the next datagram to send; call until it returns false.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };
@@ -171,23 +172,23 @@ impl Stream {
         true
     }
 
-    /// Processes what is due; packets may leave.
+    /// Processes timers due at `now`; packets may leave.
     pub fn wake(&mut self, now: Time) {
         self.endpoint.wake(now);
         self.notice();
     }
 
-    /// When the connection must be woken; [`Time::MAX`] = never.
+    /// Returns when the connection must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
         self.endpoint.next_wake(now)
     }
 
-    /// A link event reached this host; packets may leave.
+    /// Handles a link event at this host; packets may leave.
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.endpoint.on_link(now, event);
     }
 
-    /// Bytes that may be written now.
+    /// Returns the bytes that may be written now.
     fn room(&self) -> usize {
         let size = match self.endpoint.cfg.snd_buf {
             Buffer::Bytes(bytes) => bytes,
@@ -196,12 +197,12 @@ impl Stream {
         (size as usize).saturating_sub(self.written.len())
     }
 
-    /// The stream offset of the first byte that is not acknowledged.
+    /// Returns the stream offset of the first unacknowledged byte.
     fn una(&self) -> u64 {
         self.from
     }
 
-    /// Tells the endpoint of what was written, and that the application has closed, once it can be told.
+    /// Passes written bytes and the close to the endpoint once its state permits.
     fn hand_over(&mut self) {
         if matches!(self.endpoint.state(), State::Established | State::CloseWait) {
             if self.waiting > 0 {

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 /// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// Where they begin in the stream.
+    /// Stream offset of the first byte.
     from: u64,
     bytes: VecDeque<u8>,
 }
 
 impl Unread {
-    /// Keeps those bytes of a segment that lie between what was delivered and what `endpoint`, which is about to receive it,
-    /// accepts at most.
+    /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which will process the
+    /// segment next.
     pub(crate) fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
         let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
@@ -45,12 +45,12 @@ impl Unread {
         self.bytes.drain(..n.min(self.bytes.len()))
     }
 
-    /// Where the first byte that is not read lies in the stream.
+    /// Returns the stream offset of the first unread byte.
     pub(crate) fn from(&self) -> u64 {
         self.from
     }
 
-    /// Memory of the bytes.
+    /// Returns the memory of the bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }

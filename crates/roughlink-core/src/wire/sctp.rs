@@ -1,9 +1,10 @@
 //! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, chunks, CRC32c.
 //!
-//! Roughlink writes one chunk in a packet. What others write may have several: each is read as a packet of its own, all with the
-//! same header, one after the other ([`super::Decoded::following`]). Of chunks that [`Chunk`] does not have, of
-//! parameters and of error causes only what the highest bits of their type say is understood (sections 3.2, 3.2.1): whether what
-//! follows counts. Nothing is reported to the sender. Gap ack blocks and duplicates that [`Gaps`] has no room for are left out.
+//! Roughlink writes one chunk per packet. A received packet may have several; each is read as a separate packet with
+//! the same header, one after the other ([`super::Decoded::following`]). For chunks that [`Chunk`] lacks, for
+//! parameters and for error causes, only the highest bits of the type are used (sections 3.2, 3.2.1): they tell whether
+//! the rest is processed. Errors are not reported to the sender. Gap ack blocks and duplicates beyond the room of
+//! [`Gaps`] are dropped.
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
@@ -11,7 +12,7 @@ use super::{EncodeError, WireError};
 use crate::packet::{COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, STALE_COOKIE, Side, Skipped};
 use std::ops::Range;
 
-/// Bytes of the common header and the header of a DATA chunk: what precedes the payload.
+/// Bytes of the common header and the DATA chunk header, before the payload.
 pub(super) const DATA_HEADER: usize = COMMON + 16;
 const COMMON: usize = 12;
 const CHECKSUM: usize = 8;
@@ -20,10 +21,10 @@ const CHUNK_HEADER: usize = 4;
 // Parameters: RFC 9260 sections 3.3.2 and 3.3.3, RFC 3758 section 3.1.
 const STATE_COOKIE: u16 = 7;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
-/// Those of RFC 9260 that are not acted on: addresses, parameters that were not recognised, lifetime of the cookie, host
-/// name, types of addresses.
+/// Parameters of RFC 9260 that are ignored: addresses, unrecognized parameters, cookie lifetime, host name, address
+/// types.
 const KNOWN: [u16; 6] = [5, 6, 8, 9, 11, 12];
-/// Of chunks and parameters that are not known: what follows counts.
+/// Bit in an unknown type: skip it and process the rest.
 const SKIP_CHUNK: u8 = 0x80;
 const SKIP_PARAMETER: u16 = 0x8000;
 
@@ -32,14 +33,16 @@ pub(super) struct Sctp {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
     pub(super) side: Option<Side>,
-    /// Where the user data of a DATA chunk are, or what [`crate::packet::Sides::carried`] is to have; nothing in other chunks.
+    /// Range of the user data of a DATA chunk, or of the bytes for [`crate::packet::Sides::carried`]; `None` in other
+    /// chunks.
     pub(super) payload: Option<Range<usize>>,
-    /// Where the next chunk begins, if there is one that counts.
+    /// Offset of the next chunk to process, if any.
     pub(super) next: Option<usize>,
 }
 
 impl Sctp {
-    /// Reads the first chunk of the packet at the start of `bytes`, which end where the IP datagram ends, into `packet`.
+    /// Reads the first chunk of the packet at the start of `bytes`, which end where the IP datagram ends, into
+    /// `packet`.
     pub(super) fn parse(bytes: &[u8], packet: Packet) -> Result<Sctp, WireError> {
         Sctp::parse_at(bytes, COMMON, packet)
     }
@@ -105,7 +108,7 @@ impl Sctp {
                 if bytes == 0 {
                     return Err(WireError::Length("SCTP chunk")); // section 6.2: no user data
                 }
-                let most = usize::from(u16::MAX) - 48 - 3; // what a size can express, padding included
+                let most = usize::from(u16::MAX) - 48 - 3; // the largest that a size can express, with padding
                 if bytes > most {
                     return Err(WireError::TooLong);
                 }
@@ -126,7 +129,7 @@ impl Sctp {
                 self.side = Some(Side::Init(init));
             }
             Chunk::CookieEcho => {
-                // One of another length is none of ours.
+                // A cookie of another length is not from this end.
                 let cookie = Cookie::Own(body.try_into().map_err(|_| WireError::Parameters)?);
                 p.size = Packet::sctp_cookie_echo(p.flow, 0, &cookie).size;
                 self.side = Some(Side::Cookie(cookie));
@@ -164,7 +167,7 @@ impl Sctp {
     }
 }
 
-/// Section 3.3.4: the counts, then blocks, then duplicates.
+/// Reads the counts, then blocks, then duplicates (section 3.3.4).
 fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     let count = usize::from(word(fixed, 8));
     let twice = usize::from(word(fixed, 10));
@@ -176,7 +179,7 @@ fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     Ok(Gaps::new(gaps, duplicates.chunks_exact(4).map(|d| long(d, 0))))
 }
 
-/// An INIT or INIT ACK, and where among its parameters a cookie is that is not as long as ours.
+/// Reads an INIT or INIT ACK. Also returns the range of a cookie whose length is foreign.
 fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Option<Range<usize>>), WireError> {
     let mut init = Init {
         tag: long(fixed, 0),
@@ -211,15 +214,16 @@ fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Opt
     Ok((init, other))
 }
 
-/// The length of what is carried on, if it fits into the size of a packet.
+/// Returns the length of carried bytes if it fits into the size of a packet.
 fn short(bytes: usize) -> Result<u16, WireError> {
     u16::try_from(bytes).ok().filter(|n| *n <= LONGEST_CARRIED).ok_or(WireError::TooLong)
 }
 
-/// What a size can express beside the headers of an INIT ACK with all that can be in it.
+/// Room in a packet's size after the headers of the longest INIT ACK.
 const LONGEST_CARRIED: u16 = u16::MAX - 128;
 
-/// Bytes before the payload, or of the whole packet if it has none; refuses side data that are not the chunk's.
+/// Returns the number of bytes before the payload, or of the whole packet without one; fails if the side data do not
+/// match the chunk.
 pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usize, EncodeError> {
     let size = match (packet.chunk().ok_or(EncodeError::Chunk)?, side) {
         (Chunk::Data, None) => return Ok(DATA_HEADER),
@@ -253,8 +257,8 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
     Ok(usize::from(size) - super::ip::V4_HEADER)
 }
 
-/// Writes headers, chunk and checksum into `bytes`, which hold the `payload` bytes of a DATA chunk, or of what is carried on,
-/// already and are zero elsewhere.
+/// Writes headers, chunk and checksum into `bytes`, which already hold the `payload` bytes of a DATA chunk or of
+/// carried content and are zero elsewhere.
 pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), payload: usize, bytes: &mut [u8]) {
     let chunk = packet.chunk().expect("header_length knew it");
     let end = bytes.len();
@@ -345,7 +349,7 @@ fn write_init(init: &Init, out: &mut [u8]) {
     }
 }
 
-/// Whether the checksum of the whole packet `bytes` is right.
+/// Returns true if the checksum of the whole packet `bytes` is right.
 pub(super) fn verify(bytes: &[u8]) -> bool {
     let (before, rest) = bytes.split_at(CHECKSUM);
     let (sum, after) = rest.split_at(4);
@@ -393,7 +397,7 @@ mod tests {
         assert_eq!(decode(&bytes), Err(WireError::Checksum("SCTP")));
     }
 
-    /// A chunk, padded.
+    /// Returns a padded chunk.
     fn chunk(code: u8, flags: u8, body: &[u8]) -> Vec<u8> {
         let mut out = vec![code, flags];
         out.extend((body.len() as u16 + 4).to_be_bytes());
@@ -402,7 +406,7 @@ mod tests {
         out
     }
 
-    /// A datagram with these chunks.
+    /// Returns a datagram with these chunks.
     fn bundle(chunks: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = bytes_of(&Packet::sctp(FlowId::new(0, false), 9, Chunk::CookieAck), None)[..32].to_vec();
         bytes.extend(chunks.concat());
@@ -411,7 +415,7 @@ mod tests {
         bytes
     }
 
-    /// The types of the chunks that are read, and why no more are.
+    /// Returns the types of the chunks read, and the error that ended reading.
     fn read(bytes: &[u8]) -> (Vec<u8>, Option<WireError>) {
         let (mut codes, mut next) = (Vec::new(), parse(bytes).map(Some));
         loop {
@@ -448,7 +452,7 @@ mod tests {
         assert_eq!(read(&bundle(&[sack.clone(), vec![11, 0]])).1, Some(WireError::Truncated("SCTP chunk")));
         let many: Vec<_> = (0..15_000).map(|_| chunk(0xbf, 0, &[])).collect();
         assert_eq!(read(&bundle(&many)).0.len(), 15_000);
-        // What must come alone.
+        // Chunks that must be alone in a packet.
         let complete = chunk(14, 0, &[]);
         assert_eq!(read(&bundle(&[complete.clone(), sack.clone()])), (vec![], Some(WireError::Bundle)));
         assert_eq!(read(&bundle(&[sack, complete])), (vec![3], Some(WireError::Bundle)));

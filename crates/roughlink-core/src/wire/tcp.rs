@@ -93,7 +93,7 @@ impl Options {
             let length = usize::from(*tail.first().ok_or(WireError::Options)?);
             let body = rest.get(2..length).ok_or(WireError::Options)?;
             rest = &rest[length..];
-            // A known kind of unexpected length is skipped like an unknown one.
+            // Skip a known kind of unexpected length like an unknown one.
             match (kind, body.len()) {
                 (MSS, 2) => o.mss = Some(word(body, 0)),
                 (WINDOW_SCALE, 1) => o.window_scale = Some(body[0].min(MAX_SHIFT)),

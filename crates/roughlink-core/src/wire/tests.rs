@@ -13,7 +13,7 @@ fn addresses() -> impl Strategy<Value = Addresses> {
     (ip, any::<u16>(), any::<u16>()).prop_map(|(ip, src_port, dst_port)| Addresses { ip, src_port, dst_port })
 }
 
-/// A TCP segment other than a SYN, and its SACK blocks.
+/// Generates a TCP segment other than a SYN, with its SACK blocks.
 fn segment() -> impl Strategy<Value = (Packet, Option<Side>)> {
     let fields = any::<(u32, u32, u16, u16, u8)>();
     let blocks = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
@@ -66,7 +66,7 @@ fn data_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     })
 }
 
-/// Any SCTP chunk except DATA.
+/// Generates any SCTP chunk except DATA.
 fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     let flow = FlowId::new(0, false);
     let sack = (
@@ -117,7 +117,7 @@ fn divisible() -> impl Strategy<Value = (Packet, Option<Side>)> {
     prop_oneof![3 => segment(), 1 => syn(), 1 => datagram(), 2 => data_chunk()]
 }
 
-/// Offset of the next word boundary at or after `at` for SCTP, whose chunks are padded; `at` for other protocols.
+/// Returns the next word boundary at or after `at` for SCTP, whose chunks are padded; `at` for other protocols.
 fn padded(packet: &Packet, at: usize) -> usize {
     if packet.protocol() == Protocol::Sctp { at.next_multiple_of(4) } else { at }
 }
@@ -129,7 +129,7 @@ fn bytes_of(packet: &Packet, side: &Option<Side>, addresses: &Addresses, payload
     out.split_off(3)
 }
 
-/// `p` cut at multiples of 8 bytes after the IP header, as a link with a small MTU would.
+/// Cuts `p` at multiples of 8 bytes after the IP header, as a link with a small MTU would.
 fn fragments(p: &Packet, part: u16) -> Vec<Packet> {
     let total = p.size - 20;
     (0..total)

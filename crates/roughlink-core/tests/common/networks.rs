@@ -1,5 +1,5 @@
-//! Random networks for property tests: a chain of routers with hosts at its ends and in between, links of any quality,
-//! flows of any stack and algorithm in both directions.
+//! Random networks for property tests: a chain of routers with hosts at its ends and in between. Links have any
+//! quality, flows any stack and algorithm, in both directions.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -16,7 +16,7 @@ use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Any TCP configuration that a scenario file may state.
+/// Generates any TCP configuration that a scenario file may state.
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
     use Recovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
     let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);

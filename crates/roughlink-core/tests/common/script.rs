@@ -135,7 +135,7 @@ fn when(text: &str) -> Option<When> {
     Some(When::After(seconds(from)?, seconds(to.trim_start_matches('+'))?))
 }
 
-/// Decimal seconds, exactly.
+/// Parses decimal seconds exactly.
 fn seconds(text: &str) -> Option<Time> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };

@@ -1,4 +1,4 @@
-//! Logs of what a vehicle measured on its way, made into stays in coverage.
+//! Turns logs of a vehicle's measurements into stays in coverage.
 
 use super::{Coverage, Levels, Presence, span};
 use crate::leaf::LONGEST;
@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub loss: Option<f64>,
 }
 
-/// The stays in coverage that a log shows, in order of time; `None` if it cannot be read, which is then reported.
+/// Returns the stays in coverage in a log, in order of time; reports an error and returns `None` if it cannot be read.
 pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &mut Report) -> Option<Vec<Presence>> {
     let file = report.read(&c.log)?;
     let speed = report.read(&c.speed).map(|s| s.0);
@@ -75,7 +75,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
     Some(out)
 }
 
-/// How the file is written, as far as the scenario states it.
+/// Returns the file's format, as far as the scenario states it.
 fn dialect(c: &Coverage, report: &mut Report) -> Option<Dialect> {
     let mut dialect = Dialect { delimiter: report.read(&c.delimiter), extra: true, ..Dialect::default() };
     for (known, name) in c.columns.iter().flat_map(|columns| &columns.value) {
@@ -119,7 +119,7 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row
             Some(last) if last.at > row.at => {
                 return Err(format!("line {number}: time goes from {} to {}", last.at, row.at));
             }
-            // A clock of whole seconds, and several lines in one of them: the last holds.
+            // The clock has whole seconds: the last of several lines in a second applies.
             Some(last) if last.at == row.at => {
                 *last = Row {
                     at: row.at,

@@ -1,4 +1,4 @@
-//! What the check of a file's form needs to know of single values: what is wrong with one, and whether it is within bounds.
+//! Check of single values for the check of a file's form: faults, and amounts to compare with bounds.
 
 use super::words::WORDS;
 use super::*;
@@ -12,7 +12,7 @@ pub(super) fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
     T::read(value).map(|read| read.amount())
 }
 
-/// How the values of a definition of the schema are read.
+/// Returns the reader of values of a schema definition.
 fn named(definition: &str) -> Option<Check> {
     macro_rules! by_name {
         ($($name:ty),* $(,)?) => {
@@ -49,7 +49,7 @@ fn named(definition: &str) -> Option<Check> {
     all.find(|(name, _)| *name == definition).map(|(_, check)| *check)
 }
 
-/// What is wrong with a single value that `schema` describes, or the amount by which it is within bounds or not.
+/// Returns the fault of a single value described by `schema`, or its amount to compare with bounds.
 pub(crate) fn examine(schema: &serde_json::Value, value: &Value) -> Result<Option<f64>, UnitError> {
     let check = match (name_of(schema), schema["type"].as_str()) {
         (Some(definition), _) => named(definition),

@@ -1,4 +1,4 @@
-//! Quantities that only scenarios have, and units that nothing else has.
+//! Quantities that only scenarios use, and their special units.
 
 use super::{Read, fault};
 use roughlink_core::units::UnitError;
@@ -57,7 +57,7 @@ measured! {
     Length "A length" 0.0..=1e9, "1164 m", ["m" 1.0, "km" 1000.0];
 }
 
-/// A number with one of `units`, times the unit's factor.
+/// Reads a number with one of `units`, multiplied by the unit's factor.
 fn measure(
     value: &Value,
     (what, example): (&str, &str),

@@ -14,7 +14,7 @@ macro_rules! words {
                 alone::<$name>()
             }
         })*
-        /// How they are read, by their names in the schema.
+        /// Readers of the words, by their names in the schema.
         pub(super) const WORDS: &[(&str, Check)] = &[$((<$name as Read>::NAME, check::<$name> as Check)),*];
     };
 }
@@ -51,7 +51,7 @@ fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError>
     })
 }
 
-/// What is wrong with a word that is none of `known`.
+/// Returns the fault of a word that is not in `known`.
 pub(crate) fn none_of(text: &str, known: &[&str]) -> UnitError {
     let help = match (absent(text), nearest(text, known.iter().copied())) {
         (Some(absent), _) => absent,
@@ -61,7 +61,7 @@ pub(crate) fn none_of(text: &str, known: &[&str]) -> UnitError {
     fault(format!("`{text}` is none of {}", list(known)), Some(help))
 }
 
-/// The words of an enum, from its schema.
+/// Returns the words of an enum, from its schema.
 pub(crate) fn names_of<T: JsonSchema>() -> Vec<String> {
     let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
     let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();

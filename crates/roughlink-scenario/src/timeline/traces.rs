@@ -1,5 +1,5 @@
-//! Recorded traces: delivery opportunities as Mahimahi has them, and beside them delays and losses at even intervals, as
-//! LeoReplayer has delays (Lai et al., LeoCC, SIGCOMM 2025).
+//! Recorded traces: delivery opportunities in Mahimahi's format, and delays and losses at even intervals. Delays are in
+//! LeoReplayer's format (Lai et al., LeoCC, SIGCOMM 2025).
 
 use super::{Step, Timeline as Table, read_file, rows, span};
 use crate::leaf::{LONGEST, Leaf};
@@ -32,7 +32,7 @@ pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
     }
 }
 
-/// The steps of the traces with a value per interval; `None` if the timeline names no such trace.
+/// Returns the steps of the traces with a value per interval; `None` if the timeline names no such trace.
 pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> Option<Vec<Step>> {
     let given = report.read(&t.interval);
     if t.delay_file.is_none() && t.loss_file.is_none() {
@@ -55,7 +55,7 @@ pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> O
     Some(steps)
 }
 
-/// The steps of one trace. It repeats.
+/// Returns the steps of one trace. It repeats.
 fn trace(
     file: &Option<Leaf<String>>,
     column: &str,
@@ -89,7 +89,7 @@ fn read_values(text: &str, column: &str) -> Result<Vec<f64>, String> {
 
 pub(super) const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
 const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
-/// What LeoReplayer's published traces have.
+/// Interval of LeoReplayer's published traces.
 const USUAL_INTERVAL: Time = Time::from_millis(10);
 
 #[cfg(test)]

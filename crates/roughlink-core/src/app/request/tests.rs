@@ -9,7 +9,7 @@ const MS: fn(u64) -> Time = Time::from_millis;
 const DELAY: Time = Time::from_millis(3);
 const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 
-/// Two seconds of charging.
+/// Returns a session with two seconds of charging.
 fn short(mode: SessionConfig) -> SessionConfig {
     SessionConfig { charge: Some(MS(2000)), ..mode }
 }

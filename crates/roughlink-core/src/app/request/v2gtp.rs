@@ -72,7 +72,7 @@ pub fn sdp(from: Side, addresses: &Addresses) -> Vec<u8> {
 }
 
 /// Returns true if a datagram from `from` contains a complete discovery request or response. Address and port in a
-/// response are ignored: the path may translate addresses, and those of the flow are known.
+/// response are ignored: the path may translate addresses, and the flow's are known.
 pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
     let (kind, length) = of_sdp(from);
     bytes.len() == usize::from(length)

@@ -19,7 +19,7 @@ pub enum EModel {
     Simple,
 }
 
-/// Delay impairment Idd for `ta` ms from mouth to ear.
+/// Returns the delay impairment Idd for `ta` ms from mouth to ear.
 pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     match model {
         EModel::G107 if ta <= 100.0 => 0.0,
@@ -32,14 +32,14 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     }
 }
 
-/// Equipment impairment Ie,eff of a codec that loses the share `loss` (0 to 1) of its packets with `burst_ratio`
-/// (G.107).
+/// Returns the equipment impairment Ie,eff of a codec that loses the share `loss` (0 to 1) of its packets with
+/// `burst_ratio` (G.107).
 pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
     codec.ie + (MOST_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
 }
 
-/// BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
+/// Returns BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
 ///
 /// G.107 permits values up to 2. Above 2 its formula is valid only for losses below 2 % (as commonly cited; the text
 /// was not at hand). Ratings of calls with long outages therefore mean "bad" without a degree.
@@ -51,12 +51,12 @@ pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     (lost as f64 / runs as f64 / expected).max(1.0)
 }
 
-/// Transmission rating R, 0 to 100. A negative sum counts as 0, where MOS is already 1 (G.107 annex B).
+/// Returns the transmission rating R, 0 to 100. A negative sum counts as 0, where MOS is already 1 (G.107 annex B).
 pub fn rating(idd: f64, ie_eff: f64) -> f64 {
     (R_0 - idd - ie_eff).clamp(0.0, 100.0)
 }
 
-/// Mean opinion score of a rating (G.107 annex B).
+/// Returns the mean opinion score of a rating (G.107 annex B).
 pub fn mos(r: f64) -> f64 {
     if r <= 0.0 {
         1.0

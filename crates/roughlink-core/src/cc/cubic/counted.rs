@@ -23,7 +23,7 @@ pub(super) struct Counted {
     epoch: Option<Epoch>,
     /// Smallest RTT since the last time-out.
     min_rtt: Option<Time>,
-    /// When the last segment left.
+    /// Time when the last segment left.
     pub(super) last_sent: Time,
 }
 
@@ -37,12 +37,12 @@ struct Epoch {
     k: f64,
     /// Segments acknowledged that have not yet made Reno's window grow.
     reno_acked: u64,
-    /// What Reno's window would be, segments (W_est).
+    /// Estimated window of Reno, segments (W_est).
     reno: u64,
 }
 
 impl Counted {
-    /// At the start of a connection.
+    /// Creates the state at the start of a connection.
     pub(super) fn new(params: &Params) -> Self {
         let beta_1024 = libm::round(params.beta * 1024.0);
         let linux = params.arithmetic == Arithmetic::Linux;
@@ -157,7 +157,7 @@ impl Counted {
         }
     }
 
-    /// A congestion event at a window of `w` segments; returns ssthresh in segments.
+    /// Applies a congestion event at a window of `w` segments; returns ssthresh in segments.
     pub(super) fn reduce(&mut self, params: &Params, w: u64, cause: Congestion) -> u64 {
         if cause != Congestion::TimeoutAgain {
             let lower = params.fast_convergence && w < self.last_max;
@@ -177,7 +177,7 @@ impl Counted {
         ((w as f64 * self.beta) as u64).max(2) // section 4.6
     }
 
-    /// Time without data does not count: the epoch is shifted by it.
+    /// Shifts the epoch by a time without data, which does not count.
     pub(super) fn idle_until(&mut self, now: Time) {
         if let Some(e) = &mut self.epoch {
             e.start = e.start.saturating_add(now.saturating_sub(self.last_sent)).min(now);

@@ -50,7 +50,7 @@ impl Real {
         phase
     }
 
-    /// A congestion event at a window of `cwnd` segments.
+    /// Applies a congestion event at a window of `cwnd` segments.
     pub(super) fn reduce(&mut self, params: &Params, cwnd: f64, cause: Congestion) {
         match cause {
             Congestion::Loss | Congestion::Ecn => {

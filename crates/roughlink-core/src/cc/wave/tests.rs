@@ -5,11 +5,11 @@ use super::*;
 
 const MSS: u64 = 1000;
 
-/// A sender on a simulated path: the test determines what leaves, what is acknowledged, and when.
+/// A sender on a simulated path: the test sets the packets that leave, the acknowledgments, and their times.
 struct Connection {
     cc: Box<dyn CongestionControl>,
     flow: Flow,
-    /// When each segment left last.
+    /// Time of the last transmission of each segment.
     sent_at: Vec<Time>,
 }
 
@@ -29,7 +29,7 @@ impl Connection {
         let seq = 1 + segment as u64 * MSS;
         self.cc.on_sent(&self.flow, &Sent { seq, len: MSS as u32, retransmission, tx_start: false });
     }
-    /// All of the burst leaves, if there is one; returns its segments.
+    /// Sends the whole burst, if there is one; returns its segments.
     fn burst(&mut self) -> u64 {
         let n = self.allowed();
         for _ in 0..n {
@@ -40,7 +40,7 @@ impl Connection {
         }
         n
     }
-    /// Time passes until `ms`; bursts leave when they are due.
+    /// Advances time to `ms`; bursts leave when they are due.
     fn until(&mut self, ms: f64) {
         let end = milliseconds(ms);
         while let Some(at) = self.cc.timer().filter(|&t| t <= end) {
@@ -50,7 +50,8 @@ impl Connection {
         }
         self.flow.now = end;
     }
-    /// An ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is not new. Returns its sample for the RTO.
+    /// Delivers an ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is not new. Returns its sample for
+    /// the RTO.
     fn ack(&mut self, ms: f64, n: u64) -> Option<Time> {
         self.until(ms);
         let (prior_una, una) = (self.flow.snd_una, 1 + n * MSS);
@@ -68,13 +69,13 @@ impl Connection {
             self.ack(ms + (i - from) as f64 * gap, i + 1);
         }
     }
-    /// SACKs of one segment.
+    /// Delivers a SACK of one segment.
     fn sack(&mut self, ms: f64, segment: usize, retransmitted: bool) {
         self.until(ms);
         let rate = RateSample { sent_at: self.sent_at[segment], retransmitted, ..RateSample::default() };
         self.cc.on_ack(&self.flow, &Ack { delivered: MSS, rate: Some(rate), ..Ack::default() });
     }
-    /// Interval in force, from the rate: a burst of ten per interval.
+    /// Returns the current interval, from the rate: a burst of ten per interval.
     fn interval_ms(&self) -> f64 {
         let v = self.cc.vitals();
         v.cwnd as f64 * 8e3 / v.rate.unwrap().0 as f64
@@ -130,8 +131,8 @@ fn a_queue_lengthens_the_interval_by_half_its_delay() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
-    // first RTT 164 ms, min 64: a = 100/164, avg = a 64 + (1 - a) 164 = 103.02, dRTT = 39.02; the duration grows from 40
-    // to 60 ms, of which alpha = 39.02/350 counts: 42.23. 42.23 + 39.02/2.
+    // first RTT 164 ms, min 64: a = 100/164, avg = a 64 + (1 - a) 164 = 103.02, dRTT = 39.02; the duration grows from
+    // 40 to 60 ms, of which alpha = 39.02/350 counts: 42.23. 42.23 + 39.02/2.
     c.acks(664.0, 10, 20, 6.0);
     near(c.interval_ms(), 61.74);
     // A shorter duration counts in full; the RTT is the smallest again: avg = min.
@@ -170,8 +171,8 @@ fn too_long_a_queue_starts_over() {
     }
     assert_eq!(c.phase(), TRACKING);
     near(c.interval_ms(), 40.0);
-    // What was taken for the average at the adjustment is the largest RTT, 800 ms: where the first train that counts has
-    // 330 ms after 300, avg = 30/330 x 800 + 300 = 372.7.
+    // The adjustment uses the largest RTT, 800 ms, as the average. With 330 ms after 300 for the first train that
+    // counts, avg = 30/330 x 800 + 300 = 372.7.
     let mut c = Connection::new("wave", "beta_ms = 150");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -200,7 +201,7 @@ fn bounds_and_blind_tries() {
     c.burst();
     c.acks(60.0, 0, 10, 90.0);
     near(c.interval_ms(), 500.0);
-    // With a pace known, a cumulative ACK changes none of it.
+    // Once a pace is known, a cumulative ACK does not change it.
     let mut c = Connection::new("wave", "");
     c.burst();
     c.acks(60.0, 0, 10, 4.0);
@@ -240,8 +241,8 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
-    // Of the second burst, segment 13 is lost: three ACKs, then duplicates until its repair, which covers the third burst
-    // and a part of the fourth.
+    // Of the second burst, segment 13 is lost: three ACKs, then duplicates until its repair, which covers the third
+    // burst and a part of the fourth.
     assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)), "the first ACK of a train is a sample");
     c.ack(568.0, 12);
     assert_eq!(c.ack(572.0, 13), None, "the others are not");
@@ -250,7 +251,8 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
     }
     assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
     near(c.interval_ms(), 40.0); // of the ACKs before the repair
-    // What the repair covered of the fourth burst hides when its segments arrived: an RTT and no pace.
+    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments: an RTT
+    // and no pace.
     assert_eq!(c.ack(664.0, 36), Some(milliseconds(84.0)));
     c.acks(664.5, 36, 40, 0.5);
     // a = 20/84, avg = a 64 + (1 - a) 84 = 79.24, dRTT = 15.24.
@@ -268,7 +270,7 @@ fn duplicates_make_trains() {
     c.acks(64.0, 0, 10, 4.0);
     c.until(560.0); // bursts at 500 and 540
     c.flow.state = CongestionState::Recovery;
-    // Segment 12 is lost. What arrives of the second burst and of the third, one segment late.
+    // Segment 12 is lost. ACKs of the second and third burst arrive one segment late.
     c.acks(564.0, 10, 12, 2.0);
     for i in 0..8 {
         assert_eq!(c.ack(568.0 + f64::from(i) * 2.0, 12), None);
@@ -278,8 +280,8 @@ fn duplicates_make_trains() {
         assert_eq!(c.ack(608.0 + f64::from(i) * 2.0, 12), None);
     }
     near(c.interval_ms(), 2.0 * 10.0);
-    // The repair is one segment more, and no jump: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT = 1.94, of which 1.94/350
-    // lets the longer train count.
+    // The repair is one segment more, and no jump: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT = 1.94, of which
+    // 1.94/350 lets the longer train count.
     assert_eq!(c.ack(640.0, 30), None);
     near(c.interval_ms(), 20.0 + 17.78 * 1.94 / 350.0 + 1.94 / 2.0);
     // After a time-out they may answer needless copies.
@@ -331,7 +333,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
 
 #[test]
 fn the_time_of_a_repair_is_no_pace() {
-    // A train that a time-out interrupted, longer than the average RTT. With nothing else to go by: half the interval.
+    // A train interrupted by a time-out, longer than the average RTT. Without other information: half the interval.
     let timeout = |c: &mut Connection, first: usize| {
         c.flow.state = CongestionState::Loss;
         c.cc.on_congestion(&c.flow, Congestion::Timeout);
@@ -392,8 +394,8 @@ fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
         c.left(i, true);
     }
     assert_eq!((c.allowed(), c.cc.timer()), (0, Some(milliseconds(2200.0))), "then by the first interval");
-    // Two segments more had arrived before: their ACK ends the train under way without a pace, the interval of before
-    // returns; and it is the first answer to the burst sent again, whose age makes the RTO longer.
+    // Two more segments had arrived before. Their ACK ends the current train without a pace, and the previous interval
+    // returns. It is also the first answer to the burst sent again, whose age makes the RTO longer.
     assert_eq!(c.ack(2150.0, 15), Some(milliseconds(450.0)));
     assert_eq!(c.phase(), TRACKING);
     near(c.interval_ms(), 40.0);
@@ -427,8 +429,8 @@ fn deliveries_are_measured_during_a_repair() {
         c.sack(604.0 + (i - 20) as f64 * 2.0, i, false);
     }
     near(c.interval_ms(), 40.0);
-    // The repairs of the second burst are a burst like any other, and their answer completes the third: 7 of 8 after the
-    // first in 18 ms.
+    // The repairs of the second burst form a normal burst, and their answer completes the third: 7 of 8 after the first
+    // in 18 ms.
     let due = c.cc.timer().unwrap().as_millis_f64();
     c.flow.now = milliseconds(due);
     c.cc.on_timer(&c.flow);

@@ -23,10 +23,10 @@ pub struct End {
     pub(super) syn_range: Option<(u32, u32)>,
     /// Sequence number after the data that it has sent, limited by the window.
     pub next: Option<u32>,
-    /// Right edge of the advertised windows, the highest sum of acknowledgement and window; and the widest window.
+    /// Right edge of the advertised windows, the highest sum of acknowledgment and window; and the widest window.
     right: Option<u32>,
     widest: u32,
-    /// Highest acknowledgement number, with the latest window field sent with it.
+    /// Highest acknowledgment number, with the latest window field sent with it.
     pub ack: Option<(u32, u16)>,
     /// TSval and TSecr of its latest segment with timestamps.
     pub timestamps: Option<(u32, u32)>,
@@ -259,7 +259,7 @@ impl<S> Flow<S> {
         own.next == Some(s.seq) || peer.ack.is_some_and(|(ack, _)| ack == s.seq)
     }
 
-    /// Processes the numbers, window, data, marks and FIN of an admitted segment. Returns true if its acknowledgement
+    /// Processes the numbers, window, data, marks and FIN of an admitted segment. Returns true if its acknowledgment
     /// number is the highest so far.
     pub(super) fn track(&mut self, now: Time, heading: Heading, s: &Segment) -> bool {
         self.last_seen = now;
@@ -360,7 +360,7 @@ const MAX_SHIFT: u8 = 14; // RFC 7323 section 2.3
 const TIMESTAMPS: u32 = 12; // with the usual padding (RFC 7323 appendix A)
 /// Bytes by which a zero-window probe exceeds the window.
 const PROBE: u32 = 1;
-/// Largest distance of an acknowledgement behind the sent data, bytes, unless a window was wider (as in netfilter).
+/// Largest distance of an acknowledgment behind the sent data, bytes, unless a window was wider (as in netfilter).
 const OLDEST_ACK: u32 = 66_000;
 /// Assumed window of an end whose scale is unknown, bytes.
 const ASSUMED_WINDOW: u32 = 1 << 20;

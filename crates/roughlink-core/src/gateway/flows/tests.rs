@@ -224,7 +224,7 @@ fn excluded_flows_are_not_rewritten() {
         b.open(0, 10);
         b.data(0, 40);
         assert!(b.ack(0, 60_000) < 60_000);
-        // As long as one end says so.
+        // As long as either end says so.
         for heading in [Heading::Inward, Heading::Outward] {
             let s = mark(b.segment(0, heading));
             assert_eq!(b.pass(heading, s).window, 60_000);

@@ -4,9 +4,9 @@
 //! The attackers have addresses, ports and link headers, but never both sequence numbers of a flow; many segments have
 //! one of them. (Every receiver admits segments within both windows.) The attackers send
 //!
-//! - SYN, SYN-ACK, RST, FIN, data, acknowledgements and marked segments in the name of honest flows, in both
+//! - SYN, SYN-ACK, RST, FIN, data, acknowledgments and marked segments in the name of honest flows, in both
 //!   directions;
-//! - SYNs, handshakes without their third segment, data and acknowledgements of flows that do not exist;
+//! - SYNs, handshakes without their third segment, data and acknowledgments of flows that do not exist;
 //! - copies of honest segments, some of connections that ended long ago.
 //!
 //! Meanwhile honest flows open, some with the ports of closed flows, transfer in both directions, fall silent, close
@@ -168,7 +168,7 @@ impl<'g> Flood<'g> {
             let (heading, s) = self.forge();
             let passed = self.pass(heading, s);
             self.forged += 1;
-            // A repeated old acknowledgement offers its old window, rounded up to a unit.
+            // A repeated old acknowledgment offers its old window, rounded up to a unit.
             let flow = self.honest.iter_mut().find(|h| heading == Heading::Outward && h.key.reversed() == s.key);
             if let Some(h) = flow {
                 let edge = s.ack.wrapping_add(u32::from(passed.window) << h.shift);
@@ -262,7 +262,7 @@ impl<'g> Flood<'g> {
         self.noise(8);
     }
 
-    /// Exchanges data in both directions, with acknowledgements.
+    /// Exchanges data in both directions, with acknowledgments.
     fn exchange(&mut self, i: usize) {
         // Before the other end answers, the gateway cannot verify the newest segment of a flow whose SYN was not seen.
         let most = if self.honest[i].mid_stream && !self.honest[i].served { 0 } else { 6 };

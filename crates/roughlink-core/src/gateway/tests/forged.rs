@@ -103,7 +103,7 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
     }
 }
 
-/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgement as
+/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgment as
 /// rarely.
 #[test]
 fn a_mark_within_the_windows_is_forgotten() {
@@ -228,7 +228,7 @@ fn a_flood_of_segments_keeps_nobody_out() {
     }
 }
 
-/// A segment from outside proves coverage, whoever sent it. The receiver answers only segments that its window admits.
+/// A segment from outside proves coverage, from any sender. The receiver answers only segments that its window admits.
 #[test]
 fn what_the_receiver_will_not_answer_does_not_keep_its_window_closed() {
     let mut b = train();

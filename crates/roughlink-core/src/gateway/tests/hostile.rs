@@ -1,4 +1,4 @@
-//! A gateway may only make a window smaller and adjust the checksum, whatever bytes it gets.
+//! A gateway may only make a window smaller and adjust the checksum, for any input bytes.
 
 use super::{Fake, Heading};
 use crate::cc::LinkEvent;
@@ -334,10 +334,10 @@ struct Senders {
 /// State of a sender.
 #[derive(Clone, Copy)]
 struct Sender {
-    /// Highest acknowledgement, and right edge.
+    /// Highest acknowledgment, and right edge.
     una: u32,
     edge: u32,
-    /// Segments that the sender accepts: at least those between its last acknowledgement and the window of its SYN-ACK.
+    /// Segments that the sender accepts: at least those between its last acknowledgment and the window of its SYN-ACK.
     acked: u32,
     offered: u32,
 }

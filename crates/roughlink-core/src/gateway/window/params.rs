@@ -1,4 +1,4 @@
-//! The parameters of the rate control: what the PLC paper leaves open.
+//! Parameters of the rate control, for points that the PLC paper leaves open.
 
 use crate::gateway::flows;
 use schemars::JsonSchema;

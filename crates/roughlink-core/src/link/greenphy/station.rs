@@ -69,7 +69,7 @@ struct Block {
     end: u64,
     first_sent: Time,
     transmissions: u8,
-    /// True if the far end has received it, even if the sender has no acknowledgement.
+    /// True if the far end has received it, even if the sender has no acknowledgment.
     received: bool,
 }
 
@@ -217,8 +217,8 @@ impl Stream {
         self.deliver(deliver);
     }
 
-    /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. The others are given
-    /// up, with all frames that they touch, if they have used up their transmissions or their lifetime.
+    /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. Other blocks that have
+    /// used up their transmissions or lifetime are abandoned, with all frames that they touch.
     pub(super) fn settle(
         &mut self,
         now: Time,

@@ -9,7 +9,7 @@ use crate::rng::Seed;
 use crate::units::Time;
 
 /// HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if TCP
-/// acknowledgements had a separate channel. Each direction has the framing, PLC-ACKs, repeats and noise of the
+/// acknowledgments had a separate channel. Each direction has the framing, PLC-ACKs, repeats and noise of the
 /// half-duplex link. Noise is a function of time, so both directions have the same noise.
 #[derive(Debug)]
 pub struct FullDuplex {

@@ -36,7 +36,7 @@ pub(super) struct Sdu {
     came: Time,
     first_sent: Time,
     transmissions: u8,
-    /// True if the far end has received it, even if the sender has no acknowledgement.
+    /// True if the far end has received it, even if the sender has no acknowledgment.
     pub(super) received: bool,
 }
 
@@ -188,8 +188,8 @@ impl Modem {
         }
     }
 
-    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. The others are given
-    /// up if they have used up their transmissions or their lifetime, and `deliver` gets the SDUs that waited for them.
+    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. Other SDUs that have
+    /// used up their transmissions or lifetime are abandoned, and `deliver` gets the SDUs that waited for them.
     pub(super) fn settle(
         &mut self,
         now: Time,

@@ -8,9 +8,9 @@
 //! Indoor power-line noise is background plus impulses, most of them synchronous with the mains (Cortes et al., IEEE
 //! Trans. EMC 2010). Short blocks meet fewer impulses than long ones, which an error ratio per packet cannot express.
 //!
-//! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its
-//! own, however many blocks are tested; and the random number of a block depends on its position in time
-//! ([`crate::rng::Field`]). So two systems on the same line meet the same noise.
+//! All noise is a function of seed and time. Impulses and fading are generated in time order, each from its own stream,
+//! regardless of the number of blocks tested. The random number of a block depends on its position in time
+//! ([`crate::rng::Field`]). Two systems on the same line thus meet the same noise.
 
 use super::impulses::{Impulses, Source, Train};
 use crate::rng::{Field, Seed, Stream};
@@ -19,18 +19,18 @@ use crate::units::Time;
 /// The noise of a medium.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct AirNoise {
-    /// p_s: probability that a block is bad whatever else happens, 0..=1. Default 0.
+    /// p_s: probability that a block is bad without fading and impulses, 0..=1. Default 0.
     pub stationary: f64,
     /// Slow changes of the stationary error. Default none.
     pub fading: Option<Fading>,
     /// Trains of impulses. Default none.
     pub impulses: Vec<Impulses>,
-    /// As recorded: (from when on, error probability of a block), ascending; the first also covers what lies before it. Not
-    /// empty, it takes the place of everything else. Default empty.
+    /// Recorded noise: (start, error probability of a block), ascending; the first also covers the time before it.
+    /// Replaces all other noise unless empty. Default empty.
     pub recorded: Vec<(Time, f64)>,
 }
 
-/// A chain of two states (Gilbert 1960) for the stationary error; dwell times are exponential. It starts in the good one.
+/// Two-state chain (Gilbert 1960) for the stationary error; dwell times are exponential. It starts in the good state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fading {
     /// Mean time in the good state.
@@ -42,33 +42,34 @@ pub struct Fading {
 }
 
 impl AirNoise {
-    /// A quiet line: only a stationary error of 1e-4 (an assumption).
+    /// Returns a quiet line: only a stationary error of 1e-4 (an assumption).
     pub fn clean() -> Self {
         AirNoise { stationary: 1e-4, ..Default::default() }
     }
 
-    /// Stand-in for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is not published).
-    /// Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal, coefficient of variation 0.3)
-    /// with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
-    /// 18.62 Mbit/s. All values are assumptions; bursts at the peaks are how an electronic ballast conducts.
+    /// Returns a substitute for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is
+    /// not published). Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal,
+    /// coefficient of variation 0.3) with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the
+    /// SDUs of 1500 bytes are bad at 18.62 Mbit/s. All values are assumptions; an electronic ballast conducts in bursts
+    /// at the peaks.
     pub fn inverter45() -> Self {
         AirNoise::inverter45_at(60.0)
     }
 
-    /// The same on a mains of `mains_hz`: at 50 Hz 6.2 % of those SDUs are bad.
+    /// Returns [`AirNoise::inverter45`] on a mains of `mains_hz`: at 50 Hz 6.2 % of those SDUs are bad.
     pub fn inverter45_at(mains_hz: f64) -> Self {
         let source =
             Source::Mains { mains_hz, length: Time::from_micros(500), variation: 0.3, jitter: Time::from_micros(100) };
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
-    /// Worse in everything: stationary error 0.02, bursts of 1 ms (0.5), jitter 0.3 ms, hit 0.9, and fading to 0.3 for 0.3 s
-    /// after 5 s on average. Assumptions.
+    /// Returns a line worse in every respect: stationary error 0.02, bursts of 1 ms (0.5), jitter 0.3 ms, hit 0.9, and
+    /// fading to 0.3 for 0.3 s after 5 s on average. All values are assumptions.
     pub fn stress() -> Self {
         AirNoise::stress_at(60.0)
     }
 
-    /// The same on a mains of `mains_hz`.
+    /// Returns [`AirNoise::stress`] on a mains of `mains_hz`.
     pub fn stress_at(mains_hz: f64) -> Self {
         let source =
             Source::Mains { mains_hz, length: Time::from_millis(1), variation: 0.5, jitter: Time::from_micros(300) };
@@ -80,16 +81,17 @@ impl AirNoise {
         }
     }
 
-    /// The charging cable: stationary error 1e-4, and impulses at random, five a second, 100 us long on average, of which
-    /// those below 300 us do no harm (after Hrasnica et al., the on-off model). Assumptions beside the rate and the lengths.
+    /// Returns the noise of a charging cable: stationary error 1e-4, and five random impulses per second, 100 us long
+    /// on average. Impulses below 300 us do no harm (after Hrasnica et al., the on-off model). Values other than the
+    /// rate and the lengths are assumptions.
     pub fn cable() -> Self {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// The mean error ratio of blocks that are `air` long, after the formula above; impulses, or a record, count with
-    /// `share` of their probability. Impulses that are not synchronous with the mains are taken to overlap in Poisson
-    /// numbers, which is exact for Poisson trains and otherwise holds while gaps are long against `air`. Impulses at
-    /// stated times are left out: they vanish in the average over an endless run.
+    /// Returns the mean error ratio of blocks that are `air` long, by the formula above; impulses, or a record, count
+    /// with `share` of their probability. Impulses not synchronous with the mains are assumed to overlap in Poisson
+    /// numbers. This is exact for Poisson trains and a good approximation while gaps are long against `air`. Impulses
+    /// at stated times are ignored: they vanish in the average over an endless run.
     pub fn expected_error(&self, air: Time, share: f64) -> f64 {
         if let [first, .., last] = &self.recorded[..] {
             let area: f64 = self.recorded.windows(2).map(|w| w[0].1 * (w[1].0 - w[0].0).as_secs_f64()).sum();
@@ -106,13 +108,14 @@ impl AirNoise {
         1.0 - (1.0 - stationary) * spared
     }
 
-    /// What is drawn a second on average, however many blocks are tested: impulses, and changes of the fading.
+    /// Returns the mean number of random draws per second, independent of the number of blocks: impulses, and changes
+    /// of the fading.
     pub fn draws(&self) -> f64 {
         let fading = self.fading.map_or(0.0, |f| 2.0 / (f.good + f.bad).as_secs_f64());
         fading + self.impulses.iter().map(Impulses::rate).sum::<f64>()
     }
 
-    /// The same noise with all probabilities multiplied by `factor` (at most 1 each).
+    /// Returns the same noise with all probabilities multiplied by `factor` (at most 1 each).
     pub fn scaled(&self, factor: f64) -> Self {
         let scale = |p: &mut f64| *p = (*p * factor).clamp(0.0, 1.0);
         let mut n = self.clone();
@@ -123,8 +126,8 @@ impl AirNoise {
         n
     }
 
-    /// The same noise scaled so that blocks `air` long have this mean error ratio, or the largest below it that scaling
-    /// reaches.
+    /// Returns the same noise scaled so that blocks `air` long have this mean error ratio, or the largest below it that
+    /// scaling reaches.
     pub fn with_error(&self, target: f64, air: Time) -> Self {
         let reaches = |factor| self.scaled(factor).expected_error(air, 1.0) >= target;
         let (mut low, mut high) = (0.0, 1.0);
@@ -160,12 +163,12 @@ struct Fade {
     config: Fading,
     stream: Stream,
     bad: bool,
-    /// When the state ends.
+    /// End of the state.
     until: Time,
 }
 
 impl AirJudge {
-    /// The noise of medium `name`.
+    /// Creates the noise of medium `name`.
     pub fn new(noise: &AirNoise, name: &str, seed: &Seed) -> Self {
         AirJudge {
             stationary: noise.stationary,
@@ -179,8 +182,8 @@ impl AirJudge {
         }
     }
 
-    /// Whether a block on air from `from` to `to` is bad; impulses, or a record, count with `share` of their probability, so
-    /// that what is sent in a robust mode suffers less. Calls must not go back in `from`.
+    /// Returns true if a block on air from `from` to `to` is bad. Impulses, or a record, count with `share` of their
+    /// probability, so that robust modes suffer less. `from` must not decrease from call to call.
     pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
@@ -205,7 +208,7 @@ impl Fade {
         Fade { config, stream, bad: false, until }
     }
 
-    /// The stationary error of the bad state, if that is the state.
+    /// Returns the stationary error of the bad state while in that state.
     fn error(&mut self, at: Time) -> Option<f64> {
         while self.until <= at {
             self.bad = !self.bad;
@@ -216,7 +219,7 @@ impl Fade {
     }
 }
 
-/// An exponentially distributed time.
+/// Draws an exponentially distributed time.
 pub(super) fn exponential(stream: &mut Stream, mean: Time) -> Time {
     Time(stream.exponential(mean.0 as f64) as u64)
 }
@@ -229,7 +232,7 @@ mod tests {
     const SEED: Seed = Seed { seed: 3, replica: 0 };
     const SDU: Time = Time(652_202); // 1518 bytes at 18.62 Mbit/s
 
-    /// The error ratio of `n` blocks, one every 0.7 ms or so.
+    /// Returns the error ratio of `n` blocks, about one every 0.7 ms.
     fn measured(noise: &AirNoise, air: Time, n: u64) -> f64 {
         let mut judge = AirJudge::new(noise, "x", &SEED);
         let step = air + Time::from_micros(47);

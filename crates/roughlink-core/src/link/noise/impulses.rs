@@ -1,7 +1,7 @@
 //! Trains of noise impulses in time: synchronous with the mains, at random, in clusters, at stated times.
 //!
-//! All trains give impulses in the order of their starts, each with the probability that it corrupts a block it overlaps.
-//! Where the literature only gives amplitudes (Middleton), states stand for error probabilities.
+//! All trains give impulses in the order of their starts, each with the probability that it corrupts a block it
+//! overlaps. Where the literature only gives amplitudes (Middleton), states stand for error probabilities.
 
 use super::air::exponential;
 use crate::rng::Stream;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// A train of impulses on a medium.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impulses {
-    /// When they come and how long they are.
+    /// Times and lengths of the impulses.
     pub source: Source,
     /// Probability that an impulse corrupts a block it overlaps, 0..=1.
     pub hit: f64,
@@ -23,8 +23,8 @@ pub struct Impulses {
 /// The form of a train.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// Two bursts per period of the mains: centres evenly spaced with a random phase, and with normal jitter (cut at a quarter
-    /// of the spacing); lengths lognormal (cut at half the spacing).
+    /// Two bursts per period of the mains. Centers are evenly spaced with a random phase and normal jitter (cut at a
+    /// quarter of the spacing); lengths are lognormal (cut at half the spacing).
     Mains {
         /// Frequency of the mains, Hz.
         mains_hz: f64,
@@ -32,29 +32,29 @@ pub enum Source {
         length: Time,
         /// Standard deviation of the length over its mean.
         variation: f64,
-        /// Standard deviation of the centres.
+        /// Standard deviation of the centers.
         jitter: Time,
     },
     /// Independent impulses.
     Poisson {
         /// Impulses per second.
         rate: f64,
-        /// Their lengths.
+        /// Lengths of the impulses.
         length: Length,
         /// Shorter ones do no harm.
         harmless: Time,
     },
-    /// The partitioned Markov chain of Zimmermann and Dostert (IEEE Trans. EMC 2002) in continuous time: gaps and widths
-    /// alternate, each a mixture of exponentials given as (weight, mean).
+    /// The partitioned Markov chain of Zimmermann and Dostert (IEEE Trans. EMC 2002) in continuous time: gaps and
+    /// widths alternate, each a mixture of exponentials given as (weight, mean).
     Partitioned {
         /// Time without noise.
         gap: Vec<(f64, Time)>,
         /// Time with noise.
         width: Vec<(f64, Time)>,
     },
-    /// Markov-Middleton (Ndo, Labeau and Kassouf 2013): at every sample the state stays with probability `memory`, else is
-    /// drawn anew: m with the class A probability exp(-A) A^m / m!. State 0 is the background. Class A fits narrow-band
-    /// records poorly, so this is one option among others.
+    /// Markov-Middleton (Ndo, Labeau and Kassouf 2013): at every sample the state stays with probability `memory`,
+    /// otherwise a new state m is drawn with the class A probability exp(-A) A^m / m!. State 0 is the background. Class
+    /// A fits narrow-band records poorly, so this is one option among others.
     MarkovMiddleton {
         /// Impulsive index A (0.01-0.3 in the literature).
         index: f64,
@@ -62,7 +62,8 @@ pub enum Source {
         memory: f64,
         /// Time between samples.
         sample: Time,
-        /// Probability that state 1, and that a higher state, corrupts a block, as a share of `hit` (assumed: 0.1, 0.9).
+        /// Probability that state 1, and that a higher state, corrupts a block, as a share of `hit` (assumed: 0.1,
+        /// 0.9).
         harm: [f64; 2],
     },
     /// Known events, such as a contactor's switching: (start, length), ascending and apart.
@@ -79,34 +80,35 @@ pub enum Length {
 }
 
 impl Impulses {
-    /// A train that is always there.
+    /// Creates a train without a time limit.
     pub fn new(source: Source, hit: f64) -> Self {
         Impulses { source, hit, during: ALWAYS }
     }
 
-    /// Asynchronous impulses, `rate` a second: lengths exponential with mean 100 us, those below 300 us harmless (Hrasnica et
-    /// al.: 5 /s, disturbed 25 /s). That the longer ones always hit is an assumption.
+    /// Asynchronous impulses, `rate` a second: lengths exponential with mean 100 us, those below 300 us harmless
+    /// (Hrasnica et al.: 5 /s, disturbed 25 /s). That the longer ones always hit is an assumption.
     pub fn asynchronous(rate: f64) -> Self {
         let length = Length::Exponential(Time::from_micros(100));
         Impulses::new(Source::Poisson { rate, length, harmless: Time::from_micros(300) }, 1.0)
     }
 
-    /// The noise of a mains supply at a charging cable (AC charging): bursts of 0.3 ms, hit 0.3; as long and as jittery,
-    /// relatively, as those of [`super::AirNoise::inverter45`]. Assumptions.
+    /// Returns the noise of a mains supply at a charging cable (AC charging): bursts of 0.3 ms, hit 0.3. Relative
+    /// spread and jitter are the same as in [`super::AirNoise::inverter45`]. Values are assumptions.
     pub fn charging_mains(mains_hz: f64) -> Self {
         let (length, jitter) = (Time::from_micros(300), Time::from_micros(100));
         Impulses::new(Source::Mains { mains_hz, length, variation: 0.3, jitter }, 0.3)
     }
 
-    /// The power stage of a DC charger while current flows: `rate` a second (50-500), 20-100 us long, hit 0.2. Assumptions.
+    /// Returns the noise of a DC charger's power stage while current flows: `rate` per second (50-500), 20-100 us long,
+    /// hit 0.2. Values are assumptions.
     pub fn charger_switching(rate: f64, current: (Time, Time)) -> Self {
         let length = Length::Uniform(Time::from_micros(20), Time::from_micros(100));
         let source = Source::Poisson { rate, length, harmless: Time::ZERO };
         Impulses { source, hit: 0.2, during: current }
     }
 
-    /// Zimmermann and Dostert's measurements as others use them (Ma, So and Gunawan), by mean gap and mean width; one
-    /// exponential each. That each hits is an assumption.
+    /// Returns Zimmermann and Dostert's measurements as used by Ma, So and Gunawan, by mean gap and mean width; one
+    /// exponential each. The assumption is that each impulse hits.
     pub fn measured(class: MeasuredClass) -> Self {
         let (gap, width) = match class {
             MeasuredClass::Heavy => (Time::from_micros(19_600), Time(64_100)),
@@ -116,8 +118,8 @@ impl Impulses {
         Impulses::new(Source::Partitioned { gap: vec![(1.0, gap)], width: vec![(1.0, width)] }, 1.0)
     }
 
-    /// A partitioned chain with short and long gaps (15 ms, 1 s) and widths (60 us, 300 us). Assumptions that keep the
-    /// measured tails: few widths above 500 us, most gaps below 200 ms.
+    /// Returns a partitioned chain with short and long gaps (15 ms, 1 s) and widths (60 us, 300 us). The values are
+    /// assumptions that preserve the measured tails: few widths above 500 us, most gaps below 200 ms.
     pub fn partitioned() -> Self {
         let gap = vec![(0.7, Time::from_millis(15)), (0.3, Time::from_secs(1))];
         let width = vec![(0.9, Time::from_micros(60)), (0.1, Time::from_micros(300))];
@@ -135,7 +137,8 @@ impl Impulses {
         }
     }
 
-    /// Probability that the train leaves a block of length `air` alone when impulses count with `share` of their `hit`.
+    /// Returns the probability that the train spares a block of length `air` if impulses count with `share` of their
+    /// `hit`.
     pub(super) fn spares(&self, air: Time, share: f64) -> f64 {
         if self.during != ALWAYS {
             return 1.0;
@@ -192,7 +195,7 @@ impl Length {
             Length::Uniform(a, b) => Time(stream.range(a.0, b.0)),
         }
     }
-    /// The share of lengths from `least` on, and their mean in seconds.
+    /// Returns the share of lengths from `least` on, and their mean in seconds.
     fn beyond(self, least: Time) -> (f64, f64) {
         match self {
             Length::Exponential(mean) => {
@@ -224,21 +227,21 @@ pub(super) struct Pulse {
 pub(super) struct Train {
     config: Impulses,
     stream: Stream,
-    /// The next impulse; `None` when no more come.
+    /// Next impulse; `None` after the last.
     next: Option<Pulse>,
     /// Impulses that may still touch a block.
     recent: Vec<Pulse>,
     state: State,
 }
 
-/// Where the generation of impulses stands.
+/// Progress of the generation of impulses.
 #[derive(Debug)]
 enum State {
-    /// Nominal centre of the next burst, s; mu and sigma of the logarithm of lengths in s.
+    /// Nominal center of the next burst, s; mu and sigma of the logarithm of lengths in s.
     Mains { centre: f64, mu: f64, sigma: f64 },
-    /// End of what is generated: the last start (Poisson) or the last end.
+    /// End of the generated part: the last start (Poisson) or the last end.
     Time(Time),
-    /// End of what is generated, the state there.
+    /// End of the generated part, and the state there.
     Middleton(Time, usize),
     /// Events given.
     Count(usize),
@@ -261,13 +264,13 @@ impl Train {
         train
     }
 
-    /// Whether there is none left that begins by `to`, so that none overlaps what is on air until then.
+    /// Returns true if no generated impulse begins by `to`, so that none overlaps a block on air until then.
     #[inline(always)]
     pub(super) fn is_clear(&self, to: Time) -> bool {
         self.recent.is_empty() && self.next.is_none_or(|p| p.start > to)
     }
 
-    /// The impulses that overlap `[from, to]`. `from` never goes back.
+    /// Returns the impulses that overlap `[from, to]`. `from` must never decrease.
     pub(super) fn overlapping(&mut self, from: Time, to: Time) -> impl Iterator<Item = Pulse> {
         while let Some(p) = self.next
             && p.start <= to
@@ -332,7 +335,7 @@ impl Train {
     }
 }
 
-/// How long a Markov-Middleton chain stays where it is.
+/// Dwell times of a Markov-Middleton chain.
 struct Stay {
     index: f64,
     memory: f64,
@@ -340,24 +343,24 @@ struct Stay {
 }
 
 impl Stay {
-    /// The class A probability of state m.
+    /// Returns the class A probability of state m.
     fn probability(&self, m: usize) -> f64 {
         (1..=m).fold(libm::exp(-self.index), |p, i| p * self.index / i as f64)
     }
-    /// A geometric number of samples: each leaves with probability (1 - x) (1 - P_m).
+    /// Draws a geometric number of samples: each leaves with probability (1 - x) (1 - P_m).
     fn length(&self, stream: &mut Stream, m: usize) -> Time {
         let leave = (1.0 - self.memory) * (1.0 - self.probability(m));
         let samples = 1.0 + libm::floor(libm::log(1.0 - stream.unit()) / libm::log1p(-leave));
         Time((samples * self.sample.0 as f64) as u64)
     }
-    /// Another state than `m`, by its probability.
+    /// Draws a state other than `m`, by its probability.
     fn next(&self, stream: &mut Stream, m: usize) -> usize {
         let mut u = stream.unit() * (1.0 - self.probability(m));
         let found = (0..STATES).filter(|&k| k != m).find(|&k| {
             u -= self.probability(k);
             u < 0.0
         });
-        // What rounding and the states beyond [`STATES`] leave goes to the likeliest other state.
+        // The likeliest other state takes the probability lost to rounding and to states beyond [`STATES`].
         found.unwrap_or(usize::from(m == 0))
     }
 }
@@ -373,7 +376,7 @@ fn mixture(stream: &mut Stream, parts: &[(f64, Time)]) -> Time {
     exponential(stream, part.or(parts.last()).map_or(Time::MAX, |p| p.1))
 }
 
-/// Mean of a mixture, s.
+/// Returns the mean of a mixture, s.
 fn mean(parts: &[(f64, Time)]) -> f64 {
     let total: f64 = parts.iter().map(|p| p.0).sum();
     parts.iter().map(|p| p.0 * p.1.as_secs_f64()).sum::<f64>() / total
@@ -389,7 +392,7 @@ mod tests {
     use super::*;
     use crate::rng::Seed;
 
-    /// The impulses of the first `secs` seconds.
+    /// Returns the impulses of the first `secs` seconds.
     fn pulses(impulses: &Impulses, secs: u64) -> Vec<Pulse> {
         let stream = Seed { seed: 3, replica: 0 }.stream("x", "impulses");
         let mut train = Train::new(impulses, stream);
@@ -419,7 +422,7 @@ mod tests {
             libm::sqrt(p.iter().map(|p| (x(p) - mean) * (x(p) - mean)).sum::<f64>() / p.len() as f64)
         };
         near(deviation(&|p| (p.end - p.start).as_secs_f64()), 150e-6, 0.02);
-        // All centres fall at the same phase of the 10 ms, save the jitter.
+        // All centers fall at the same phase of the 10 ms, save the jitter.
         let first = p[0].start.0 + 5_000_000;
         near(
             deviation(&|p| ((p.start.0 + p.end.0) / 2 + 10_000_000 - first % 10_000_000) as f64 % 1e7 / 1e9),

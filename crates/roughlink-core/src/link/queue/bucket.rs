@@ -1,9 +1,10 @@
-//! Token bucket, as `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18 have it: it fills at a rate up to a burst,
-//! and a packet takes as many tokens as it has bytes. Linux counts Ethernet headers, too; here packets have their IP length.
+//! Token bucket, as in `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18. It fills at a rate up to a
+//! burst, and a packet takes as many tokens as it has bytes. Linux also counts Ethernet headers; here packets count
+//! with their IP length.
 
 use crate::units::{Rate, Time};
 
-/// A rate that holds on average, and what may exceed it at once.
+/// Mean rate, and the burst allowed above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
     /// Rate at which the bucket fills.
@@ -12,7 +13,8 @@ pub struct BucketConfig {
     pub burst: u64,
 }
 
-/// A token bucket at work. Tokens are bit ns, so that nothing is rounded: in a nanosecond come as many as the rate has bit/s.
+/// A token bucket at work. Tokens are bit ns, so that nothing is rounded: in a nanosecond come as many as the rate has
+/// bit/s.
 #[derive(Debug)]
 pub(super) struct Bucket {
     config: BucketConfig,
@@ -31,7 +33,7 @@ impl Bucket {
         u64::from(size) <= self.config.burst
     }
 
-    /// The first time from `now` on at which a packet of `size` bytes has its tokens.
+    /// Returns the first time from `now` on at which the bucket holds the tokens of a packet of `size` bytes.
     pub(super) fn ready_at(&mut self, now: Time, size: u16) -> Time {
         self.fill(now);
         let missing = cost(u64::from(size)).saturating_sub(self.tokens);
@@ -59,7 +61,7 @@ impl Bucket {
     }
 }
 
-/// The tokens of so many bytes.
+/// Returns the tokens of `bytes`.
 fn cost(bytes: u64) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }

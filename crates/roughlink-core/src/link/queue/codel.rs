@@ -1,8 +1,8 @@
-//! Controlled Delay (RFC 8289): if packets have waited longer than a target for an interval, they are dropped, or marked,
-//! at a rate that grows with the square root of their number, until one has not.
+//! Controlled Delay (RFC 8289): if packets have waited longer than a target for an interval, packets are dropped or
+//! marked, at a rate that grows with the square root of their number, until one has not waited longer.
 //!
-//! The pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet leaves, and
-//! with it the turn ends.
+//! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
+//! leaves, which ends the turn.
 
 use super::{CodelConfig, Fifo, Tally};
 use crate::packet::Packet;
@@ -11,10 +11,10 @@ use crate::units::Time;
 /// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// When packets will have waited too long for an interval.
+    /// Time when packets will have waited too long for an interval.
     first_above: Option<Time>,
     dropping: bool,
-    /// When the next one is dropped, and how many were since dropping began.
+    /// Time of the next drop, and the number of drops since dropping began.
     drop_next: Time,
     count: u32,
     /// `count` when dropping began the last time.
@@ -22,7 +22,7 @@ pub(super) struct Codel {
 }
 
 impl Codel {
-    /// The next packet of `fifo`, past those that are dropped.
+    /// Returns the next packet of `fifo` that is not dropped.
     pub(super) fn take(
         &mut self,
         now: Time,
@@ -54,7 +54,7 @@ impl Codel {
                 None => self.pop(now, fifo, config, tally).0,
             };
             self.dropping = true;
-            // What controlled the queue the last time is a good start if that was not long ago.
+            // The last control rate is a good start if it was used recently.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now < self.drop_next + config.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -64,7 +64,7 @@ impl Codel {
         next
     }
 
-    /// The next packet, and whether it may be dropped: packets have waited too long for an interval.
+    /// Returns the next packet, and true if it may be dropped because packets have waited too long for an interval.
     fn pop(
         &mut self,
         now: Time,
@@ -89,7 +89,7 @@ impl Codel {
     }
 }
 
-/// Section 5.3: the next one after `t`.
+/// Returns the next drop time after `t` (section 5.3).
 fn control_law(t: Time, interval: Time, count: u32) -> Time {
     t + Time((interval.0 as f64 / libm::sqrt(f64::from(count.max(1)))) as u64)
 }
@@ -105,8 +105,8 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
     const RFC: CodelConfig = CodelConfig { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: true };
 
-    /// A queue that holds `waiting` packets, of which one leaves every millisecond and as many come. When some were
-    /// dropped or marked.
+    /// Keeps `waiting` packets in a queue, with one departure and one arrival per millisecond. Returns the times of
+    /// drops or marks.
     fn decisions(queue: &mut Queue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
         let mut at = Vec::new();
         while (queue.len() as u64) < waiting {
@@ -128,8 +128,8 @@ mod tests {
         Queue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
     }
 
-    /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others after
-    /// 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the first, at n = 1).
+    /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others
+    /// after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the first, at n = 1).
     #[test]
     fn drops_follow_the_square_root() {
         for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Section 5.5: dropping that begins again soon begins at the rate that it had reached, else anew.
+    /// Section 5.5: dropping that resumes soon continues at the rate reached, otherwise it starts over.
     #[test]
     fn the_rate_is_remembered_for_a_while() {
         for (pause, expected) in [(300, 100.0 / libm::sqrt(13.0)), (2000, 100.0)] {

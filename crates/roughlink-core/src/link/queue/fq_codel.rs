@@ -1,9 +1,9 @@
-//! Flow queue CoDel (RFC 8290): flows are spread over queues by a hash, each is controlled by CoDel, and they send in turn,
-//! by deficit round robin; a flow that begins, or that sends little, goes before those that have a backlog.
+//! Flow queue CoDel (RFC 8290): a hash spreads flows over queues, CoDel controls each queue, and deficit round robin
+//! serves them. A new or sparse flow goes before flows with a backlog.
 //!
-//! Section 4.1 for packets that come, 4.2 for those that leave. CoDel's "at most one packet waits" is judged by the queue of the
-//! flow, as RFC 8289 has it (Linux looks at what waits in all of them), and by the largest packet of all queues, as in Linux.
-//! What is hashed is the name of a flow and its direction: a flow's queue does not depend on what else there is.
+//! Section 4.1 for enqueueing, 4.2 for dequeueing. CoDel's condition "at most one packet waits" uses the flow's queue,
+//! as in RFC 8289 (Linux uses all queues), and the largest packet of all queues, as in Linux. The hash covers the name
+//! and direction of a flow, so its queue does not depend on other flows.
 
 use super::codel::Codel;
 use super::{CodelConfig, Fifo, Tally, reaches};
@@ -19,9 +19,9 @@ pub(super) struct FqCodel {
     codel: CodelConfig,
     quantum: i64,
     hash: Field,
-    /// What is hashed of each flow, by its number.
+    /// Hash key of each flow, by its number.
     keys: Arc<[u64]>,
-    /// How many queues there are, and those that have been used.
+    /// Number of queues, and those that have been used.
     number: u32,
     flows: BTreeMap<u32, FlowQueue>,
     /// Numbers of the queues that have begun, and of those that go on, in turn.
@@ -35,7 +35,7 @@ struct FlowQueue {
     codel: Codel,
     /// Bytes that it may still send in its turn.
     credit: i64,
-    /// It is in one of the lists.
+    /// Set if the queue is in one of the lists.
     listed: bool,
 }
 
@@ -53,12 +53,12 @@ impl FqCodel {
         }
     }
 
-    /// What is hashed of each flow, by its number.
+    /// Sets the hash key of each flow, by its number.
     pub(super) fn identify(&mut self, keys: &Arc<[u64]>) {
         self.keys = Arc::clone(keys);
     }
 
-    /// Section 4.1.1: the queue of a flow; of one that only passes from port to port, by its number.
+    /// Returns the queue of a flow (section 4.1.1). Flows that only pass from port to port use their number as key.
     fn queue_of(&self, flow: FlowId) -> u32 {
         let key = self.keys.get(flow.index()).copied().unwrap_or(flow.index() as u64);
         (self.hash.unit(key, u64::from(flow.reverse())) * f64::from(self.number)) as u32
@@ -89,7 +89,7 @@ impl FqCodel {
         }
     }
 
-    /// The flow that has most bytes loses half of them, at most [`BATCH`] packets, from the head.
+    /// Drops half of the bytes of the flow with most bytes, at most [`BATCH`] packets, from the head.
     fn relieve(&mut self, now: Time, tally: &mut Tally, dropped: &mut dyn FnMut(Packet)) {
         let Some(fattest) = self.flows.values_mut().rev().max_by_key(|f| f.fifo.bytes) else { return };
         let half = fattest.fifo.bytes / 2;
@@ -102,7 +102,7 @@ impl FqCodel {
         }
     }
 
-    /// Section 4.2.
+    /// Dequeues the next packet (section 4.2).
     pub(super) fn take(
         &mut self,
         now: Time,
@@ -134,12 +134,12 @@ impl FqCodel {
         }
     }
 
-    /// The queues.
+    /// Returns the queues.
     pub(super) fn fifos(&self) -> impl Iterator<Item = &Fifo> {
         self.flows.values().map(|f| &f.fifo)
     }
 
-    /// Memory of the queues.
+    /// Returns the memory of the queues, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.flows.len() * size_of::<FlowQueue>()
     }
@@ -185,11 +185,11 @@ mod tests {
     fn a_flow_that_begins_goes_first_and_only_once() {
         let mut q = fq(QueueLimit::Packets(10_000));
         (0..20).for_each(|seq| put(&mut q, 0, seq, 1500));
-        // Its turn as a new flow ends when its quantum is spent.
+        // The turn as a new flow ends when the quantum is spent.
         assert_eq!([take(&mut q), take(&mut q)], [Some((0, 0)), Some((0, 1))]);
         (0..3).for_each(|seq| put(&mut q, 1, seq, 1000));
         assert_eq!([take(&mut q), take(&mut q)], [Some((1, 0)), Some((1, 1))]);
-        // Its quantum is spent: both go on in turn.
+        // The quantum is spent: both flows alternate.
         let next: Vec<_> = (0..4).filter_map(|_| take(&mut q)).collect();
         assert!(next.iter().any(|n| n.0 == 1) && next.iter().filter(|n| n.0 == 0).count() == 3, "{next:?}");
     }

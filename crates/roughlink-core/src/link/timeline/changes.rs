@@ -1,7 +1,7 @@
-//! A timeline at work on the packets of one direction.
+//! Applies a timeline to the packets of one direction.
 //!
-//! A link without a timeline computes arrivals when packets are enqueued ([`crate::link::pipe`]). One with a timeline does the
-//! same, and computes again at each change; if nothing changes the results are the same to the nanosecond.
+//! A link without a timeline computes arrivals when packets are enqueued ([`crate::link::pipe`]). A link with one does
+//! the same, and recomputes them at each change. Without changes the results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
 use super::{Policy, State, States, Step, Timeline};
@@ -13,7 +13,7 @@ use crate::units::{Serializer, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A timeline at work on one direction: what waits, what is being serialised, and the state.
+/// Timeline of one direction at work: waiting packets, the packet in service, and the state.
 #[derive(Debug)]
 pub struct Changes {
     timeline: Arc<Timeline>,
@@ -23,42 +23,42 @@ pub struct Changes {
     state: State,
     clock: Clock,
     overhead: u32,
-    /// What has not been serialised; at most the first is in service.
+    /// Packets not yet serialized; at most the first is in service.
     service: VecDeque<Service>,
-    /// Bytes of its packets.
+    /// Bytes of the packets in `service`.
     service_bytes: u64,
-    /// Those of the noises that have been in force, by index; each is made when it is first needed.
+    /// Noises that have been in force, by index; each is created when first needed.
     judges: BTreeMap<u32, Judge>,
-    /// The latest noise that came from outside, and its number: after those of the timeline.
+    /// Last noise set from outside and its number, which follows those of the timeline.
     added: Option<(u32, Noise)>,
     name: String,
     seed: Seed,
 }
 
-/// How long serialising takes.
+/// Serialization times.
 #[derive(Debug)]
 enum Clock {
     Rate(Serializer),
-    /// The opportunity in use and the bytes it has given.
+    /// Index of the opportunity in use and the bytes used of it.
     Opportunities(u64, u32),
 }
 
 #[derive(Debug)]
 struct Service {
     packet: Packet,
-    /// When it came.
+    /// Enqueue time.
     asked: Time,
-    /// Start and end of service; "never" while the serialiser stands still.
+    /// Start and end of service; "never" while the serializer is stopped.
     start: Time,
     end: Time,
-    /// The serialiser's remainder at the end, bit ns.
+    /// Remainder of the serializer at the end, bit ns.
     remainder: u64,
-    /// Bit ns still to be served, of the packet in service when the serialiser was interrupted.
+    /// Bit ns left for the packet in service when the serializer was interrupted.
     left: Option<u64>,
 }
 
 impl Changes {
-    /// The timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
+    /// Creates the timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
     pub fn new(timeline: &Arc<Timeline>, direction: &Direction, overhead: u16, name: &str, seed: &Seed) -> Self {
         let state = State::of(direction);
         let mut states = States::new(Arc::clone(timeline), state);
@@ -81,8 +81,8 @@ impl Changes {
         }
     }
 
-    /// A change from outside at `now`, up to which [`Changes::advance`] was called: it is in force until the timeline sets the
-    /// same property. `noise` comes in place of the noise.
+    /// Changes the direction from outside at `now`, up to which [`Changes::advance`] was called. Properties keep the
+    /// new value until the timeline sets them. `noise` replaces the current noise.
     pub fn change_now(&mut self, now: Time, mut to: Step, noise: Option<Noise>, waited_ns: &mut u128) {
         to.noise = noise.map(|noise| {
             let first = self.timeline.noises.len() as u32;
@@ -102,32 +102,34 @@ impl Changes {
         self.change(now, state, waited_ns);
     }
 
-    /// The state now.
+    /// Returns the current state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The noise in force, if it is not that of the link itself.
+    /// Returns the current noise, if it differs from the link's own.
     pub fn noise(&self) -> Option<&Noise> {
         self.state.noise.map(|i| numbered(&self.added, &self.timeline, i))
     }
 
-    /// When the next packet can arrive, which is when it has been serialised if it can be `early`, or the next change comes.
+    /// Returns when the next packet can arrive or the next change happens. With `early`, a packet can arrive as soon as
+    /// it is serialized.
     pub fn next_wake(&self, early: bool) -> Time {
         let delay = if early { Time::ZERO } else { self.state.delay };
         let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(delay));
         arrival.min(self.change_at())
     }
 
-    /// How many packets wait at `now`, and their bytes.
+    /// Returns the number of packets waiting at `now`, and their bytes.
     pub fn waiting(&self, now: Time) -> (usize, u64) {
-        // Only what is being served has started.
+        // Only packets in service have started.
         let started = self.service.iter().take_while(|s| s.start <= now);
         let left = (self.service.len(), self.service_bytes);
         started.fold(left, |(n, bytes), s| (n - 1, bytes - u64::from(s.packet.size)))
     }
 
-    /// How many packets wait when the run stops at `end`, and their bytes; they waited until then and no longer.
+    /// Returns the number of packets waiting at the end of the run, `end`, and their bytes. Their waiting time ends
+    /// there.
     pub fn unserved(&self, end: Time, waited_ns: &mut u128) -> (usize, u64) {
         for s in self.service.iter().filter(|s| s.start > end) {
             *waited_ns = *waited_ns - u128::from(s.waited()) + u128::from((end - s.asked).0);
@@ -135,12 +137,12 @@ impl Changes {
         self.waiting(end)
     }
 
-    /// Whether a packet that comes now would be served at once.
+    /// Returns true if a packet enqueued now would be served at once.
     pub fn is_idle(&self) -> bool {
         self.service.is_empty() && self.runs()
     }
 
-    /// When a packet that comes at `now` would go into service; never while the serialiser stands still.
+    /// Returns when a packet enqueued at `now` would go into service; [`Time::MAX`] while the serializer is stopped.
     pub fn free_at(&self, now: Time) -> Time {
         if !self.runs() {
             return Time::MAX;
@@ -152,22 +154,22 @@ impl Changes {
         }
     }
 
-    /// Whether packets get through now.
+    /// Returns true if packets get through now.
     pub fn is_up(&self) -> bool {
         self.state.up
     }
 
-    /// Memory of what has not been serialised.
+    /// Returns the memory of packets not yet serialized, bytes.
     pub fn bytes(&self) -> usize {
         self.service.capacity() * size_of::<Service>()
     }
 
-    /// What has not been serialised.
+    /// Returns the packets not yet serialized.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.service.iter().map(|s| &s.packet)
     }
 
-    /// Takes in a packet at `now`; returns when its service starts.
+    /// Enqueues a packet at `now`; returns when its service starts.
     pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u128) -> Time {
         let from = self.service.back().map_or(now, |last| last.end);
         let mut s = Service { packet, asked: now, start: Time::MAX, end: Time::MAX, remainder: 0, left: None };
@@ -181,7 +183,7 @@ impl Changes {
         start
     }
 
-    /// What has been serialised by `now` and when it arrives, one by one; changes take place on the way.
+    /// Returns the next packet serialized by `now` with its arrival; applies changes on the way.
     pub fn advance(&mut self, now: Time, waited_ns: &mut u128) -> Option<(Time, Packet)> {
         loop {
             let change = self.change_at();
@@ -197,7 +199,7 @@ impl Changes {
         }
     }
 
-    /// Whether a packet that arrives at `now` is lost. `own` is the noise of the link itself.
+    /// Returns true if a packet that arrives at `now` is lost. `own` is the noise of the link itself.
     pub fn takes(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
         if !self.state.up && self.timeline.policy == Policy::Drop {
             return true;
@@ -214,7 +216,7 @@ impl Changes {
         self.next.map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// Whether the serialiser runs.
+    /// Returns true if the serializer runs.
     fn runs(&self) -> bool {
         self.state.up || self.timeline.policy == Policy::Drop
     }
@@ -284,13 +286,13 @@ impl Changes {
 }
 
 impl Service {
-    /// How long it waits, as far as that is known.
+    /// Returns the waiting time as far as it is known.
     fn waited(&self) -> u64 {
         if self.start == Time::MAX { 0 } else { (self.start - self.asked).0 }
     }
 }
 
-/// The noise with a number.
+/// Returns the noise with number `i`.
 fn numbered<'n>(added: &'n Option<(u32, Noise)>, timeline: &'n Timeline, i: u32) -> &'n Noise {
     let added = added.as_ref().filter(|(number, _)| *number == i).map(|(_, noise)| noise);
     added.unwrap_or_else(|| &timeline.noises[i as usize])
@@ -308,7 +310,8 @@ mod tests {
 
     const DELAY: Time = Time::from_millis(7);
 
-    /// When packets of (gap to the one before, size) arrive. At each of `times` the link changes to another rate, or stops, and back.
+    /// Returns the arrival times of packets of (gap to the previous one, size). At each of `times` the link changes to
+    /// another rate, or stops, and back.
     fn arrivals(sent: &[(u64, u16)], rate: u64, policy: Policy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u128) {
         let direction = Direction {
             rate: Rate(rate),

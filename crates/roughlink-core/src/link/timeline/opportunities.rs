@@ -2,13 +2,13 @@
 
 use crate::units::{Rate, Time};
 
-/// A trace of delivery opportunities as Mahimahi's `mm-link` has it: at each, up to 1500 bytes leave; what is not used is
-/// lost. The trace repeats.
+/// Trace of delivery opportunities in the format of Mahimahi's `mm-link`: each allows up to 1500 bytes to leave; unused
+/// bytes are lost. The trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opportunities {
     /// Ascending within a period, at most `period`; several may fall together.
     pub times: Vec<Time>,
-    /// When the trace starts again: the time of its last line.
+    /// Period of the trace: the time of its last line.
     pub period: Time,
 }
 
@@ -16,13 +16,13 @@ impl Opportunities {
     /// Bytes per opportunity.
     pub const BYTES: u32 = 1500;
 
-    /// When opportunity `i` comes, counted from the start of the first period.
+    /// Returns the time of opportunity `i`, from the start of the first period.
     pub(super) fn time(&self, i: u64) -> Time {
         let n = self.times.len() as u64;
         self.period * (i / n) + self.times[(i % n) as usize]
     }
 
-    /// The first opportunity that does not come before `from`.
+    /// Returns the first opportunity at or after `from`.
     pub(super) fn first(&self, from: Time) -> u64 {
         // The last line of a period falls on the start of the next: an instant belongs to the period that ends with it.
         let period = from.0.saturating_sub(1) / self.period.0;
@@ -30,12 +30,12 @@ impl Opportunities {
         period * self.times.len() as u64 + self.times.partition_point(|t| *t < within) as u64
     }
 
-    /// The opportunity that what comes at `from` can use, if `used` bytes of opportunity `i` have been.
+    /// Returns the opportunity for a packet enqueued at `from` if `used` bytes of opportunity `i` are used.
     pub(super) fn next(&self, i: u64, used: u32, from: Time) -> u64 {
         if self.time(i) < from { self.first(from) } else { i + u64::from(used == Opportunities::BYTES) }
     }
 
-    /// Mean rate.
+    /// Returns the mean rate.
     pub fn rate(&self) -> Rate {
         Rate::from_bytes_per(self.times.len() as u64 * u64::from(Self::BYTES), self.period)
     }
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Where the queue runs empty each packet looks for its opportunity: with a scan this would be 10^11 steps.
+    /// With an empty queue, each packet searches its opportunity: with a scan this would be 10^11 steps.
     #[test]
     fn a_long_trace_is_not_scanned() {
         let n = 1_000_000;

@@ -1,4 +1,4 @@
-//! The states that the steps of a timeline make, one after the other.
+//! States that result from the steps of a timeline, one after the other.
 
 use super::{State, Step, Timeline};
 use crate::units::{Rate, Time};
@@ -6,36 +6,36 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// When which state begins, ascending; a state differs from the one before it, unless the timeline is open.
+/// States with their start times, ascending; a state differs from the previous one, unless the timeline is open.
 ///
-/// Steps wait in the order of their times; what has begun and ceases or recurs waits in a heap, which is thus as large as the
-/// number of steps in force or recurring.
+/// Steps wait in the order of their times. Steps that end or recur wait in a heap, whose size is therefore the number
+/// of steps in force or recurring.
 #[derive(Debug)]
 pub struct States {
     timeline: Arc<Timeline>,
     base: State,
-    /// How many steps have begun for the first time.
+    /// Number of steps that have begun.
     begun: usize,
     due: BinaryHeap<Reverse<Mark>>,
     properties: Properties,
     last: Option<State>,
-    /// How many changes came from outside.
+    /// Number of changes from outside.
     changed: u32,
 }
 
-/// When something begins or ceases: that time, when this occurrence of the step began, which step, whether it ceases. What
-/// began earlier comes first, so that what ceases at a time precedes what begins then.
+/// Begin or end of a step: its time, the begin of this occurrence, index of the step, and true for an end. Earlier
+/// begins sort first, so at equal times ends precede begins.
 type Mark = (Time, Time, u32, bool);
 
 impl States {
-    /// The states of a direction that is `base` where no step sets anything.
+    /// Creates the states of a direction whose state is `base` where no step sets anything.
     pub fn new(timeline: Arc<Timeline>, base: State) -> Self {
         let (due, properties) = (BinaryHeap::new(), Properties::default());
         States { timeline, base, begun: 0, due, properties, last: None, changed: 0 }
     }
 
-    /// Takes in a change from outside at `now`, which is in force until a step that begins later sets the same property. `next` is
-    /// the state that was yielded last, if that begins after `now`; it is brought up to date.
+    /// Applies a change from outside at `now`, in force until a later step sets the same property. If the last state
+    /// yielded begins after `now`, it is passed as `next` and updated.
     pub(super) fn change(&mut self, now: Time, change: &Step, next: Option<&mut State>) {
         self.changed += 1;
         self.properties.set((now, FROM_OUTSIDE + self.changed), change);
@@ -91,27 +91,27 @@ impl Iterator for States {
     }
 }
 
-/// When an occurrence of a step began, and which step it is: later ones are greater. Changes from outside are numbered from
-/// [`FROM_OUTSIDE`] on.
+/// When an occurrence of a step began, and which step it is: later ones are greater. Changes from outside are numbered
+/// from [`FROM_OUTSIDE`] on.
 type Occurrence = (Time, u32);
 
 const FROM_OUTSIDE: u32 = 1 << 31;
 
-/// The values that the steps in force set one property to; the one that began last counts.
+/// Values of one property from the steps in force; the one that began last applies.
 #[derive(Debug)]
 struct Property<T>(BTreeMap<Occurrence, T>);
 
 impl<T: Copy> Property<T> {
-    /// A step begins that sets the property to `value`, if it sets it; it ceases some time if it `ends`.
+    /// Begins a step that sets the property to `value`, if any; the step ends some time if `ends` is set.
     fn begin(&mut self, began: Occurrence, value: Option<T>, ends: bool) {
         let Some(value) = value else { return };
         if !ends {
-            self.0.clear(); // what began before cannot count again
+            self.0.clear(); // earlier values cannot apply again
         }
         self.0.insert(began, value);
     }
 
-    /// A change from outside sets the property to `value`, if it sets it, and never ceases: what began before cannot count again.
+    /// Sets the property to `value`, if any, from outside and permanently: earlier values cannot apply again.
     fn set(&mut self, at: Occurrence, value: Option<T>) {
         let Some(value) = value else { return };
         self.0 = self.0.split_off(&at);
@@ -185,7 +185,7 @@ mod tests {
         States::new(Arc::new(Timeline::new(steps, Vec::new(), Time::from_secs(100))), base)
     }
 
-    /// What a change is sought among: what waits in the heap, and the values of all properties.
+    /// Returns the memory of the heap and of all properties, through which a change must search.
     fn size(states: &States) -> usize {
         let Properties { up, rate, delay, signal, noise } = &states.properties;
         states.due.len() + up.0.len() + rate.0.len() + delay.0.len() + signal.0.len() + noise.0.len()

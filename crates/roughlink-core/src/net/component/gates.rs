@@ -1,4 +1,4 @@
-//! The gateways of a component: they observe what passes their node over their link, and may send packets of their own.
+//! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
 use super::{Component, Flow, Media, Observer, Ports};
 use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
@@ -9,20 +9,20 @@ use crate::units::Time;
 
 /// A gateway at its node.
 pub(super) struct Gate {
-    /// Its number in the scenario.
+    /// Number in the scenario.
     pub global: usize,
     pub node: usize,
     /// The first place of the rough link.
     pub link: u32,
-    /// Which way a packet heads that goes out over the link.
+    /// Heading of packets that leave over the link.
     over: Heading,
-    /// Where the modem's port is, counted from the first after the pipes, if the link is a medium.
+    /// Port of the modem, counted from the first after the pipes, if the link is a medium.
     modem: Option<usize>,
     pub gateway: Box<dyn Gateway>,
 }
 
 impl Gate {
-    /// Its numbers, the flows as the scenario counts them.
+    /// Returns the gateway's counters, with the scenario's flow numbers.
     pub(super) fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
@@ -42,7 +42,7 @@ impl Gate {
     }
 }
 
-/// The gateways whose link is among those that have a place.
+/// Returns the gateways whose link has a place in this component.
 pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) -> Vec<Gate> {
     let gate = |(global, spec): (usize, &crate::scenario::GatewaySpec)| {
         let link = local[2 * spec.link];
@@ -63,7 +63,7 @@ pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) ->
     s.gateways.iter().enumerate().filter_map(gate).collect()
 }
 
-/// The modem at a port, as gateways see it now.
+/// The modem at a port, as gateways see it at `now`.
 struct Port<'m> {
     now: Time,
     medium: &'m dyn Medium,
@@ -102,7 +102,7 @@ impl Modem for Port<'_> {
 }
 
 impl Component {
-    /// A packet came out of `place` and goes on to `next` or has reached its host, past gateways.
+    /// Sends a packet from `place` to `next` or to its host, past gateways.
     #[inline(never)]
     pub(super) fn forward_gated<O: Observer>(
         &mut self,
@@ -121,7 +121,7 @@ impl Component {
         self.originate_at(now, node, observer);
     }
 
-    /// A packet leaves the `end` of a flow for `leaf`, past gateways.
+    /// Sends a packet from the `end` of a flow to `leaf`, past gateways.
     #[inline(never)]
     pub(super) fn send_gated<O: Observer>(
         &mut self,
@@ -137,7 +137,7 @@ impl Component {
         self.originate_at(now, node, observer);
     }
 
-    /// A packet passes `node`, from one place to another; `None` is the host itself.
+    /// Passes a packet through the gateways at `node`, from one place to another; `None` is the host itself.
     fn pass_gates<O: Observer>(
         &mut self,
         now: Time,
@@ -162,7 +162,7 @@ impl Component {
         }
     }
 
-    /// The gateways at `node` may have packets to send.
+    /// Sends the packets of all gateways at `node`.
     fn originate_at<O: Observer>(&mut self, now: Time, node: usize, observer: &mut O) {
         for g in 0..self.gates.len() {
             if self.gates[g].node == node {
@@ -171,7 +171,7 @@ impl Component {
         }
     }
 
-    /// Sends what a gateway has to send.
+    /// Sends all packets that a gateway has ready.
     pub(super) fn originate<O: Observer>(&mut self, now: Time, g: usize, observer: &mut O) {
         while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
             let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));

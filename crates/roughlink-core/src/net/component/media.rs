@@ -1,4 +1,4 @@
-//! The media of a component: links whose directions are not pipes of their own.
+//! The media of a component: links whose directions are not separate pipes.
 
 use super::{Component, Observer};
 use crate::link::pipe::PipeStats;
@@ -10,17 +10,17 @@ use crate::scenario::Scenario;
 use crate::units::Time;
 use std::collections::BTreeMap;
 
-/// The media, and which port of which is at each place after the pipes.
+/// The media, and the medium and port at each place after the pipes.
 pub(super) struct Media {
     all: Vec<Box<dyn Medium>>,
     ports: Vec<(usize, usize)>,
-    /// The place of each medium's ports.
+    /// Places of each medium's ports.
     at: Vec<Vec<usize>>,
 }
 
 impl Media {
-    /// The media among `links`, as the `flows` use them; their ports are added to `places`, and to `local` where each
-    /// direction's place is noted.
+    /// Creates the media among `links`, as the `flows` use them. Adds their ports to `places` and records each
+    /// direction's place in `local`.
     pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
@@ -29,7 +29,7 @@ impl Media {
         local: &mut [u32],
     ) -> Self {
         let priorities: Vec<_> = flows.iter().map(|&f| s.flows[f].priority).collect();
-        // The links of each medium, in the scenario's order; those of one cable together.
+        // Links of each medium in the scenario's order; links of one cable together.
         let mut members: Vec<(&str, Vec<usize>)> = Vec::new();
         let mut cables: BTreeMap<&str, usize> = BTreeMap::new();
         for &l in links {
@@ -68,30 +68,30 @@ impl Media {
         self.all.len()
     }
 
-    /// Medium and port that are `index` places after the pipes.
+    /// Returns the medium and port `index` places after the pipes.
     pub(super) fn port(&self, index: usize) -> (&dyn Medium, usize) {
         let (m, port) = self.ports[index];
         (&*self.all[m], port)
     }
 
-    /// All packets inside.
+    /// Returns all packets inside.
     pub(super) fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         self.all.iter().flat_map(|m| m.in_transit())
     }
 
-    /// Memory of the packets inside: each also has a place in a queue.
+    /// Returns the memory of the packets inside, bytes; each also has a place in a queue.
     pub(super) fn bytes(&self) -> usize {
         2 * size_of::<Packet>() * self.in_transit().count()
     }
 
-    /// What was counted at each place after the pipes.
+    /// Returns the counters of each place after the pipes.
     pub(super) fn stats(&self) -> impl Iterator<Item = PipeStats> {
         self.ports.iter().map(|&(m, port)| self.all[m].stats(port).clone())
     }
 }
 
 impl Component {
-    /// A packet joins a transmit queue.
+    /// Adds a packet to a transmit queue.
     pub(super) fn send_shared<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
         let (m, port) = self.media.ports[place - self.pipes.len()];
         let (medium, sides) = (&mut self.media.all[m], &mut self.sides);
@@ -105,7 +105,7 @@ impl Component {
         let sides = &mut self.sides;
         self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));
         if O::ACTIVE {
-            // What was acknowledged or given up has left its queue, with or without a packet that arrives now.
+            // Acknowledged or abandoned packets have left their queue, even if no packet arrives now.
             for i in 0..self.media.at[m].len() {
                 self.report_queue(now, self.media.at[m][i], observer);
             }

@@ -1,23 +1,24 @@
-//! Open ports: datagrams come in from outside the network and leave it again.
+//! Open ports: datagrams enter the network from outside and leave it again.
 //!
-//! A port stands at a node and takes the place of its host. What comes in there is routed by its destination address, to the node
-//! that has it or is the way to it ([`Options::beyond`]); what
-//! reaches the node leaves through the port, at the time at which it arrives. Links and queues see only its length. Its bytes
-//! leave as they came, except for the window that a gateway reduces and the ECN field if a queue marked them. A fragment is a datagram like any other: if a link cuts
-//! it further, its parts are put together again before it leaves.
+//! A port stands at a node and takes the place of its host. A datagram that enters is routed by its destination address
+//! to the node that has the address or leads to it ([`Options::beyond`]). A datagram that reaches the node leaves
+//! through the port at its arrival time. Links and queues only see its length. The bytes leave unchanged, except for a
+//! window reduced by a gateway and an ECN field marked by a queue. A fragment is treated like any other datagram: if a
+//! link fragments it further, its parts are reassembled before it leaves.
 //!
-//! Each conversation of two addresses, ports and a protocol is a flow, so that gateways and media can tell them apart.
-//! After [`MOST_FLOWS`] of them, new ones share one flow for each pair of a port and a destination.
+//! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
+//! conversations. After [`MOST_FLOWS`] flows, new conversations share one flow for each pair of a port and a
+//! destination.
 //!
-//! A frame comes in for a port, not for an address. What lies before its IP datagram is not looked at; without one, it is of the
-//! flow that its two ports have for what has no conversation.
+//! A frame enters for a port, not for an address. The bytes before its IP datagram are ignored. A frame without a
+//! datagram belongs to its two ports' flow for traffic outside conversations.
 //!
-//! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10). It crosses the network as one datagram, and reaches an end
-//! here as several of the engine's packets, one for each chunk, in their order and at the same instant.
+//! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
+//! An end here receives it as several of the engine's packets, one for each chunk, in order and at the same instant.
 //!
-//! A flow of the scenario may have one end here and the other outside. The end here is found by its address and port,
-//! whoever connects first, and its packets leave with the bytes that they stand for: those of the flow's application, or else
-//! [`Implied`].
+//! A flow of the scenario may have one end here and the other outside. Either side may connect first; the end here is
+//! found by its address and port. Packets of that end leave with the bytes of the flow's application, or else with
+//! [`Implied`] bytes.
 
 use super::{Component, Flow, Observer, VARIES};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
@@ -30,36 +31,36 @@ use crate::wire::{self, Addresses, Decoded, Implied, IpPair, Stamp, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// The open ports of a component.
+/// Open ports of a component.
 pub(super) struct Ports {
-    /// The node of each port.
+    /// Node of each port.
     nodes: Vec<usize>,
-    /// The node that has an address.
+    /// Node of each address.
     hosts: BTreeMap<IpAddr, usize>,
-    /// The nodes behind which other addresses are.
+    /// Prefixes of addresses behind nodes.
     beyond: Vec<(Prefix, usize)>,
     routes: Routes,
-    /// The place of each hop.
+    /// Place of each hop.
     places: Vec<u32>,
-    /// Flows by addresses, protocol, and the nodes at which they come in and leave.
+    /// Flows by addresses, protocol, and the nodes at which they enter and leave.
     known: BTreeMap<Conversation, FlowId>,
-    /// Flows of the scenario whose end here waits for whoever connects, by where.
+    /// Flows of the scenario with a listening end here, by address, port and protocol.
     listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
-    /// Those of them for which somebody has come.
+    /// Those of `listening` that have a peer.
     claimed: BTreeSet<(u32, Transport)>,
-    /// From source to destination, of every flow of the component.
+    /// Addresses of every flow of the component, from source to destination.
     addresses: Vec<Addresses>,
-    /// The same of the discovery datagrams of a session whose vehicle is outside, once there are some.
+    /// Addresses of discovery datagrams of each session whose vehicle is outside, once some have been seen.
     discovery: BTreeMap<u32, Addresses>,
     out: VecDeque<Outgoing>,
     ident: u16,
     stats: PortStats,
 }
 
-/// A transport protocol; 0 stands for any that is not known.
+/// Transport protocol; 0 for an unknown one.
 type Transport = u8;
 const UDP: Transport = 17;
-/// Any, of conversations that share a flow; no protocol has the number.
+/// Any protocol, for conversations that share a flow; no protocol has this number.
 const SHARED: Transport = 255;
 type Conversation = (Addresses, Transport, [usize; 2]);
 
@@ -72,7 +73,7 @@ const fn transport(protocol: Protocol) -> Transport {
 }
 
 impl Ports {
-    /// Ports where `options` has them; `places` has the place of each hop and `flows` are those of the scenario.
+    /// Creates ports where `options` has them; `places` has the place of each hop, `flows` the flows of the scenario.
     pub(super) fn new(s: &Scenario, options: &Options, places: Vec<u32>, flows: &[Flow]) -> Self {
         let mut ports = Ports {
             nodes: options.ports.clone(),
@@ -110,7 +111,7 @@ impl Ports {
         ports
     }
 
-    /// The node that has an address, or else is the way to it.
+    /// Returns the node that has an address or leads to it.
     fn node_of(&self, address: IpAddr) -> Option<usize> {
         let beyond = || {
             let ways = self.beyond.iter().filter(|(prefix, _)| is_of_a_host(address) && prefix.contains(address));
@@ -119,13 +120,13 @@ impl Ports {
         self.hosts.get(&address).copied().or_else(beyond)
     }
 
-    /// The addresses of a flow, in its direction.
+    /// Returns the addresses of a flow in its direction.
     pub(super) fn addresses(&self, flow: FlowId) -> Addresses {
         let a = self.addresses[flow.index()];
         if flow.reverse() { a.reversed() } else { a }
     }
 
-    /// Those of a packet of ours, in its direction.
+    /// Returns the addresses of a packet of an end here, in its direction.
     fn addresses_of(&self, p: &Packet) -> Addresses {
         let discovery = self.discovery.get(&(p.flow.index() as u32)).filter(|_| p.protocol() == Protocol::Udp);
         match discovery {
@@ -135,7 +136,7 @@ impl Ports {
         }
     }
 
-    /// Whoever comes from the source of `a` is the end outside of `flow`, as far as `transport` goes.
+    /// Makes the source of `a` the outside end of `flow` for this transport.
     fn claim(&mut self, a: Addresses, transport: Transport, (index, flow): (u32, &Flow)) -> FlowId {
         self.claimed.insert((index, transport));
         let discovery = transport == UDP && flow.session().is_some();
@@ -149,7 +150,7 @@ impl Ports {
         FlowId::new(index, false)
     }
 
-    /// The bytes of what waits to be had.
+    /// Returns the bytes of waiting datagrams and frames.
     pub(super) fn bytes(&self) -> usize {
         self.out.iter().map(|out| out.datagram.len()).sum()
     }
@@ -173,18 +174,18 @@ fn destination(pair: &IpPair) -> IpAddr {
 }
 
 impl Component {
-    /// Opens ports, before anything has happened.
+    /// Opens ports before the first event.
     pub(super) fn open(&mut self, s: &Scenario, options: &Options) {
         let mut places = vec![u32::MAX; 2 * s.links.len()];
         for (place, (hop, _)) in self.places.iter().enumerate() {
             places[*hop as usize] = place as u32;
         }
-        self.cascade = Vec::new(); // datagrams come in anywhere, at any time
+        self.cascade = Vec::new(); // datagrams enter anywhere, at any time
         self.onward.fill(VARIES);
         self.ports = Some(Box::new(Ports::new(s, options, places, &self.flows)));
     }
 
-    /// The bytes of a datagram come in at `port`. Everything that was due by `now` must have happened.
+    /// Accepts the bytes of a datagram at `port`. All events due by `now` must have been processed.
     pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
         let Some(ports) = &mut self.ports else { return };
         let Ok(envelope) = wire::envelope(bytes) else {
@@ -200,7 +201,7 @@ impl Component {
         self.enter(now, [node, to], &bytes[..envelope.end], content, observer);
     }
 
-    /// A frame comes in at the first of two ports, for the second. Everything that was due by `now` must have happened.
+    /// Accepts a frame at the first of two ports, for the second. All events due by `now` must have been processed.
     pub(in crate::net) fn forward_frame<O: Observer>(
         &mut self,
         now: Time,
@@ -219,7 +220,7 @@ impl Component {
         self.enter(now, nodes, frame, Content { length, datagram }, observer);
     }
 
-    /// What came from one node enters the network on its way to another.
+    /// Sends a datagram or frame from one node into the network, for another node.
     fn enter<O: Observer>(&mut self, now: Time, nodes: [usize; 2], bytes: &[u8], content: Content, observer: &mut O) {
         let Some(ports) = &mut self.ports else { return };
         let Content { length, datagram } = content;
@@ -240,7 +241,7 @@ impl Component {
         let ipv6 = matches!(pair, IpPair::V6 { .. });
         let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_outside(bytes, within), now);
         p.set_traffic_class(datagram.map_or(0, |(_, envelope)| envelope.traffic_class));
-        // Parts of two datagrams must not mix, whatever identification their sender gave them.
+        // Fragments of two datagrams must not mix, even if their senders chose the same identification.
         ports.ident = ports.ident.wrapping_add(1);
         p.ident = ports.ident;
         let end = usize::from(flow.reverse());
@@ -264,12 +265,12 @@ impl Component {
         self.ports.as_ref().map_or_else(PortStats::default, |ports| ports.stats)
     }
 
-    /// What has reached a port, in the order in which it did.
+    /// Returns the next datagram or frame that reached a port, in order of arrival.
     pub(in crate::net) fn transmit(&mut self) -> Option<Outgoing> {
         self.ports.as_mut()?.out.pop_front()
     }
 
-    /// The flow of what goes from one node to another; none if there is no path.
+    /// Returns the flow of traffic from one node to another; `None` if there is no path.
     fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: [usize; 2]) -> Option<FlowId> {
         let ports = self.ports.as_mut()?;
         if nodes[0] == nodes[1] {
@@ -280,13 +281,13 @@ impl Component {
             None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
         };
         if let Some(&flow) = ports.known.get(&(addresses, transport, nodes)) {
-            // It has begun between its own addresses: nobody else may.
+            // The flow is in use between its own addresses: no other peer may claim it.
             if whole.is_some_and(begins) && !self.flows[flow.index()].is_passing() {
                 ports.claimed.insert((flow.index() as u32, transport));
             }
             return Some(flow);
         }
-        // A flow that waits for a connection takes the first that begins, and another as long as none has.
+        // A waiting flow takes the first connection that begins, and replaces it only while it has no peer.
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
@@ -320,16 +321,16 @@ impl Component {
         Some(FlowId::new(index, false))
     }
 
-    /// Whether a packet leaves the network or came from outside, so that it is observed as a datagram. Of what a link cut, only the first part
-    /// has the bytes.
+    /// Returns true if a packet leaves the network or came from outside, so that it is observed as a datagram. Only the
+    /// first fragment has the bytes.
     pub(super) fn concerns_port(&self, p: &Packet) -> bool {
         let flow = &self.flows[p.flow.index()];
         let leaves = || flow.open[usize::from(!p.flow.reverse())];
         self.ports.is_some() && (flow.is_passing() || leaves() || self.sides.outside(p).is_some())
     }
 
-    /// A whole datagram reached an end of its flow, in a network with ports. It leaves through the port there; else it comes
-    /// back as the packet that the end here receives, if there is such an end.
+    /// Delivers a whole datagram to an end of its flow in a network with ports. An end outside receives it through its
+    /// port. For an end here, its packet is returned.
     pub(super) fn deliver_open<O: Observer>(
         &mut self,
         now: Time,
@@ -360,7 +361,7 @@ impl Component {
                 }
                 None => {
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
-                    // A packet of ours always has a form on the wire.
+                    // A packet of an end here always has a wire form.
                     let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
                     let written = match flow.payload(&p, &addresses).or_else(carried) {
                         Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
@@ -410,7 +411,7 @@ impl Component {
         Some(decoded.into_packet(&[], p.flow, &mut self.sides)) // only SCTP has chunks whose bytes count
     }
 
-    /// The chunks of an SCTP packet from outside reach the end here one after the other; the last comes back.
+    /// Passes the chunks of an SCTP packet from outside to the end here, one after the other, and returns the last.
     fn unbundle(&mut self, now: Time, (flow, end): (FlowId, usize), first: Decoded, bytes: &[u8]) -> Option<Packet> {
         let (mut next, mut last) = (Some(first), None);
         while let Some(chunk) = next {
@@ -428,20 +429,20 @@ impl Component {
     }
 }
 
-/// What is known of bytes that come in.
+/// Contents of bytes that enter.
 struct Content {
-    /// What links see of them.
+    /// Length for links.
     length: usize,
-    /// Where the IP datagram begins in them, and its envelope.
+    /// Offset of the IP datagram, and its envelope.
     datagram: Option<(usize, wire::Envelope)>,
 }
 
-/// The addresses of two nodes, where there are no others.
+/// Returns the addresses of two nodes, for traffic without addresses.
 fn between(nodes: [usize; 2]) -> IpPair {
     IpPair::V4 { src: assigned(nodes[0]), dst: assigned(nodes[1]) }
 }
 
-/// Whether a datagram may begin a conversation: of TCP a SYN, of SCTP an INIT.
+/// Returns true if a datagram may begin a conversation: for TCP a SYN, for SCTP an INIT.
 fn begins(d: &Decoded) -> bool {
     match d.packet.protocol() {
         Protocol::Tcp => d.packet.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN,
@@ -450,7 +451,7 @@ fn begins(d: &Decoded) -> bool {
     }
 }
 
-/// Flows of a component, those of the scenario included, up to which each conversation has one of its own.
+/// Number of flows of a component, including the scenario's, up to which each conversation gets a separate flow.
 pub(super) const MOST_FLOWS: usize = 1 << 16;
-/// Bytes of the longest datagram that a packet can stand for.
+/// Longest datagram that a packet can stand for, bytes.
 const LONGEST: usize = u16::MAX as usize;

@@ -1,4 +1,4 @@
-//! What the links of a component are like at an instant.
+//! Reads the state of a component's links.
 
 use super::Component;
 use crate::link::Model;
@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 use crate::units::Time;
 
 impl Component {
-    /// Puts what its links are like at `now` where the scenario has them.
+    /// Stores the state of each link at `now` under the scenario's numbers.
     pub(in crate::net) fn read(&mut self, now: Time, s: &Scenario, out: &mut [[Reading; 2]]) {
         let pipes = self.pipes.len();
         for (i, (hop, _)) in self.places.iter().enumerate() {

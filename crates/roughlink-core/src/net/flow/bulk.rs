@@ -9,7 +9,7 @@ use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
 
-/// A transfer from end 0 to end 1, of which one may be outside.
+/// A transfer from end 0 to end 1; one of them may be outside.
 pub(super) struct Bulk {
     ends: [End; 2],
     open: [bool; 2],
@@ -19,7 +19,7 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// Of flow `index` of a component.
+    /// Creates the transfer of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
         Bulk { ends: End::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
     }
@@ -37,7 +37,7 @@ impl Bulk {
         }
     }
 
-    /// What reached a sink outside is known from its acknowledgements.
+    /// Takes the delivery to a sink outside from its acknowledgments.
     #[cold]
     fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
         let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);

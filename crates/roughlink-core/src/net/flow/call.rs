@@ -1,8 +1,7 @@
 //! Voice calls.
 //!
-//! An end in the network has a talker and a listener. For an end outside the network judges both directions itself, by no
-//! other clock than its own: what that end says departs when it enters at the port, what it is told arrives when it leaves
-//! there.
+//! An end in the network has a talker and a listener. For an end outside, the network judges both directions by its own
+//! clock. Packets from that end depart when they enter at the port; packets for it arrive when they leave there.
 
 use super::{Application, Progress, datagram};
 use crate::app::voip::rtp::{Header, Heard, Source};
@@ -18,7 +17,7 @@ use crate::wire::{Addresses, Decoded};
 pub(super) struct Call {
     cfg: VoipConfig,
     talkers: [Talker; 2],
-    /// What each end has heard.
+    /// Listener at each end.
     listeners: [Receiver; 2],
     /// Payload bytes that reached either end.
     delivered: u64,
@@ -26,13 +25,13 @@ pub(super) struct Call {
 }
 
 enum Talker {
-    /// It is here; its packets are of this source where they leave the network.
+    /// Talker in the network, and the source of its packets outside.
     Here(Sender, Source),
     Outside(Heard),
 }
 
 impl Call {
-    /// A call until `stop`.
+    /// Creates a call until `stop`.
     pub(super) fn new(spec: &FlowSpec, cfg: &VoipConfig, stop: Time, open: [bool; 2], seed: &Seed) -> Self {
         let span = (spec.start, stop);
         let talker = |i: usize| {
@@ -46,7 +45,7 @@ impl Call {
         Call { cfg: *cfg, talkers: [0, 1].map(talker), listeners: Default::default(), delivered: 0, span }
     }
 
-    /// A packet reached `end`, or left the network for it.
+    /// Records a packet that reached `end` or left the network for it.
     fn hear(&mut self, now: Time, end: usize, p: &Packet, progress: &mut Progress) {
         self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
         self.delivered += u64::from(p.payload());
@@ -112,5 +111,5 @@ impl Application for Call {
     }
 }
 
-/// In place of the number of a packet from outside that is not of the call.
+/// Number of a packet from outside that is not part of the call.
 const STRAY: u32 = u32::MAX;

@@ -14,7 +14,7 @@ pub(super) struct Cbr {
 }
 
 impl Cbr {
-    /// Datagrams of a rate, a length and, if they end, a sum of bytes, from start to stop.
+    /// Creates a flow of `packet` bytes per datagram at `rate`, up to `bytes` in total if given, from start to stop.
     pub(super) fn new((rate, packet, bytes): (Rate, u16, Option<u64>), span: (Time, Time)) -> Self {
         Cbr { sender: Sender::new(rate, packet, bytes, span), bytes, delivered: 0 }
     }
@@ -29,7 +29,7 @@ impl Application for Cbr {
     }
     fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
         if p.flow.reverse() {
-            return; // an answer between two ends outside
+            return; // response between two ends outside
         }
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;

@@ -1,8 +1,8 @@
 //! Charging sessions.
 //!
-//! An end in the network is a side of the session and the endpoint of its connection. What it writes are lengths; the bytes
-//! of a segment are made where it leaves the network for an end outside, and those that come from there are put in order as
-//! an application at a socket gets them.
+//! An end in the network is a side of the session and the endpoint of its connection. Sides write lengths only. The
+//! bytes of a segment are created where it leaves the network for an end outside. Bytes from outside are put in order,
+//! as an application at a socket receives them.
 
 use super::{Application, Progress, datagram, just_before};
 use crate::app::request::{Action, Session, SessionConfig, Side, v2gtp};
@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 /// A charging session: end 0 is the vehicle.
 pub(super) struct Requests {
-    /// One that is outside remains closed.
+    /// Endpoints; one that is outside remains closed.
     ends: [Endpoint; 2],
     open: [bool; 2],
-    /// Nobody has a session before.
+    /// Time before which neither side has a session.
     start: Time,
     session: Session,
     datagrams: [VecDeque<u16>; 2],
     sent: [u32; 2],
     connected: bool,
-    /// What an end outside wrote and the end here has not read.
+    /// Bytes from the end outside that the end here has not read.
     unread: Unread,
 }
 
@@ -62,7 +62,7 @@ impl Application for Requests {
         }
         let written = self.session.written(SIDES[end])?;
         let mut out = vec![0; p.payload() as usize];
-        // Streams begin after the SYN, whose number is 0.
+        // Streams begin after the SYN, which has sequence number 0.
         written.part(unwrap(written.end(), p.seq, 1), out.len()).fill(0, &mut out);
         Some(out)
     }
@@ -105,13 +105,13 @@ impl Application for Requests {
         out.sized = true;
         out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
-        // Of a session that only passes nothing is known.
+        // A session that only passes through has no known results.
         out.session = (self.open != [true; 2]).then(|| Box::new(self.session.result()));
     }
 }
 
 impl Requests {
-    /// Of flow `index` of a component.
+    /// Creates the session of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
@@ -132,14 +132,14 @@ impl Requests {
         }
     }
 
-    /// Bytes that reached an end: one that is outside acknowledged them.
+    /// Returns the bytes that reached an end; for an end outside, the bytes that it acknowledged.
     fn delivered(&self, end: usize) -> u64 {
         let acknowledged =
             |e: &Endpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));
         if self.open[end] { acknowledged(&self.ends[1 - end]) } else { self.ends[end].delivered() }
     }
 
-    /// Passes events between the sides that are here and their connection until neither has any.
+    /// Passes events between the sides that are here and their connection until neither has any left.
     fn act(&mut self, now: Time, progress: &mut Progress) {
         loop {
             if !self.connected && self.ends[0].state() == State::Established {
@@ -163,7 +163,8 @@ impl Requests {
                     match action {
                         Action::Datagram(payload) => self.datagrams[i].push_back(payload),
                         Action::Connect => self.ends[i].connect(),
-                        // A peer outside that takes nothing must not make this end remember all that it would be told.
+                        // Bound the memory if a peer outside reads nothing: close the session instead of storing
+                        // writes.
                         Action::Write(bytes) if self.open[1 - i] && self.ends[i].room() < u64::from(bytes) => {
                             self.session.closed(now, side, false);
                         }
@@ -181,7 +182,7 @@ impl Requests {
         }
     }
 
-    /// What came from the end outside, and what it has acknowledged.
+    /// Reads bytes from the end outside and handles its acknowledgments.
     #[cold]
     fn exchange(&mut self, now: Time, end: usize) {
         let bytes: Vec<u8> = self.unread.read(self.ends[end].delivered()).collect();

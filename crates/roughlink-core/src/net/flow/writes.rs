@@ -1,4 +1,4 @@
-//! Applications that write to a TCP connection when they like: on-off traffic, and requests with their responses.
+//! Applications that write to a TCP connection at any time: on-off traffic, and requests with responses.
 
 use super::{Application, Progress, just_before};
 use crate::app::onoff::OnOff;
@@ -12,15 +12,15 @@ use crate::tcp::{Endpoint, State};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// What writes.
+/// The writing application.
 pub(super) enum Writer {
-    /// End 0 writes; the second value is all that it will.
+    /// End 0 writes; the second value is the total, if limited.
     OnOff(OnOff, Option<u64>),
     /// End 0 requests, end 1 responds.
     Web(Web),
 }
 
-/// A connection and its applications. An end that is outside remains closed.
+/// A connection and its applications. An end outside remains closed.
 pub(super) struct Writes {
     ends: [Endpoint; 2],
     open: [bool; 2],
@@ -28,13 +28,13 @@ pub(super) struct Writes {
     writer: Writer,
     started: bool,
     connected: bool,
-    /// Bytes that the application of each end has yet to write, for want of room.
+    /// Bytes that each end's application cannot write yet because the send buffer is full.
     waiting: [u64; 2],
     received: u64,
 }
 
 impl Writes {
-    /// The connection of flow `index` of a component.
+    /// Creates the connection of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], writer: Writer) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a flow over TCP has a congestion control");
@@ -47,12 +47,12 @@ impl Writes {
         Writes { ends, open, start: spec.start, writer, started, connected, waiting: [0; 2], received: 0 }
     }
 
-    /// The end that receives most.
+    /// Returns the end that receives most.
     fn receiver(&self) -> usize {
         usize::from(matches!(self.writer, Writer::OnOff(..)))
     }
 
-    /// Bytes that reached an end: one that is outside acknowledged them.
+    /// Returns the bytes that reached an end; for an end outside, the bytes that it acknowledged.
     fn delivered(&self, end: usize) -> u64 {
         let acknowledged =
             |e: &Endpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));

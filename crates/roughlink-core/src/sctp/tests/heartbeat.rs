@@ -1,4 +1,4 @@
-//! HEARTBEAT: when it leaves, what its answer and its loss cause.
+//! HEARTBEAT: when it leaves, and the effects of its answer and of its loss.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn times(c: &Channel<Endpoint>, i: usize, chunk: Chunk) -> Vec<u64> {
     c.sent.iter().filter(|s| s.1 == i && s.2.chunk() == Some(chunk)).map(|s| s.0.as_millis()).collect()
 }
 
-/// One message from end 0 to end 1, and an association that stays open.
+/// Sends one message from end 0 to end 1 over an association that stays open.
 fn idle(cfg: &SctpConfig) -> Channel<Endpoint> {
     let mut source = endpoint(false, cfg, "sctp", "");
     source.offer(1_000, false);
@@ -36,7 +36,8 @@ fn both_ends_monitor_an_idle_path() {
     assert!(times(&silent, 0, Chunk::Heartbeat).is_empty() && times(&silent, 1, Chunk::Heartbeat).is_empty());
 }
 
-/// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO, and Association.Max.Retrans of them are one too few.
+/// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO. Association.Max.Retrans unanswered ones are
+/// one too few.
 #[test]
 fn an_idle_association_fails_when_nothing_answers() {
     let mut c = idle(&SctpConfig::default());
@@ -66,8 +67,8 @@ fn an_answer_clears_the_errors() {
     assert!(times(&c, 0, Chunk::Heartbeat).len() > 50);
 }
 
-/// An outage of 40 s, from 10 s on. T3-rtx would expire after 73 s. usrsctp resumes after 63.4 to 64.2 s (three runs of its revision of
-/// 2024 over AF_CONN, 50 ms, 2 Mbit/s), when the HEARTBEAT of the receiver arrives.
+/// An outage of 40 s, from 10 s on. T3-rtx would expire after 73 s. usrsctp resumes after 63.4 to 64.2 s, when the
+/// HEARTBEAT of the receiver arrives (three runs of its revision of 2024 over AF_CONN, 50 ms, 2 Mbit/s).
 #[test]
 fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
@@ -81,7 +82,8 @@ fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
     assert!(data.len() > 500, "{}", data.len());
 }
 
-/// The sender's own HEARTBEAT, answered during a back-off, gives an RTT sample: the RTO collapses (section 6.3.3) and the head leaves.
+/// The sender's own HEARTBEAT, answered during a back-off, gives an RTT sample: the RTO collapses (section 6.3.3) and
+/// the head leaves.
 #[test]
 fn an_answer_ends_the_back_off() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);

@@ -1,4 +1,4 @@
-//! A sender whose peer is a script: what leaves on which SACK, and when.
+//! A sender with a scripted peer: tests which packets leave on which SACK, and when.
 
 use super::*;
 
@@ -35,7 +35,7 @@ impl Script {
         }
         self.e.receive(self.now, &p, &self.sides);
     }
-    /// A SACK of the first `n` TSNs and of the blocks above.
+    /// Sends a SACK of the first `n` TSNs and of the blocks above.
     fn sack(&mut self, n: u32, a_rwnd: u32, blocks: &[(u16, u16)]) {
         let gaps = Gaps::new(blocks.iter().map(|&(start, end)| Gap { start, end }), []);
         let p = Packet::sctp_sack(FlowId::new(0, true), self.e.tag, (u32::MAX - 6).wrapping_add(n), a_rwnd, &gaps);
@@ -44,7 +44,7 @@ impl Script {
     fn sent(&mut self) -> Vec<Packet> {
         std::iter::from_fn(|| Peer::transmit(&mut self.e, self.now, &mut self.sides)).collect()
     }
-    /// When it next wants to be woken, and what leaves then.
+    /// Wakes the endpoint at its next time-out. Returns the time and the packets that leave.
     fn wake(&mut self) -> (u64, Vec<Packet>) {
         self.now = self.e.next_wake(self.now);
         assert_ne!(self.now, Time::MAX);
@@ -77,7 +77,7 @@ fn a_closed_window_is_probed_and_no_failure() {
     let sent = s.sent();
     assert_eq!((sent[0].seq, sent.len() > 2), (u32::MAX - 3, true), "the probe again, and more");
     s.sack(3, 0, &[]);
-    // A closed window and silence: that is a failure like any other.
+    // A closed window and silence are a failure like any other.
     s.sack(2 + sent.len() as u32, 0, &[]);
     assert_eq!(s.sent().len(), 0);
     for _ in 0..5 {

@@ -1,5 +1,5 @@
-//! What is left out on the way of what is expected changes nothing: header prediction, runs of segments acknowledged at
-//! once, events that an algorithm does not listen to.
+//! Fast paths do not change results: header prediction, runs of segments acknowledged at once, events that an algorithm
+//! does not use.
 
 use super::{Endpoint, Stack, TcpConfig};
 use crate::cc::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals, algorithm};
@@ -9,7 +9,7 @@ use crate::rng::Seed;
 use crate::units::Time;
 use std::sync::Arc;
 
-/// An algorithm that is told of everything.
+/// An algorithm that receives all events.
 #[derive(Debug)]
 struct Everything(Box<dyn CongestionControl>);
 
@@ -80,7 +80,7 @@ impl Peer for End {
     }
 }
 
-/// A transfer over a channel with the given impairments: the packets sent, and what was delivered.
+/// Runs a transfer over a channel with the given impairments. Returns the packets sent, and the bytes delivered.
 fn transfer(
     cfg: &Arc<TcpConfig>,
     stack: Stack,

@@ -24,7 +24,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// In bytes, for segments of `mss` bytes.
+    /// Converts to bytes, for segments of `mss` bytes.
     pub const fn bytes(self, mss: u32) -> u64 {
         match self {
             Amount::Bytes(b) => b,
@@ -129,7 +129,7 @@ pub mod threshold {
         }
     }
 
-    /// In full segments or bytes.
+    /// Serializes full segments or bytes.
     pub fn serialize<S: Serializer>(amount: &Option<Amount>, serializer: S) -> Result<S::Ok, S::Error> {
         match amount {
             None => serializer.serialize_str(UNLIMITED),
@@ -138,7 +138,7 @@ pub mod threshold {
         }
     }
 
-    /// From full segments or bytes.
+    /// Deserializes full segments or bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
         match &*Cow::<str>::deserialize(deserializer)? {
             UNLIMITED => Ok(None),

@@ -1,14 +1,14 @@
-//! Whether a reduction was spurious, by Linux's rules, and what is taken back then.
+//! Detection of spurious reductions by Linux's rules, and their undo.
 //!
-//! A retransmission of one episode may still be on its way in the next, so that its D-SACK and its echo prove nothing
-//! about the latter: what is on its way when an episode begins is counted with it, and the time of the first
-//! retransmission is forgotten only when none is on its way.
+//! Retransmissions of one episode may still be in flight in the next, so their D-SACKs and echoes prove nothing about
+//! the next episode. Retransmissions in flight when an episode begins therefore count with it. The time of the first
+//! retransmission is kept until none is in flight.
 
 use super::super::Sender;
 use super::super::scoreboard::EVER_RETRANS;
 use crate::units::Time;
 
-/// What may prove that the last reduction was spurious.
+/// Evidence that the last reduction may be spurious.
 #[derive(Clone, Debug)]
 pub(super) struct Undo {
     /// `snd_una` at the reduction, until it is taken back (Linux `undo_marker`).
@@ -30,11 +30,11 @@ impl Default for Undo {
 }
 
 impl Undo {
-    /// The last reduction stays.
+    /// Makes the last reduction final.
     pub(super) fn forget(&mut self) {
         self.marker = None;
     }
-    /// A segment leaves again.
+    /// Records that a segment leaves again.
     pub(super) fn on_resent(&mut self, now: Time) {
         self.unreported = self.unreported.max(0) + 1;
         self.first_ms.get_or_insert(now.as_millis() as u32);
@@ -42,7 +42,7 @@ impl Undo {
 }
 
 impl Sender {
-    /// The window is about to be reduced, with `on_their_way` retransmissions under way.
+    /// Prepares for a reduction of the window, with `on_their_way` retransmissions in flight.
     pub(super) fn may_prove_spurious(&mut self, on_their_way: u64) {
         self.rack.undo.marker = Some(self.board.una());
         self.rack.undo.unreported = if on_their_way == 0 { -1 } else { on_their_way as i64 };
@@ -53,19 +53,20 @@ impl Sender {
         self.board.retrans().div_ceil(u64::from(self.core.flow.mss))
     }
 
-    /// Whether a retransmission is on its way, as far as the counters and the head show (Linux `tcp_any_retrans_done`).
+    /// Returns true if a retransmission is in flight, judged by the counters and the head (Linux
+    /// `tcp_any_retrans_done`).
     pub(super) fn any_retransmission(&self) -> bool {
         self.board.retrans() > 0 || self.board.head().is_some_and(|s| s.is(EVER_RETRANS))
     }
 
-    /// With none on its way a new clock starts with the next.
+    /// Clears the time of the first retransmission if none is in flight.
     pub(super) fn settle_first_retransmission(&mut self) {
         if !self.any_retransmission() {
             self.rack.undo.first_ms = None;
         }
     }
 
-    /// The bytes `block` arrived twice, before `ack`ed up to which all had arrived. Whether this can be our doing.
+    /// Handles a report that the bytes `left..right` arrived twice. Returns true if this sender may have caused it.
     pub(super) fn on_duplicate_report(&mut self, (left, right): (u64, u64)) -> bool {
         let segments = right.saturating_sub(left).div_ceil(u64::from(self.core.flow.mss));
         let undo = &mut self.rack.undo;
@@ -79,8 +80,8 @@ impl Sender {
         true
     }
 
-    /// What was acknowledged was only delayed: `echo` is older than the first retransmission, or nothing left again (Linux
-    /// `tcp_packet_delayed`).
+    /// Returns true if the acknowledged data was only delayed: `echo` is older than the first retransmission, or
+    /// nothing was sent again (Linux `tcp_packet_delayed`).
     pub(super) fn was_delayed(&self, echo: Option<u32>) -> bool {
         match self.rack.undo.first_ms {
             Some(first) => is_older(echo, first),
@@ -88,22 +89,22 @@ impl Sender {
         }
     }
 
-    /// There is a reduction that might be taken back.
+    /// Returns true if there is a reduction that can be undone.
     pub(super) fn can_undo(&self) -> bool {
         self.cfg.undo && self.rack.undo.marker.is_some()
     }
 
-    /// All that left again was reported as duplicate (RFC 3708).
+    /// Returns true if all retransmissions were reported as duplicates (RFC 3708).
     pub(super) fn all_were_duplicates(&self) -> bool {
         self.can_undo() && self.rack.undo.unreported == 0
     }
 
-    /// The last reduction proves to be spurious (Linux `tcp_may_undo`).
+    /// Returns true if the last reduction proves to be spurious (Linux `tcp_may_undo`).
     pub(super) fn may_undo(&self, echo: Option<u32>) -> bool {
         self.can_undo() && (self.rack.undo.unreported == 0 || self.was_delayed(echo))
     }
 
-    /// The reduction is taken back, once.
+    /// Undoes the reduction, once.
     pub(super) fn undo(&mut self) {
         self.rack.undo.forget();
         if self.rack.undo.restores {
@@ -114,7 +115,7 @@ impl Sender {
     }
 }
 
-/// Whether the echoed timestamp is older than `ms`.
+/// Returns true if the echoed timestamp is older than `ms`.
 pub(super) fn is_older(echo: Option<u32>, ms: u32) -> bool {
     echo.is_some_and(|e| e != 0 && (e.wrapping_sub(ms) as i32) < 0)
 }

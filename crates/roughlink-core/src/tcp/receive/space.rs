@@ -1,17 +1,17 @@
-//! The receive buffer. One of a fixed size offers itself as the window; the other is tuned as in Linux 6.18.
+//! Receive buffer. A buffer of fixed size offers its size as the window; the other kind is tuned as in Linux 6.18.
 //!
-//! The tuned buffer has two limits. Its capacity follows what arrives in a round trip (dynamic right-sizing,
-//! `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow`), and has room for all that lies beyond a gap. The window that is offered
-//! approaches the capacity by two segments per arriving segment (`tcp_grow_window`), in order or not.
+//! The tuned buffer has two limits. The capacity follows the bytes received in a round trip (dynamic right-sizing,
+//! `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow`), and has room for all data beyond a gap. The offered window approaches
+//! the capacity by two segments per arriving segment (`tcp_grow_window`), in order or not.
 //!
-//! Sizes are bytes of payload: the share of payload in the memory of a full segment, which Linux measures
-//! (`tcp_measure_rcv_mss`), is that of a linear socket buffer. Left out: drivers with other buffers, memory of segments
-//! that are not full (Linux opens the window less for them), and memory pressure.
+//! Sizes are bytes of payload. The share of payload in the memory of a full segment, which Linux measures
+//! (`tcp_measure_rcv_mss`), is taken from a linear socket buffer. Not modeled: drivers with other buffers, memory of
+//! segments that are not full (Linux opens the window less for them), and memory pressure.
 
 use super::super::config::{Buffer, TcpConfig};
 use crate::units::Time;
 
-/// The receive buffer, and what its tuning needs.
+/// Receive buffer and the state of its tuning.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     /// Window offered beyond the next byte expected.
@@ -80,7 +80,7 @@ impl Space {
         shift
     }
 
-    /// Takes in a segment of `len` bytes while `held` bytes wait beyond a gap. Returns true if the window grew.
+    /// Handles a segment of `len` bytes while `held` bytes wait beyond a gap. Returns true if the window grew.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, len: u64, held: u64) -> bool {
         self.threshold + held < self.capacity && self.grow(len, held)
@@ -96,13 +96,13 @@ impl Space {
         true
     }
 
-    /// `held` bytes wait beyond a gap, the last of them `span` bytes beyond the next byte expected.
+    /// Makes room for `held` bytes beyond a gap, the last of them `span` bytes beyond the next byte expected.
     pub(super) fn on_gap(&mut self, held: u64, span: u64) {
         self.enlarge(2 * self.copied + span);
         self.fit(held);
     }
 
-    /// The window is at most what is free.
+    /// Limits the window to the free capacity.
     pub(super) fn fit(&mut self, held: u64) {
         self.window = self.threshold.min(self.capacity.saturating_sub(held));
     }
@@ -111,9 +111,9 @@ impl Space {
         self.capacity = self.capacity.max(window.min(self.max));
     }
 
-    /// All up to `nxt` has been read, and the last byte beyond a gap is `span` bytes further on. Once per round trip the
-    /// capacity becomes twice what arrived in it, and more if that grows: the measurement is a round trip old, and the
-    /// window of a sender may double.
+    /// Handles a read of all bytes up to `nxt`; the last byte beyond a gap is `span` bytes further on. Once per round
+    /// trip the capacity becomes twice the bytes received in it, and more if these grow. The measurement is a round
+    /// trip old, and the window of a sender may double.
     #[inline(always)]
     pub(super) fn on_read(&mut self, now: Time, nxt: u64, span: u64) {
         if now >= self.measured_at + self.rtt {
@@ -133,14 +133,14 @@ impl Space {
         (self.measured_from, self.measured_at) = (nxt, now);
     }
 
-    /// Takes in a round-trip time (`tcp_rcv_rtt_update`): a smaller one at once, others by an eighth.
+    /// Adds a round-trip time (`tcp_rcv_rtt_update`): a smaller one counts at once, others by an eighth.
     #[inline]
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         let old = self.rtt;
         self.rtt = if old.is_zero() || rtt < old { rtt } else { (old * 7 + rtt) / 8 };
     }
 
-    /// Smoothed round-trip time at the receiver.
+    /// Returns the smoothed round-trip time at the receiver.
     pub(super) fn rtt(&self) -> Time {
         self.rtt
     }
@@ -152,8 +152,9 @@ impl Space {
     }
 }
 
-/// Payload in 256 bytes of memory of a full segment in a packet of `mss` bytes and headers (`scaling_ratio`): the packet with its
-/// head room and `skb_shared_info` in a block of a power of two, and the `sk_buff`. 1448 bytes take 2304.
+/// Returns the payload in 256 bytes of memory of a full segment, in a packet of `mss` bytes and headers
+/// (`scaling_ratio`). Memory is the packet with its head room and `skb_shared_info`, in a block of a power of two, and
+/// the `sk_buff`. 1448 bytes take 2304.
 fn payload_share(mss: u32) -> u64 {
     let payload = u64::from(mss) - 12;
     if payload <= TCP_MSS_DEFAULT {
@@ -163,7 +164,8 @@ fn payload_share(mss: u32) -> u64 {
     payload * 256 / memory
 }
 
-/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. Since 6.16 the default of the latter is 32 MiB.
+/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. Since 6.16 the default of the latter is 32
+/// MiB.
 const INITIAL: u64 = 131_072;
 const LARGEST: u64 = 6_291_456;
 /// Linux: smaller segments do not open the window.
@@ -182,7 +184,8 @@ mod tests {
         Space::new(&TcpConfig::preset(Stack::Linux))
     }
 
-    /// Linux 6.18, `ss -tm` at the receiving end of a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, a ratio of 160/256.
+    /// Linux 6.18, `ss -tm` at the receiving end of a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, a ratio of
+    /// 160/256.
     #[test]
     fn five_eighths_of_the_memory_are_payload() {
         assert_eq!((payload_share(1460), payload_share(548)), (160, 128));
@@ -205,8 +208,8 @@ mod tests {
         assert_eq!(s.window, 81_920);
     }
 
-    /// `tcp_rcvbuf_grow`: twice what arrived in a round trip, as much again for each part by which that grew, and what lies
-    /// beyond a gap.
+    /// `tcp_rcvbuf_grow`: twice the bytes received in a round trip, as much again for each part by which that grew, and
+    /// the bytes beyond a gap.
     #[test]
     fn the_capacity_follows_a_round_trip_and_gaps() {
         let mut s = space();

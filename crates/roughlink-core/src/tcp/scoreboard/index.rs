@@ -1,9 +1,9 @@
-//! Where to look: what a search over all segments would find, kept as the segments change, so that an acknowledgement
-//! costs what it covers and not what is outstanding.
+//! Index of the scoreboard: results of searches over all segments, updated as segments change. An acknowledgment then
+//! costs time for the segments it covers, not for all outstanding ones.
 //!
-//! Sets hold the segments that are few: SACKed ones, repairs, and those sent again. Segments sent once lie in the order in
-//! which they left, so that for them a position is enough: below it nothing is to be found. [`Index::account`] alone
-//! changes both; a position only moves up while somebody searches, and back to a segment that has become one to find.
+//! Sets hold the few exceptions: SACKed segments, repairs, and retransmitted ones. Segments sent once lie in order of
+//! sending, so one position is enough: no result lies below it. Only [`Index::account`] changes both. A position moves
+//! up only during a search, and back to a segment that becomes a result.
 
 use super::segment::{LOST, RETRANS, SACKED, Segment};
 use crate::ring::Ring;
@@ -18,20 +18,20 @@ pub(super) struct Index {
     pub sacked: Ranges,
     /// Lost and not retransmitted.
     pub repairs: Ranges,
-    /// Sent again and awaited, by the time when they last left.
+    /// Segments sent again and awaited, by the time of their last transmission.
     pub resent: Sorted<(Time, u64)>,
-    /// Of the segments that begin below it, none was sent once and is awaited.
+    /// Position below which no segment sent once is awaited.
     pub judged: u64,
-    /// Those that begin below it are lost or SACKed.
+    /// Position below which all segments are lost or SACKed.
     pub counted: u64,
-    /// Those that begin below it are retransmitted or SACKed.
+    /// Position below which all segments are retransmitted or SACKed.
     pub passed: u64,
-    /// Those that begin below it and were sent once left before what was delivered; the first at or above it did not.
+    /// Position below which all segments sent once left before the delivered ones; the first at or above it did not.
     pub reached: u64,
 }
 
 impl Index {
-    /// A segment changed its state or was sent again.
+    /// Records that a segment changed its state or was sent again.
     pub(super) fn account(&mut self, before: &Segment, after: &Segment) {
         let (start, end) = (after.start, after.end());
         match (before.is(SACKED), after.is(SACKED)) {
@@ -56,7 +56,7 @@ impl Index {
         }
     }
 
-    /// The place of a segment among those sent again; `after` is `None` if it has gone.
+    /// Updates the place of a segment among retransmitted ones; `after` is `None` if it is gone.
     pub(super) fn rank(&mut self, before: &Segment, after: Option<&Segment>) {
         let place = |s: &Segment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
         let (before, after) = (place(before), after.and_then(place));
@@ -66,7 +66,7 @@ impl Index {
         }
     }
 
-    /// Everything below `ack` has gone.
+    /// Removes everything below `ack`.
     #[inline]
     pub(super) fn forget_below(&mut self, ack: u64) {
         if !self.sacked.is_empty() {

@@ -1,4 +1,4 @@
-//! A segment, its state, and what an acknowledgement delivers of segments.
+//! A segment, its state, and the data that an acknowledgment delivers.
 
 use crate::sender::{Newest, Stamp};
 use crate::units::Time;
@@ -10,11 +10,11 @@ pub(crate) struct Segment {
     pub start: u64,
     /// Payload bytes; a FIN is a segment of one.
     pub len: u32,
-    /// Its state.
+    /// State flags.
     pub flags: u8,
     /// Times it was sent, saturating.
     pub transmissions: u8,
-    /// When it last left.
+    /// Time of the last transmission.
     pub sent_at: Time,
     /// State of delivery-rate sampling when it left.
     pub stamp: Stamp,
@@ -30,38 +30,38 @@ pub(crate) const RETRANS: u8 = 4;
 pub(crate) const EVER_RETRANS: u8 = 8;
 /// Sent before a time-out: gives no RTT sample in ns-3.
 pub(crate) const NO_SAMPLE: u8 = 16;
-/// Ends what the application wrote, so that it carries PSH whenever it is sent.
+/// Ends a write, so that it carries PSH whenever it is sent.
 pub(crate) const PUSHED: u8 = 32;
 
 impl Segment {
-    /// The byte after the last.
+    /// Returns the offset after the last byte.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
-    /// Whether any of `flags` is set.
+    /// Returns true if any of `flags` is set.
     #[inline]
     pub(crate) fn is(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
-    /// Lost and not retransmitted since.
+    /// Returns true if lost and not retransmitted since.
     #[inline]
     pub(super) fn needs_repair(&self) -> bool {
         self.flags & (LOST | RETRANS | SACKED) == LOST
     }
-    /// Assumed to be on its way.
+    /// Returns true if assumed to be in flight.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         !self.is(SACKED) && self.flags & (LOST | RETRANS) != LOST
     }
-    /// When it last left; among those that left at once, the lower first.
+    /// Returns the time when it last left; among segments that left together, lower ones come first.
     #[inline]
     pub(super) fn sent_order(&self) -> (Time, u64) {
         (self.sent_at, self.end())
     }
 }
 
-/// What an acknowledgement newly covers, cumulatively or selectively.
+/// Data newly covered by an acknowledgment, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivered {
     /// Bytes delivered for the first time.
@@ -70,9 +70,9 @@ pub(crate) struct Delivered {
     pub segments: u32,
     /// Among them the one sent last, with its end, for RACK and rate sampling.
     pub newest: Option<Newest>,
-    /// When the first never-retransmitted segment left.
+    /// Send time of the first never-retransmitted segment.
     pub first_sent: Option<Time>,
-    /// When the last never-retransmitted segment left.
+    /// Send time of the last never-retransmitted segment.
     pub last_sent: Option<Time>,
     /// A retransmitted segment was among them.
     pub retransmitted: bool,
@@ -83,7 +83,8 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    /// The `n` segments from `first` to `last`, sent once each, and the first that this acknowledgement delivers.
+    /// Adds the `n` segments from `first` to `last`, sent once each; they must be the first that this acknowledgment
+    /// delivers.
     #[inline(always)]
     pub(super) fn take_run(&mut self, first: &Segment, last: &Segment, n: u32) {
         debug_assert_eq!(self.segments, 0);

@@ -1,4 +1,4 @@
-//! The scoreboard by hand, and against searches over all segments.
+//! Tests of the scoreboard, explicit ones and against searches over all segments.
 
 use super::*;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn reno_guesses_move_off_the_head() {
     assert_eq!(b.sacked(), 300);
 }
 
-/// The scoreboard as it is defined: every question a search over all segments.
+/// Reference scoreboard: each query searches all segments.
 #[derive(Clone, Debug)]
 struct Linear {
     segments: Vec<Segment>,

@@ -1,26 +1,26 @@
-//! The window of an application that does not fill it: restart after idle times (RFC 5681 section 4.1), and Linux's decay of a
-//! window that was not used (RFC 2861).
+//! The window of an application that does not fill it: restart after idle times (RFC 5681 section 4.1), and Linux's
+//! decay of a window that was not used (RFC 2861).
 
 use super::super::config::Stack;
 use super::Sender;
 use crate::cc::{CongestionState, Vitals};
 use crate::units::Time;
 
-/// How the application uses the window.
+/// Use of the window by the application.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// The application has written after everything was acknowledged.
     pub(super) ended: bool,
-    /// When the last data left (Linux `lsndtime`).
+    /// Time when data last left (Linux `lsndtime`).
     last_sent: Option<Time>,
     /// Most bytes outstanding since `full_at` (Linux `snd_cwnd_used`).
     used: u64,
-    /// When the window last was full or was lowered (Linux `snd_cwnd_stamp`).
+    /// Time when the window was last full or lowered (Linux `snd_cwnd_stamp`).
     full_at: Time,
 }
 
 impl Idle {
-    /// The window is full, or was lowered.
+    /// Records that the window is full or was lowered.
     #[inline]
     pub(super) fn on_full(&mut self, now: Time) {
         (self.used, self.full_at) = (0, now);
@@ -28,8 +28,8 @@ impl Idle {
 }
 
 impl Sender {
-    /// Lowers the window if no data left for more than an RTO: to the initial window, and on Linux by half for each RTO
-    /// (Linux 6.18 `tcp_cwnd_restart`), not below that.
+    /// Lowers the window if no data left for more than an RTO. It falls to the initial window; on Linux by half for
+    /// each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
     #[cold]
     pub(super) fn restart_after_idle(&mut self, now: Time) {
         let rto = self.core.rtt.rto();
@@ -47,8 +47,8 @@ impl Sender {
         self.lower_as_linux(now, (cwnd >> halvings).max(restart));
     }
 
-    /// Nothing is left to send. On Linux a window that was not full for an RTO falls half way to what was used of it
-    /// (Linux 6.18 `tcp_cwnd_application_limited`).
+    /// Records that nothing is left to send. On Linux a window that was not full for an RTO falls half way to the part
+    /// of it that was used (Linux 6.18 `tcp_cwnd_application_limited`).
     pub(super) fn on_starved(&mut self, now: Time) {
         self.idle.last_sent = Some(now);
         if !self.cfg.slow_start_after_idle || self.cfg.stack != Stack::Linux || self.backlog > 0 {
@@ -88,7 +88,8 @@ mod tests {
 
     const MS: fn(u64) -> Time = Time::from_millis;
 
-    /// The window of end 0 before and after an idle time that ends at `resume`, how long nothing left, and the RTO.
+    /// Returns the window of end 0 before and after an idle time that ends at `resume`, the time without packets, and
+    /// the RTO.
     fn idle(cfg: &TcpConfig, resume: Time) -> (u64, u64, Time, Time) {
         let mut p = pair(cfg, MS(20));
         p.ends[0].connect();
@@ -138,7 +139,8 @@ mod tests {
         }
     }
 
-    /// Linux 6.18 `tcp_cwnd_application_limited`: a window of which little is used falls half way to the initial one per RTO.
+    /// Linux 6.18 `tcp_cwnd_application_limited`: a window of which little is used falls half way to the initial one
+    /// per RTO.
     #[test]
     fn linux_forgets_a_window_that_is_not_used() {
         let mut p = pair(&config(Stack::Linux), MS(20));

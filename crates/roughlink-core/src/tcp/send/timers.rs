@@ -1,5 +1,5 @@
-//! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and the
-//! wake-ups of pacing, RACK and the algorithm.
+//! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and
+//! the wake-ups of pacing, RACK and the algorithm.
 
 use super::super::config::{FrOffUntil, Recovery, Stack};
 use super::{Force, Sender};
@@ -7,14 +7,14 @@ use crate::cc::{Congestion, CongestionState};
 use crate::units::Time;
 
 impl Sender {
-    /// The next time-out of any kind.
+    /// Returns the next time-out of any kind.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
         let t = self.core.next_wake(now);
         if self.core.held { t } else { t.min(self.persist_at).min(self.core.rto_at).min(self.rack.timer) }
     }
 
-    /// Processes what is due.
+    /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
         if self.core.wake(now) {
             self.hold_or_release(now);
@@ -33,7 +33,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
+    /// Handles a time-out: all outstanding segments are lost, the window is one segment (RFC 6298 section 5, RFC 5681
+    /// section 3.1).
     fn on_rto(&mut self, now: Time) {
         self.core.rto_at = Time::MAX;
         if self.board.is_empty() {
@@ -54,7 +55,7 @@ impl Sender {
         }
     }
 
-    /// Starts the retransmission timer anew. After a time-out it expires no later than the user timeout (Linux 6.18
+    /// Restarts the retransmission timer. After a time-out it expires no later than the user timeout (Linux 6.18
     /// `tcp_clamp_rto_to_user_timeout`).
     pub(in crate::tcp) fn rearm_rto(&mut self, now: Time) {
         self.core.rearm_rto(now);
@@ -64,8 +65,9 @@ impl Sender {
         }
     }
 
-    /// The persist timer expired: a probe leaves. Without answers to as many as `data_retries`, and after `user_timeout` even
-    /// with answers, the connection is given up (Linux 6.18 `tcp_probe_timer`); ns-3 probes without end.
+    /// Handles expiry of the persist timer: a probe leaves. The connection fails after `data_retries` unanswered
+    /// probes, and after `user_timeout` even if they are answered (Linux 6.18 `tcp_probe_timer`). ns-3 probes without
+    /// end.
     fn on_persist(&mut self, now: Time) {
         let since = *self.probing_since.get_or_insert(now);
         let end = self.cfg.user_timeout.map_or(Time::MAX, |most| since + most);
@@ -100,7 +102,8 @@ impl Sender {
             FrOffUntil::LastAcked => self.board.una(),
         };
         self.first_partial = true;
-        // The head leaves even if the peer's window has closed over it: nothing else would open it (RFC 9293 section 3.8.6.1).
+        // The head leaves even if the peer's window has closed over it, because only a probe can open the window (RFC
+        // 9293 section 3.8.6.1).
         let closed = self.board.head().is_some_and(|head| self.core.flow.send_window < u64::from(head.len));
         self.forced = (self.cfg.recovery == Recovery::Rack || closed).then_some(Force::Head);
         self.core.flow.recovery_window = None;
@@ -108,9 +111,9 @@ impl Sender {
         self.sync();
     }
 
-    /// Whether a time-out now begins an episode, so that ssthresh falls. Tahoe (RFC 2001): always. RFC 5681
-    /// equation 4: unless the head was already resent by a time-out. Linux: nor within fast recovery. RFC 3168 section 6.1.2: nor
-    /// for a first loss in a window of which packets were marked; that of a retransmission counts.
+    /// Returns true if a time-out now begins an episode, so that ssthresh falls. Tahoe (RFC 2001): always. RFC 5681
+    /// equation 4: unless a time-out already resent the head. Linux: nor within fast recovery. RFC 3168 section 6.1.2:
+    /// nor for a first loss in a window with marked packets, but for the loss of a retransmission.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             Recovery::Tahoe => true,
@@ -140,7 +143,8 @@ impl Sender {
         self.refill();
     }
 
-    /// A closed window with nothing on its way: only a probe can open it (RFC 9293 section 3.8.6.1).
+    /// Starts the persist timer for a closed window with nothing in flight: only a probe can open it (RFC 9293 section
+    /// 3.8.6.1).
     pub(super) fn check_persist(&mut self, now: Time) {
         if self.core.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
             self.persist_interval = self.core.rtt.rto();

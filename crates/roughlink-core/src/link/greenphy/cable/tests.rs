@@ -11,7 +11,7 @@ fn packet(port: usize, seq: u32, size: u16) -> Packet {
     p
 }
 
-/// No noise and no beacons.
+/// Returns a config without noise and beacons.
 fn plain() -> GreenPhyConfig {
     GreenPhyConfig { noise: AirNoise::default(), beacon: Time::ZERO, ..Default::default() }
 }
@@ -109,7 +109,7 @@ fn saturated_stations_collide_as_computed() {
         (7, 0.262, 2.1, 5.49),
         (10, 0.315, 1.8, 5.31),
     ];
-    // Frames of exactly 3 PBs; collisions never cause a PB to be given up.
+    // Frames of exactly 3 PBs; collisions never abandon a PB.
     let config = GreenPhyConfig { max_pbs: 3, mtu: 1518, transmissions: 255, lifetime: Time::MAX, ..plain() };
     for (n, collisions, idle, mbps) in table {
         let mut b = Bench::new(&config, n);
@@ -256,7 +256,7 @@ fn the_flow_of_a_higher_class_goes_first() {
             }
             b.step();
         }
-        // It waits only for the current exchange.
+        // The higher class waits only for the current exchange.
         let waited = b.now - since - b.link.config.latency;
         assert!(waited < exchange * 2, "{waited:?}");
         b.now = b.link.next_wake();
@@ -355,7 +355,7 @@ fn an_undecodable_frame_control_silences_the_medium() {
     let least = (config.delimiter + config.eifs + config.slot * 2).0;
     assert!(tries > 5 && tries <= 100_000_000 / least + 1, "{tries}");
     assert!(b.out[0].0 > Time::from_millis(100));
-    // A block whose lifetime ends before that is given up.
+    // A block whose lifetime ends before that is abandoned.
     let mut b = Bench::new(&GreenPhyConfig { lifetime: Time::from_millis(50), ..config }, 1);
     b.offer(0, 1000);
     b.drain();
@@ -398,7 +398,7 @@ fn a_mini_block_is_a_quarter() {
     b.offer(0, 1500);
     b.drain();
     assert_eq!(b.link.stats(0).arq.frames, 12); // 1518 / 128
-    // The rest of a frame is not sent after one of its blocks is given up.
+    // The rest of a frame is not sent after one of its blocks is abandoned.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0)], ..Default::default() };
     let mut b = Bench::new(&GreenPhyConfig { noise, robust_share: 0.0, ..GreenPhyConfig::hpgp_mini() }, 1);
     b.offer(0, 1500);

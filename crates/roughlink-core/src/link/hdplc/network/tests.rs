@@ -283,8 +283,8 @@ fn full_duplex_directions_do_not_slow_each_other() {
 
 #[test]
 fn acks_come_back_between_the_pdus() {
-    // Every second data packet is answered with 52 bytes. (With one answer each, a PDU would carry 31 answers, both
-    // directions would contend with full PDUs as equals, and the queue of answers would overflow.)
+    // A reply of 52 bytes to every second data packet. (With a reply to each, a PDU would carry 31 replies. Both
+    // directions would then contend with full PDUs as equals, and the queue of replies would overflow.)
     let mut b = Bench::new(&silent());
     let (mut seen, mut data) = (0, 0);
     while b.now < Time::from_secs(20) {
@@ -304,7 +304,7 @@ fn acks_come_back_between_the_pdus() {
     }
     assert!(b.dropped.is_empty());
     assert!(b.numbers(1).len() + 100 > data / 2, "{} for {data}", b.numbers(1).len());
-    // At the slowest rate, a PDU of acknowledgements follows every PDU of data; at the fastest rate, none does.
+    // At the slowest rate, a PDU of acknowledgments follows every PDU of data; at the fastest rate, none does.
     let c = silent();
     let acks = c.cycle_time(0, c.rate) + c.in_symbols(c.rate.time_for(16 * 70));
     let slowest = 31.0 * 20.0 / (c.cycle_time(31, c.rate) + acks).as_secs_f64();
