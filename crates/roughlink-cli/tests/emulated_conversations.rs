@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::emulated::{emulate, folder};
+use common::emulated::{PAIR, emulate, folder, folder_of};
 use common::{code, json, stderr, stdout};
 use std::process::Command;
 
@@ -106,4 +106,33 @@ fn kernel_and_tshark_agree_with_the_report() {
     let line = text.lines().find(|line| line.contains(" 10.0.0.1:7000 ")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.trim_start().starts_with("TCP 10.0.0.2:") && line.contains(" ms"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("packets from kernels")), "{text}");
+}
+
+/// The emulation ends before any datagram can arrive, and a second one after all have.
+#[test]
+fn packets_in_flight_at_the_end_are_not_lost() {
+    let Some(folder) = folder_of(&PAIR.replace("5 ms", "3 s").replace("1 %", "0 %")) else { return };
+    let script =
+        |wait: &str| format!("for i in 1 2 3 4 5; do echo > /dev/udp/10.0.0.1/9; done 2>/dev/null; sleep {wait}");
+    let run = |folder_name: &str, wait: &str| {
+        let program = ["--kernel", "server", "--exec", "car", "--", "bash", "-c", &script(wait)];
+        let out = emulate(&[&["--json", "--no-capture", "-o", folder_name][..], &program].concat(), folder.path());
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        let result = json(&out);
+        let all = result["conversations"].as_array().unwrap();
+        let datagrams = all.iter().filter(|c| c["protocol"] == "UDP" && c["to"] == "10.0.0.1:9");
+        let counts = ["in_flight", "lost"].map(|name| {
+            datagrams.clone().map(|c| c["forward"][name].as_u64().expect("both ends are kernels")).sum::<u64>()
+        });
+        assert_eq!((&result["links"][0]["reverse"]["lost"], datagrams.count()), (&0.into(), 5));
+        counts
+    };
+    assert_eq!(run("early", "0"), [5, 0]);
+    let text = std::fs::read_to_string(folder.path().join("early/conversations.csv")).unwrap();
+    let heading: Vec<_> = text.lines().next().unwrap().split(',').collect();
+    assert_eq!(heading[4..7], ["delivered_bytes", "in_flight_pkt", "lost_pkt"]);
+    for row in text.lines().map(|row| row.split(',').collect::<Vec<_>>()).filter(|row| row[3] == "10.0.0.1:9") {
+        assert_eq!(row[5..7], ["1", "0"], "{row:?}");
+    }
+    assert_eq!(run("late", "4"), [0, 0]);
 }

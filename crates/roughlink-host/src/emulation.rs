@@ -239,7 +239,9 @@ impl Emulation {
             let after = dropped(&theirs, &edge.devices);
             counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
-            Carried { network, observer, conversations, ending, counts, changes: watch.changed() }
+            let in_flight = network.in_flight().chain(edge.switch.waiting());
+            let achieved = conversations.so_far(usize::MAX, in_flight);
+            Carried { network, observer, achieved, ending, counts, changes: watch.changed() }
         });
         Running { thread, stop, nodes, listed, live, clock, run_delay }
     }
@@ -254,7 +256,7 @@ fn dropped(nodes: &[Node], devices: &[Device]) -> Option<u64> {
 struct Carried<O> {
     network: Network,
     observer: O,
-    conversations: Conversations,
+    achieved: Achieved,
     ending: Ending,
     counts: Counts,
     changes: Vec<Changed>,
@@ -336,12 +338,12 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let run_delay = self.run_delay.finish();
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let Carried { network, observer, conversations, ending, counts, changes } = carried;
+        let Carried { network, observer, achieved, ending, counts, changes } = carried;
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
         let outcome = Outcome {
             result,
-            achieved: conversations.so_far(usize::MAX),
+            achieved,
             lateness: counts.late.lateness(),
             waited: counts.waited.lateness(),
             run_delay,

@@ -112,8 +112,19 @@ impl<'o> Emulated<'o> {
 pub(super) fn conversations(achieved: &Achieved) -> String {
     let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(carried(&c.forward).max(carried(&c.reverse))));
-    let mut lines =
-        table(&["from", "to", "Mbit/s", "delivered", "lost", "sent again", "RTT median", "p99", "delay median", "p99"]);
+    let mut lines = table(&[
+        "from",
+        "to",
+        "Mbit/s",
+        "delivered",
+        "in flight",
+        "lost",
+        "sent again",
+        "RTT median",
+        "p99",
+        "delay median",
+        "p99",
+    ]);
     for c in all.iter().take(MOST_SHOWN) {
         for (from, to, d) in [(&c.from, &c.to, &c.forward), (&c.to, &c.from, &c.reverse)] {
             let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
@@ -127,6 +138,7 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
                     to.clone(),
                     d.throughput_mbps.map_or("-".into(), digits),
                     d.delivered_bytes.map_or("-".into(), size),
+                    d.in_flight.map_or("-".into(), |packets| packets.to_string()),
                     d.lost.map_or("-".into(), |lost| lost.to_string()),
                     d.retransmits.map_or("-".into(), |again| again.to_string()),
                     ms(d.rtt_ms, |rtt| rtt.p50),
@@ -141,7 +153,7 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
         return String::new();
     }
     lines.numbers(2);
-    lines.less_important(&[9, 7, 3]);
+    lines.less_important(&[10, 8, 3, 4]);
     let more = all.len().saturating_sub(MOST_SHOWN);
     let more = if more > 0 { format!("and {more} more conversations\n") } else { String::new() };
     format!("{lines}\n{more}\n")
