@@ -29,6 +29,7 @@ use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::{Rate, Time};
+use crate::wire;
 use addresses::Prefix;
 use budget::Budget;
 pub use budget::{Exceeded, Limits, MOST_BYTES};
@@ -124,7 +125,7 @@ impl Change {
 pub struct Outgoing {
     /// Arrival time at the port, when it is due outside too.
     pub due: Time,
-    /// Time at which it entered the network or a gateway wrote it; `None` if an end inside sent it.
+    /// Time at which it entered the network; `None` if an end inside or a gateway sent it.
     pub since: Option<Time>,
     /// Number of the port.
     pub port: usize,
@@ -132,6 +133,17 @@ pub struct Outgoing {
     pub datagram: Vec<u8>,
     /// Set for a frame, accepted by [`Network::forward`].
     pub is_frame: bool,
+}
+
+impl Outgoing {
+    /// Returns the IP datagram, `None` for a frame without one.
+    pub fn ip_datagram(&self) -> Option<&[u8]> {
+        if !self.is_frame {
+            return Some(&self.datagram);
+        }
+        let (at, envelope) = wire::ethernet::envelope(&self.datagram).ok()?;
+        Some(&self.datagram[at..at + envelope.end])
+    }
 }
 
 /// Counters of a network's ports.
@@ -419,6 +431,18 @@ impl Network {
             Some(Part::Running(component)) => component.port_stats(),
             _ => PortStats::default(),
         }
+    }
+
+    /// IP datagrams that came from outside and have neither left the network nor been lost, in no particular order. A
+    /// datagram that a link cut into fragments is among them until the first fragment is lost or all have arrived.
+    pub fn in_flight(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts
+            .iter()
+            .flat_map(|part| match part {
+                Part::Running(component) => Some(component.in_flight()),
+                _ => None,
+            })
+            .flatten()
     }
 
     /// Returns the results so far.

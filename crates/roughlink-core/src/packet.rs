@@ -485,6 +485,12 @@ struct Outside {
     datagram: Range<usize>,
 }
 
+impl Outside {
+    fn datagram(&self) -> Option<&[u8]> {
+        self.bytes.get(self.datagram.clone()).filter(|datagram| !datagram.is_empty())
+    }
+}
+
 impl Sides {
     /// Stores `side` and returns its index.
     #[inline]
@@ -532,8 +538,11 @@ impl Sides {
     /// Returns the IP datagram of an external packet, if any.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
         let Some(Side::Outside(number)) = self.get(packet) else { return None };
-        let slot = &self.outside[*number as usize];
-        slot.bytes.get(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
+        self.outside[*number as usize].datagram()
+    }
+    /// Iterates over the IP datagrams of all external packets.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.outside.iter().filter_map(Outside::datagram)
     }
     /// Returns the IP datagram of an external packet for rewriting, if any.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
@@ -568,7 +577,9 @@ impl Sides {
         let side = packet.side();
         if side != NO_SIDE {
             if let Some(number) = self.slots[side as usize].number() {
-                self.outside[number as usize].bytes.clear();
+                let slot = &mut self.outside[number as usize];
+                slot.bytes.clear();
+                slot.datagram = 0..0;
                 self.unused.push(number);
             }
             self.free.push(side);
@@ -642,6 +653,16 @@ mod tests {
         sides.free(&p);
         assert_eq!(sides.in_use(), 0);
         assert_eq!(sides.store(Side::Sacks(blocks)), 0);
+    }
+
+    #[test]
+    fn only_external_packets_have_datagrams() {
+        let (mut sides, mut p) = (Sides::default(), Packet::tcp(FlowId::new(0, false)));
+        p.set_side(sides.store_outside(&[9, 4, 5], 1..3));
+        assert_eq!(sides.datagrams().collect::<Vec<_>>(), [[4, 5]]);
+        sides.free(&p);
+        let number = sides.store_bytes(&[1, 2, 3]);
+        assert_eq!((number, sides.datagrams().count()), (0, 0), "the space is used again, for other bytes");
     }
 
     #[test]

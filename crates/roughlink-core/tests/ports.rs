@@ -535,3 +535,47 @@ fn hosts_beyond_nodes_are_reached_through_them() {
         assert_eq!(way(&mut network, port, &from_to(src, dst)), out, "{src} to {dst}");
     }
 }
+
+/// A datagram is in flight on a link, in reassembly and at a port, and no longer when it has left, or was lost or
+/// dropped.
+#[test]
+fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
+    let ms = Time::from_millis;
+    let open = |link: &str| {
+        let link = format!("rate = \"12 Mbit/s\"\ndelay = \"5 ms\"\n{link}");
+        Network::new(chain_of([&link, PLAIN], ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap()
+    };
+    let numbers = |network: &Network| {
+        let mut all: Vec<u32> = network.in_flight().map(number).collect();
+        all.sort_unstable();
+        all
+    };
+    let send = |network: &mut Network| (0..4).for_each(|i| network.receive(Time::ZERO, 0, &datagram(i, 1500)));
+
+    let mut network = open("");
+    send(&mut network);
+    assert_eq!(numbers(&network), [0, 1, 2, 3]);
+    network.wake(ms(20));
+    assert_eq!(numbers(&network), [0, 1, 2, 3], "at the port");
+    let left = network.transmit(ms(20)).map(|out| number(&out.datagram));
+    assert_eq!((left, numbers(&network)), (Some(0), vec![1, 2, 3]));
+
+    let mut network = open("noise = { kind = \"list\", drop = [1, 3] }");
+    send(&mut network);
+    network.wake(ms(8));
+    assert_eq!(numbers(&network), [0, 2, 3], "the last is still to be lost");
+    network.wake(ms(20));
+    assert_eq!(numbers(&network), [0, 2]);
+
+    let mut network = open("queue = \"1 pkt\"");
+    send(&mut network);
+    assert_eq!(numbers(&network), [0, 1], "the others found the queue full");
+
+    // Of three fragments each, the second of the first datagram and the first of the second one are lost.
+    let mut network = open("mtu = \"600 B\"\nnoise = { kind = \"list\", drop = [1, 3] }");
+    send(&mut network);
+    network.wake(ms(30));
+    assert_eq!(numbers(&network), [0, 2, 3], "the first still waits for its fragment");
+    let left: Vec<_> = std::iter::from_fn(|| network.transmit(ms(30))).map(|out| number(&out.datagram)).collect();
+    assert_eq!((left, numbers(&network)), (vec![2, 3], vec![0]));
+}

@@ -6,7 +6,9 @@
 //!
 //! | what | how |
 //! |---|---|
-//! | `sent`, `received`, `lost` | counted at the two ports |
+//! | `sent`, `received` | counted at the two ports |
+//! | `in_flight` | datagrams that the network, or the switch beside it, still has |
+//! | `lost` | sent, neither arrived nor in flight |
 //! | `delivered_bytes` of TCP | what was acknowledged, without SYN and FIN: so each byte once |
 //! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; what was sent again and arrived twice counts twice |
 //! | `retransmits` | segments that their kernel sends and that begin below what it has sent before ([`tcp`]) |
@@ -21,6 +23,8 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
+use crate::congestion::paces;
+use crate::senders::TcpSenders;
 use roughlink_core::metrics::RttResult;
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
@@ -56,7 +60,10 @@ pub struct Direction {
     pub sent: Option<Count>,
     /// What was handed to a kernel; null if the receiver is simulated.
     pub received: Option<Count>,
-    /// Packets sent and not received: lost, or still on their way. Null if either end is simulated.
+    /// Packets sent that have neither arrived nor been lost. Null if either end is simulated.
+    pub in_flight: Option<u64>,
+    /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
+    /// simulated.
     pub lost: Option<u64>,
     /// Payload that arrived, each byte of TCP once; of SCTP the user data of its DATA chunks; of protocols other than TCP, UDP and SCTP
     /// what is in the IP datagrams. Null if the receiver is simulated and does not acknowledge.
@@ -71,6 +78,17 @@ pub struct Direction {
     pub srtt_ms: Option<f64>,
     /// Times from one kernel to the other.
     pub delay_ms: Option<RttResult>,
+    /// TCP: the kernel's name of the sender's congestion control, as last sampled. Null if it was not sampled.
+    pub cc: Option<String>,
+    /// TCP: true if the kernel paces the sender. Null if that is unknown.
+    pub paced: Option<bool>,
+}
+
+impl Direction {
+    /// Returns true if the kernel paces the sender, or may, although its algorithm does not pace.
+    pub fn has_unexpected_pacing(&self) -> bool {
+        self.paced != Some(false) && self.cc.as_deref().is_some_and(|cc| !paces(cc))
+    }
 }
 
 /// IP packets.
@@ -96,6 +114,19 @@ pub struct Achieved {
     pub conversations: Vec<Conversation>,
     /// What further ones sent and received; null if there are none.
     pub others: Option<Others>,
+}
+
+impl Achieved {
+    /// Adds the congestion control of TCP senders.
+    pub(crate) fn add_senders(&mut self, senders: &TcpSenders) {
+        for c in self.conversations.iter_mut().filter(|c| c.protocol == "TCP") {
+            let ways = [(&mut c.forward, [&c.from, &c.to]), (&mut c.reverse, [&c.to, &c.from])];
+            for (direction, ends) in ways {
+                let Some(sender) = senders.get(&ends.map(String::clone)) else { continue };
+                (direction.cc, direction.paced) = (Some(sender.cc.clone()), sender.paced);
+            }
+        }
+    }
 }
 
 /// Conversations that are not told apart.
@@ -176,10 +207,8 @@ impl Conversations {
     }
 
     fn see(&mut self, now: Time, bytes: &[u8], seen: Seen) {
-        let Some((addresses, protocol, whole, body)) = read(bytes) else { return };
-        let back = addresses.reversed();
-        let reversed = back < addresses;
-        let key = (if reversed { back } else { addresses }, protocol, whole);
+        let Some((key, reversed, body)) = read(bytes) else { return };
+        let (_, protocol, whole) = key;
         let Some(place) = self.place(key, reversed, now) else {
             let others = self.others.get_or_insert_default();
             match seen {
@@ -244,15 +273,22 @@ impl Conversations {
         Some(self.last)
     }
 
-    /// What was achieved so far by at most so many conversations, those that sent and received the most bytes.
-    pub fn so_far(&self, most: usize) -> Achieved {
+    /// What was achieved so far by at most so many conversations, those that sent and received the most bytes. `in_flight`
+    /// are the datagrams of kernels that have neither arrived nor been lost.
+    pub fn so_far<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> Achieved {
+        let mut flying = vec![[0; 2]; self.all.len()];
+        for (key, reversed, _) in in_flight.filter_map(read) {
+            if let Some(&place) = self.known.get(&key) {
+                flying[place][usize::from(reversed)] += 1;
+            }
+        }
         let mut chosen: Vec<usize> = (0..self.all.len()).collect();
         if chosen.len() > most {
             chosen.sort_by_key(|&i| std::cmp::Reverse(self.all[i].bytes()));
             chosen.truncate(most);
             chosen.sort_unstable();
         }
-        let conversations = chosen.into_iter().map(|i| self.all[i].result()).collect();
+        let conversations = chosen.into_iter().map(|i| self.all[i].result(flying[i])).collect();
         Achieved { conversations, others: self.others }
     }
 }
@@ -262,11 +298,12 @@ impl State {
         self.ways.iter().map(|way| way.sent.bytes.max(way.received.bytes)).sum()
     }
 
-    fn result(&self) -> Conversation {
+    /// The result; `flying` are the packets in flight from the smaller address, and from the larger.
+    fn result(&self, flying: [u64; 2]) -> Conversation {
         let (addresses, protocol, whole) = self.key;
         let is_tcp = protocol == TCP && whole;
         let [a, b] = addresses.sockets().map(|end| named(end, has_ports(protocol) && whole));
-        let [forward, reverse] = self.ways.each_ref().map(|way| way.result(is_tcp));
+        let [forward, reverse] = [0, 1].map(|i| self.ways[i].result(is_tcp, flying[i]));
         let (from, to, forward, reverse) =
             if self.reversed { (b, a, reverse, forward) } else { (a, b, forward, reverse) };
         let protocol = match protocol {
@@ -324,20 +361,24 @@ impl Way {
         }
     }
 
-    fn result(&self, is_tcp: bool) -> Direction {
+    fn result(&self, is_tcp: bool, flying: u64) -> Direction {
         let [source, destination] = self.kernels;
         let delivered = if is_tcp { Some(self.stream.delivered()) } else { destination.then_some(self.payload) };
         let active = self.active.map(|(first, last)| seconds(last.saturating_sub(first))).filter(|s| *s > 0.0);
         Direction {
             sent: source.then_some(self.sent),
             received: destination.then_some(self.received),
-            lost: (source && destination).then(|| self.sent.packets.saturating_sub(self.received.packets)),
+            in_flight: (source && destination).then_some(flying),
+            // Of those received, some were not sent by the kernel at the other end: a gateway writes segments, too.
+            lost: (source && destination).then(|| self.sent.packets.saturating_sub(self.delay.count() + flying)),
             delivered_bytes: delivered,
             throughput_mbps: active.zip(delivered).map(|(s, bytes)| bytes as f64 * 8.0 / 1e6 / s),
             retransmits: (is_tcp && source).then_some(self.stream.retransmits),
             rtt_ms: RttResult::of(&self.stream.rtt),
             srtt_ms: self.stream.smoothed.map(|ns| ns / 1e6),
             delay_ms: RttResult::of(&self.delay),
+            cc: None,
+            paced: None,
         }
     }
 }
@@ -362,14 +403,17 @@ fn user_data(packet: &[u8]) -> usize {
     bytes
 }
 
-/// Addresses, protocol, whether the datagram is whole, and what it carries.
-fn read(bytes: &[u8]) -> Option<(Addresses, u8, bool, &[u8])> {
+/// The key of a datagram's conversation, true if the datagram comes from the larger address, and what it carries.
+fn read(bytes: &[u8]) -> Option<(Key, bool, &[u8])> {
     let envelope = wire::envelope(bytes).ok()?;
     let body = &bytes[envelope.transport..envelope.end];
     let ports = body.first_chunk::<4>().filter(|_| envelope.whole && has_ports(envelope.protocol));
     let [src_port, dst_port] =
         ports.map_or([0, 0], |&[a, b, c, d]| [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
-    Some((Addresses { ip: envelope.pair, src_port, dst_port }, envelope.protocol, envelope.whole, body))
+    let addresses = Addresses { ip: envelope.pair, src_port, dst_port };
+    let back = addresses.reversed();
+    let reversed = back < addresses;
+    Some(((if reversed { back } else { addresses }, envelope.protocol, envelope.whole), reversed, body))
 }
 
 fn named(end: SocketAddr, with_port: bool) -> String {

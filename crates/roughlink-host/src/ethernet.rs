@@ -195,6 +195,17 @@ impl Switch {
         self.ready.pop_front()
     }
 
+    /// Datagrams from kernels that wait for the address of their destination, or to be sent by [`Switch::next`].
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
+        let behind = self.ports.iter().flatten().filter_map(|station| match station {
+            Station::Ours(_) => None,
+            Station::Behind(behind) => Some(&behind.waiting),
+        });
+        let waiting = behind.flat_map(BTreeMap::values).flat_map(|waiting| &waiting.datagrams).map(|(_, out)| out);
+        let ready = self.ready.iter().filter_map(|ready| ready.waited.as_ref());
+        waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(Outgoing::ip_datagram)
+    }
+
     /// Datagrams that were not sent because nobody said that the address is theirs, those that still wait among them.
     pub(crate) fn unanswered(&self) -> u64 {
         let waiting = |station: &Station| match station {

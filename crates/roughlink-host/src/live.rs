@@ -6,6 +6,7 @@
 //! one that is too slow the oldest are lost. Counts are totals, so that nothing but the lateness of their interval is lost with them.
 
 use crate::conversations::{Achieved, Conversations};
+use crate::ethernet::Switch;
 use crate::relay::{Late, Lateness};
 use roughlink_core::net::{Change, ChangeError, Network, Observer, Reading};
 use roughlink_core::scenario::Scenario;
@@ -181,7 +182,7 @@ impl Watch {
     pub(crate) fn wake<O: Observer>(
         &mut self,
         now: Time,
-        (network, conversations): (&mut Network, &Conversations),
+        (network, switch, conversations): (&mut Network, &Switch, &Conversations),
         observer: &mut O,
     ) {
         let is_due = |live: &&Arc<Live>| live.asked.load(Ordering::Acquire) || now >= self.next_wake();
@@ -201,7 +202,7 @@ impl Watch {
             }
         }
         if now >= self.next {
-            let achieved = conversations.so_far(MOST_SAMPLED);
+            let achieved = conversations.so_far(MOST_SAMPLED, network.in_flight().chain(switch.waiting()));
             let lateness = self.late.lateness();
             let sample = Arc::new(Sample { at: now, links: network.readings(), achieved, lateness });
             if let Ok(mut shared) = live.shared.try_lock() {

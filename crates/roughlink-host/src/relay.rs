@@ -139,7 +139,7 @@ pub(crate) fn carry<O: Observer>(
             woken = (woken + LONGEST_STEP).min(wake.at);
             network.wake_observed(woken, observer);
         }
-        watch.wake(woken, (network, conversations), observer);
+        watch.wake(woken, (network, switch, conversations), observer);
         if let Some(carrier) = carrier {
             carrier.look(network);
         }
@@ -158,7 +158,11 @@ pub(crate) fn carry<O: Observer>(
                     let now = clock.now();
                     looked[port] = now;
                     counts.waited.record(now.saturating_sub(since));
-                    conversations.sent(now, switch.receive(network, (now, port), bytes, observer));
+                    let datagram = switch.receive(network, (now, port), bytes, observer);
+                    // The network accepts nothing after its end.
+                    if now <= end {
+                        conversations.sent(now, datagram);
+                    }
                 };
                 match device.receive(&mut buffer, &mut take) {
                     Ok(true) => {}

@@ -241,6 +241,7 @@ struct Talk {
     delivered_bytes: [Option<u64>; 2],
     srtt_ms: [Option<f64>; 2],
     retransmits: [Option<u64>; 2],
+    in_flight: [Option<u64>; 2],
     lost: [Option<u64>; 2],
 }
 
@@ -255,6 +256,7 @@ impl Talk {
             delivered_bytes: ways.map(|way| way.delivered_bytes),
             srtt_ms: ways.map(|way| way.srtt_ms),
             retransmits: ways.map(|way| way.retransmits),
+            in_flight: ways.map(|way| way.in_flight),
             lost: ways.map(|way| way.lost),
         }
     }

@@ -309,7 +309,7 @@
         const used = [...talks.values()].map((t) => t.slot);
         const slot = Array.from({ length: DRAWN }, (_, k) => k).find((k) => !used.includes(k)) ?? null;
         const row = make("tr");
-        row.append(heading(c.protocol + " " + c.from + " \u2192 " + c.to, slot), ...Array.from({ length: 5 }, () => make("td", "", "num")));
+        row.append(heading(c.protocol + " " + c.from + " \u2192 " + c.to, slot), ...Array.from({ length: 6 }, () => make("td", "", "num")));
         $("talks").querySelector("tbody").append(row);
         talks.set(key, { row, slot, cells: [...row.cells].slice(1) });
       }
@@ -317,7 +317,7 @@
       const count = ([a, b]) => (a === null && b === null ? "-" : String((a || 0) + (b || 0)));
       write(talks.get(key).cells, [
         rate(bits(last, FIGURE, key, 0) || 0), rate(bits(last, FIGURE, key, 1) || 0),
-        rtt === null ? "-" : delay(rtt), count(c.retransmits), count(c.lost),
+        rtt === null ? "-" : delay(rtt), count(c.in_flight), count(c.retransmits), count(c.lost),
       ]);
     });
     $("talks").hidden = !talks.size;

@@ -77,12 +77,13 @@ impl Series {
             }
             for c in &sample.achieved.conversations {
                 for (d, [from, to]) in [(&c.forward, [&c.from, &c.to]), (&c.reverse, [&c.to, &c.from])] {
-                    let Direction { delivered_bytes, lost, retransmits, srtt_ms, .. } = d;
+                    let Direction { delivered_bytes, in_flight, lost, retransmits, srtt_ms, .. } = d;
                     let _ = writeln!(
                         conversations,
-                        "{time},{},{from},{to},{},{},{},{}",
+                        "{time},{},{from},{to},{},{},{},{},{}",
                         c.protocol,
                         or_nothing(*delivered_bytes),
+                        or_nothing(*in_flight),
                         or_nothing(*lost),
                         or_nothing(*retransmits),
                         or_nothing(*srtt_ms),
@@ -113,7 +114,7 @@ fn quoted(name: &str) -> String {
 
 const LINKS: &str =
     "time_ns,link,direction,up,queue_pkt,dropped_pkt,lost_pkt,sent_pkt,sent_bytes,rate_mbps,delay_ms,loss";
-const CONVERSATIONS: &str = "time_ns,protocol,from,to,delivered_bytes,lost_pkt,retransmits,srtt_ms";
+const CONVERSATIONS: &str = "time_ns,protocol,from,to,delivered_bytes,in_flight_pkt,lost_pkt,retransmits,srtt_ms";
 const LATENESS: &str = "time_ns,p50_us,p99_us,max_us,over_1ms";
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 

@@ -270,6 +270,12 @@ impl Component {
         self.ports.as_mut()?.out.pop_front()
     }
 
+    /// IP datagrams that came from outside and are still in the component: on links, in reassembly, or at a port.
+    pub(in crate::net) fn in_flight(&self) -> impl Iterator<Item = &[u8]> {
+        let out = self.ports.iter().flat_map(|ports| &ports.out).filter(|out| out.since.is_some());
+        self.sides.datagrams().chain(out.filter_map(Outgoing::ip_datagram))
+    }
+
     /// Returns the flow of traffic from one node to another; `None` if there is no path.
     fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: [usize; 2]) -> Option<FlowId> {
         let ports = self.ports.as_mut()?;
