@@ -4,8 +4,9 @@
 //! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`Table`]
 //! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
 //!
-//! Defaults are those of Linux's `tcp_highspeed`. a(w) is added per *ACK*, however many segments it covers. b(w) is
-//! truncated to a 256th and belongs to the window at the last growth beyond ssthresh. The table ends at 89053 segments.
+//! Defaults are those of Linux's `tcp_highspeed`. a(w) is added per *ACK*, for any number of segments it covers. b(w)
+//! is truncated to a 256th and belongs to the window at the last growth beyond ssthresh. The table ends at 89053
+//! segments.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK. a(w) counts per acknowledged
 //! segment. b(w) is rounded to two decimals and belongs to the bytes in flight, from which the decrease starts. (ns-3
@@ -165,8 +166,8 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// Table of appendix B. Row `i` applies to windows above row `i - 1`'s up to its own and has a(w) = `i + 1`. Its window
-/// is where a(w) has grown by one since the previous row.
+/// Table of appendix B. Row `i` applies to windows above the one of row `i - 1`, up to its own, and has a(w) = `i + 1`.
+/// At the window of a row, a(w) has grown by one since the previous row.
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: Vec<Row>,

@@ -6,8 +6,8 @@
 //! beyond it. Both implementations use the smallest smoothed RTT as RTT. The paper's further proposals (SACK,
 //! timestamps, packet spacing) belong to the stack.
 //!
-//! Defaults are those of Linux's `tcp_hybla`: RTT0 of 25 ms, rho in eighths, increments in 128ths of a segment, one
-//! increment per ACK, an initial window of rho segments, and NewReno's growth in any state except Open.
+//! Defaults are Linux's `tcp_hybla`: RTT0 of 25 ms, rho in eighths, and increments in 128ths of a segment, one per ACK.
+//! The initial window is rho segments, and growth in any state except Open is NewReno's.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpHybla: real numbers, one increment per acknowledged segment in congestion
 //! avoidance, and half the bytes in flight on a loss. The preset also sets RTT0 to 50 ms. There, rho is 1 until the

@@ -1,9 +1,10 @@
 //! HyStart: ends slow start before it overflows the queue, for any window algorithm.
 //!
 //! *Classic* HyStart (S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", NCSU TR 2008; Linux's `tcp_cubic`)
-//! ends slow start in one of two cases. Either closely spaced ACKs of a round have been arriving for half the minimum
-//! RTT (the train fills the pipe), or the smallest of the first RTTs of a round exceeds the minimum by an eighth
-//! (limited to 4 ms to 16 ms).
+//! ends slow start in one of two cases:
+//!
+//! - Closely spaced ACKs of a round have been arriving for half the minimum RTT: the train fills the pipe.
+//! - The smallest of the first RTTs of a round exceeds the minimum by an eighth (limited to 4 ms to 16 ms).
 //!
 //! *HyStart++* (RFC 9406) considers only the delay from round to round, and does not end slow start immediately. Five
 //! rounds of conservative slow start (CSS) with a quarter of the growth follow. If the RTT falls again in these rounds,

@@ -20,8 +20,8 @@
 //!   arrived earlier. It completes the current train (section 2.1) but does not show its pace.
 //! - The clock stops when there is no data to send. The next burst leaves with the next data.
 //!
-//! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs
-//! (`recovery = "reno"`, of which only this applies, as Wave has no window), no SACK, and an RTO of at least 1 s.
+//! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs, no SACK,
+//! and an RTO of at least 1 s. (Of `recovery = "reno"` only this fast retransmit applies, as Wave has no window.)
 //! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
 //! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
 

@@ -14,7 +14,8 @@
 //! following cumulative ACK counts the segments that no duplicate announced. `ns3` has the Westwood+ of 3.44: a timer
 //! of one smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and a different count of segments.
 //!
-//! Not modeled: Linux counts the full cumulative ACK when header prediction succeeds, whatever the duplicates reported.
+//! Not modeled: Linux counts the full cumulative ACK when header prediction succeeds, regardless of duplicates
+//! reported.
 
 use super::newreno::per_ack;
 use super::registry::Construct;

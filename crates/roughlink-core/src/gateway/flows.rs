@@ -75,8 +75,8 @@ pub struct Counters {
     pub untracked: u64,
 }
 
-/// Identifier of an entry: a flow by its key (of the inward direction), or a handshake with the same addresses and
-/// ports by the heading and the sequence number of its SYN.
+/// Identifier of an entry. A flow is identified by its key (of the inward direction). A handshake with the same
+/// addresses and ports is identified by the heading and the sequence number of its SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id {
     /// The addresses and ports of its inward direction.

@@ -1,7 +1,7 @@
 //! Rate control by the advertised window: the schemes of the PLC paper (Muniz, Tsukamoto, Tsuru, Oie 2013).
 //!
-//! The gateway is the modem that sends over the power line into the house. It assigns each flow a window in SDUs (one
-//! SDU is an IP packet with a full TCP segment) and writes it into the ACKs that pass toward the sender:
+//! The gateway is the modem that sends over the power line into the house. For each flow it computes a window in SDUs
+//! (one SDU is an IP packet with a full TCP segment) and writes it into the ACKs toward the sender:
 //!
 //! 1. [`super::flows`] measures the RTT of the handshake (section 5, figure 11).
 //! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).

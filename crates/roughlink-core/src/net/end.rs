@@ -124,7 +124,7 @@ impl End {
     pub(super) fn is_quiet(&self) -> bool {
         either!(self, e => e.is_quiet())
     }
-    /// Returns true if the end is open or will be opened passively and has no peer yet.
+    /// Returns true if the end was or will be opened passively and has no peer yet.
     pub(super) fn is_listening(&self) -> bool {
         self.failed_at().is_none() && either!(self, e => e.is_done()) && self.sender().is_none()
     }

@@ -206,7 +206,7 @@ fn nothing_of_the_handshake_leaves_outside_coverage() {
     }
 }
 
-/// A hold at the server that ends before T1-init expires costs no more time than its duration.
+/// A hold at the server that ends before T1-init expires costs only its duration.
 #[test]
 fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
     for held in [1, 30] {

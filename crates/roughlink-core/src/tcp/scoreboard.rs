@@ -290,7 +290,7 @@ impl Scoreboard {
     /// Marks the block `[left, right)` as received (RFC 2018). Only whole segments count.
     #[inline]
     pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
-        // Most blocks repeat those of the previous acknowledgment.
+        // Most blocks repeat blocks of the previous acknowledgment.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
             self.sack_gap(from, to, d);

@@ -151,7 +151,7 @@ impl Trains {
     }
 
     /// Processes an ACK, attributed to bursts in order. An ACK that ends a loss or passes whole bursts completes one
-    /// train without being part of its pace, and the next burst that it partly covers has no pace.
+    /// train, but not as part of its pace. The next burst that it partly covers has no pace.
     pub(super) fn on_acknowledged(&mut self, now: Time, advance: Advance) -> AckReport {
         let mut report = AckReport::default();
         let next = self.bursts.get(1);
@@ -181,8 +181,8 @@ impl Trains {
         report
     }
 
-    /// RTT of the burst that this ACK is the first to answer, at most one per ACK. After an interrupted train it is
-    /// that of the first burst since the time-out.
+    /// Returns the RTT of the burst that this ACK is the first to answer, at most one per ACK. After an interrupted
+    /// train it is the RTT of the first burst since the time-out.
     pub(super) fn answered(&self, now: Time, advance: Advance) -> Option<Time> {
         let mut bursts = self.bursts.iter();
         let front = bursts.next().filter(|b| advance.to > b.start)?;

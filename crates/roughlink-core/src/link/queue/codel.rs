@@ -1,5 +1,6 @@
-//! Controlled Delay (RFC 8289): if packets have waited longer than a target for an interval, packets are dropped or
-//! marked, at a rate that grows with the square root of their number, until one has not waited longer.
+//! Controlled Delay (RFC 8289). Once packets have waited longer than a target for an interval, packets are dropped or
+//! marked, at a rate that grows with the square root of their number. This ends with a packet that has not waited
+//! longer.
 //!
 //! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
 //! leaves, which ends the turn.

@@ -29,7 +29,7 @@ pub struct Changes {
     service_bytes: u64,
     /// Noises that have been in force, by index; each is created when first needed.
     judges: BTreeMap<u32, Judge>,
-    /// Last noise set from outside and its number, which follows those of the timeline.
+    /// Last noise set from outside and its number; the timeline's noises have lower numbers.
     added: Option<(u32, Noise)>,
     name: String,
     seed: Seed,

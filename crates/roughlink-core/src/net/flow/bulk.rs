@@ -37,7 +37,7 @@ impl Bulk {
         }
     }
 
-    /// Takes the delivery to a sink outside from its acknowledgments.
+    /// Derives the bytes delivered to a sink outside from its acknowledgments.
     #[cold]
     fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
         let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);

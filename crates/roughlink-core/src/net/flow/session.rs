@@ -22,7 +22,7 @@ pub(super) struct Requests {
     /// Endpoints; one that is outside remains closed.
     ends: [Endpoint; 2],
     open: [bool; 2],
-    /// Time before which neither side has a session.
+    /// Start; neither side has a session before.
     start: Time,
     session: Session,
     datagrams: [VecDeque<u16>; 2],
