@@ -5,6 +5,7 @@
 //! seconds at once. The definition is the same for every algorithm; times are multiples of 0.1 s.
 
 use roughlink_core::link::Model;
+use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{Rate, Time};
@@ -43,8 +44,12 @@ impl Wait {
 }
 
 impl Recovery {
-    /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts.
+    /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts. Datagram
+    /// flows have no back-off, and may have stopped before: `None`.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
+        if scenario.flows[index].protocol() == Protocol::Udp {
+            return None;
+        }
         let back = |model: &Model| {
             let mut up = true;
             let returns = model.as_pipe()?.forward.states().filter(|(_, s)| !std::mem::replace(&mut up, s.up) && s.up);
@@ -173,18 +178,20 @@ mod tests {
 
     #[test]
     fn the_new_link_counts() {
-        let read = |more: &str| {
+        let read = |more: &str, flow: &str| {
             let text = format!(
                 "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\n\
-                 between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\n\
-                 from = \"a\"\nto = \"b\"\ntcp = {{ stack = \"ns2\", mss = \"960 B\" }}"
+                 between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\n{flow}\n\
+                 from = \"a\"\nto = \"b\""
             );
             let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
             Recovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
         };
-        assert_eq!(read(""), None);
+        let bulk = "kind = \"bulk\"\ntcp = { stack = \"ns2\", mss = \"960 B\" }";
+        assert_eq!(read("", bulk), None);
         let steps = "{ at = \"30 s\", for = \"2 s\", up = false }, { at = \"30 s\", rate = \"8 Mbit/s\" }";
-        let seen = read(&format!("timeline = [{steps}]"));
-        assert_eq!(seen, Some((Time::from_secs(32), 0.95 * 960_000.0)));
+        let outage = format!("timeline = [{steps}]");
+        assert_eq!(read(&outage, bulk), Some((Time::from_secs(32), 0.95 * 960_000.0)));
+        assert_eq!(read(&outage, "kind = \"cbr\"\nrate = \"1 Mbit/s\"\nstop = \"9 s\""), None);
     }
 }
