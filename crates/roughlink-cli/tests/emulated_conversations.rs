@@ -79,6 +79,9 @@ fn kernel_and_tshark_agree_with_the_report() {
     let of_link = |name: &str| ["forward", "reverse"].map(|way| result["links"][0][way][name].as_u64().unwrap());
     assert_eq!(sum("lost"), of_link("lost").into_iter().chain(of_link("dropped")).sum::<u64>());
     assert_eq!(back["retransmits"], 0);
+    // The kernel's algorithm as sock_diag reports it; expected values are in JSON only.
+    assert_eq!((&ours["cc"], &ours["paced"]), (&"reno".into(), &false.into()), "{c:#}");
+    assert!(!said.contains("does not pace"), "{said}");
     let sent: u64 =
         all.iter().flat_map(|c| [&c["forward"], &c["reverse"]]).filter_map(|d| d["sent"]["packets"].as_u64()).sum();
     assert_eq!(Some(sent), result["ports"]["received"].as_u64());
@@ -135,4 +138,50 @@ fn packets_in_flight_at_the_end_are_not_lost() {
         assert_eq!(row[5..7], ["1", "0"], "{row:?}");
     }
     assert_eq!(run("late", "4"), [0, 0]);
+}
+
+/// Connects with the default algorithm, which paces, and selects Reno when the connection has sent for a while.
+const CHANGES: &str = "
+import os, socket, time
+for _ in range(500):
+    try:
+        s = socket.create_connection((os.environ['ROUGHLINK_SERVER'], 7000))
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.02)
+s.sendall(bytes(50000))
+time.sleep(1)
+s.setsockopt(socket.IPPROTO_TCP, 13, b'reno')
+s.sendall(bytes(50000))
+time.sleep(1)
+s.shutdown(socket.SHUT_WR)
+s.recv(1)
+";
+
+#[test]
+fn a_paced_sender_of_another_algorithm_is_reported() {
+    let Some(folder) = folder() else { return };
+    let at = |node, program| ["--exec", node, "--", "python3", "-c", program];
+    let programs = [&at("server", SERVER)[..], &at("car", CHANGES)].concat();
+    let before = ["--set", "tcp.cc=bbr", "--no-capture", "--until", "server", "-o", "out"];
+    let out = emulate(&[&before[..], &programs].concat(), folder.path());
+    let file = |name: &str| std::fs::read(folder.path().join("out").join(name)).unwrap();
+    let about: serde_json::Value = serde_json::from_slice(&file("emulation.json")).unwrap();
+    if about["congestion_control"]["car"]["name"] != "bbr" {
+        eprintln!("skipped: this kernel has no BBR for namespaces");
+        return;
+    }
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let senders = about["senders"].as_array().unwrap();
+    let sender = senders.iter().find(|s| s["to"] == "10.0.0.1:7000").unwrap_or_else(|| panic!("{about:#}"));
+    assert_eq!((&sender["cc"], &sender["paced"]), (&"reno".into(), &true.into()));
+    let result: serde_json::Value = serde_json::from_slice(&file("summary.json")).unwrap();
+    // Connections before the server listened were refused.
+    let is_accepted = |c: &&serde_json::Value| c["forward"]["delivered_bytes"] == 100_000;
+    let c = result["conversations"].as_array().unwrap().iter().find(is_accepted).unwrap();
+    assert_eq!((&c["forward"]["cc"], &c["forward"]["paced"]), (&"reno".into(), &true.into()));
+    assert_eq!((&c["reverse"]["cc"], &c["reverse"]["paced"]), (&"bbr".into(), &true.into()));
+    let (said, text) = (stderr(&out), stdout(&out));
+    assert!(said.contains("warning: TCP from 10.0.0.2:") && said.contains("`reno` does not pace"), "{said}");
+    assert!(text.contains("reno, paced"), "{text}");
 }

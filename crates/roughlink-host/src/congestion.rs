@@ -27,7 +27,7 @@ impl DefaultCongestionControl {
         let name =
             namespace.within(|| fs::read_to_string(DEFAULT))?.map_err(HostError::of(format!("read {DEFAULT}")))?;
         let name = name.trim().to_owned();
-        Ok(DefaultCongestionControl { paced: is_paced(&name), name, refused: None })
+        Ok(DefaultCongestionControl { paced: paces(&name), name, refused: None })
     }
 
     /// Sets the default of a namespace to `wanted`, or to Reno, which every kernel has, if the kernel refuses.
@@ -49,9 +49,10 @@ pub fn name_in_kernel(algorithm: &str) -> String {
     }
 }
 
-/// Returns true if the kernel paces the senders of an algorithm: the kernel's BBR in its versions, by whatever suffix.
-fn is_paced(name: &str) -> bool {
-    name.starts_with("bbr")
+/// Returns true if the kernel paces the senders of an algorithm: BBR in its versions, and `wave` of `roughlink cc load`, by
+/// whatever suffix.
+pub fn paces(name: &str) -> bool {
+    ["bbr", "wave"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Default algorithm of the calling thread's namespace.
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn algorithms_have_their_kernel_names() {
         assert_eq!(["newreno", "illinois-aa", "cubic"].map(name_in_kernel), ["reno", "illinois_aa", "cubic"]);
-        assert_eq!(["bbr", "bbr3", "reno"].map(is_paced), [true, true, false]);
+        assert_eq!(["bbr", "bbr3", "wave_fr", "reno"].map(paces), [true, true, true, false]);
     }
 
     /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which may be any.

@@ -23,6 +23,8 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
+use crate::congestion::paces;
+use crate::senders::TcpSenders;
 use roughlink_core::metrics::RttResult;
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
@@ -76,6 +78,17 @@ pub struct Direction {
     pub srtt_ms: Option<f64>,
     /// Times from one kernel to the other.
     pub delay_ms: Option<RttResult>,
+    /// TCP: the kernel's name of the sender's congestion control, as last sampled. Null if it was not sampled.
+    pub cc: Option<String>,
+    /// TCP: true if the kernel paces the sender. Null if that is unknown.
+    pub paced: Option<bool>,
+}
+
+impl Direction {
+    /// Returns true if the kernel paces the sender, or may, although its algorithm does not pace.
+    pub fn has_unexpected_pacing(&self) -> bool {
+        self.paced != Some(false) && self.cc.as_deref().is_some_and(|cc| !paces(cc))
+    }
 }
 
 /// IP packets.
@@ -101,6 +114,19 @@ pub struct Achieved {
     pub conversations: Vec<Conversation>,
     /// What further ones sent and received; null if there are none.
     pub others: Option<Others>,
+}
+
+impl Achieved {
+    /// Adds the congestion control of TCP senders.
+    pub(crate) fn add_senders(&mut self, senders: &TcpSenders) {
+        for c in self.conversations.iter_mut().filter(|c| c.protocol == "TCP") {
+            let ways = [(&mut c.forward, [&c.from, &c.to]), (&mut c.reverse, [&c.to, &c.from])];
+            for (direction, ends) in ways {
+                let Some(sender) = senders.get(&ends.map(String::clone)) else { continue };
+                (direction.cc, direction.paced) = (Some(sender.cc.clone()), sender.paced);
+            }
+        }
+    }
 }
 
 /// Conversations that are not told apart.
@@ -351,6 +377,8 @@ impl Way {
             rtt_ms: RttResult::of(&self.stream.rtt),
             srtt_ms: self.stream.smoothed.map(|ns| ns / 1e6),
             delay_ms: RttResult::of(&self.delay),
+            cc: None,
+            paced: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::nodes::{Listed, list, path_of};
 use crate::realtime::{Clock, Effort};
 use crate::relay::{Counts, Edge, Ending, Lateness, carry};
 use crate::scheduling::{RunDelay, RunDelayMonitor};
+use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
@@ -228,6 +229,9 @@ impl Emulation {
         let theirs = Arc::clone(&nodes);
         let mut conversations = Conversations::new(nodes.iter().flat_map(|node| node.addresses.iter().copied()));
         let mut watch = Watch::new(live.clone());
+        let socket_table =
+            |node: &Node| SocketTable::open(&node.namespace, &node.addresses, node.congestion_control.as_ref()?).ok();
+        let senders = SenderMonitor::start(nodes.iter().filter_map(socket_table).collect());
         // A device drops what its kernel sends before it is quite up.
         let before = dropped(&nodes, &edge.devices);
         let clock = Clock::start();
@@ -243,7 +247,7 @@ impl Emulation {
             let achieved = conversations.so_far(usize::MAX, in_flight);
             Carried { network, observer, achieved, ending, counts, changes: watch.changed() }
         });
-        Running { thread, stop, nodes, listed, live, clock, run_delay }
+        Running { thread, stop, nodes, listed, live, clock, run_delay, senders }
     }
 }
 
@@ -274,6 +278,7 @@ pub struct Running<O> {
     /// The network's time.
     pub(crate) clock: Clock,
     run_delay: RunDelayMonitor,
+    senders: SenderMonitor,
 }
 
 /// What an emulation achieved.
@@ -336,9 +341,10 @@ impl<O> Running<O> {
     /// Ends it; the observer comes back.
     pub fn finish(self) -> (Outcome, O) {
         self.stop.store(true, Ordering::Relaxed);
-        let run_delay = self.run_delay.finish();
+        let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let Carried { network, observer, achieved, ending, counts, changes } = carried;
+        let Carried { network, observer, mut achieved, ending, counts, changes } = carried;
+        achieved.add_senders(&senders);
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
         let outcome = Outcome {

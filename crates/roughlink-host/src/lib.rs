@@ -19,6 +19,7 @@
 //! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
 //! | `scheduling` | how long programs waited for a processor |
+//! | `senders` | TCP senders in the kernel: their algorithms, and whether they are paced |
 //! | `live` | samples of an emulation at work, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
 //! | `transfers` | flows of a scenario that the kernels of its nodes carry |
@@ -57,6 +58,7 @@ mod program;
 mod realtime;
 mod relay;
 mod scheduling;
+mod senders;
 mod snooping;
 mod socket_option;
 mod transfers;
@@ -64,7 +66,7 @@ mod undelivered;
 
 pub use abilities::{Ability, abilities};
 pub use block::{Block, Claim};
-pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel};
+pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
 pub use emulation::{Emulation, Host, Outcome, Place, Running, Settings};
 pub use error::{HostError, Unfit};
 pub use leftovers::{Leftover, leftovers};

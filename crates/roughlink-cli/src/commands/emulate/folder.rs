@@ -3,6 +3,7 @@
 //! | file | what | when it is written |
 //! |---|---|---|
 //! | `emulation.json` | command, versions of program and kernel, when, seed, replica, nodes | at the start |
+//! | `emulation.json` | TCP senders in addition | at the end |
 //! | `config.toml` | the scenario, with the overrides written into it | at the start |
 //! | `capture.pcapng` | what leaves and reaches the Linux hosts | all the time |
 //! | `links.csv`, `conversations.csv`, `lateness.csv` | samples: [`super::series`] | all the time |
@@ -12,7 +13,7 @@
 //! Names are those of the folder of `run -o` where the content is the same, so `roughlink report` reads it.
 
 use super::files::{Files, Kept, unwritten};
-use super::result::Emulated;
+use super::result::{Emulated, SenderResult};
 use super::series::Series;
 use crate::commands::{REVISION, command_line};
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_host::Emulation;
 use roughlink_lab::error::LabError;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
@@ -33,6 +34,8 @@ pub(super) struct Folder {
     path: PathBuf,
     files: Arc<Files>,
     outputs: BTreeMap<String, Kept>,
+    /// Content of `emulation.json`.
+    about: Value,
 }
 
 impl Folder {
@@ -46,7 +49,12 @@ impl Folder {
                 help: "an emulation is never the same twice, so nothing is replaced: name another folder".into(),
             }
             .into()),
-            Ok(None) => Ok(Folder { path: path.to_owned(), files: Arc::clone(files), outputs: BTreeMap::new() }),
+            Ok(None) => Ok(Folder {
+                path: path.to_owned(),
+                files: Arc::clone(files),
+                outputs: BTreeMap::new(),
+                about: Value::Null,
+            }),
         }
     }
 
@@ -56,7 +64,7 @@ impl Folder {
     }
 
     /// Writes what is known before it starts.
-    pub(super) fn describe(&self, scenario: &Scenario, emulation: &Emulation, replica: u32) -> Result<(), Failure> {
+    pub(super) fn describe(&mut self, scenario: &Scenario, emulation: &Emulation, replica: u32) -> Result<(), Failure> {
         let node = |(name, device, addresses): (&str, &str, &[_])| json!({ "node": name, "device": device, "addresses": addresses });
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let about = json!({
@@ -72,7 +80,9 @@ impl Folder {
             "hosts": emulation.hosts().map(node).collect::<Vec<_>>(),
         });
         self.write("config.toml", scenario.source.as_bytes())?;
-        self.write("emulation.json", &pretty(&about))
+        self.write(ABOUT, &pretty(&about))?;
+        self.about = about;
+        Ok(())
     }
 
     /// What is written of samples.
@@ -96,14 +106,20 @@ impl Folder {
         self.outputs.entry(node.to_owned()).or_insert(kept).again()
     }
 
-    /// Writes the result.
-    pub(super) fn finish(self, result: &Emulated<'_>) -> Result<(), Failure> {
-        // Under another name first: what has the name is complete.
-        self.write(PART, &pretty(result)).inspect_err(|_| {
+    /// Writes the result, and adds the TCP senders to `emulation.json`.
+    pub(super) fn finish(mut self, result: &Emulated<'_>, senders: &[SenderResult<'_>]) -> Result<(), Failure> {
+        self.about["senders"] = json!(senders);
+        self.replace(ABOUT, &pretty(&self.about))?;
+        self.replace("summary.json", &pretty(result))
+    }
+
+    /// Writes a file under another name first, so that the file of this name is always complete.
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        self.write(PART, bytes).inspect_err(|_| {
             let _ = fs::remove_file(self.path.join(PART));
         })?;
-        let summary = self.path.join("summary.json");
-        fs::rename(self.path.join(PART), &summary).map_err(|e| unwritten(&summary, &e))
+        let path = self.path.join(name);
+        fs::rename(self.path.join(PART), &path).map_err(|e| unwritten(&path, &e))
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
@@ -125,7 +141,8 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// The result while it is written.
-const PART: &str = "summary.json.part";
+const ABOUT: &str = "emulation.json";
+/// A file while it is written.
+const PART: &str = "part";
 /// Most characters of a node's name in the name of a file.
 const LONGEST_NAME: usize = 100;

@@ -108,10 +108,13 @@ impl<'o> Emulated<'o> {
     }
 }
 
-/// The conversations of programs that carried most, a line for each direction that carried something.
+/// The conversations of programs that carried most, a line for each direction that carried something. Congestion controls
+/// are shown if one of them is paced that does not pace itself.
 pub(super) fn conversations(achieved: &Achieved) -> String {
     let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(carried(&c.forward).max(carried(&c.reverse))));
+    let shown = all.iter().take(MOST_SHOWN).flat_map(|c| directions(c));
+    let is_unexpected = shown.clone().any(|(.., d)| d.has_unexpected_pacing());
     let mut lines = table(&[
         "from",
         "to",
@@ -124,30 +127,28 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
         "p99",
         "delay median",
         "p99",
+        "congestion control",
     ]);
-    for c in all.iter().take(MOST_SHOWN) {
-        for (from, to, d) in [(&c.from, &c.to, &c.forward), (&c.to, &c.from, &c.reverse)] {
-            let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
-                times.map_or("-".into(), |times| format!("{:.1} ms", value(&times)))
-            };
-            // Of datagrams the delay from end to end says more, of TCP what it sees itself.
-            let delay = d.delay_ms.filter(|_| d.retransmits.is_none());
-            if carried(d) > 0 {
-                lines.add_row([
-                    format!("{} {from}", c.protocol),
-                    to.clone(),
-                    d.throughput_mbps.map_or("-".into(), digits),
-                    d.delivered_bytes.map_or("-".into(), size),
-                    d.in_flight.map_or("-".into(), |packets| packets.to_string()),
-                    d.lost.map_or("-".into(), |lost| lost.to_string()),
-                    d.retransmits.map_or("-".into(), |again| again.to_string()),
-                    ms(d.rtt_ms, |rtt| rtt.p50),
-                    ms(d.rtt_ms, |rtt| rtt.p99),
-                    ms(delay, |delay| delay.p50),
-                    ms(delay, |delay| delay.p99),
-                ]);
-            }
-        }
+    for (protocol, [from, to], d) in shown {
+        let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
+            times.map_or("-".into(), |times| format!("{:.1} ms", value(&times)))
+        };
+        // Of datagrams the delay from end to end says more, of TCP what it sees itself.
+        let delay = d.delay_ms.filter(|_| d.retransmits.is_none());
+        lines.add_row([
+            format!("{protocol} {from}"),
+            to.to_owned(),
+            d.throughput_mbps.map_or("-".into(), digits),
+            d.delivered_bytes.map_or("-".into(), size),
+            d.in_flight.map_or("-".into(), |packets| packets.to_string()),
+            d.lost.map_or("-".into(), |lost| lost.to_string()),
+            d.retransmits.map_or("-".into(), |again| again.to_string()),
+            ms(d.rtt_ms, |rtt| rtt.p50),
+            ms(d.rtt_ms, |rtt| rtt.p99),
+            ms(delay, |delay| delay.p50),
+            ms(delay, |delay| delay.p99),
+            d.cc.as_ref().filter(|_| is_unexpected).map_or("-".into(), |cc| with_pacing(cc, d.paced)),
+        ]);
     }
     if lines.row_count() == 0 {
         return String::new();
@@ -157,6 +158,57 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
     let more = all.len().saturating_sub(MOST_SHOWN);
     let more = if more > 0 { format!("and {more} more conversations\n") } else { String::new() };
     format!("{lines}\n{more}\n")
+}
+
+/// The directions of a conversation that carried something: protocol, sender and receiver.
+fn directions(c: &Conversation) -> impl Iterator<Item = (&str, [&str; 2], &Direction)> + Clone {
+    let both = [([&*c.from, &*c.to], &c.forward), ([&*c.to, &*c.from], &c.reverse)];
+    let carrying = both.into_iter().filter(|(_, d)| carried(d) > 0);
+    carrying.map(|(ends, d)| (&*c.protocol, ends, d))
+}
+
+fn with_pacing(cc: &str, paced: Option<bool>) -> String {
+    match paced {
+        Some(false) => cc.to_owned(),
+        Some(true) => format!("{cc}, paced"),
+        None => format!("{cc}, may be paced"),
+    }
+}
+
+/// A TCP sender in a kernel.
+#[derive(Serialize)]
+pub(super) struct SenderResult<'o> {
+    from: &'o str,
+    to: &'o str,
+    cc: &'o str,
+    paced: Option<bool>,
+}
+
+/// TCP senders whose congestion control is known, in the order of their conversations.
+pub(super) fn senders(achieved: &Achieved) -> Vec<SenderResult<'_>> {
+    let all = achieved.conversations.iter().flat_map(directions);
+    all.filter_map(|(_, [from, to], d)| Some(SenderResult { from, to, cc: d.cc.as_deref()?, paced: d.paced })).collect()
+}
+
+/// Warnings about senders that the kernel paces, or may, although their algorithm does not pace.
+pub(super) fn pacing_warnings(achieved: &Achieved) -> Vec<String> {
+    let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| d.has_unexpected_pacing());
+    let text = |(protocol, [from, to], d): (&str, [&str; 2], &Direction)| {
+        let cc = d.cc.as_deref().unwrap_or_default();
+        let paced = match d.paced {
+            Some(_) => "is paced by the kernel: it had another algorithm before, or a program limited its rate",
+            None => {
+                "may be paced by the kernel: the default algorithm there paces, and the kernel does not report when it was replaced"
+            }
+        };
+        format!("{protocol} from {from} to {to}: `{cc}` does not pace, but the sender {paced}")
+    };
+    let mut warnings: Vec<String> = all.clone().take(MOST_SHOWN).map(text).collect();
+    let more = all.count() - warnings.len();
+    if more > 0 {
+        warnings.push(format!("{more} more senders are paced, or may be, although their algorithms do not pace"));
+    }
+    warnings
 }
 
 /// Bytes that were carried in a direction: payload, where it is known; of TCP acknowledgements alone are nothing.

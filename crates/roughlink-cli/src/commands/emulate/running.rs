@@ -4,7 +4,7 @@ use super::files::{Files, unwritten};
 use super::folder::Folder;
 use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
 use super::recorder::Recorder;
-use super::result::{Emulated, conversations, timing, verdict};
+use super::result::{Emulated, conversations, pacing_warnings, senders, timing, verdict};
 use super::series::Series;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, say, warn};
@@ -94,7 +94,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     let mut folder = plan.output.map(|path| Folder::begin(path, &files)).transpose()?;
     let in_folder = folder.as_ref().filter(|_| plan.captures).map(Folder::capture);
     let capture = plan.capture.map(Path::to_owned).or(in_folder).map(|path| files.create(&path)).transpose()?;
-    if let Some(folder) = &folder {
+    if let Some(folder) = &mut folder {
         folder.describe(&scenario, &emulation, real.replica)?;
     }
     let series = folder.as_ref().map(|folder| folder.series(&scenario)).transpose()?;
@@ -119,7 +119,10 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     if let Some(server) = server {
         server.finish(&result, &changes);
     }
-    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result));
+    if !plan.quiet {
+        pacing_warnings(&outcome.achieved).iter().for_each(|warning| say(&format!("warning: {warning}")));
+    }
+    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)));
     let text = conversations(&outcome.achieved) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;

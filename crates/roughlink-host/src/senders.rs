@@ -1,0 +1,328 @@
+//! TCP senders at kernel nodes: the congestion control of each socket, and whether the kernel paces it.
+//!
+//! A thread of ordinary priority samples the sockets of each node by sock_diag(7). The kernel does not report the pacing
+//! status of a socket (`sk_pacing_status`, include/net/sock.h, Linux 6.18), and `tcpi_pacing_rate` is set for every
+//! connection (`tcp_update_pacing_rate`, net/ipv4/tcp_input.c). Pacing therefore follows from what the kernel does report:
+//!
+//! | observed | paced |
+//! |---|---|
+//! | an algorithm that paces, now or in an earlier sample: the status survives a change of the algorithm | yes |
+//! | a limit of the pacing rate, `tcpi_max_pacing_rate` (`SO_MAX_PACING_RATE`) | yes |
+//! | another algorithm where the node's default paces: that depends on whether the program selected it before `connect` or `accept` | unknown |
+//! | anything else | no |
+
+use crate::congestion::{DefaultCongestionControl, paces};
+use crate::error::HostError;
+use crate::namespace::Namespace;
+use nix::errno::Errno;
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Congestion control of a TCP sender in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TcpSender {
+    /// Name of the algorithm in the kernel, as last sampled.
+    pub(crate) cc: String,
+    /// True if the kernel paces the sender; `None` if that is unknown.
+    pub(crate) paced: Option<bool>,
+}
+
+/// Senders by local and remote address, as [`SocketAddr`] formats them.
+pub(crate) type TcpSenders = BTreeMap<[String; 2], TcpSender>;
+
+/// Thread that samples the senders until it is stopped.
+pub(crate) struct SenderMonitor {
+    stop: Sender<()>,
+    thread: JoinHandle<TcpSenders>,
+}
+
+impl SenderMonitor {
+    /// Starts the thread for these nodes; those whose sockets cannot be read are left out. Threads inherit priorities, so
+    /// the caller must not have a real-time one yet.
+    pub(crate) fn start(nodes: Vec<SocketTable>) -> Self {
+        let (stop, stopped) = channel();
+        let thread = thread::spawn(move || {
+            let mut senders = TcpSenders::new();
+            loop {
+                nodes.iter().for_each(|node| node.sample(&mut senders));
+                if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    return senders;
+                }
+            }
+        });
+        SenderMonitor { stop, thread }
+    }
+
+    /// Stops the thread and returns all senders, also those whose connection has ended.
+    pub(crate) fn finish(self) -> TcpSenders {
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// Access to the TCP sockets of a node.
+pub(crate) struct SocketTable {
+    /// Of the node's namespace, whichever thread uses it.
+    netlink: OwnedFd,
+    /// Other sockets of a shared namespace do not count.
+    addresses: BTreeSet<IpAddr>,
+    default_paces: bool,
+}
+
+impl SocketTable {
+    /// Opens the table of a node with these addresses.
+    ///
+    /// # Errors
+    /// The namespace cannot be joined, or the kernel has no sock_diag.
+    pub(crate) fn open(
+        namespace: &Namespace,
+        addresses: &[IpAddr],
+        default: &DefaultCongestionControl,
+    ) -> Result<Self, HostError> {
+        let open = || {
+            let flags = SockFlag::SOCK_CLOEXEC;
+            socket(AddressFamily::Netlink, SockType::Datagram, flags, SockProtocol::NetlinkSockDiag)
+        };
+        let netlink = namespace.within(open)?.map_err(HostError::errno("open sock_diag"))?;
+        setsockopt(&netlink, ReceiveTimeout, &TimeVal::seconds(1)).map_err(HostError::errno("set a timeout"))?;
+        Ok(SocketTable { netlink, addresses: addresses.iter().copied().collect(), default_paces: default.paced })
+    }
+
+    /// Adds the node's connections to `senders`, or renews them. A table that cannot be read adds nothing.
+    fn sample(&self, senders: &mut TcpSenders) {
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let _ = self.dump(family, &mut |socket: &DiagSocket| {
+                let [local, remote] = socket.ends;
+                let key = [local.to_string(), remote.to_string()];
+                if !self.addresses.contains(&local.ip()) || senders.len() >= MOST_SENDERS && !senders.contains_key(&key)
+                {
+                    return;
+                }
+                let was_paced = senders.get(&key).is_some_and(|sender| sender.paced == Some(true));
+                let paced = match paces(&socket.cc) || socket.is_limited || was_paced {
+                    true => Some(true),
+                    false => (!self.default_paces).then_some(false),
+                };
+                senders.insert(key, TcpSender { cc: socket.cc.clone(), paced });
+            });
+        }
+    }
+
+    /// Visits the connections of an address family.
+    fn dump(&self, family: AddressFamily, visit: &mut dyn FnMut(&DiagSocket)) -> Result<(), Errno> {
+        send(self.netlink.as_raw_fd(), &request(family as u8), MsgFlags::empty())?;
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let length = recv(self.netlink.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+            let mut rest = &buffer[..length];
+            if rest.is_empty() {
+                return Ok(());
+            }
+            while let Some((kind, body, next)) = message(rest) {
+                match kind {
+                    NLMSG_DONE | NLMSG_ERROR => return Ok(()),
+                    _ => DiagSocket::read(body).iter().for_each(&mut *visit),
+                }
+                rest = next;
+            }
+        }
+    }
+}
+
+/// A socket as sock_diag reports it.
+#[derive(Debug, PartialEq)]
+struct DiagSocket {
+    /// Local and remote.
+    ends: [SocketAddr; 2],
+    cc: String,
+    /// True if `SO_MAX_PACING_RATE` limits it.
+    is_limited: bool,
+}
+
+impl DiagSocket {
+    /// Reads a `struct inet_diag_msg` (linux/inet_diag.h) with its attributes; `None` without an algorithm.
+    fn read(body: &[u8]) -> Option<Self> {
+        let (header, mut attributes) = body.split_at_checked(DIAG_HEADER)?;
+        let address = |at: usize| -> Option<IpAddr> {
+            let bytes = header.get(at..at + 16)?;
+            Some(match i32::from(header[0]) {
+                family if family == AddressFamily::Inet as i32 => Ipv4Addr::from(*bytes.first_chunk::<4>()?).into(),
+                // A socket of IPv6 may have a connection of IPv4.
+                _ => Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_canonical(),
+            })
+        };
+        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let ends = [SocketAddr::new(address(8)?, port(4)), SocketAddr::new(address(24)?, port(6))];
+        let (mut cc, mut is_limited) = (None, false);
+        while let Some((kind, value, next)) = attribute(attributes) {
+            match kind {
+                INET_DIAG_CONG => cc = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()),
+                INET_DIAG_INFO => {
+                    let rate = value.get(MAX_PACING_RATE..).and_then(<[u8]>::first_chunk);
+                    is_limited = rate.is_some_and(|rate| u64::from_ne_bytes(*rate) != u64::MAX);
+                }
+                _ => {}
+            }
+            attributes = next;
+        }
+        Some(DiagSocket { ends, cc: cc?, is_limited })
+    }
+}
+
+/// A request for the connections of an address family: `struct nlmsghdr`, `struct inet_diag_req_v2`.
+fn request(family: u8) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(REQUEST);
+    bytes.extend((REQUEST as u32).to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(REQUEST_AND_DUMP.to_ne_bytes());
+    bytes.extend([0; 8]); // sequence number and sender
+    let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
+    bytes.extend([family, TCP, extensions, 0]);
+    bytes.extend(STATES.iter().fold(0_u32, |mask, state| mask | 1 << state).to_ne_bytes());
+    bytes.resize(REQUEST, 0); // any addresses
+    bytes
+}
+
+/// Splits off the first message: type, content, and the rest.
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+    let body = bytes.get(MESSAGE_HEADER..length)?;
+    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// Splits off the first attribute in the same way.
+fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let &[low, high, kind, ..] = bytes else { return None };
+    let length = usize::from(u16::from_ne_bytes([low, high]));
+    let value = bytes.get(ATTRIBUTE_HEADER..length)?;
+    Some((kind, value, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// Time from one sample to the next.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Senders that are remembered: both ends of as many conversations as are told apart.
+const MOST_SENDERS: usize = 2 * crate::conversations::MOST_CONVERSATIONS;
+/// Bytes of a datagram from the kernel at most, and more.
+const BUFFER: usize = 1 << 16;
+// linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const REQUEST_AND_DUMP: u16 = 0x301;
+const INET_DIAG_INFO: u8 = 2;
+const INET_DIAG_CONG: u8 = 4;
+const TCP: u8 = 6;
+/// Bytes of headers, and of the request.
+const MESSAGE_HEADER: usize = 16;
+const ATTRIBUTE_HEADER: usize = 4;
+const DIAG_HEADER: usize = 72;
+const REQUEST: usize = MESSAGE_HEADER + 56;
+/// Place of `tcpi_max_pacing_rate` in `struct tcp_info` (linux/tcp.h).
+const MAX_PACING_RATE: usize = 112;
+/// States in which the algorithm has begun: ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and CLOSING, by
+/// Linux's numbers. In SYN-SENT a program may still replace the default without a trace.
+const STATES: [u8; 6] = [1, 4, 5, 8, 9, 11];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::sockopt::TcpCongestion;
+    use std::net::{TcpListener, TcpStream};
+
+    fn table(default_paces: bool) -> Option<SocketTable> {
+        let here = Namespace::here().unwrap();
+        let default = DefaultCongestionControl { name: "any".into(), paced: default_paces, refused: None };
+        let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        match SocketTable::open(&here, &addresses, &default) {
+            Ok(table) => Some(table),
+            Err(e) => {
+                eprintln!("skipped: {}", e.whole());
+                None
+            }
+        }
+    }
+
+    /// Connects to a listener of IPv6 that accepts IPv4 as well; the algorithms of the client before and after.
+    fn connect(algorithms: [Option<&str>; 2]) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+        let select = |fd: &dyn std::os::fd::AsFd, name: &str| setsockopt(&fd.as_fd(), TcpCongestion, &name.into());
+        algorithms[0].into_iter().for_each(|name| select(&fd, name).unwrap());
+        let client = TcpStream::from(fd);
+        let address = nix::sys::socket::SockaddrStorage::from(listener.local_addr().unwrap());
+        nix::sys::socket::connect(client.as_raw_fd(), &address).unwrap();
+        algorithms[1].into_iter().for_each(|name| select(&client, name).unwrap());
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn sampled(table: &SocketTable, senders: &mut TcpSenders, client: &TcpStream) -> Option<TcpSender> {
+        table.sample(senders);
+        let ends = [client.local_addr().unwrap(), client.peer_addr().unwrap()].map(|end| end.to_string());
+        senders.get(&ends).cloned()
+    }
+
+    #[test]
+    fn algorithms_of_sockets_are_read() {
+        let (Some(plain), Some(pacing)) = (table(false), table(true)) else { return };
+        let reno = |paced| TcpSender { cc: "reno".into(), paced };
+        let (client, _server) = connect([Some("reno"), None]);
+        let mut senders = TcpSenders::new();
+        let Some(sender) = sampled(&plain, &mut senders, &client) else {
+            eprintln!("skipped: the kernel has no sock_diag for TCP");
+            return;
+        };
+        assert_eq!(sender, reno(Some(false)));
+        let ends = [client.peer_addr().unwrap(), client.local_addr().unwrap()].map(|end| end.to_string());
+        assert!(senders.contains_key(&ends), "both ends are here");
+        assert_eq!(sampled(&pacing, &mut TcpSenders::new(), &client), Some(reno(None)), "selected before or after?");
+        let nowhere = SocketTable { addresses: BTreeSet::new(), ..plain };
+        assert_eq!(sampled(&nowhere, &mut TcpSenders::new(), &client), None);
+    }
+
+    /// A sender that BBR has paced stays paced, as in the kernel.
+    #[test]
+    fn pacing_survives_a_change_of_the_algorithm() {
+        let Some(table) = table(false) else { return };
+        let (client, _server) = connect([Some("reno"), None]);
+        let mut senders = TcpSenders::new();
+        let Some(_) = sampled(&table, &mut senders, &client) else { return };
+        let ends = [client.local_addr().unwrap(), client.peer_addr().unwrap()].map(|end| end.to_string());
+        senders.insert(ends, TcpSender { cc: "bbr".into(), paced: Some(true) });
+        let sender = sampled(&table, &mut senders, &client);
+        assert_eq!(sender, Some(TcpSender { cc: "reno".into(), paced: Some(true) }));
+    }
+
+    #[test]
+    fn messages_of_the_kernel_are_read() {
+        let attribute = |kind: u8, value: &[u8]| {
+            let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
+            bytes.extend([kind, 0]);
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let mut header = vec![AddressFamily::Inet6 as u8, 1, 0, 0, 0x1b, 0x58, 0, 80];
+        header.extend(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().octets());
+        header.extend("fd00::2".parse::<Ipv6Addr>().unwrap().octets());
+        header.resize(DIAG_HEADER, 0);
+        let mut info = vec![0; MAX_PACING_RATE];
+        info.extend(125_000_u64.to_ne_bytes());
+        let body = [header, attribute(INET_DIAG_CONG, b"cubic\0"), attribute(INET_DIAG_INFO, &info)].concat();
+        let ends = ["10.0.0.1:7000", "[fd00::2]:80"].map(|end| end.parse().unwrap());
+        assert_eq!(DiagSocket::read(&body), Some(DiagSocket { ends, cc: "cubic".into(), is_limited: true }));
+        // What is cut off is not read.
+        for length in 0..body.len() - 1 {
+            assert!(DiagSocket::read(&body[..length]).is_none_or(|socket| !socket.is_limited), "{length}");
+        }
+        assert_eq!(message(&[16, 0, 0, 0, 3, 0]), None);
+        assert_eq!(request(2).len(), REQUEST);
+    }
+}
