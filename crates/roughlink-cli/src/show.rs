@@ -205,15 +205,17 @@ fn calls(r: &RunResult) -> Option<Table> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// The windows that gateways allowed at the end, if there are any.
+/// The windows that gateways allowed at the end, if there are any, and those of the latest flows that have ended.
 fn gateways(r: &RunResult) -> Option<Table> {
-    let mut gateways = table(&["gateway", "flow", "RTT", "window", "of at most", "rho", "rewritten"]);
+    let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "of at most", "rho", "rewritten"]);
     for g in &r.gateways {
-        for f in &g.flows {
+        let ended = g.ended.iter().rev().take(MOST_ENDED).map(|f| (f, "ended"));
+        for (f, state) in g.flows.iter().map(|f| (f, "open")).chain(ended) {
             let number = |x: Option<f64>, unit: &str| x.map_or("-".into(), |x| format!("{x:.1}{unit}"));
             gateways.add_row([
                 g.name.clone(),
                 f.flow.clone(),
+                state.into(),
                 number(f.rtt_ms, " ms"),
                 number(f.awnd_sdu, " pkt"),
                 number(f.sample_sdu, " pkt"),
@@ -222,9 +224,12 @@ fn gateways(r: &RunResult) -> Option<Table> {
             ]);
         }
     }
-    gateways.numbers(2);
+    gateways.numbers(3);
     (gateways.row_count() > 0).then_some(gateways)
 }
+
+/// Flows of a gateway that have ended and are shown.
+const MOST_ENDED: usize = 10;
 
 /// An experiment: published, measured and their ratio, a column for each stack.
 pub(crate) fn experiment(e: &ExperimentResult) -> String {

@@ -159,6 +159,10 @@ pub trait Gateway: Debug + Send {
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
     /// Returns statistics for traces.
     fn stats(&self, modem: Option<&dyn Modem>) -> Stats;
+    /// Returns statistics of flows that have ended, the latest last, for the result.
+    fn ended(&self) -> Vec<FlowStats> {
+        Vec::new()
+    }
 }
 
 /// Statistics of a gateway.

@@ -7,7 +7,7 @@ pub use gateway::{GatewayFlowResult, GatewayResult};
 use crate::app::Traffic;
 use crate::app::request::SessionResult;
 use crate::app::voip::VoipResult;
-use crate::gateway::Stats;
+use crate::gateway::{FlowStats, Stats};
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
 use crate::quantiles::Histogram;
@@ -216,7 +216,7 @@ pub(crate) struct Outcomes {
     pub flows: Vec<FlowOutcome>,
     /// Both directions of each link.
     pub links: Vec<[PipeStats; 2]>,
-    pub gateways: Vec<Option<Stats>>,
+    pub gateways: Vec<Option<(Stats, Vec<FlowStats>)>>,
     pub events: u64,
 }
 

@@ -20,7 +20,7 @@
 
 use super::flows::{self, Flow, Flows, Phase};
 use super::registry::Construct;
-use super::{Gateway, Heading, Key, Modem, Segment, Stats, before};
+use super::{FlowStats, Gateway, Heading, Key, Modem, Segment, Stats, before};
 use crate::cc::LinkEvent;
 use crate::cc::coverage::{Coverage, Level, Rules};
 use crate::packet::flags;
@@ -175,6 +175,10 @@ impl Gateway for AvocaRx {
 
     fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
         Stats { originated: self.originated, ..self.flows.stats(modem, |_| None) }
+    }
+
+    fn ended(&self) -> Vec<FlowStats> {
+        self.flows.ended(|_| None)
     }
 }
 

@@ -32,7 +32,7 @@ use super::{Control, FlowStats, Heading, Key, Modem, Segment, Stats};
 use crate::packet::flags;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The phase of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -118,6 +118,8 @@ enum Part {
 pub struct Flows<S> {
     params: Params,
     map: BTreeMap<Id, Flow<S>>,
+    /// The latest confirmed flows that have left the table, in the order in which they left it.
+    ended: VecDeque<(Key, Flow<S>)>,
     /// Entries that may be evicted, by part: unconfirmed ones by their first segment, inactive flows by a time at or
     /// before their last segment.
     order: [BTreeSet<(Time, Id)>; 3],
@@ -141,6 +143,7 @@ impl<S: Default> Flows<S> {
         Flows {
             params,
             map: BTreeMap::new(),
+            ended: VecDeque::new(),
             order: Default::default(),
             timers: BTreeSet::new(),
             next_expiry: Time::MAX,
@@ -177,17 +180,14 @@ impl<S: Default> Flows<S> {
         };
         let mut last = None;
         let firsts = self.iter().filter(|&(key, _)| last.replace(*key) != Some(*key));
-        let of = |(key, flow): (&Key, &Flow<S>)| FlowStats {
-            key: *key,
-            phase: flow.phase(),
-            active: flow.active,
-            rtt: flow.rtt,
-            ambiguous: flow.ambiguous,
-            queue_share: share(key),
-            rewritten: flow.rewritten,
-            control: control(&flow.state),
-        };
+        let of = |(key, flow): (&Key, &Flow<S>)| flow.stats(*key, share(key), control(&flow.state));
         Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
+    }
+    /// Statistics of confirmed flows that have left the table, the latest last; of the latest 1000 only.
+    pub fn ended(&self, control: impl Fn(&S) -> Option<Control>) -> Vec<FlowStats> {
+        let of =
+            |(key, flow): &(Key, Flow<S>)| FlowStats { active: false, ..flow.stats(*key, 0.0, control(&flow.state)) };
+        self.ended.iter().map(of).collect()
     }
     /// Time at which [`Flows::expire`] must be called next.
     pub fn next_expiry(&self) -> Time {
@@ -228,7 +228,7 @@ impl<S: Default> Flows<S> {
             let flow = self.map.get_mut(&id).expect("a timer belongs to an entry");
             if now >= flow.end(p) {
                 self.counters.unfinished += u64::from(flow.known == Phase::Handshake);
-                self.take(&id);
+                self.end(&id);
                 continue;
             }
             if flow.active && now >= flow.inactive_at(p) {
@@ -253,7 +253,7 @@ impl<S: Default> Flows<S> {
         let opened = self.handshake(key, heading, s.seq);
         let refused = self.handshake(key, heading.opposite(), s.ack);
         if self.map.get(&flow).is_some_and(|f| f.ends_with(heading, s)) {
-            self.take(&flow);
+            self.end(&flow);
         } else if let Some(id) = opened.filter(|id| self.map[id].ends_with(heading, s)) {
             self.take(&id);
         } else if let Some(id) = refused.filter(|id| self.map[id].is_refused_by(heading, s)) {
@@ -318,7 +318,7 @@ impl<S: Default> Flows<S> {
     fn establish(&mut self, now: Time, id: Id) -> Option<Id> {
         let mut flow = self.take(&id).expect("it was found");
         let id = Id::of(id.key);
-        self.counters.replaced += u64::from(self.take(&id).is_some());
+        self.counters.replaced += u64::from(self.end(&id));
         if self.flows() >= self.params.capacity && !self.evict(Part::Flows) {
             self.counters.untracked += 1;
             return None;
@@ -396,7 +396,7 @@ impl<S: Default> Flows<S> {
             if at == rank {
                 self.counters.evicted += u64::from(part == Part::Flows);
                 self.counters.unfinished += u64::from(part == Part::Handshakes);
-                self.take(&id);
+                self.end(&id);
                 return true;
             }
             flow.queued = Some(rank);
@@ -427,6 +427,18 @@ impl<S: Default> Flows<S> {
         self.map.insert(id, flow);
     }
 
+    /// Removes an entry for good and remembers it if it is a confirmed flow. Returns false if there is none.
+    fn end(&mut self, id: &Id) -> bool {
+        let Some(flow) = self.take(id) else { return false };
+        if flow.confirmed {
+            if self.ended.len() >= MOST_ENDED {
+                self.ended.pop_front();
+            }
+            self.ended.push_back((id.key, flow));
+        }
+        true
+    }
+
     fn take(&mut self, id: &Id) -> Option<Flow<S>> {
         let flow = self.map.remove(id)?;
         self.timers.remove(&(flow.due, *id));
@@ -454,6 +466,9 @@ impl Part {
         }
     }
 }
+
+/// Flows that are remembered after they have left the table.
+const MOST_ENDED: usize = 1000;
 
 /// Returns the key of the inward direction.
 pub(super) fn inward(heading: Heading, key: Key) -> Key {

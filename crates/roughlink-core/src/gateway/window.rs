@@ -29,7 +29,7 @@ pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, U
 
 use super::flows::{Flows, Id, Seen};
 use super::rewrite::{Edge, WindowLimit};
-use super::{Control, Gateway, Heading, Modem, Segment, Stats, registry::Construct};
+use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, registry::Construct};
 use crate::units::Time;
 
 /// The gateway.
@@ -116,6 +116,10 @@ impl Gateway for RateControl {
 
     fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
         self.flows.stats(modem, |managed| managed.control)
+    }
+
+    fn ended(&self) -> Vec<FlowStats> {
+        self.flows.ended(|managed| managed.control)
     }
 }
 

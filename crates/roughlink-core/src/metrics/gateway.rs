@@ -17,6 +17,9 @@ pub struct GatewayResult {
     pub node: String,
     /// The flows in its table, in the scenario's order.
     pub flows: Vec<GatewayFlowResult>,
+    /// Confirmed flows that have left its table, the latest last; of the latest 1000 only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<GatewayFlowResult>,
     /// What its table counted.
     pub counters: Counters,
     /// Segments that it originated.
@@ -47,13 +50,16 @@ pub struct GatewayFlowResult {
 }
 
 impl GatewayResult {
-    pub(crate) fn new(s: &Scenario, spec: &GatewaySpec, stats: Option<&Stats>) -> Self {
+    pub(crate) fn new(s: &Scenario, spec: &GatewaySpec, stats: Option<&(Stats, Vec<FlowStats>)>) -> Self {
+        let ended = stats.map_or(&[][..], |(_, ended)| ended);
+        let stats = stats.map(|(stats, _)| stats);
         let flows = stats.map_or(&[][..], |stats| &stats.flows);
         GatewayResult {
             name: spec.name.clone(),
             kind: spec.kind.name.into(),
             node: s.nodes[spec.node].clone(),
             flows: flows.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
+            ended: ended.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
             counters: stats.map(|stats| stats.counters).unwrap_or_default(),
             originated: stats.map_or(0, |stats| stats.originated),
         }

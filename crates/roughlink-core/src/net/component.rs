@@ -533,7 +533,8 @@ impl Component {
     /// Puts what was achieved until `now` where the scenario's flows, links and gateways have it.
     pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
         for g in &self.gates {
-            out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
+            let ports = self.ports.as_deref();
+            out.gateways[g.global] = Some((g.stats(now, &self.media, &self.flows, ports), g.ended(&self.flows, ports)));
         }
         for f in &self.flows[..self.leaves.own_flows()] {
             out.flows[f.global] = f.outcome(now);

@@ -10,7 +10,7 @@
 
 use super::{Counters, Params, Phase};
 use crate::gateway::bytes::LinkHeader;
-use crate::gateway::{Heading, Key, Segment, before};
+use crate::gateway::{Control, FlowStats, Heading, Key, Segment, before};
 use crate::packet::{SynOptions, flags};
 use crate::units::Time;
 use crate::wire::IpPair;
@@ -121,6 +121,19 @@ impl<S> Flow<S> {
     /// Phase in the flow table.
     pub fn phase(&self) -> Phase {
         self.ends.iter().find_map(|e| e.mark).unwrap_or(self.known)
+    }
+
+    pub(super) fn stats(&self, key: Key, queue_share: f64, control: Option<Control>) -> FlowStats {
+        FlowStats {
+            key,
+            phase: self.phase(),
+            active: self.active,
+            rtt: self.rtt,
+            ambiguous: self.ambiguous,
+            queue_share,
+            rewritten: self.rewritten,
+            control,
+        }
     }
 
     /// Returns true if its windows must not be changed.

@@ -259,3 +259,33 @@ fn options_of_both_ends_count() {
     let addresses = crate::wire::Addresses { ip: IpPair::V6 { src: v6, dst: v6 }, src_port: 1, dst_port: 2 };
     assert_eq!(f.mss(&Key::Real(addresses)), 1220);
 }
+
+/// Flows that were closed, reset or replaced are remembered, handshakes that led to nothing are not.
+#[test]
+fn ended_flows_are_remembered() {
+    let mut b = bench();
+    let ended = |b: &Bench<RateControl>| b.gateway.ended().iter().map(|f| f.key).collect::<Vec<_>>();
+    b.open(0, 66);
+    b.data(0, 5);
+    b.ack(0, 60_000);
+    assert_eq!(ended(&b), []);
+    [Heading::Inward, Heading::Outward].iter().for_each(|h| b.fin(0, *h));
+    b.syn(1);
+    b.wait(60_000);
+    assert!(stats(&mut b).flows.is_empty());
+    let [f] = b.gateway.ended()[..] else { panic!("{:?}", b.gateway.ended()) };
+    assert_eq!((f.key, f.rtt, f.active), (key_of(0), Some(Time::from_millis(66)), false));
+    assert!(f.control.is_some(), "its last window");
+    b.open(2, 10);
+    let reset = Segment { flags: flags::RST | flags::ACK, ..b.segment(2, Heading::Inward) };
+    b.pass(Heading::Inward, reset);
+    assert_eq!(ended(&b), [0, 2].map(key_of));
+}
+
+#[test]
+fn the_latest_thousand_ended_flows_are_remembered() {
+    let mut b = small(1);
+    (0..1502).for_each(|flow| b.open(flow, 1));
+    let keys: Vec<_> = b.gateway.ended().iter().map(|f| f.key).collect();
+    assert_eq!(keys, (501..1501).map(key_of).collect::<Vec<_>>());
+}

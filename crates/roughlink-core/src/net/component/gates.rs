@@ -1,7 +1,7 @@
 //! The gateways of a component: they observe what passes their node over their link, and may send packets of their own.
 
 use super::{Component, Flow, Media, Observer, Ports};
-use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
+use crate::gateway::{self, FlowStats, Gateway, Heading, Key, Modem, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
 use crate::scenario::Scenario;
@@ -26,19 +26,31 @@ impl Gate {
     pub(super) fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
-        for f in &mut stats.flows {
-            if let Key::Simulated(flow) = f.key {
-                f.key = match ports.filter(|_| flows[flow.index()].is_passing()) {
-                    Some(ports) => Key::Real(ports.addresses(flow)),
-                    None => Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
-                };
-            }
-        }
+        rename(&mut stats.flows, flows, ports);
         stats
+    }
+
+    /// Its numbers of flows that have ended, in the same way.
+    pub(super) fn ended(&self, flows: &[Flow], ports: Option<&Ports>) -> Vec<FlowStats> {
+        let mut ended = self.gateway.ended();
+        rename(&mut ended, flows, ports);
+        ended
     }
 
     fn port<'m>(&self, now: Time, media: &'m Media) -> Option<Port<'m>> {
         self.modem.map(|place| media.port(place)).map(|(medium, port)| Port { now, medium, port })
+    }
+}
+
+/// Replaces the component's numbers of flows by the scenario's, and of flows from outside by their addresses.
+fn rename(stats: &mut [FlowStats], flows: &[Flow], ports: Option<&Ports>) {
+    for f in stats {
+        if let Key::Simulated(flow) = f.key {
+            f.key = match ports.filter(|_| flows[flow.index()].is_passing()) {
+                Some(ports) => Key::Real(ports.addresses(flow)),
+                None => Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
+            };
+        }
     }
 }
 

@@ -293,13 +293,16 @@ fn links(run: &Run) -> Table {
 }
 
 fn gateways(run: &Run) -> Table {
-    let head = ["Gateway", "Flow", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT over the smallest"];
-    let mut table = Table::new("Gateways", 2, &head);
+    let head =
+        ["Gateway", "Flow", "State", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT over the smallest"];
+    let mut table = Table::new("Gateways", 3, &head);
     for g in &run.result.gateways {
-        for f in &g.flows {
+        let ended = g.ended.iter().map(|f| (f, "ended"));
+        for (f, state) in g.flows.iter().map(|f| (f, "open")).chain(ended) {
             table.rows.push(vec![
                 escape(&g.name),
                 escape(&f.flow),
+                state.to_owned(),
                 f.rtt_ms.map(number).unwrap_or_default(),
                 f.rewritten.to_string(),
                 f.awnd_sdu.map(number).unwrap_or_default(),
