@@ -76,6 +76,21 @@ fn the_folder_has_what_is_wanted_afterwards() {
     assert_eq!((code(&again), &json(&again)["seed"]), (0, &7.into()));
     let report = roughlink_in(&["report", "out"], folder.path());
     assert_eq!(code(&report), 0, "{}", stderr(&report));
+    let html = read("report.html");
+    for wanted in [
+        "s emulated in real time",
+        "UDP from 10.0.0.2:",
+        "On time: 99 % of the packets left within",
+        "<h3>Conversations</h3>",
+        "<h3>Timing</h3>",
+        "<section id=\"conversations\">",
+        "<section id=\"sent\">",
+        "<section id=\"lateness\">",
+        "--seed 7",
+    ] {
+        assert!(html.contains(wanted), "{wanted}: {}", html.find("<main").map_or("", |at| &html[at..]));
+    }
+    assert!(!html.contains("s simulated"));
     // Nothing is replaced.
     let out = emulate(&["-o", "out", "--kernel", "*", "--for", "10 ms"], folder.path());
     assert_eq!(code(&out), 2, "{}", stderr(&out));

@@ -1,6 +1,7 @@
 //! Result folders: the `results.json` of a grid, or the `summary.json` and the series of `run -o`, as input of a report
 //! and as tables.
 
+pub mod emulation;
 pub mod run;
 mod table;
 

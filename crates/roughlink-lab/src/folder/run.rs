@@ -3,6 +3,7 @@
 //! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row is
 //! valid until the next one, so curves are steps, and thinning keeps the extremes of the rows.
 
+use super::emulation::{self, Emulation};
 use super::table::{Table, Values};
 use super::{SUMMARY, json};
 use crate::error::LabError;
@@ -28,6 +29,8 @@ pub struct Run {
     pub outages: Vec<(String, Vec<(f64, f64)>)>,
     /// Windows that gateways allowed, in the order of their first values.
     pub allowed: Vec<AllowedCurves>,
+    /// Part that only emulations have.
+    pub emulation: Option<Emulation>,
     /// Number of equal stretches of time; curves keep the first, lowest, highest and last point of each.
     pub stretches: usize,
 }
@@ -93,12 +96,16 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let row_s = manifest.as_ref().map_or(0.0, |m| m.sample_ms * 1e-3);
     let axis = Axis { end: result.sim_s, stretches, row_s };
-    let (queues, outages) = links(&folder.join("links.parquet"), &result, axis)?;
+    let (emulation, (queues, outages)) = match emulation::read(folder, &result, axis)? {
+        Some((emulation, links)) => (Some(emulation), links),
+        None => (None, links(&folder.join("links.parquet"), &result, axis)?),
+    };
     Ok(Run {
         flows: flows(&folder.join("flows.parquet"), &result, stays, axis)?,
         allowed: gateways(&folder.join("gateways.parquet"), &result, axis)?,
         queues,
         outages,
+        emulation,
         manifest,
         result,
         stretches,
@@ -107,19 +114,19 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
 
 /// Time axis of a run.
 #[derive(Clone, Copy)]
-struct Axis {
-    end: f64,
-    stretches: usize,
+pub(super) struct Axis {
+    pub(super) end: f64,
+    pub(super) stretches: usize,
     /// Time between two rows, s; 0 if every change has a row.
-    row_s: f64,
+    pub(super) row_s: f64,
 }
 
 impl Axis {
-    fn thinner(self) -> Thinner {
+    pub(super) fn thinner(self) -> Thinner {
         Thinner::new((0.0, self.end), self.stretches)
     }
     /// Returns the thinned steps, the last one drawn to `end`.
-    fn steps(self, thinner: Thinner, end: f64) -> Vec<Point> {
+    pub(super) fn steps(self, thinner: Thinner, end: f64) -> Vec<Point> {
         let mut points = thinner.finish();
         if let Some(last) = points.last().copied()
             && last.0 < end
@@ -216,7 +223,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
 }
 
 /// Returns the interval over which throughput is averaged: 1, 2 or 5 times a power of ten, about two hundred in a run.
-fn bin(end: f64) -> f64 {
+pub(super) fn bin(end: f64) -> f64 {
     let wanted = (end / 200.0).max(1e-3);
     let decade = libm::pow(10.0, libm::floor(libm::log10(wanted)));
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|s| s * decade >= wanted * 0.999).unwrap_or(10.0);
@@ -226,7 +233,7 @@ fn bin(end: f64) -> f64 {
 /// Payload that reached the application over time. Rows are written when the sender acts; between two rows the payload
 /// is assumed to arrive evenly. Payload behind a loss reaches the application all at once when the loss is repaired, so
 /// the rate may then exceed the link's.
-struct Delivery {
+pub(super) struct Delivery {
     bin: f64,
     start: f64,
     last: (f64, f64),
@@ -235,8 +242,13 @@ struct Delivery {
 }
 
 impl Delivery {
-    fn new(bin: f64, start: f64) -> Self {
+    pub(super) fn new(bin: f64, start: f64) -> Self {
         Delivery { bin, start, last: (start, 0.0), ends: Vec::new() }
+    }
+
+    /// Time of the last record, s.
+    pub(super) fn end(&self) -> f64 {
+        self.last.0
     }
 
     fn edge(&self, i: usize) -> f64 {
@@ -244,7 +256,7 @@ impl Delivery {
     }
 
     /// Records that `bytes` had arrived by `now`, and returns the increase.
-    fn at(&mut self, now: f64, bytes: f64) -> f64 {
+    pub(super) fn at(&mut self, now: f64, bytes: f64) -> f64 {
         let (then, before) = self.last;
         while self.edge(self.ends.len()) <= now {
             let part = if now > then { (self.edge(self.ends.len()) - then) / (now - then) } else { 1.0 };
@@ -255,7 +267,7 @@ impl Delivery {
     }
 
     /// Returns the rate of each bin in Mbit/s; the last bin ends with the last row.
-    fn rates(&self) -> Vec<Point> {
+    pub(super) fn rates(&self) -> Vec<Point> {
         let (end, total) = self.last;
         let edges = (0..self.ends.len()).map(|i| (self.edge(i), self.ends[i])).chain([(end, total)]);
         let mut points: Vec<Point> = Vec::new();
@@ -286,58 +298,94 @@ fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     (0..points.len()).filter(|&i| !inner(i)).map(|i| points[i]).collect()
 }
 
-type Links = (Vec<(Direction, Vec<Point>)>, Vec<(String, Vec<(f64, f64)>)>);
+/// Queue lengths of link directions, and outages of links by name.
+pub(super) type Links = (Vec<(Direction, Vec<Point>)>, Vec<(String, Vec<(f64, f64)>)>);
 
 fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError> {
     let Some(table) = Table::open(path)? else { return Ok(Links::default()) };
-    let links: BTreeSet<&str> = result.links.iter().map(|l| l.name.as_str()).collect();
-    let mut queues: BTreeMap<Direction, Thinner> = BTreeMap::new();
-    let mut down: BTreeMap<Direction, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut links = LinkRows::new(result, axis);
     table.read(["time_ns", "link", "direction", "up", "queue_pkt"], |rows, [time, link, direction, up, queue]| {
-        let mut key = Direction { link: String::new(), reverse: false };
         for row in 0..rows {
-            let (name, reverse) = (link.word(row), direction.word(row) == "reverse");
-            if !links.contains(name) {
-                continue;
-            }
-            if key.link != name {
-                key.link = name.to_owned();
-            }
-            key.reverse = reverse;
-            let now = seconds(time, row);
-            if !queues.contains_key(&key) {
-                queues.insert(key.clone(), axis.thinner());
-                down.insert(key.clone(), Vec::new());
-            }
-            if let Some(thinner) = queues.get_mut(&key) {
-                thinner.step(now, queue.number(row));
-            }
-            if let Some(outages) = down.get_mut(&key) {
-                let is_down = up.number(row) == Some(0.0);
-                match outages.last_mut() {
-                    Some(last) if last.1.is_infinite() && !is_down => last.1 = now,
-                    Some(last) if last.1.is_infinite() => {}
-                    _ if is_down => outages.push((now, f64::INFINITY)),
-                    _ => {}
-                }
-            }
+            let place = (link.word(row), direction.word(row) == "reverse");
+            links.add(seconds(time, row), place, up.number(row) != Some(0.0), queue.number(row));
         }
     })?;
-    let place = |name: &str| result.links.iter().position(|l| l.name == name);
-    let mut queues: Vec<(Direction, Vec<Point>)> =
-        queues.into_iter().map(|(d, t)| (d, axis.steps(t, axis.end))).collect();
-    queues.retain(|(_, points)| points.iter().any(|p| p.1.is_some_and(|v| v > 0.0)));
-    queues.sort_by_key(|(d, _)| (place(&d.link), d.reverse));
-    let mut outages: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for link in &result.links {
-        let ways = [false, true].map(|reverse| down.remove(&Direction { link: link.name.clone(), reverse }));
-        let all = ways.into_iter().flatten().flatten().map(|(from, to)| (from, to.min(axis.end)));
-        let all = united(all.filter(|(from, to)| from < to).collect());
-        if !all.is_empty() {
-            outages.push((link.name.clone(), all));
+    Ok(links.finish())
+}
+
+/// Queues and outages, row by row.
+pub(super) struct LinkRows<'r> {
+    result: &'r RunResult,
+    axis: Axis,
+    names: BTreeSet<&'r str>,
+    key: Direction,
+    queues: BTreeMap<Direction, Thinner>,
+    down: BTreeMap<Direction, Vec<(f64, f64)>>,
+}
+
+impl<'r> LinkRows<'r> {
+    pub(super) fn new(result: &'r RunResult, axis: Axis) -> Self {
+        LinkRows {
+            result,
+            axis,
+            names: result.links.iter().map(|l| l.name.as_str()).collect(),
+            key: Direction { link: String::new(), reverse: false },
+            queues: BTreeMap::new(),
+            down: BTreeMap::new(),
         }
     }
-    Ok((queues, outages))
+
+    /// Adds a row and returns its direction; `None` if the run has no such link.
+    pub(super) fn add(
+        &mut self,
+        now: f64,
+        (name, reverse): (&str, bool),
+        is_up: bool,
+        queue: Option<f64>,
+    ) -> Option<&Direction> {
+        if !self.names.contains(name) {
+            return None;
+        }
+        if self.key.link != name {
+            self.key.link = name.to_owned();
+        }
+        self.key.reverse = reverse;
+        if !self.queues.contains_key(&self.key) {
+            self.queues.insert(self.key.clone(), self.axis.thinner());
+            self.down.insert(self.key.clone(), Vec::new());
+        }
+        if let Some(thinner) = self.queues.get_mut(&self.key) {
+            thinner.step(now, queue);
+        }
+        if let Some(outages) = self.down.get_mut(&self.key) {
+            match outages.last_mut() {
+                Some(last) if last.1.is_infinite() && is_up => last.1 = now,
+                Some(last) if last.1.is_infinite() => {}
+                _ if !is_up => outages.push((now, f64::INFINITY)),
+                _ => {}
+            }
+        }
+        Some(&self.key)
+    }
+
+    pub(super) fn finish(self) -> Links {
+        let LinkRows { result, axis, queues, mut down, .. } = self;
+        let place = |name: &str| result.links.iter().position(|l| l.name == name);
+        let mut queues: Vec<(Direction, Vec<Point>)> =
+            queues.into_iter().map(|(d, t)| (d, axis.steps(t, axis.end))).collect();
+        queues.retain(|(_, points)| points.iter().any(|p| p.1.is_some_and(|v| v > 0.0)));
+        queues.sort_by_key(|(d, _)| (place(&d.link), d.reverse));
+        let mut outages: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for link in &result.links {
+            let ways = [false, true].map(|reverse| down.remove(&Direction { link: link.name.clone(), reverse }));
+            let all = ways.into_iter().flatten().flatten().map(|(from, to)| (from, to.min(axis.end)));
+            let all = united(all.filter(|(from, to)| from < to).collect());
+            if !all.is_empty() {
+                outages.push((link.name.clone(), all));
+            }
+        }
+        (queues, outages)
+    }
 }
 
 /// Merges overlapping spans.

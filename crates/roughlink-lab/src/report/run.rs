@@ -2,6 +2,7 @@
 
 mod answer;
 mod charts;
+mod emulated;
 mod tables;
 
 use super::html::escape;
@@ -16,10 +17,10 @@ use std::fmt::Write as _;
 pub(super) fn render(run: &Run) -> String {
     let result = &run.result;
     let title = if result.name.is_empty() { "roughlink run" } else { &result.name };
-    let mut facts = vec![
-        format!("{} s simulated", seconds(result.sim_s)),
-        format!("seed {}, replica {}", result.seed, result.replica),
-    ];
+    let emulation = run.emulation.as_ref();
+    let mut facts =
+        emulation.map_or_else(|| vec![format!("{} s simulated", seconds(result.sim_s))], |e| emulated::facts(run, e));
+    facts.push(format!("seed {}, replica {}", result.seed, result.replica));
     let stacks: BTreeSet<&str> = result.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
     if !stacks.is_empty() {
         facts.push(format!("TCP stack {}", stacks.into_iter().collect::<Vec<_>>().join(", ")));
@@ -30,20 +31,24 @@ pub(super) fn render(run: &Run) -> String {
     }));
     let mut heading = format!("<p class=\"where\">{}</p>\n", escape(&facts.join(" · ")));
     heading += "<ul class=\"findings\" id=\"answer\">\n";
-    for sentence in answer::sentences(run) {
+    let conversations = emulation.map(emulated::sentences).unwrap_or_default();
+    for sentence in conversations.into_iter().chain(answer::sentences(run)) {
         let _ = writeln!(heading, "<li>{}</li>", escape(&sentence));
     }
     heading += "</ul>\n";
-    let sections = charts::sections(run);
-    let mut main = tables::of_kinds(run);
+    let mut sections = emulation.map(|e| emulated::sections(run, e)).unwrap_or_default();
+    sections.extend(charts::sections(run));
+    let mut main = emulation.map(emulated::tables).unwrap_or_default();
+    main += &tables::of_kinds(run);
     main += &contents(&sections);
     for section in &sections {
         main += &section_html(section);
     }
     main += "<section id=\"numbers\">\n<h2>All numbers</h2>\n";
     main += &tables::all(run);
-    if let Some(manifest) = run.manifest.as_ref().filter(|m| !m.command.is_empty()) {
-        let _ = writeln!(main, "<div class=\"tools\">{}</div>", command(&manifest.command.join(" "), "whole"));
+    let words = run.manifest.as_ref().map(|m| m.command.join(" ")).or_else(|| Some(emulation?.about.command.clone()));
+    if let Some(words) = words.filter(|words| !words.is_empty()) {
+        let _ = writeln!(main, "<div class=\"tools\">{}</div>", command(&words, "whole"));
     }
     main += "</section>\n";
     page(title, &heading, &main)

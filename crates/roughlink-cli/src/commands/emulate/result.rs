@@ -23,6 +23,9 @@ pub(super) struct Emulated<'o> {
     /// Share of the time in which any task of the machine waited for a processor; null if the kernel does not say.
     cpu_pressure: Option<f64>,
     stall_us: f64,
+    max_lateness_ms: f64,
+    /// Violations of it, as the exit code 4 reports them.
+    faults: Vec<String>,
     /// Null if it is not known.
     overruns: Option<u64>,
     refused: u64,
@@ -66,6 +69,7 @@ impl<'o> Emulated<'o> {
         why: Attended,
         ended: &'o [Ended],
         (changes, uncaptured): (&'o [Step<'o>], u64),
+        most_late: Time,
     ) -> Self {
         let program =
             |p: &'o Ended| ProgramResult { node: &p.node, command: &p.command, exit_code: p.code, stopped: p.stopped };
@@ -77,6 +81,8 @@ impl<'o> Emulated<'o> {
             run_delay_us: outcome.run_delay.per_slice,
             cpu_pressure: outcome.run_delay.pressure,
             stall_us: outcome.stall.0 as f64 / 1e3,
+            max_lateness_ms: most_late.as_millis_f64(),
+            faults: faults(outcome, most_late),
             overruns: outcome.overruns,
             refused: outcome.refused,
             oversized: outcome.oversized,

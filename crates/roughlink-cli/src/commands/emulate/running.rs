@@ -114,7 +114,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     };
     let steps = timeline::steps(&scenario, &outcome.changes);
     let uncaptured = left_out.load(Ordering::Relaxed);
-    let result = Emulated::new(&outcome, why, &ended, (&steps, uncaptured));
+    let result = Emulated::new(&outcome, why, &ended, (&steps, uncaptured), most_late);
     let changes = timeline::text(&steps);
     if let Some(server) = server {
         server.finish(&result, &changes);

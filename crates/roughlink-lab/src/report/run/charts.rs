@@ -28,7 +28,7 @@ pub(super) struct Section {
 }
 
 /// A chart and its curves.
-struct Chart<'a> {
+pub(super) struct Chart<'a> {
     caption: String,
     /// Caption of the y axis.
     y: &'a str,
@@ -38,7 +38,7 @@ struct Chart<'a> {
 }
 
 impl<'a> Chart<'a> {
-    fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
+    pub(super) fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
         let drawn = |points: &[Point]| points.iter().filter(|p| p.1.is_some()).count() > 1;
         Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
     }
@@ -192,7 +192,13 @@ fn first_of(n: usize) -> String {
 }
 
 /// Creates a section of charts over time, all with the same axis and shaded outages.
-fn over_time(run: &Run, id: &'static str, title: &str, about: &str, charts: Vec<Chart<'_>>) -> Option<Section> {
+pub(super) fn over_time(
+    run: &Run,
+    id: &'static str,
+    title: &str,
+    about: &str,
+    charts: Vec<Chart<'_>>,
+) -> Option<Section> {
     let x = json!({"title": "Time (s)", "type": "linear", "range": [0, rounded(run.result.sim_s)]});
     let names: Vec<&str> = run.outages.iter().map(|(link, _)| link.as_str()).collect();
     let mut shades = united(run.outages.iter().flat_map(|(_, spans)| spans.iter().copied()).collect());

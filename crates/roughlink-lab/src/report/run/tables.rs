@@ -11,21 +11,21 @@ use roughlink_core::metrics::{DirectionResult, FlowResult};
 const OPEN: usize = 2;
 
 /// A table under construction.
-struct Table {
+pub(super) struct Table {
     label: &'static str,
     head: Vec<&'static str>,
     /// Number of leading columns with text.
     text: usize,
-    rows: Vec<Vec<String>>,
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new(label: &'static str, text: usize, head: &[&'static str]) -> Self {
+    pub(super) fn new(label: &'static str, text: usize, head: &[&'static str]) -> Self {
         Table { label, head: head.to_vec(), text, rows: Vec::new() }
     }
 
     /// Renders the table. Cells are markup; the first one names the row.
-    fn html(&self) -> String {
+    pub(super) fn html(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -59,7 +59,7 @@ pub(super) fn of_kinds(run: &Run) -> String {
     tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
 }
 
-fn headed(title: &str, table: &str) -> String {
+pub(super) fn headed(title: &str, table: &str) -> String {
     if table.is_empty() { String::new() } else { format!("<h3>{title}</h3>\n{table}") }
 }
 

@@ -1,0 +1,322 @@
+//! Reader of the folder of `emulate -o`: the part of its result that a run does not have, and its CSV files thinned for
+//! drawing.
+
+use super::run::{Axis, Delivery, Direction, LinkRows, Links, bin};
+use super::{SUMMARY, json};
+use crate::disk;
+use crate::error::LabError;
+use crate::report::thin::{Point, Thinner};
+use csv::{ReaderBuilder, StringRecord};
+use roughlink_core::metrics::{RttResult, RunResult};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// An emulation.
+#[derive(Debug)]
+pub struct Emulation {
+    /// Description, written at the start.
+    pub about: About,
+    /// Results that a run does not have.
+    pub outcome: Outcome,
+    /// Curves of the directions of conversations, in the order of their first rows.
+    pub conversations: Vec<ConversationCurves>,
+    /// Mean rates at which link directions sent, Mbit/s; each point starts an interval.
+    pub sent_mbps: Vec<(Direction, Vec<Point>)>,
+    /// Lateness, us: the median and the 99th percentile of each interval.
+    pub lateness_us: [Vec<Point>; 2],
+}
+
+/// `emulation.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct About {
+    /// Version of roughlink.
+    pub version: String,
+    /// Revision of the source, if known.
+    pub revision: Option<String>,
+    /// Command line.
+    pub command: String,
+    /// Release of the Linux kernel.
+    pub kernel: String,
+}
+
+/// Fields of `summary.json` that only emulations have.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// Reason of the end.
+    pub ended: String,
+    /// Allowed lateness, ms.
+    pub max_lateness_ms: Option<f64>,
+    /// Violations of it; absent in folders of earlier versions.
+    pub faults: Option<Vec<String>>,
+    /// Lateness of packets, us.
+    pub lateness_us: Option<Times>,
+    /// Time that packets waited before they entered the network, us.
+    pub waited_us: Option<Times>,
+    /// Time that programs waited for a processor, us.
+    pub run_delay_us: Option<Times>,
+    /// Conversations of the programs, in order of their start.
+    pub conversations: Vec<Conversation>,
+    /// Changes of links from outside, in order of time.
+    pub changes: Vec<Change>,
+}
+
+/// Distribution of times, us.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Times {
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+    /// Share above 1 ms.
+    pub over_1ms: f64,
+}
+
+/// Conversation of programs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "docs/reference/results.md has the meaning")]
+pub struct Conversation {
+    pub protocol: String,
+    pub from: String,
+    pub to: String,
+    pub start_s: f64,
+    pub end_s: f64,
+    pub forward: Half,
+    pub reverse: Half,
+}
+
+/// One direction of a conversation.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "docs/reference/results.md has the meaning")]
+pub struct Half {
+    pub sent: Option<Count>,
+    pub received: Option<Count>,
+    pub in_flight: Option<u64>,
+    pub lost: Option<u64>,
+    pub delivered_bytes: Option<u64>,
+    pub throughput_mbps: Option<f64>,
+    pub retransmits: Option<u64>,
+    pub rtt_ms: Option<RttResult>,
+    pub delay_ms: Option<RttResult>,
+    pub cc: Option<String>,
+    pub paced: Option<bool>,
+}
+
+impl Half {
+    /// Bytes carried: payload where it is known.
+    pub fn carried(&self) -> u64 {
+        self.delivered_bytes.unwrap_or_else(|| self.sent.or(self.received).map_or(0, |count| count.bytes))
+    }
+}
+
+/// IP packets.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Count {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// Change of a link, with the keys of a step of a timeline.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "docs/reference/scenario.md has the meaning")]
+pub struct Change {
+    pub link: String,
+    pub at: String,
+    pub direction: Option<String>,
+    pub up: Option<bool>,
+    pub rate: Option<String>,
+    pub delay: Option<String>,
+    pub noise: Option<ChangedNoise>,
+}
+
+/// Noise after a change.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChangedNoise {
+    /// Kind.
+    pub kind: String,
+    /// Share of packets lost.
+    pub loss: Option<String>,
+}
+
+/// Curves of one direction of a conversation.
+#[derive(Debug)]
+pub struct ConversationCurves {
+    /// Protocol and addresses.
+    pub name: String,
+    /// Mean rate of delivery, Mbit/s; each point starts an interval.
+    pub throughput_mbps: Vec<Point>,
+    /// Smoothed RTT, ms.
+    pub srtt_ms: Vec<Point>,
+}
+
+/// Reads an emulation's part of a folder, with queues and outages of its links; `None` if it is not of an emulation.
+pub(super) fn read(folder: &Path, result: &RunResult, axis: Axis) -> Result<Option<(Emulation, Links)>, LabError> {
+    let about = match disk::read(&folder.join(ABOUT)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        _ => json(&folder.join(ABOUT))?,
+    };
+    let axis = Axis { row_s: INTERVAL_S, ..axis };
+    let (sent_mbps, links) = links(folder, result, axis)?;
+    let emulation = Emulation {
+        about,
+        outcome: json(&folder.join(SUMMARY))?,
+        conversations: conversations(folder, axis)?,
+        sent_mbps,
+        lateness_us: lateness(folder, axis)?,
+    };
+    Ok(Some((emulation, links)))
+}
+
+/// Reads columns of a CSV file, if it exists, row by row. A column that the file does not have is empty.
+fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&str; N])) -> Result<(), LabError> {
+    let failed = |source| LabError::Read { path: path.to_owned(), source };
+    let file = match disk::reader(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file.map_err(failed)?,
+    };
+    let bad = |e: csv::Error| failed(io::Error::other(e));
+    let mut reader = ReaderBuilder::new().from_reader(file);
+    let headings = reader.headers().map_err(bad)?.clone();
+    let places = columns.map(|column| headings.iter().position(|heading| heading == column));
+    let mut record = StringRecord::new();
+    while reader.read_record(&mut record).map_err(bad)? {
+        row(places.map(|place| place.and_then(|place| record.get(place)).unwrap_or_default()));
+    }
+    Ok(())
+}
+
+/// A time of a row, s, within the axis.
+fn seconds(time_ns: &str, axis: Axis) -> Option<f64> {
+    time_ns.parse::<u64>().ok().map(|ns| (ns as f64 * 1e-9).min(axis.end))
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Total that grows over time, as a rate.
+struct Growth(Delivery);
+
+impl Growth {
+    /// A total first seen at `now` has grown since the sample before.
+    fn new(now: f64, axis: Axis) -> Self {
+        Growth(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
+    }
+
+    fn add(&mut self, now: f64, bytes: &str) {
+        if let Some(bytes) = number(bytes) {
+            self.0.at(now, bytes);
+        }
+    }
+}
+
+type SentRates = Vec<(Direction, Vec<Point>)>;
+
+fn links(folder: &Path, result: &RunResult, axis: Axis) -> Result<(SentRates, Links), LabError> {
+    let mut links = LinkRows::new(result, axis);
+    let mut sent: BTreeMap<Direction, Growth> = BTreeMap::new();
+    let columns = ["time_ns", "link", "direction", "up", "queue_pkt", "sent_bytes"];
+    rows(&folder.join("links.csv"), columns, |[time, link, direction, up, queue, bytes]| {
+        let Some(now) = seconds(time, axis) else { return };
+        if let Some(key) = links.add(now, (link, direction == "reverse"), up != "0", number(queue)) {
+            sent.entry(key.clone()).or_insert_with(|| Growth::new(now, axis)).add(now, bytes);
+        }
+    })?;
+    let place = |name: &str| result.links.iter().position(|link| link.name == name);
+    let mut sent: SentRates = sent.into_iter().map(|(direction, growth)| (direction, growth.0.rates())).collect();
+    sent.sort_by_key(|(direction, _)| (place(&direction.link), direction.reverse));
+    Ok((sent, links.finish()))
+}
+
+fn conversations(folder: &Path, axis: Axis) -> Result<Vec<ConversationCurves>, LabError> {
+    let mut order: BTreeMap<String, usize> = BTreeMap::new();
+    let mut all: Vec<(String, Growth, Thinner)> = Vec::new();
+    let columns = ["time_ns", "protocol", "from", "to", "delivered_bytes", "srtt_ms"];
+    rows(&folder.join("conversations.csv"), columns, |[time, protocol, from, to, bytes, srtt]| {
+        let Some(now) = seconds(time, axis) else { return };
+        let name = format!("{protocol} {from} to {to}");
+        let place = order.get(&name).copied().or_else(|| {
+            let new = (all.len() < MOST_CURVES).then_some(all.len())?;
+            all.push((name.clone(), Growth::new(now, axis), axis.thinner()));
+            order.insert(name, new);
+            Some(new)
+        });
+        let Some((_, growth, thinner)) = place.and_then(|place| all.get_mut(place)) else { return };
+        growth.add(now, bytes);
+        thinner.step(now, number(srtt));
+    })?;
+    let curves = |(name, growth, thinner): (String, Growth, Thinner)| {
+        let end = growth.0.end();
+        ConversationCurves { name, throughput_mbps: growth.0.rates(), srtt_ms: axis.steps(thinner, end) }
+    };
+    Ok(all.into_iter().map(curves).collect())
+}
+
+fn lateness(folder: &Path, axis: Axis) -> Result<[Vec<Point>; 2], LabError> {
+    let mut thinners = [axis.thinner(), axis.thinner()];
+    rows(&folder.join("lateness.csv"), ["time_ns", "p50_us", "p99_us"], |[time, p50, p99]| {
+        let Some(now) = seconds(time, axis) else { return };
+        for (thinner, value) in thinners.iter_mut().zip([p50, p99]) {
+            thinner.step(now, number(value));
+        }
+    })?;
+    Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
+}
+
+/// File with the description of an emulation.
+const ABOUT: &str = "emulation.json";
+/// Time between two rows, s.
+const INTERVAL_S: f64 = 0.1;
+/// Most directions of conversations with curves: a file has eight conversations at a time, and others over time.
+const MOST_CURVES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AXIS: Axis = Axis { end: 0.4, stretches: 100, row_s: INTERVAL_S };
+
+    #[test]
+    fn rows_become_curves() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "time_ns,protocol,from,to,srtt_ms,delivered_bytes\n\
+                    100000000,TCP,a:1,b:2,,12500\n100000000,TCP,b:2,a:1,5,0\n\
+                    200000000,TCP,a:1,b:2,7.5,37500\n300000000,TCP,a:1,b:2,7.5,37500\n";
+        std::fs::write(folder.path().join("conversations.csv"), text).unwrap();
+        let curves = conversations(folder.path(), AXIS).unwrap();
+        let names: Vec<_> = curves.iter().map(|c| &*c.name).collect();
+        assert_eq!(names, ["TCP a:1 to b:2", "TCP b:2 to a:1"]);
+        let rates: Vec<f64> = curves[0].throughput_mbps.iter().filter_map(|point| point.1).collect();
+        // 12.5 kB and 25 kB in a tenth of a second each, then nothing.
+        assert!(rates.iter().zip([1.0, 2.0, 0.0]).all(|(rate, expected)| (rate - expected).abs() < 1e-6), "{rates:?}");
+        let srtt: Vec<_> = curves[0].srtt_ms.iter().map(|&(s, ms)| (libm::round(s * 10.0), ms)).collect();
+        assert_eq!(srtt, [(1.0, None), (2.0, Some(7.5)), (3.0, Some(7.5))]);
+    }
+
+    #[test]
+    fn strange_files_are_read_without_panic() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lateness.csv");
+        let heading = "time_ns,p50_us,p99_us\n";
+        for text in ["", "x\n1\n", heading, "time_ns,p50_us,p99_us\n-1,inf,NaN\n99999999999999999999,1,1\n5,1,inf\n"] {
+            std::fs::write(&path, text).unwrap();
+            let points = lateness(folder.path(), AXIS).unwrap();
+            assert!(
+                points.iter().flatten().all(|point| point.0 <= 0.4 && point.1.is_none_or(f64::is_finite)),
+                "{text}"
+            );
+        }
+        std::fs::write(&path, format!("{heading}1\n")).unwrap();
+        assert!(lateness(folder.path(), AXIS).is_err(), "a row is cut off");
+    }
+}
