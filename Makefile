@@ -91,6 +91,7 @@ validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 	python3 validation/linux.py --roughlink $(ROUGHLINK) --strict
 	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --strict
 	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --sack --strict
+	@.ci/with-ns3 $(VENV) validation/bbr.py --roughlink $(ROUGHLINK) --link short long --strict
 	@.ci/with-ns3 $(VENV) validation/differential.py --roughlink $(ROUGHLINK) $(RANDOM)
 	@.ci/with-ns3 $(VENV) validation/table.py --roughlink $(ROUGHLINK) $(TABLE)
 

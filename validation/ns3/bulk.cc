@@ -60,7 +60,7 @@ struct Options
     double randomLoss = 0;
     std::string drop;
     std::string trace;
-    std::string traceKinds = "data,ack,arrive,cwnd,ssthresh,state,rto,rtt,sink";
+    std::string traceKinds = "data,ack,arrive,cwnd,ssthresh,state,rto,rtt,pacing,sink";
 };
 
 struct Group
@@ -74,9 +74,24 @@ struct Group
         queueDrops++;
     }
 
+    // Packets that waited, summed over time, in packets times nanoseconds.
+    double queueArea = 0;
+    uint32_t queueNow = 0;
+    int64_t queueSince = 0;
+
     void OnQueueLength(uint32_t, uint32_t now)
     {
         queueMax = std::max(queueMax, now);
+        MeanQueue();
+        queueNow = now;
+    }
+
+    double MeanQueue()
+    {
+        const int64_t time = Simulator::Now().GetNanoSeconds();
+        queueArea += static_cast<double>(queueNow) * (time - queueSince);
+        queueSince = time;
+        return time > 0 ? queueArea / time : 0;
     }
 };
 
@@ -281,7 +296,7 @@ double InSeconds(const timeval& t)
 
 void PrintResult(const Options& o,
                  const std::vector<std::unique_ptr<Flow>>& flows,
-                 const std::vector<Group>& groups,
+                 std::vector<Group>& groups,
                  const rusage& before,
                  const rusage& after,
                  double wall,
@@ -331,12 +346,13 @@ void PrintResult(const Options& o,
     for (size_t i = 0; i < groups.size(); i++)
     {
         std::printf("%s{\"name\":\"plc\",\"group\":%zu,\"forward\":{\"packets\":%" PRIu64 ",\"dropped\":%" PRIu64
-                    ",\"lost\":%" PRIu64 ",\"queue_max_pkt\":%u}}",
+                    ",\"lost\":%" PRIu64 ",\"queue_mean_pkt\":%.6f,\"queue_max_pkt\":%u}}",
                     i ? "," : "",
                     i,
                     groups[i].noise->arrivals,
                     groups[i].queueDrops,
                     groups[i].noise->lost,
+                    groups[i].MeanQueue(),
                     groups[i].queueMax);
     }
     std::printf("]}\n");

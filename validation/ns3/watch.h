@@ -191,6 +191,14 @@ struct Flow
         }
     }
 
+    void OnPacingRate(DataRate, DataRate now)
+    {
+        if (g_trace.Wants("pacing"))
+        {
+            g_trace.Write("pacing", number, 0, 0, false, now.GetBitRate());
+        }
+    }
+
     void OnState(TcpSocket::TcpStates_t, TcpSocket::TcpStates_t now)
     {
         state = TcpSocket::TcpStateName[now];
@@ -227,6 +235,7 @@ struct Flow
         socket->TraceConnectWithoutContext("CongState", MakeCallback(&Flow::OnCongestionState, this));
         socket->TraceConnectWithoutContext("RTO", MakeCallback(&Flow::OnRto, this));
         socket->TraceConnectWithoutContext("RTT", MakeCallback(&Flow::OnRtt, this));
+        socket->TraceConnectWithoutContext("PacingRate", MakeCallback(&Flow::OnPacingRate, this));
         socket->TraceConnectWithoutContext("State", MakeCallback(&Flow::OnState, this));
     }
 };

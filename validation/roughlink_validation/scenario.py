@@ -128,7 +128,10 @@ class Scenario:
         return "\n".join(lines) + "\n"
 
     def _cc_lines(self) -> list[str]:
-        return [f'cc = "{"reno" if self.cc == "linux-reno" else self.cc}"']
+        lines = [f'cc = "{"reno" if self.cc == "linux-reno" else self.cc}"']
+        if self.cc == "bbr":
+            lines.append(f"cc_params = {{ phase_seed = {self.seed} }}")
+        return lines
 
     def _group_lines(self, suffix: str) -> list[str]:
         lines = []

@@ -276,6 +276,9 @@ pub struct Listens {
     pub sent: bool,
     /// [`Ack::rate`] is used; otherwise it may be `None`.
     pub rate: bool,
+    /// [`Ack::rate`] is a sample as ns-3 3.44 takes it (`TcpRateLinux`), which outlives its acknowledgement; not with
+    /// `recovery = "rack"` and not in SCTP.
+    pub kept_rate: bool,
     /// [`CongestionControl::timer`] may return a time.
     pub timer: bool,
     /// [`CongestionControl::rto_sample`] may return another sample than the endpoint's.
@@ -283,10 +286,10 @@ pub struct Listens {
 }
 
 impl Listens {
-    /// All events: always correct.
-    pub const ALL: Listens = Listens { sent: true, rate: true, timer: true, rto_sample: true };
+    /// All events, with ordinary rate samples: always correct.
+    pub const ALL: Listens = Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
     /// Acknowledgments and congestion, without delivery rates.
-    pub const ACKS: Listens = Listens { sent: false, rate: false, timer: false, rto_sample: false };
+    pub const ACKS: Listens = Listens { sent: false, rate: false, kept_rate: false, timer: false, rto_sample: false };
 }
 
 /// A congestion control algorithm. No I/O, no clock, no simulator types.

@@ -262,7 +262,13 @@ impl CongestionControl for Mine {
     fn listens(&self) -> Listens {
         let has =
             |method: fn(&Methods) -> &Option<Py<PyAny>>| self.methods.as_ref().is_some_and(|m| method(m).is_some());
-        Listens { sent: has(|m| &m.on_sent), rate: true, timer: has(|m| &m.timer), rto_sample: has(|m| &m.rto_sample) }
+        Listens {
+            sent: has(|m| &m.on_sent),
+            rate: true,
+            kept_rate: false,
+            timer: has(|m| &m.timer),
+            rto_sample: has(|m| &m.rto_sample),
+        }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.tell(|m| m.on_sent.as_ref(), || (FlowView::of(flow), SentView(*sent)));

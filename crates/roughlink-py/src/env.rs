@@ -88,7 +88,7 @@ impl CongestionControl for Told {
         Vitals { cwnd, ssthresh: u64::MAX, rate: desk.rate, phase: "controlled" }
     }
     fn listens(&self) -> Listens {
-        Listens { sent: true, rate: true, timer: true, rto_sample: false }
+        Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         let mut desk = self.shared.desk();

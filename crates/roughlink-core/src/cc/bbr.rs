@@ -17,7 +17,9 @@
 //! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
 //! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
 //! none, an initial rate without margin, an equal RTT that renews the smallest one, samples of ProbeRtt that count, ACK
-//! aggregation with a clock of whole seconds.
+//! aggregation with a clock of whole seconds, rate samples that outlive their ACK and overestimate the bandwidth, a model
+//! that begins with the handshake, targets in bytes, an unpaced initial window, packet conservation for the rest of a
+//! round only, a window of 32 bits.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -35,6 +37,7 @@ mod params;
 mod policer;
 #[cfg(test)]
 mod tests;
+mod window;
 
 /// The state of BBR (section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +145,7 @@ impl CongestionControl for Bbr {
             self.params.mark_probe_rtt && (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
 
+        self.begin_recovery(flow, &sample);
         self.update_bandwidth(flow, &sample);
         self.update_aggregation(flow, &sample);
         self.update_phase(flow, &sample);
@@ -167,13 +171,14 @@ impl CongestionControl for Bbr {
     }
 
     fn listens(&self) -> Listens {
-        Listens { sent: true, rate: true, ..Listens::ACKS }
+        Listens { sent: true, rate: true, kept_rate: self.params.keep_rate_sample, ..Listens::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
         let rate = if self.has_rtt || flow.srtt.is_zero() { self.rate } else { self.initial_rate(flow) };
         // An estimate of zero does not stop sending, as in Linux.
-        Permit::Send { window: self.cwnd, rate: (rate > 0).then(|| Rate(rate.saturating_mul(8))) }
+        let paced = rate > 0 && (self.params.pace_initial_window || flow.snd_nxt > flow.initial_window);
+        Permit::Send { window: self.cwnd, rate: paced.then(|| Rate(rate.saturating_mul(8))) }
     }
 
     fn vitals(&self) -> Vitals {
@@ -187,6 +192,9 @@ impl CongestionControl for Bbr {
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        if self.params.initial_bandwidth && self.min_rtt == Time::MAX && !flow.srtt.is_zero() {
+            self.start_from_handshake(flow);
+        }
         if !sent.tx_start || !flow.app_limited {
             return;
         }
@@ -202,7 +210,7 @@ impl CongestionControl for Bbr {
 
     fn on_recovered(&mut self, _flow: &Flow) {
         if self.params.exit_to_ssthresh && self.state == CongestionState::Recovery {
-            self.cwnd = self.ssthresh;
+            self.cwnd = self.ssthresh.min(if self.params.wrap_window { u64::from(u32::MAX) } else { u64::MAX });
         }
     }
 
@@ -219,12 +227,23 @@ impl Bbr {
         self.policer.rate().unwrap_or(self.bandwidth.max())
     }
 
+    /// ns-3: the RTT of the handshake is the smallest one, and the bandwidth is the initial window over it.
+    fn start_from_handshake(&mut self, flow: &Flow) {
+        (self.min_rtt, self.min_rtt_at) = (flow.srtt, flow.now);
+        let rtt = Time::from_millis(flow.srtt.as_millis().max(1));
+        let bandwidth = Rate::from_bytes_per(self.cwnd, rtt).bytes_per_sec();
+        self.bandwidth = MaxFilter::starting_with(bandwidth);
+        self.rate = (bandwidth as f64 * self.pacing_gain) as u64;
+        self.has_rtt = true;
+    }
+
     /// Section 4.1.1: rounds and bandwidth.
     fn update_bandwidth(&mut self, flow: &Flow, sample: &RateSample) {
-        self.round_start = false;
         if sample.interval.is_zero() {
+            self.round_start &= self.params.keep_round_start;
             return;
         }
+        self.round_start = false;
         if sample.prior_delivered >= self.next_round_delivered {
             self.next_round_delivered = flow.delivered;
             self.rounds += 1;
@@ -235,7 +254,7 @@ impl Bbr {
         let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
         // A sender without data underestimates the path: only an increase counts.
         if !sample.app_limited || rate >= self.bandwidth.max() {
-            self.bandwidth.update(self.params.bandwidth_rounds, self.rounds, rate);
+            self.bandwidth.update(&self.params, self.rounds, rate);
         }
     }
 
@@ -256,7 +275,8 @@ impl Bbr {
     }
 
     fn update_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
-        if self.params.aggregation_gain > 0.0 && sample.acked_sacked > 0 && !sample.interval.is_zero() {
+        let counts = !sample.interval.is_zero() || self.params.keep_round_start && sample.delivered > 0;
+        if self.params.aggregation_gain > 0.0 && sample.acked_sacked > 0 && counts {
             let bandwidth = self.bandwidth();
             self.aggregation.update(
                 &self.params,
@@ -419,120 +439,8 @@ impl Bbr {
         let bandwidth = Rate::from_bytes_per(self.cwnd, rtt.max(Time::from_micros(1))).bytes_per_sec();
         (bandwidth as f64 * self.params.high_gain * (1.0 - margin)) as u64
     }
-
-    /// Section 4.2.3.6.
-    fn set_cwnd(&mut self, flow: &Flow, sample: &RateSample) {
-        let least = u64::from(self.params.min_cwnd) * u64::from(flow.mss);
-        let acked = sample.acked_sacked;
-        if acked > 0 && !self.conserve_or_restore(flow, sample) {
-            let target = self.budget(flow, self.bdp(flow, self.bandwidth(), self.cwnd_gain) + self.extra_acked());
-            if self.full_pipe {
-                self.cwnd = self.cwnd.saturating_add(acked).min(target);
-            } else if self.cwnd < target || flow.delivered < flow.initial_window {
-                self.cwnd = self.cwnd.saturating_add(acked);
-            }
-            self.cwnd = self.cwnd.max(least);
-        }
-        if self.mode == Mode::ProbeRtt {
-            self.cwnd = self.cwnd.min(least);
-        }
-    }
-
-    /// Section 4.2.3.4: in the first round of recovery a segment leaves for each that is delivered, later two;
-    /// afterwards the window is what it was. True while nothing else decides.
-    fn conserve_or_restore(&mut self, flow: &Flow, sample: &RateSample) -> bool {
-        use CongestionState::{Loss, Recovery};
-        let conserved = flow.in_flight + sample.acked_sacked;
-        let before = std::mem::replace(&mut self.state, flow.state);
-        let repairing = |s| s == Recovery || s == Loss;
-        self.cwnd = self.cwnd.saturating_sub(sample.losses).max(u64::from(flow.mss));
-        if flow.state == Recovery && before != Recovery {
-            self.conservation = true;
-            self.next_round_delivered = flow.delivered;
-            self.cwnd = conserved;
-        } else if repairing(before) && !repairing(flow.state) {
-            if before == Recovery && !self.params.exit_to_ssthresh
-                || before == Loss && self.params.restore_after_timeout
-            {
-                self.cwnd = self.cwnd.max(self.prior_cwnd);
-            }
-            self.conservation = false;
-        }
-        if self.conservation {
-            self.cwnd = self.cwnd.max(conserved);
-        }
-        self.conservation
-    }
-
-    /// Save a window that no recovery and no ProbeRtt has reduced.
-    fn save_cwnd(&mut self) {
-        let cut =
-            matches!(self.state, CongestionState::Recovery | CongestionState::Loss) || self.mode == Mode::ProbeRtt;
-        self.prior_cwnd = if cut { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
-    }
-
-    /// Bandwidth x smallest RTT x `gain` in bytes, whole segments; the initial window if no RTT is known.
-    fn bdp(&self, flow: &Flow, bandwidth: u64, gain: f64) -> u64 {
-        if self.min_rtt == Time::MAX {
-            return flow.initial_window;
-        }
-        let mss = f64::from(flow.mss);
-        let segments = (bandwidth as f64 * self.min_rtt.as_secs_f64() * gain / mss).ceil();
-        (segments * mss).min(1e18) as u64
-    }
-
-    /// `window` plus what the two hosts hold (section 4.2.3.2).
-    fn budget(&self, flow: &Flow, window: u64) -> u64 {
-        let mss = u64::from(flow.mss);
-        let mut window = window + 3 * self.quantum(flow);
-        if self.params.even_window {
-            window = window.div_ceil(2 * mss) * 2 * mss;
-        }
-        if self.mode == Mode::ProbeBw && self.phase == 0 {
-            window += 2 * mss; // so that probing exceeds even a small product
-        }
-        window
-    }
-
-    /// Data in flight at a gain, budget included.
-    fn target(&self, flow: &Flow, gain: f64) -> u64 {
-        self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
-    }
-
-    /// Data in flight as the next departure finds it: that departure counts while the gain raises it (Linux).
-    fn in_flight(&self, flow: &Flow, in_flight: u64) -> u64 {
-        if self.pacing_gain > 1.0 && self.params.quantum == 0 { in_flight + self.quantum(flow) } else { in_flight }
-    }
-
-    /// Bytes that leave together.
-    fn quantum(&self, flow: &Flow) -> u64 {
-        let mss = u64::from(flow.mss);
-        let segments = match self.params.quantum {
-            0 => {
-                let least = if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 };
-                ((self.rate >> PACING_SHIFT).min(GSO_MAX) / mss).max(least).min(TSO_MAX)
-            }
-            n => u64::from(n),
-        };
-        segments * mss
-    }
-
-    fn extra_acked(&self) -> u64 {
-        if !self.full_pipe {
-            return 0;
-        }
-        let limit = self.bandwidth() as f64 * self.params.aggregation_limit_ms / 1e3;
-        (self.aggregation.max() as f64 * self.params.aggregation_gain).min(limit) as u64
-    }
 }
 
 fn milliseconds(ms: f64) -> Time {
     Time::from_secs_f64(ms / 1e3)
 }
-
-/// Linux's `sk_pacing_shift`: a TSO packet lasts 2^-10 s.
-const PACING_SHIFT: u32 = 10;
-/// Payload that fits a GSO packet: 64 KiB less headers.
-const GSO_MAX: u64 = 65_536 - 1 - 320;
-/// Linux counts the segments of a TSO packet in seven bits.
-const TSO_MAX: u64 = 127;

@@ -17,6 +17,15 @@ pub(crate) struct Stamp {
     pub app_limited: bool,
 }
 
+impl Stamp {
+    /// Returns true if a segment with this stamp takes the place of an earlier one with `other` in the sample of ns-3
+    /// (`TcpRateLinux::SkbDelivered`): more had been delivered when it left, or nothing when the other did.
+    #[inline]
+    pub(crate) fn replaces(&self, other: &Stamp) -> bool {
+        other.delivered == 0 || self.delivered > other.delivered
+    }
+}
+
 /// Most recently sent segment that an acknowledgment delivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
@@ -38,6 +47,18 @@ pub(crate) struct DeliveryRate {
     delivered_at: Time,
     first_sent: Time,
     app_limited: u64,
+    kept: Kept,
+}
+
+/// Sample of ns-3, which outlives the acknowledgement that made it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    stamp: Stamp,
+    sent_at: Time,
+    retransmitted: bool,
+    /// The longer of the send and the ACK interval.
+    interval: Time,
+    is_valid: bool,
 }
 
 impl DeliveryRate {
@@ -112,10 +133,86 @@ impl DeliveryRate {
     }
 }
 
+impl DeliveryRate {
+    /// Makes a sample as ns-3 3.44 does (`TcpRateLinux`). The intervals stay those of an earlier acknowledgement unless
+    /// `newest` left after more had been delivered; what is delivered meanwhile counts nevertheless, so that several
+    /// acknowledgements may share an interval and show more than the rate. Every acknowledgement gives a sample.
+    pub(crate) fn on_ack_kept(
+        &mut self,
+        now: Time,
+        (bytes, newest): (u64, Option<&Newest>),
+        prior_in_flight: u64,
+        min_rtt: Time,
+        rtt: Time,
+    ) -> RateSample {
+        if bytes > 0 {
+            self.delivered += bytes;
+            self.delivered_at = now;
+        }
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let k = &mut self.kept;
+        if let Some(&Newest { stamp, sent_at, retransmitted, .. }) = newest
+            && stamp.replaces(&k.stamp)
+        {
+            let interval = sent_at.saturating_sub(stamp.first_sent).max(now.saturating_sub(stamp.delivered_at));
+            *k = Kept { stamp, sent_at, retransmitted, interval, is_valid: true };
+            self.first_sent = sent_at;
+        }
+        let was_valid = k.is_valid;
+        k.is_valid &= k.interval >= min_rtt; // too short to be true: no rate until another segment replaces it
+        RateSample {
+            delivered: if was_valid { self.delivered - k.stamp.delivered } else { 0 },
+            prior_delivered: k.stamp.delivered,
+            interval: if k.is_valid { k.interval } else { Time::ZERO },
+            rtt,
+            sent_at: k.sent_at,
+            losses: 0,
+            acked_sacked: bytes,
+            prior_in_flight,
+            app_limited: k.stamp.app_limited,
+            retransmitted: k.retransmitted,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::units::Rate;
+
+    /// Two segments leave after the same acknowledgement and are acknowledged one by one. The second acknowledgement
+    /// takes the interval of the first (ns-3 3.44 `TcpRateLinux::SkbDelivered`) and shows twice the rate.
+    #[test]
+    fn kept_interval_overestimates() {
+        let ms = Time::from_millis;
+        let mut rate = DeliveryRate::default();
+        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
+        rate.on_ack_kept(ms(40), (1000, Some(&first)), 0, ms(40), ms(40));
+        let stamp = rate.on_sent(ms(40), false);
+        let pair = [1, 2].map(|i| Newest { end: 1000 + i * 1000, sent_at: ms(40), retransmitted: false, stamp });
+        let one = rate.on_ack_kept(ms(80), (1000, Some(&pair[0])), 0, ms(40), ms(40));
+        let two = rate.on_ack_kept(ms(90), (1000, Some(&pair[1])), 0, ms(40), ms(50));
+        assert_eq!((one.delivered, one.interval), (1000, ms(40)));
+        assert_eq!((two.delivered, two.interval), (2000, ms(40)));
+        // Another segment of a later stamp ends this.
+        let later = Newest { end: 4000, sent_at: ms(90), retransmitted: false, stamp: rate.on_sent(ms(90), false) };
+        let three = rate.on_ack_kept(ms(130), (1000, Some(&later)), 0, ms(40), ms(40));
+        assert_eq!((three.delivered, three.interval, three.prior_delivered), (1000, ms(50), 3000));
+    }
+
+    /// A sample shorter than the smallest RTT has no interval, and neither have those after it until it is replaced.
+    #[test]
+    fn kept_sample_stays_invalid() {
+        let ms = Time::from_millis;
+        let mut rate = DeliveryRate::default();
+        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
+        let short = rate.on_ack_kept(ms(30), (1000, Some(&first)), 0, ms(40), ms(30));
+        assert_eq!((short.delivered, short.interval), (1000, Time::ZERO));
+        let nothing = rate.on_ack_kept(ms(60), (0, None), 0, ms(40), ms(30));
+        assert_eq!((nothing.delivered, nothing.interval), (0, Time::ZERO));
+    }
 
     #[test]
     fn a_steady_stream_gives_its_rate() {

@@ -70,6 +70,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
         return; // stale, or acknowledges data never sent
     }
     let prior_in_flight = snd.board.in_flight();
+    let prior_lost = snd.board.lost();
     let same_window = a.window == snd.core.flow.send_window;
     snd.core.flow.now = now;
     snd.set_window(a.window);
@@ -90,6 +91,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
         congestion: a.congestion,
         sacked: d.bytes,
         prior_in_flight,
+        prior_lost,
     };
     if !snd.cfg.timestamp_rtt {
         rtt = sample_by_send_time(snd, now, a, &d);

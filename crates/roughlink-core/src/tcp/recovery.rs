@@ -32,6 +32,8 @@ pub(super) struct Arrival {
     pub sacked: u64,
     /// Bytes in flight before it.
     pub prior_in_flight: u64,
+    /// Bytes declared lost before it.
+    pub prior_lost: u64,
 }
 
 impl Sender {
@@ -76,7 +78,7 @@ impl Sender {
         if ack.acked == 0 {
             if !self.board.is_empty() {
                 ack.rtt = Some(self.core.flow.srtt);
-                self.core.acknowledged(&ack);
+                self.report(&mut ack, a);
             }
             return;
         }
@@ -90,7 +92,7 @@ impl Sender {
             CongestionState::Recovery if below && self.cfg.recovery != Recovery::Reno => {
                 self.on_partial(&ack, pipe, safe);
                 ack.segments = 1;
-                self.core.acknowledged(&ack);
+                self.report(&mut ack, a);
                 if self.first_partial || !self.cfg.impatient {
                     self.first_partial = false;
                     self.restart_rto(now);
@@ -106,7 +108,7 @@ impl Sender {
                         ack.rtt = None;
                     }
                     ack.segments = ack.segments.saturating_sub(before_duplicate);
-                    self.core.acknowledged(&ack);
+                    self.report(&mut ack, a);
                     return; // ns-3 neither grows nor restarts the timer here
                 }
                 self.core.flow.state = CongestionState::Open;
@@ -135,7 +137,19 @@ impl Sender {
         self.restart_rto(now);
         self.sync();
         ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used()); // RFC 3168 section 6.1.2
-        self.core.acknowledged(&ack);
+        self.report(&mut ack, a);
+    }
+
+    /// Reports an acknowledgement to the algorithm. Its losses are what it changed of the bytes declared lost, also if it
+    /// repaired them (ns-3 3.44 `TcpSocketBase::ReceivedAck`); otherwise none are reported.
+    #[inline]
+    fn report(&mut self, ack: &mut Ack, a: &Arrival) {
+        if self.board.by_stamp
+            && let Some(rate) = &mut ack.rate
+        {
+            rate.losses = self.board.lost().abs_diff(a.prior_lost);
+        }
+        self.core.acknowledged(ack);
     }
 
     /// Returns true if the window was used; only then may it grow (RFC 7661; Linux `tcp_is_cwnd_limited`).

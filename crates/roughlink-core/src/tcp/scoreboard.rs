@@ -34,6 +34,8 @@ pub(super) struct Scoreboard {
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
+    /// Rate sampling takes the segment that ns-3 samples ([`Stamp::replaces`]) instead of the one sent last.
+    pub(super) by_stamp: bool,
 }
 
 impl Scoreboard {
@@ -50,6 +52,7 @@ impl Scoreboard {
             highest_sacked: 0,
             sack_ends_retrans,
             guessing,
+            by_stamp: false,
         }
     }
     /// Returns the first unacknowledged byte.
@@ -230,13 +233,26 @@ impl Scoreboard {
         if last.end() != ack || flags & EVER_RETRANS != 0 {
             return false;
         }
-        d.take_run(first, last, n as u32);
+        let newest = if self.by_stamp { self.sampled_of(n) } else { last };
+        d.take_run(first, last, newest, n as u32);
         self.segments.drop_front(n);
         self.una = ack;
         if self.highest_sacked < ack {
             self.highest_sacked = 0;
         }
         true
+    }
+
+    /// The segment of the first `n` that ns-3 samples.
+    #[inline(never)]
+    fn sampled_of(&self, n: usize) -> &Segment {
+        let mut best = &self.segments[0];
+        for s in self.segments.iter().take(n).skip(1) {
+            if s.stamp.replaces(&best.stamp) {
+                best = s;
+            }
+        }
+        best
     }
 
     #[inline(never)]
@@ -256,7 +272,7 @@ impl Scoreboard {
                 self.index.rank(s, None);
             }
             if self.guessing || !s.is(SACKED) {
-                d.take(s);
+                d.take(s, self.by_stamp);
             }
         }
         self.segments.drop_front(whole);
@@ -276,7 +292,7 @@ impl Scoreboard {
             self.lost -= if part.is(LOST) { cut } else { 0 };
             self.retrans -= if part.is(RETRANS) { cut } else { 0 };
             if self.guessing || !part.is(SACKED) {
-                d.take(&part);
+                d.take(&part, self.by_stamp);
             }
         }
         self.index.forget_below(ack);
@@ -305,7 +321,7 @@ impl Scoreboard {
             let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
             let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
             self.highest_sacked = self.highest_sacked.max(s.start);
-            d.take(&s);
+            d.take(&s, self.by_stamp);
             i += 1;
         }
     }

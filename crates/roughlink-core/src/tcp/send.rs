@@ -6,6 +6,7 @@
 //! a lost segment, then new data. `timers` handles the absence of acknowledgments.
 
 mod idle;
+mod rate;
 mod timers;
 
 use super::acknowledgement::RttSample;
@@ -13,8 +14,8 @@ use super::config::{Buffer, CwndLimited, Recovery, TcpConfig};
 use super::ecn::Reaction;
 use super::prr::Prr;
 use super::rack::Rack;
-use super::scoreboard::{Delivered, PUSHED, Scoreboard};
-use crate::cc::{CongestionControl, CongestionState, Flow, RateSample, Sent};
+use super::scoreboard::{PUSHED, Scoreboard};
+use crate::cc::{CongestionControl, CongestionState, Flow, Sent};
 use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
 use idle::Idle;
@@ -113,8 +114,10 @@ impl Sender {
         }
         let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
         core.flow.initial_window = initial_window;
+        let mut board = Scoreboard::new(1, !cfg.sacked_in_flight, !sack);
+        board.by_stamp = core.listens.kept_rate && cfg.recovery != Recovery::Rack;
         Sender {
-            board: Scoreboard::new(1, !cfg.sacked_in_flight, !sack),
+            board,
             core,
             prr: Prr::default(),
             rack: Rack::default(),
@@ -183,6 +186,7 @@ impl Sender {
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
         self.idle.ended |= self.board.is_empty() && self.written == self.board.nxt();
+        self.before_write(bytes);
         self.written += bytes;
         self.push = self.written;
     }
@@ -208,6 +212,7 @@ impl Sender {
         if n == 0 {
             return;
         }
+        self.before_write(n.min(u64::from(self.cfg.write_size)));
         self.written += n;
         if self.backlog != u64::MAX {
             self.backlog -= n;
@@ -367,21 +372,6 @@ impl Sender {
         }
     }
 
-    /// Returns the delivery rate sample of an acknowledgment of `d` that declared `lost` bytes lost.
-    #[inline(always)]
-    pub(super) fn rate_sample(
-        &mut self,
-        now: Time,
-        d: &Delivered,
-        lost: u64,
-        prior_in_flight: u64,
-        rtt: Time,
-    ) -> Option<RateSample> {
-        let core = &mut self.core;
-        let sample = core.rate.on_ack(now, (d.bytes, d.newest.as_ref()), lost, prior_in_flight, core.flow.min_rtt, rtt);
-        if self.core.listens.rate { sample } else { None }
-    }
-
     #[inline(always)]
     fn estimate_rto(&mut self, rtt: Time) {
         self.core.estimate_rto(rtt, self.board.una(), self.board.nxt());
@@ -411,9 +401,7 @@ impl Sender {
         }
         if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
         {
-            if self.board.nxt() > 1 && self.fin.is_none() {
-                self.core.rate.on_app_limited(self.board.in_flight());
-            }
+            self.on_nothing_unsent();
             if self.permitted > 0 {
                 // The last available data has just left.
                 self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);

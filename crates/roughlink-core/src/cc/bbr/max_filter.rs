@@ -1,6 +1,8 @@
 //! The largest of recent values: Kathleen Nichols' estimator (Linux `win_minmax`), which keeps three candidates
 //! instead of the whole window.
 
+use super::Params;
+
 /// A value and the round in which it was measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
@@ -10,19 +12,29 @@ struct Entry {
 
 /// The largest value of the last rounds, the largest since then, and the largest since the second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MaxFilter([Entry; 3]);
+pub(super) struct MaxFilter {
+    candidates: [Entry; 3],
+    /// Value before the first one; the next value replaces it.
+    initial: u64,
+}
 
 impl MaxFilter {
-    /// The largest value.
-    pub(super) fn max(&self) -> u64 {
-        self.0[0].value
+    /// A filter whose largest value is `initial` until the first update.
+    pub(super) fn starting_with(initial: u64) -> Self {
+        MaxFilter { candidates: [Entry { round: 0, value: initial }; 3], initial }
     }
 
-    /// Takes `value` of `round` in; values older than `window` rounds are forgotten.
-    pub(super) fn update(&mut self, window: u32, round: u32, value: u64) {
+    /// The largest value.
+    pub(super) fn max(&self) -> u64 {
+        self.candidates[0].value
+    }
+
+    /// Takes `value` of `round` in; values older than `bandwidth_rounds` are forgotten.
+    pub(super) fn update(&mut self, p: &Params, round: u32, value: u64) {
+        let window = p.bandwidth_rounds;
         let new = Entry { round, value };
-        let c = &mut self.0;
-        if value >= c[0].value || round - c[2].round > window {
+        let c = &mut self.candidates;
+        if value >= c[0].value || c[0].value == self.initial || round - c[2].round > window {
             *c = [new; 3];
             return;
         }
@@ -41,10 +53,19 @@ impl MaxFilter {
                 c.rotate_left(1);
                 c[2] = new;
             }
-        } else if c[1].round == c[0].round && age > window / 4 {
-            // Keep candidates from different parts of the window in reserve.
+            return;
+        }
+        // Keep candidates from different parts of the window in reserve.
+        let (second, third) = if p.filter_by_value {
+            let (second, third) = (c[1].value == c[0].value, c[2].value == c[1].value);
+            (second && round - c[1].round > window / 4, third && round - c[2].round > window / 2)
+        } else {
+            let (second, third) = (c[1].round == c[0].round, c[2].round == c[1].round);
+            (second && age > window / 4, third && age > window / 2)
+        };
+        if second {
             c[1..].fill(new);
-        } else if c[2].round == c[1].round && age > window / 2 {
+        } else if third {
             c[2] = new;
         }
     }
@@ -57,12 +78,13 @@ mod tests {
     #[test]
     fn never_above_and_seldom_below_the_true_maximum() {
         let (mut filter, mut all) = (MaxFilter::default(), Vec::new());
+        let p = Params::default();
         let (mut x, mut exact) = (12345u64, 0);
         for i in 0..20_000u32 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (round, value) = (i / 4, (x >> 40) % 1000);
             all.push((round, value));
-            filter.update(10, round, value);
+            filter.update(&p, round, value);
             let truth = all.iter().rev().take_while(|e| round - e.0 <= 10).map(|e| e.1).max().unwrap();
             assert!(filter.max() <= truth && filter.max() * 10 >= truth * 8, "{} of {truth}", filter.max());
             exact += u32::from(filter.max() == truth);
@@ -72,15 +94,38 @@ mod tests {
 
     #[test]
     fn forgets_after_its_window() {
-        let mut f = MaxFilter::default();
-        f.update(10, 0, 100);
+        let (mut f, p) = (MaxFilter::default(), Params::default());
+        f.update(&p, 0, 100);
         for round in 1..=10 {
-            f.update(10, round, 50);
+            f.update(&p, round, 50);
             assert_eq!(f.max(), 100);
         }
-        f.update(10, 11, 50);
+        f.update(&p, 11, 50);
         assert_eq!(f.max(), 50);
-        f.update(10, 1000, 1);
+        f.update(&p, 1000, 1);
         assert_eq!(f.max(), 1);
+    }
+
+    /// In round 6 the second and the third candidate are equal and three rounds old. Linux renews the third, as the first
+    /// is older than half a window; ns-3 (`WindowedFilter`) waits until the third is.
+    #[test]
+    fn age_of_candidates() {
+        for (filter_by_value, expected) in [(false, 50), (true, 40)] {
+            let p = Params { filter_by_value, ..Params::default() };
+            let mut f = MaxFilter::default();
+            for (round, value) in [(0, 100), (3, 60), (6, 50), (9, 40), (11, 30), (14, 20)] {
+                f.update(&p, round, value);
+            }
+            assert_eq!(f.max(), expected);
+        }
+    }
+
+    /// The value before the first one gives way to any other.
+    #[test]
+    fn first_value_replaces_the_initial_one() {
+        let mut f = MaxFilter::starting_with(500);
+        assert_eq!(f.max(), 500);
+        f.update(&Params::default(), 1, 20);
+        assert_eq!(f.max(), 20);
     }
 }

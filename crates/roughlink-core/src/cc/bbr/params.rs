@@ -73,6 +73,28 @@ pub struct Params {
     pub refresh_min_rtt: bool,
     /// Rate samples of data sent during ProbeRtt count as application-limited (Linux).
     pub mark_probe_rtt: bool,
+    /// Rate samples outlive their acknowledgement (ns-3): segments that left together share the interval of the first
+    /// that is acknowledged, which overestimates the rate, and a small write makes samples application-limited. No effect
+    /// with `recovery = "rack"` and in SCTP.
+    pub keep_rate_sample: bool,
+    /// The smallest RTT begins with that of the handshake, and the bandwidth with the initial window over it, until the
+    /// first sample that is not application-limited (ns-3).
+    pub initial_bandwidth: bool,
+    /// A sample without an interval does not end the start of a round, and counts as ACK aggregation (ns-3).
+    pub keep_round_start: bool,
+    /// The bandwidth filter renews its second and third candidate by their values and own ages (ns-3), otherwise by the
+    /// age of the first one (Linux).
+    pub filter_by_value: bool,
+    /// Targets are rounded up to whole segments (Linux).
+    pub whole_segments: bool,
+    /// The initial window is paced, too (Linux).
+    pub pace_initial_window: bool,
+    /// Fast recovery begins a round, so that packet conservation lasts for a whole one, and losses reduce the window also
+    /// after a time-out (Linux). Otherwise conservation ends with the round that was under way, and only fast recovery
+    /// reduces the window (ns-3).
+    pub full_conservation: bool,
+    /// The window is a number of 32 bits that wraps (ns-3): one that was unlimited falls to the smallest window.
+    pub wrap_window: bool,
     /// The initial rate has the margin, too (Linux).
     pub initial_margin: bool,
     /// Varies the first phases of the gain cycle.
@@ -114,6 +136,14 @@ impl Default for Params {
             repeat_rtt: false,
             refresh_min_rtt: false,
             mark_probe_rtt: true,
+            keep_rate_sample: false,
+            initial_bandwidth: false,
+            keep_round_start: false,
+            filter_by_value: false,
+            whole_segments: true,
+            pace_initial_window: true,
+            full_conservation: true,
+            wrap_window: false,
             initial_margin: true,
             phase_seed: 0,
         }
@@ -152,4 +182,7 @@ impl Params {
 pub const NS3: &str = "high_gain = 2.89\ndrain_gain = 0.34602076124567477\nquantum = 1\neven_window = false\n\
                        aggregation_reset = 4096\npolicer = false\nrestore_after_timeout = false\n\
                        forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\nrefresh_min_rtt = true\n\
-                       mark_probe_rtt = false\naggregation_tick_ms = 1000.0\ninitial_margin = false";
+                       mark_probe_rtt = false\naggregation_tick_ms = 1000.0\nkeep_rate_sample = true\n\
+                       initial_bandwidth = true\nkeep_round_start = true\nfilter_by_value = true\n\
+                       whole_segments = false\npace_initial_window = false\nfull_conservation = false\n\
+                       wrap_window = true\ninitial_margin = false";

@@ -54,6 +54,11 @@ impl Segment {
     pub(super) fn is_awaited(&self) -> bool {
         !self.is(SACKED) && self.flags & (LOST | RETRANS) != LOST
     }
+    /// As [`Delivered::newest`].
+    #[inline]
+    fn as_newest(&self, retransmitted: bool) -> Newest {
+        Newest { end: self.end(), sent_at: self.sent_at, retransmitted, stamp: self.stamp }
+    }
     /// Returns the time when it last left; among segments that left together, lower ones come first.
     #[inline]
     pub(super) fn sent_order(&self) -> (Time, u64) {
@@ -68,7 +73,8 @@ pub(crate) struct Delivered {
     pub bytes: u64,
     /// Segments of those.
     pub segments: u32,
-    /// Among them the one sent last, with its end, for RACK and rate sampling.
+    /// Among them the one sent last, with its end, for RACK and rate sampling; with `Scoreboard::by_stamp`, the one that
+    /// ns-3 samples.
     pub newest: Option<Newest>,
     /// Send time of the first never-retransmitted segment.
     pub first_sent: Option<Time>,
@@ -86,12 +92,12 @@ impl Delivered {
     /// Adds the `n` segments from `first` to `last`, sent once each; they must be the first that this acknowledgment
     /// delivers.
     #[inline(always)]
-    pub(super) fn take_run(&mut self, first: &Segment, last: &Segment, n: u32) {
+    pub(super) fn take_run(&mut self, first: &Segment, last: &Segment, newest: &Segment, n: u32) {
         debug_assert_eq!(self.segments, 0);
         *self = Delivered {
             bytes: last.end() - first.start,
             segments: n,
-            newest: Some(Newest { end: last.end(), sent_at: last.sent_at, retransmitted: false, stamp: last.stamp }),
+            newest: Some(newest.as_newest(false)),
             first_sent: Some(first.sent_at),
             last_sent: Some(last.sent_at),
             retransmitted: false,
@@ -100,13 +106,18 @@ impl Delivered {
         };
     }
 
+    /// The segment `s`. With `by_stamp`, `newest` is the one that ns-3 samples.
     #[inline]
-    pub(super) fn take(&mut self, s: &Segment) {
+    pub(super) fn take(&mut self, s: &Segment, by_stamp: bool) {
         self.bytes += u64::from(s.len);
         self.segments += 1;
         let retransmitted = s.is(EVER_RETRANS);
-        if self.newest.is_none_or(|n| (s.sent_at, s.end()) > (n.sent_at, n.end)) {
-            self.newest = Some(Newest { end: s.end(), sent_at: s.sent_at, retransmitted, stamp: s.stamp });
+        let replaces = |n: Newest| match by_stamp {
+            false => (s.sent_at, s.end()) > (n.sent_at, n.end),
+            true => s.stamp.replaces(&n.stamp),
+        };
+        if self.newest.is_none_or(replaces) {
+            self.newest = Some(s.as_newest(retransmitted));
         }
         if retransmitted {
             self.retransmitted = true;

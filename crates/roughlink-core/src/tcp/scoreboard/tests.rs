@@ -109,7 +109,7 @@ impl Linear {
         while let Some(s) = self.segments.first_mut().filter(|s| s.start < ack) {
             let cut = (ack - s.start).min(u64::from(s.len)) as u32;
             if self.guessing || !s.is(SACKED) {
-                d.take(&Segment { len: cut, ..*s });
+                d.take(&Segment { len: cut, ..*s }, false);
             }
             s.start += u64::from(cut);
             s.len -= cut;

@@ -1,0 +1,50 @@
+//! Delivery-rate samples of the sending half, and when they are application-limited.
+
+use super::Sender;
+use crate::cc::RateSample;
+use crate::tcp::scoreboard::Delivered;
+use crate::units::Time;
+
+impl Sender {
+    /// The delivery rate that an acknowledgement of `d` shows, which found `lost` bytes lost.
+    #[inline(always)]
+    pub(in crate::tcp) fn rate_sample(
+        &mut self,
+        now: Time,
+        d: &Delivered,
+        lost: u64,
+        prior_in_flight: u64,
+        rtt: Time,
+    ) -> Option<RateSample> {
+        let core = &mut self.core;
+        let (delivered, min_rtt) = ((d.bytes, d.newest.as_ref()), core.flow.min_rtt);
+        let sample = if self.board.by_stamp {
+            Some(core.rate.on_ack_kept(now, delivered, prior_in_flight, min_rtt, rtt))
+        } else {
+            core.rate.on_ack(now, delivered, lost, prior_in_flight, min_rtt, rtt)
+        };
+        if core.listens.rate { sample } else { None }
+    }
+
+    /// Marks samples as application-limited: everything written has left.
+    #[inline]
+    pub(super) fn on_nothing_unsent(&mut self) {
+        if !self.board.by_stamp && self.board.nxt() > 1 && self.fin.is_none() {
+            self.core.rate.on_app_limited(self.board.in_flight());
+        }
+    }
+
+    /// Marks samples as application-limited if a write of `bytes` leaves less than a segment unsent although the window
+    /// has room and every loss is repaired (ns-3 3.44 `TcpRateLinux::CalculateAppLimited`).
+    #[inline]
+    pub(super) fn before_write(&mut self, bytes: u64) {
+        let unsent = self.written - self.board.nxt() + bytes;
+        if self.board.by_stamp
+            && unsent < u64::from(self.core.flow.mss)
+            && self.board.in_flight() < self.core.cc.vitals().cwnd
+            && self.board.lost() <= self.board.retrans()
+        {
+            self.core.rate.on_app_limited(self.board.in_flight());
+        }
+    }
+}
