@@ -21,6 +21,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         if line.starts_with("```") {
             let text = lines.by_ref().take_while(|l| *l != "```").map(|l| format!("{l}\n")).collect();
             all.push(Block { before, text });
+            before = "";
         } else if !line.is_empty() {
             before = line;
         }

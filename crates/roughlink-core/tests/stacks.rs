@@ -49,6 +49,7 @@ fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64
         (Recovery::Reno | Recovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => return (0.0, 0.4),
         (Recovery::Reno, "bic") if short => 0.35,
         (Recovery::Reno, "cubic") if short => 0.7,
+        (Recovery::Reno, "bbr") if short && stack == Stack::Ns3 => 0.75,
         (Recovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
         // Every loss empties the pipe: Tahoe starts over from one segment.
         (Recovery::Tahoe, _) if short => 0.6,

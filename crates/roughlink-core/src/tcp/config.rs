@@ -192,9 +192,8 @@ pub struct TcpConfig {
     pub pace_headers: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 1280 KiB, the ten writes of 128 KiB of iperf3). With
-    /// `snd_buf = "auto"` it waits before that until a third of the buffer is free (Linux `select` and `poll`), and
-    /// writes no more than the buffer holds.
+    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 128 KiB, as iperf3). With `snd_buf = "auto"` it waits
+    /// before each write until a third of the buffer is free, as `select` and `poll` in Linux do.
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "1 B"))]
     pub write_size: u32,
@@ -304,7 +303,7 @@ impl TcpConfig {
                 tlp: true,
                 undo: true,
                 nagle: true,
-                write_size: 10 * 128 * 1024,
+                write_size: 128 * 1024,
                 snd_buf: Buffer::Auto,
                 rcv_buf: Buffer::Auto,
                 ..rfc

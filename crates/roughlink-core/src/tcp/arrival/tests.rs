@@ -2,7 +2,7 @@
 //! does not use.
 
 use super::{Endpoint, Stack, TcpConfig};
-use crate::cc::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals, algorithm};
+use crate::cc::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit, Sent, Vitals, algorithm};
 use crate::channel::{Channel, Impairments, Peer};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
@@ -25,6 +25,9 @@ impl CongestionControl for Everything {
     }
     fn vitals(&self) -> Vitals {
         self.0.vitals()
+    }
+    fn listens(&self) -> Listens {
+        Listens { kept_rate: self.0.listens().kept_rate, ..Listens::ALL }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.0.on_sent(flow, sent);

@@ -127,7 +127,7 @@ impl Linear {
             s.flags &= if self.sack_ends_retrans { !(LOST | RETRANS) } else { !LOST };
             s.flags |= SACKED;
             self.highest_sacked = self.highest_sacked.max(s.start);
-            d.take(s);
+            d.take(s, false);
         }
     }
     fn mark_lost_by_count(&mut self, threshold: u32) {
