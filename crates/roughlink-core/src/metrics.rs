@@ -1,5 +1,6 @@
 //! The results of a run.
 
+pub mod conversation;
 mod gateway;
 
 pub use gateway::{GatewayFlowResult, GatewayResult};

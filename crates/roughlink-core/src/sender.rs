@@ -276,8 +276,8 @@ impl SenderCore {
         self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
         due.is_none()
     }
-    /// Handles expiry of the retransmission timer. Returns true if it was set by [`SenderCore::release`]: the head
-    /// leaves again and nothing else happens.
+    /// Handles expiry of the retransmission timer. Returns true if [`SenderCore::release`] set it: then only the
+    /// head leaves again.
     pub(crate) fn repairs_release(&mut self, una: u64) -> bool {
         self.released.as_mut().is_some_and(|r| std::mem::take(&mut r.young) && una < r.until)
     }

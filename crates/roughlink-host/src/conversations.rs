@@ -26,6 +26,7 @@ mod tests;
 use crate::congestion::paces;
 use crate::senders::TcpSenders;
 use roughlink_core::metrics::RttResult;
+pub use roughlink_core::metrics::conversation::{Conversation, Count, Direction};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses};
@@ -34,77 +35,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use tcp::{Segment, Stream};
 
-/// What a conversation achieved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Conversation {
-    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` where datagrams were cut by a kernel.
-    pub protocol: String,
-    /// Who spoke first: address, and port if the protocol has ports.
-    pub from: String,
-    /// To whom.
-    pub to: String,
-    /// When the first packet was seen, s.
-    pub start_s: f64,
-    /// When the last was, s.
-    pub end_s: f64,
-    /// What `from` sent to `to`.
-    pub forward: Direction,
-    /// What `to` sent to `from`.
-    pub reverse: Direction,
-}
-
-/// What was said in one direction of a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Direction {
-    /// What a kernel sent; null if the sender is simulated.
-    pub sent: Option<Count>,
-    /// What was handed to a kernel; null if the receiver is simulated.
-    pub received: Option<Count>,
-    /// Packets sent that have neither arrived nor been lost. Null if either end is simulated.
-    pub in_flight: Option<u64>,
-    /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
-    /// simulated.
-    pub lost: Option<u64>,
-    /// Payload that arrived, each byte of TCP once; of SCTP the user data of its DATA chunks; of protocols other than TCP, UDP and SCTP
-    /// what is in the IP datagrams. Null if the receiver is simulated and does not acknowledge.
-    pub delivered_bytes: Option<u64>,
-    /// `delivered_bytes` x 8 / (arrival of the last of them - sending of the first), Mbit/s.
-    pub throughput_mbps: Option<f64>,
-    /// TCP: segments that the kernel sent again.
-    pub retransmits: Option<u64>,
-    /// TCP: times from sending to acknowledgement, as the sending kernel sees them: one for each segment that was sent once.
-    pub rtt_ms: Option<RttResult>,
-    /// The same, smoothed as RFC 6298 has it with one sample for each acknowledgement: the latest value.
-    pub srtt_ms: Option<f64>,
-    /// Times from one kernel to the other.
-    pub delay_ms: Option<RttResult>,
-    /// TCP: the kernel's name of the sender's congestion control, as last sampled. Null if it was not sampled.
-    pub cc: Option<String>,
-    /// TCP: true if the kernel paces the sender. Null if that is unknown.
-    pub paced: Option<bool>,
-}
-
-impl Direction {
-    /// Returns true if the kernel paces the sender, or may, although its algorithm does not pace.
-    pub fn has_unexpected_pacing(&self) -> bool {
-        self.paced != Some(false) && self.cc.as_deref().is_some_and(|cc| !paces(cc))
-    }
-}
-
-/// IP packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Count {
-    pub packets: u64,
-    /// With all headers.
-    pub bytes: u64,
-}
-
-impl Count {
-    fn add(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
-    }
+/// Returns true if the kernel paces the sender, or may, although its algorithm does not pace.
+pub fn has_unexpected_pacing(direction: &Direction) -> bool {
+    direction.paced != Some(false) && direction.cc.as_deref().is_some_and(|cc| !paces(cc))
 }
 
 /// What all conversations achieved so far.
@@ -273,8 +206,8 @@ impl Conversations {
         Some(self.last)
     }
 
-    /// What was achieved so far by at most so many conversations, those that sent and received the most bytes. `in_flight`
-    /// are the datagrams of kernels that have neither arrived nor been lost.
+    /// Returns the results so far of the `most` conversations that sent and received the most bytes. `in_flight` are the
+    /// datagrams of kernels that have neither arrived nor been lost.
     pub fn so_far<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> Achieved {
         let mut flying = vec![[0; 2]; self.all.len()];
         for (key, reversed, _) in in_flight.filter_map(read) {

@@ -318,7 +318,7 @@ mod tests {
         let body = [header, attribute(INET_DIAG_CONG, b"cubic\0"), attribute(INET_DIAG_INFO, &info)].concat();
         let ends = ["10.0.0.1:7000", "[fd00::2]:80"].map(|end| end.parse().unwrap());
         assert_eq!(DiagSocket::read(&body), Some(DiagSocket { ends, cc: "cubic".into(), is_limited: true }));
-        // What is cut off is not read.
+        // Attributes that are cut off are not read.
         for length in 0..body.len() - 1 {
             assert!(DiagSocket::read(&body[..length]).is_none_or(|socket| !socket.is_limited), "{length}");
         }

@@ -39,6 +39,15 @@ pub(crate) struct Newest {
     pub stamp: Stamp,
 }
 
+impl Newest {
+    /// Returns the time in which what its acknowledgment shows was delivered: that of sending, or if longer that of the
+    /// acknowledgments.
+    #[inline(always)]
+    fn interval(&self, now: Time) -> Time {
+        self.sent_at.saturating_sub(self.stamp.first_sent).max(now.saturating_sub(self.stamp.delivered_at))
+    }
+}
+
 /// The connection's side of the estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryRate {
@@ -90,6 +99,16 @@ impl DeliveryRate {
         self.app_limited != 0
     }
 
+    /// Counts `bytes` as delivered; samples are no longer app-limited once everything sent before is delivered.
+    #[inline(always)]
+    fn count(&mut self, now: Time, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+    }
+
     /// Processes an acknowledgment that delivered `bytes`, of which `newest` left last. Returns its sample if it
     /// delivered anything.
     #[inline(always)]
@@ -105,16 +124,11 @@ impl DeliveryRate {
         if bytes == 0 {
             return None;
         }
-        self.delivered += bytes;
-        self.delivered_at = now;
-        if self.app_limited != 0 && self.delivered > self.app_limited {
-            self.app_limited = 0;
-        }
-        let Newest { stamp, sent_at, retransmitted, .. } = *newest?;
+        self.count(now, bytes);
+        let newest = newest?;
+        let Newest { stamp, sent_at, retransmitted, .. } = *newest;
         self.first_sent = sent_at;
-        let send = sent_at.saturating_sub(stamp.first_sent);
-        let ack = now.saturating_sub(stamp.delivered_at);
-        let mut interval = send.max(ack);
+        let mut interval = newest.interval(now);
         if interval < min_rtt {
             interval = Time::ZERO; // too short to be true: no rate
         }
@@ -131,12 +145,10 @@ impl DeliveryRate {
             retransmitted,
         })
     }
-}
 
-impl DeliveryRate {
-    /// Makes a sample as ns-3 3.44 does (`TcpRateLinux`). The intervals stay those of an earlier acknowledgement unless
-    /// `newest` left after more had been delivered; what is delivered meanwhile counts nevertheless, so that several
-    /// acknowledgements may share an interval and show more than the rate. Every acknowledgement gives a sample.
+    /// Makes a sample as ns-3 3.44 does (`TcpRateLinux`). The interval stays that of an earlier acknowledgment unless
+    /// `newest` left after more had been delivered. Data delivered meanwhile counts nevertheless. Several acknowledgments
+    /// may therefore share an interval and show more than the rate. Every acknowledgment gives a sample.
     pub(crate) fn on_ack_kept(
         &mut self,
         now: Time,
@@ -146,17 +158,14 @@ impl DeliveryRate {
         rtt: Time,
     ) -> RateSample {
         if bytes > 0 {
-            self.delivered += bytes;
-            self.delivered_at = now;
-        }
-        if self.app_limited != 0 && self.delivered > self.app_limited {
-            self.app_limited = 0;
+            self.count(now, bytes);
         }
         let k = &mut self.kept;
-        if let Some(&Newest { stamp, sent_at, retransmitted, .. }) = newest
-            && stamp.replaces(&k.stamp)
+        if let Some(newest) = newest
+            && newest.stamp.replaces(&k.stamp)
         {
-            let interval = sent_at.saturating_sub(stamp.first_sent).max(now.saturating_sub(stamp.delivered_at));
+            let Newest { stamp, sent_at, retransmitted, .. } = *newest;
+            let interval = newest.interval(now);
             *k = Kept { stamp, sent_at, retransmitted, interval, is_valid: true };
             self.first_sent = sent_at;
         }

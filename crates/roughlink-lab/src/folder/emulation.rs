@@ -7,7 +7,8 @@ use crate::disk;
 use crate::error::LabError;
 use crate::report::thin::{Point, Thinner};
 use csv::{ReaderBuilder, StringRecord};
-use roughlink_core::metrics::{RttResult, RunResult};
+use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::conversation::Conversation;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -76,54 +77,6 @@ pub struct Times {
     pub over_1ms: f64,
 }
 
-/// Conversation of programs.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs, reason = "docs/reference/results.md has the meaning")]
-pub struct Conversation {
-    pub protocol: String,
-    pub from: String,
-    pub to: String,
-    pub start_s: f64,
-    pub end_s: f64,
-    pub forward: Half,
-    pub reverse: Half,
-}
-
-/// One direction of a conversation.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs, reason = "docs/reference/results.md has the meaning")]
-pub struct Half {
-    pub sent: Option<Count>,
-    pub received: Option<Count>,
-    pub in_flight: Option<u64>,
-    pub lost: Option<u64>,
-    pub delivered_bytes: Option<u64>,
-    pub throughput_mbps: Option<f64>,
-    pub retransmits: Option<u64>,
-    pub rtt_ms: Option<RttResult>,
-    pub delay_ms: Option<RttResult>,
-    pub cc: Option<String>,
-    pub paced: Option<bool>,
-}
-
-impl Half {
-    /// Bytes carried: payload where it is known.
-    pub fn carried(&self) -> u64 {
-        self.delivered_bytes.unwrap_or_else(|| self.sent.or(self.received).map_or(0, |count| count.bytes))
-    }
-}
-
-/// IP packets.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Count {
-    pub packets: u64,
-    pub bytes: u64,
-}
-
 /// Change of a link, with the keys of a step of a timeline.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -161,9 +114,9 @@ pub struct ConversationCurves {
 
 /// Reads an emulation's part of a folder, with queues and outages of its links; `None` if it is not of an emulation.
 pub(super) fn read(folder: &Path, result: &RunResult, axis: Axis) -> Result<Option<(Emulation, Links)>, LabError> {
-    let about = match disk::read(&folder.join(ABOUT)) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        _ => json(&folder.join(ABOUT))?,
+    let about = match json(&folder.join(ABOUT)) {
+        Err(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        about => about?,
     };
     let axis = Axis { row_s: INTERVAL_S, ..axis };
     let (sent_mbps, links) = links(folder, result, axis)?;

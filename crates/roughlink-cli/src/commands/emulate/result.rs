@@ -5,7 +5,7 @@ use crate::live::timeline::Step;
 use crate::show::{digits, size, table};
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::units::Time;
-use roughlink_host::conversations::{Achieved, Conversation, Direction, Others};
+use roughlink_host::conversations::{Achieved, Conversation, Direction, Others, has_unexpected_pacing};
 use roughlink_host::{Attended, Ended, Ending, Lateness, Outcome};
 use roughlink_lab::error::exceeded_help;
 use serde::Serialize;
@@ -118,9 +118,9 @@ impl<'o> Emulated<'o> {
 /// are shown if one of them is paced that does not pace itself.
 pub(super) fn conversations(achieved: &Achieved) -> String {
     let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
-    all.sort_by_key(|c| std::cmp::Reverse(carried(&c.forward).max(carried(&c.reverse))));
+    all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
     let shown = all.iter().take(MOST_SHOWN).flat_map(|c| directions(c));
-    let is_unexpected = shown.clone().any(|(.., d)| d.has_unexpected_pacing());
+    let is_unexpected = shown.clone().any(|(.., d)| has_unexpected_pacing(d));
     let mut lines = table(&[
         "from",
         "to",
@@ -139,7 +139,7 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
         let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
             times.map_or("-".into(), |times| format!("{:.1} ms", value(&times)))
         };
-        // Of datagrams the delay from end to end says more, of TCP what it sees itself.
+        // For datagrams the delay from end to end is shown, for TCP the RTT of the sender.
         let delay = d.delay_ms.filter(|_| d.retransmits.is_none());
         lines.add_row([
             format!("{protocol} {from}"),
@@ -153,7 +153,7 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
             ms(d.rtt_ms, |rtt| rtt.p99),
             ms(delay, |delay| delay.p50),
             ms(delay, |delay| delay.p99),
-            d.cc.as_ref().filter(|_| is_unexpected).map_or("-".into(), |cc| with_pacing(cc, d.paced)),
+            d.cc_and_pacing().filter(|_| is_unexpected).unwrap_or("-".into()),
         ]);
     }
     if lines.row_count() == 0 {
@@ -166,19 +166,9 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
     format!("{lines}\n{more}\n")
 }
 
-/// The directions of a conversation that carried something: protocol, sender and receiver.
+/// Returns the protocol, the ends and the results of each direction that carried something.
 fn directions(c: &Conversation) -> impl Iterator<Item = (&str, [&str; 2], &Direction)> + Clone {
-    let both = [([&*c.from, &*c.to], &c.forward), ([&*c.to, &*c.from], &c.reverse)];
-    let carrying = both.into_iter().filter(|(_, d)| carried(d) > 0);
-    carrying.map(|(ends, d)| (&*c.protocol, ends, d))
-}
-
-fn with_pacing(cc: &str, paced: Option<bool>) -> String {
-    match paced {
-        Some(false) => cc.to_owned(),
-        Some(true) => format!("{cc}, paced"),
-        None => format!("{cc}, may be paced"),
-    }
+    c.directions().map(|(ends, d)| (&*c.protocol, ends, d))
 }
 
 /// A TCP sender in a kernel.
@@ -198,7 +188,7 @@ pub(super) fn senders(achieved: &Achieved) -> Vec<SenderResult<'_>> {
 
 /// Warnings about senders that the kernel paces, or may, although their algorithm does not pace.
 pub(super) fn pacing_warnings(achieved: &Achieved) -> Vec<String> {
-    let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| d.has_unexpected_pacing());
+    let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| has_unexpected_pacing(d));
     let text = |(protocol, [from, to], d): (&str, [&str; 2], &Direction)| {
         let cc = d.cc.as_deref().unwrap_or_default();
         let paced = match d.paced {
@@ -215,11 +205,6 @@ pub(super) fn pacing_warnings(achieved: &Achieved) -> Vec<String> {
         warnings.push(format!("{more} more senders are paced, or may be, although their algorithms do not pace"));
     }
     warnings
-}
-
-/// Bytes that were carried in a direction: payload, where it is known; of TCP acknowledgements alone are nothing.
-fn carried(d: &Direction) -> u64 {
-    d.delivered_bytes.unwrap_or_else(|| d.sent.or(d.received).map_or(0, |count| count.bytes))
 }
 
 /// What a person wants to know about time.

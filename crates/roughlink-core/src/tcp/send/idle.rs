@@ -44,7 +44,8 @@ impl Sender {
             return;
         }
         let halvings = ((idle.0 - 1) / rto.0.max(1)).min(63) as u32;
-        self.lower_as_linux(now, (cwnd >> halvings).max(restart));
+        self.lower_as_linux((cwnd >> halvings).max(restart));
+        self.idle.on_full(now);
     }
 
     /// Records that nothing is left to send. On Linux a window that was not full for an RTO falls half way to the part
@@ -66,17 +67,16 @@ impl Sender {
         }
         let used = self.idle.used.max(flow.initial_window);
         if flow.state == CongestionState::Open && used < cwnd {
-            self.lower_as_linux(now, (cwnd + used) / 2);
+            self.lower_as_linux((cwnd + used) / 2);
         }
         self.idle.on_full(now);
     }
 
     /// Lowers the window to `cwnd`; ssthresh remembers three quarters of the old one (RFC 2861, Linux `tcp_current_ssthresh`).
-    fn lower_as_linux(&mut self, now: Time, cwnd: u64) {
+    fn lower_as_linux(&mut self, cwnd: u64) {
         let before = self.core.cc.vitals();
         let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
         self.core.cc.lower_window(&self.core.flow, cwnd, ssthresh);
-        self.idle.on_full(now);
     }
 }
 

@@ -3,10 +3,11 @@
 use super::charts::{Chart, Section, over_time};
 use super::tables::{Table, headed};
 use super::{percent, seconds, size, three};
-use crate::folder::emulation::{Change, Conversation, Emulation, Half, Times};
+use crate::folder::emulation::{Change, Emulation, Times};
 use crate::folder::run::Run;
 use crate::report::html::{escape, number};
 use roughlink_core::metrics::RttResult;
+use roughlink_core::metrics::conversation::{Conversation, Direction};
 
 /// Conversations described in sentences, and directions of links that are drawn.
 const DESCRIBED: usize = 3;
@@ -28,19 +29,15 @@ pub(super) fn sentences(e: &Emulation) -> Vec<String> {
 }
 
 /// Directions of conversations that carried something, those that carried most first.
-fn directions(all: &[Conversation]) -> Vec<(&Conversation, &str, &str, &Half)> {
-    let mut ways: Vec<_> = all
-        .iter()
-        .flat_map(|c| [(c, &*c.from, &*c.to, &c.forward), (c, &*c.to, &*c.from, &c.reverse)])
-        .filter(|(.., half)| half.carried() > 0)
-        .collect();
-    ways.sort_by_key(|(.., half)| std::cmp::Reverse(half.carried()));
+fn directions(all: &[Conversation]) -> Vec<(&Conversation, [&str; 2], &Direction)> {
+    let mut ways: Vec<_> = all.iter().flat_map(|c| c.directions().map(move |(ends, d)| (c, ends, d))).collect();
+    ways.sort_by_key(|(.., d)| std::cmp::Reverse(d.carried()));
     ways
 }
 
 fn of_conversations(all: &[Conversation]) -> Vec<String> {
     let ways = directions(all);
-    let one = |(c, from, to, half): &(&Conversation, &str, &str, &Half)| {
+    let one = |(c, [from, to], half): &(&Conversation, [&str; 2], &Direction)| {
         let mut text = format!("{} from {from} to {to} delivered {}", c.protocol, size(half.carried() as f64));
         text += &half.throughput_mbps.map_or(String::new(), |rate| format!(" at {} Mbit/s", three(rate)));
         let times = [("RTT", half.rtt_ms), ("delay", half.delay_ms.filter(|_| half.retransmits.is_none()))];
@@ -142,7 +139,7 @@ fn conversations(e: &Emulation) -> Table {
         "Congestion control",
     ];
     let mut table = Table::new("Conversations", 2, &head);
-    for (c, from, to, half) in directions(&e.outcome.conversations).into_iter().take(MOST_ROWS) {
+    for (c, [from, to], half) in directions(&e.outcome.conversations).into_iter().take(MOST_ROWS) {
         let count = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
         let time = |t: Option<RttResult>, of: fn(&RttResult) -> f64| t.map(|t| number(of(&t))).unwrap_or_default();
         table.rows.push(vec![
@@ -160,18 +157,10 @@ fn conversations(e: &Emulation) -> Table {
             time(half.rtt_ms, |t| t.p99),
             time(half.delay_ms, |t| t.p50),
             time(half.delay_ms, |t| t.p99),
-            half.cc.as_ref().map(|cc| escape(&with_pacing(cc, half.paced))).unwrap_or_default(),
+            half.cc_and_pacing().map(|cc| escape(&cc)).unwrap_or_default(),
         ]);
     }
     table
-}
-
-fn with_pacing(cc: &str, paced: Option<bool>) -> String {
-    match paced {
-        Some(false) => cc.to_owned(),
-        Some(true) => format!("{cc}, paced"),
-        None => format!("{cc}, may be paced"),
-    }
 }
 
 fn changes(all: &[Change]) -> Table {

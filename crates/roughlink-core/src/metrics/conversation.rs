@@ -1,0 +1,100 @@
+//! Conversations of real programs, as an emulation reports them and a report reads them.
+
+use super::RttResult;
+use serde::{Deserialize, Serialize};
+
+/// Results of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conversation {
+    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` if a kernel cut the datagrams.
+    pub protocol: String,
+    /// Sender of the first packet: address, and port if the protocol has ports.
+    pub from: String,
+    /// Receiver of the first packet.
+    pub to: String,
+    /// Time of the first packet, s.
+    pub start_s: f64,
+    /// Time of the last packet, s.
+    pub end_s: f64,
+    /// From `from` to `to`.
+    pub forward: Direction,
+    /// From `to` to `from`.
+    pub reverse: Direction,
+}
+
+impl Conversation {
+    /// Returns the directions that carried something: sender and receiver, and the results.
+    pub fn directions(&self) -> impl Iterator<Item = ([&str; 2], &Direction)> + Clone {
+        let both = [([&*self.from, &*self.to], &self.forward), ([&*self.to, &*self.from], &self.reverse)];
+        both.into_iter().filter(|(_, direction)| direction.carried() > 0)
+    }
+}
+
+/// Results of one direction of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Direction {
+    /// Packets that a kernel sent; null if the sender is simulated.
+    pub sent: Option<Count>,
+    /// Packets that reached a kernel; null if the receiver is simulated.
+    pub received: Option<Count>,
+    /// Packets sent that have neither arrived nor been lost. Null if either end is simulated.
+    pub in_flight: Option<u64>,
+    /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
+    /// simulated.
+    pub lost: Option<u64>,
+    /// Payload that arrived, bytes: of TCP each byte once, of SCTP the user data of DATA chunks, of protocols other than
+    /// TCP, UDP and SCTP the content of IP datagrams. Null if the receiver is simulated and does not acknowledge.
+    pub delivered_bytes: Option<u64>,
+    /// `delivered_bytes` x 8 / (arrival of the last of them - sending of the first), Mbit/s.
+    pub throughput_mbps: Option<f64>,
+    /// TCP: segments that the kernel sent again.
+    pub retransmits: Option<u64>,
+    /// TCP: times from sending to acknowledgment, as the sending kernel sees them: one for each segment sent once.
+    pub rtt_ms: Option<RttResult>,
+    /// Latest value of the same, smoothed as in RFC 6298 with one sample for each acknowledgment.
+    pub srtt_ms: Option<f64>,
+    /// Times from one kernel to the other.
+    pub delay_ms: Option<RttResult>,
+    /// TCP: the kernel's name of the sender's congestion control, as last sampled. Null if it was not sampled.
+    pub cc: Option<String>,
+    /// TCP: true if the kernel paces the sender. Null if that is unknown.
+    pub paced: Option<bool>,
+}
+
+impl Direction {
+    /// Returns the bytes carried: payload if known, otherwise packets with their headers. Acknowledgments of TCP alone
+    /// are nothing.
+    pub fn carried(&self) -> u64 {
+        self.delivered_bytes.unwrap_or_else(|| self.sent.or(self.received).map_or(0, |count| count.bytes))
+    }
+
+    /// Returns the congestion control with its pacing, for tables; `None` if it is unknown.
+    pub fn cc_and_pacing(&self) -> Option<String> {
+        let cc = self.cc.as_ref()?;
+        Some(match self.paced {
+            Some(false) => cc.clone(),
+            Some(true) => format!("{cc}, paced"),
+            None => format!("{cc}, may be paced"),
+        })
+    }
+}
+
+/// IP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Count {
+    pub packets: u64,
+    /// With all headers.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// Adds a packet of `bytes`.
+    pub fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
