@@ -376,7 +376,7 @@ impl Decoded {
     }
 
     /// Returns the SCTP chunk after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the
-    /// same headers. `None` if there is none, or if an unknown type makes the rest void (section 3.2).
+    /// same headers. `None` after the last one, or if an unknown type makes the rest void (section 3.2).
     ///
     /// # Errors
     /// Returns an error if the chunk cannot be parsed, so that later chunks cannot be found.

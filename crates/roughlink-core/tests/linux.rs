@@ -29,7 +29,7 @@ fn the_receive_window_opens_under_strong_reordering() {
 
 /// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 3.12 (`-t 60`) gets 32.8 Mbit/s with
 /// `-C cubic` and 38.2 with `-C bbr`: each time that a third of the 4 MiB is free it writes ten times 128 KiB, or until the
-/// buffer is full. What is in the buffer has overhead. A program with smaller writes keeps less in it.
+/// buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less in it.
 #[test]
 fn a_send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";

@@ -1,5 +1,5 @@
-//! Every stack with every recovery and every algorithm fills a clean link, a short and a long one; also tests the parts
-//! of the `ns2` stack that follow ns-2.
+//! Every stack with every recovery and every algorithm fills a short and a long clean link. The parts of the `ns2` stack
+//! that follow ns-2 are tested here, too.
 
 #[path = "common/one_link.rs"]
 mod one_link;

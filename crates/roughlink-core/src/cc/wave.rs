@@ -21,7 +21,7 @@
 //! - The clock stops when there is no data to send. The next burst leaves with the next data.
 //!
 //! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs, no SACK,
-//! and an RTO of at least 1 s. (Of `recovery = "reno"` only this fast retransmit applies, as Wave has no window.)
+//! and an RTO of at least 1 s. Wave has no window, so nothing else of `recovery = "reno"` applies.
 //! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
 //! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
 

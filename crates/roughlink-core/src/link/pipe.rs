@@ -32,7 +32,7 @@ pub struct Pipe {
     /// Start of service and size of waiting packets.
     waiting: Ring<(Time, u32)>,
     waiting_bytes: u64,
-    /// Timeline of a link that changes. It holds waiting packets and the one in service; `ring` then holds only packets
+    /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
     /// on air.
     changes: Option<Box<Changes>>,
     /// Set without jitter, changes and discipline: packets arrive in order of enqueueing, at times known then. Queue,

@@ -5,7 +5,7 @@
 //! if no data are outstanding. It also gives an RTT sample, which ends the back-off of the RTO (section 6.3.3).
 //!
 //! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
-//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. usrsctp does so too: it may send
+//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. usrsctp does the same. It may send
 //! whenever a packet arrives, and after a time-out its window of one packet has room for another.
 
 use super::send::Sender;

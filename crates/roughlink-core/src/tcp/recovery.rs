@@ -140,8 +140,8 @@ impl Sender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgement to the algorithm. Its losses are what it changed of the bytes declared lost, also if it
-    /// repaired them (ns-3 3.44 `TcpSocketBase::ReceivedAck`); otherwise none are reported.
+    /// Reports an acknowledgment to the algorithm. In samples as ns-3 takes them, its losses are the change of the bytes
+    /// declared lost, even if they became fewer (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Others report no losses.
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &Arrival) {
         if self.board.by_stamp

@@ -5,7 +5,7 @@ use crate::cc::{CongestionState, Flow, RateSample};
 use crate::units::Time;
 
 impl Bbr {
-    /// Section 4.2.3.6.
+    /// Sets the window for a delivery (section 4.2.3.6).
     pub(super) fn set_cwnd(&mut self, flow: &Flow, sample: &RateSample) {
         let least = u64::from(self.params.min_cwnd) * u64::from(flow.mss);
         let acked = sample.acked_sacked;
@@ -23,8 +23,8 @@ impl Bbr {
         }
     }
 
-    /// Section 4.2.3.4: in the first round of recovery a segment leaves for each that is delivered, later two;
-    /// afterwards the window is what it was. True while nothing else decides.
+    /// Conserves packets in the first round of recovery, and restores the window after it (section 4.2.3.4). In that
+    /// round a segment leaves for each one delivered, later two. Returns true while packet conservation alone decides.
     pub(super) fn conserve_or_restore(&mut self, flow: &Flow, sample: &RateSample) -> bool {
         use CongestionState::{Loss, Recovery};
         let conserved = flow.in_flight + sample.acked_sacked;
@@ -52,14 +52,14 @@ impl Bbr {
         false
     }
 
-    /// The window after `acked` bytes more.
+    /// Returns the window after `acked` more bytes.
     pub(super) fn grown(&self, acked: u64) -> u64 {
         let sum = self.cwnd.saturating_add(acked);
         if self.params.wrap_window { sum & u64::from(u32::MAX) } else { sum }
     }
 
-    /// ns-3: fast recovery begins before its first acknowledgement changes the model, and packet conservation lasts
-    /// only for the rest of the round.
+    /// Begins fast recovery as ns-3 does: before its first acknowledgment changes the model. Packet conservation lasts only
+    /// for the rest of the round.
     pub(super) fn begin_recovery(&mut self, flow: &Flow, sample: &RateSample) {
         let begins = flow.state == CongestionState::Recovery && self.state != CongestionState::Recovery;
         if begins && !self.params.full_conservation {
@@ -68,14 +68,14 @@ impl Bbr {
         }
     }
 
-    /// Save a window that no recovery and no ProbeRtt has reduced.
+    /// Saves a window that no recovery and no ProbeRtt has reduced.
     pub(super) fn save_cwnd(&mut self) {
         let in_loss = self.params.full_conservation && self.state == CongestionState::Loss;
         let cut = in_loss || self.state == CongestionState::Recovery || self.mode == Mode::ProbeRtt;
         self.prior_cwnd = if cut { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    /// Bandwidth x smallest RTT x `gain` in bytes; the initial window if no RTT is known.
+    /// Returns bandwidth x smallest RTT x `gain` in bytes; the initial window if no RTT is known.
     pub(super) fn bdp(&self, flow: &Flow, bandwidth: u64, gain: f64) -> u64 {
         if self.min_rtt == Time::MAX {
             return flow.initial_window;
@@ -88,7 +88,7 @@ impl Bbr {
         ((bytes / mss).ceil() * mss).min(1e18) as u64
     }
 
-    /// `window` plus what the two hosts hold (section 4.2.3.2).
+    /// Returns `window` plus the data that the two hosts hold (section 4.2.3.2).
     pub(super) fn budget(&self, flow: &Flow, window: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let mut window = window + 3 * self.quantum(flow);
@@ -101,17 +101,17 @@ impl Bbr {
         window
     }
 
-    /// Data in flight at a gain, budget included.
+    /// Returns the data in flight at a gain, budget included.
     pub(super) fn target(&self, flow: &Flow, gain: f64) -> u64 {
         self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
     }
 
-    /// Data in flight as the next departure finds it: that departure counts while the gain raises it (Linux).
+    /// Returns the data in flight at the next departure, which counts itself while the gain raises it (Linux).
     pub(super) fn in_flight(&self, flow: &Flow, in_flight: u64) -> u64 {
         if self.pacing_gain > 1.0 && self.params.quantum == 0 { in_flight + self.quantum(flow) } else { in_flight }
     }
 
-    /// Bytes that leave together.
+    /// Returns the bytes that leave together.
     pub(super) fn quantum(&self, flow: &Flow) -> u64 {
         let mss = u64::from(flow.mss);
         let segments = match self.params.quantum {
