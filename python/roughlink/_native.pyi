@@ -207,6 +207,9 @@ class Ack:
     @property
     def rate(self) -> RateSample | None:
         """Its sample of the delivery rate; None if it delivered nothing."""
+    @property
+    def ecn_echo(self) -> bool:
+        """Packets marked by the network are reported (ECE), with ECN negotiated."""
 
 @final
 class RateSample:

@@ -104,6 +104,7 @@ impl InRust {
                     prior_una,
                     prior_in_flight: flow.in_flight,
                     rate: None,
+                    ecn_echo: false,
                 };
                 self.cc.on_ack(flow, &ack);
             }

@@ -16,6 +16,7 @@ pub mod bbr;
 pub mod bic;
 pub mod coverage;
 pub mod cubic;
+pub mod dctcp;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
@@ -171,6 +172,8 @@ pub struct Ack {
     pub prior_in_flight: u64,
     /// Delivery-rate sample, if the ACK delivered anything.
     pub rate: Option<RateSample>,
+    /// ECE is set and ECN was negotiated: marks are reported (RFC 3168), or those of exactly the delivered data (RFC 8257).
+    pub ecn_echo: bool,
 }
 
 /// Why the window must shrink. Reported once per episode.

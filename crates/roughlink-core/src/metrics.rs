@@ -87,6 +87,10 @@ pub struct FlowResult {
     pub undos: u64,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
+    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Over SCTP only of chunks sent once. Absent
+    /// for calls and charging sessions, and if an end is outside.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delay_ms: Option<RttResult>,
     /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
@@ -152,6 +156,9 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
+    /// Waiting times of the packets that were served, ms; absent without packets.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue_delay_ms: Option<RttResult>,
     /// Counters of the queue discipline.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub qdisc: Option<QueueResult>,
@@ -182,6 +189,7 @@ pub struct FlowOutcome {
     pub(crate) failed: Option<Time>,
     pub(crate) datagrams: u64,
     pub(crate) skipped: u64,
+    pub(crate) delay: Option<RttResult>,
     pub(crate) sender: SenderOutcome,
     pub(crate) voip: Option<Box<[VoipResult; 2]>>,
     pub(crate) web: Option<Box<WebResult>>,
@@ -295,6 +303,7 @@ impl FlowResult {
             timeouts: f.sender.timeouts,
             undos: f.sender.undos,
             rtt_ms: f.sender.rtt,
+            delay_ms: f.delay,
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
             voip: f.voip.clone(),
             web: f.web.clone(),
@@ -333,6 +342,10 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
+            queue_delay_ms: match &s.queue {
+                Some(q) if disciplined => RttResult::of(&q.delay),
+                _ => RttResult::of(&s.delay),
+            },
             qdisc: disciplined.then(|| {
                 let q = s.queue.as_deref().cloned().unwrap_or_default();
                 QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::of(&q.delay) }

@@ -252,6 +252,12 @@ impl Endpoint {
         }
     }
 
+    /// Returns the time since DATA chunk `p` left this endpoint; `None` if it is unknown, as after a retransmission.
+    pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
+        let queue = &self.snd.as_ref()?.queue;
+        Some(now - queue.sent_at(unwrap(queue.first(), p.seq, self.tsn.wrapping_sub(1)))?)
+    }
+
     /// Returns when the endpoint must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
         let timers = || self.timer_at.min(self.rcv.next_wake()).min(self.heartbeat.next_wake());

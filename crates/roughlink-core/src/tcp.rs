@@ -27,16 +27,16 @@ mod stream;
 mod unread;
 
 pub use config::{
-    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, TcpConfig, threshold,
+    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, TcpConfig, threshold,
 };
 pub use send::Sender;
 pub use stream::Stream;
 pub(crate) use unread::Unread;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
-use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+use crate::packet::{Ecn, FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use crate::units::Time;
-use acknowledgement::RttSample;
+use acknowledgement::{RttSample, age};
 use keepalive::Keepalive;
 use receive::Receiver;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ pub struct Endpoint {
     syn_frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
-    /// The handshake's ACK must leave before any data.
-    handshake_ack: bool,
+    /// Set if an acknowledgment must leave before anything else: that of the handshake, or of data before a change of marking.
+    ack_first: bool,
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
     ident: u16,
@@ -120,7 +120,7 @@ impl Endpoint {
             syn_repeated_at: Time::ZERO,
             syn_frozen: None,
             syn_held: false,
-            handshake_ack: false,
+            ack_first: false,
             failed_at: None,
             keepalive: None,
             ident: 0,
@@ -252,6 +252,18 @@ impl Endpoint {
         self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
 
+    /// Returns the time since segment `p` left this endpoint; `None` if it is unknown. If another copy left since, the
+    /// timestamp tells, in ms.
+    #[inline]
+    pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
+        let snd = self.snd.as_ref()?;
+        let sent_at = snd.board.sent_at(unwrap(snd.una(), p.seq, self.iss));
+        match sent_at {
+            Some(at) if !p.has_timestamps() || p.tsval == at.as_millis() as u32 => Some(now - at),
+            _ => p.has_timestamps().then(|| age(p.tsval, now)),
+        }
+    }
+
     /// Returns when the endpoint must be woken; [`Time::MAX`] = never.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
@@ -307,7 +319,7 @@ impl Endpoint {
     pub fn is_quiet(&self) -> bool {
         !self.rcv.wants_ack()
             && !self.syn_pending
-            && !self.handshake_ack
+            && !self.ack_first
             && self.snd.as_ref().is_none_or(|s| s.has_nothing())
     }
 
@@ -320,12 +332,12 @@ impl Endpoint {
         if matches!(self.state, State::Closed | State::Listen | State::SynSent | State::SynReceived) {
             return None;
         }
-        if self.handshake_ack {
+        if self.ack_first {
             if self.is_held() {
                 return None;
             }
-            self.handshake_ack = false;
-            return self.acknowledgement(now, sides);
+            self.ack_first = false;
+            return self.earlier_acknowledgment(now).or_else(|| self.acknowledgement(now, sides));
         }
         let snd = self.snd.as_mut()?;
         if self.offered.is_some()
@@ -369,15 +381,7 @@ impl Endpoint {
     /// Creates the segment with `len` bytes from offset `start` that leaves now.
     #[inline(always)]
     fn segment(&mut self, now: Time, sides: &mut Sides, start: u64, len: u32, flags: u8) -> Packet {
-        let mut p = Packet::tcp(self.id);
-        p.seq = self.iss.wrapping_add(start as u32);
-        p.ack = self.irs.wrapping_add(self.rcv.nxt() as u32);
-        p.flags = flags::ACK | flags;
-        p.size = 40 + len as u16;
-        if self.timestamps {
-            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
-            p.size += 12;
-        }
+        let mut p = self.header(now, start, len, flags);
         let reported = !(self.rcv.has_sacks() && self.sack) || self.report(&mut p, len, sides);
         if self.ecn {
             self.put_ecn(&mut p, start, len);
@@ -391,6 +395,21 @@ impl Endpoint {
             self.rcv.on_ack_sent();
         }
         self.stamp(&mut p);
+        p
+    }
+
+    /// Creates a segment with sequence numbers, flags and timestamps.
+    #[inline(always)]
+    fn header(&self, now: Time, start: u64, len: u32, flags: u8) -> Packet {
+        let mut p = Packet::tcp(self.id);
+        p.seq = self.iss.wrapping_add(start as u32);
+        p.ack = self.irs.wrapping_add(self.rcv.nxt() as u32);
+        p.flags = flags::ACK | flags;
+        p.size = 40 + len as u16;
+        if self.timestamps {
+            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+            p.size += 12;
+        }
         p
     }
 
@@ -419,6 +438,9 @@ impl Endpoint {
         let mut p = Packet::tcp(self.id);
         p.seq = self.iss;
         p.flags = flags::SYN | self.ecn_setup();
+        if self.cfg.ecn && self.cfg.ecn_echo == EcnEcho::Each {
+            p.set_ecn(Ecn::Ect0); // Linux `tcp_ecn_send_syn`
+        }
         if answer {
             p.flags |= flags::ACK;
             p.ack = self.irs.wrapping_add(1);

@@ -146,6 +146,7 @@ fn every_key_of_tcp_is_taken() {
         recovery = "prr"
         sack = false
         ecn = true
+        ecn_echo = "each"
         timestamps = false
         window_scaling = false
         initial_window = 3
@@ -177,7 +178,9 @@ fn every_key_of_tcp_is_taken() {
         sacked_in_flight = true
         write_on_ack = true
         prr_wraps = true
+        pacing = true
         write_size = "1 KiB"
+        partial_writes = true
         snd_buf = "auto"
         rcv_buf = "64 kB"
         mss = "536 B"

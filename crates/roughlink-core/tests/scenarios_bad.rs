@@ -79,7 +79,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("a duration beyond reason", &[("duration = \"10 s\"", "duration = \"99999999 min\"")]),
     ("no unit", &[("rate = \"10 Mbit/s\"", "rate = 10")]),
     ("no unit of a duration", &[("duration = \"10 s\"", "duration = 180")]),
-    ("an algorithm that is known and absent", &[("cc = \"newreno\"", "cc = \"dctcp\"")]),
+    ("an algorithm that is known and absent", &[("cc = \"newreno\"", "cc = \"prague\"")]),
     ("a discipline that is known and absent", &[(NOISE, "\"none\"\nqdisc = { kind = \"red\" }")]),
     ("a kind of flow that is known and absent", &[("kind = \"bulk\"", "kind = \"quic\"")]),
     ("a key of noise in a link", &[("delay = \"0.9 ms\"", "delay = \"0.9 ms\"\nloss = \"1 %\"")]),

@@ -119,6 +119,7 @@ impl Round {
             prior_una,
             prior_in_flight,
             rate: Some(rate),
+            ecn_echo: false,
         };
         cc.on_ack(flow, &ack);
         if cc.timer().is_some_and(|t| t <= flow.now) {

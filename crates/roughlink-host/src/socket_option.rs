@@ -10,7 +10,8 @@
 use nix::errno::Errno;
 use nix::libc::{
     IPPROTO_TCP, PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING, PACKET_MR_PROMISC, PACKET_VNET_HDR,
-    SOL_PACKET, TCP_INFO, TCP_WINDOW_CLAMP, c_int, getsockopt, packet_mreq, setsockopt, socklen_t,
+    SO_MAX_PACING_RATE, SOL_PACKET, SOL_SOCKET, TCP_INFO, TCP_WINDOW_CLAMP, c_int, getsockopt, packet_mreq, setsockopt,
+    socklen_t,
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
@@ -39,6 +40,11 @@ pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, device: usize) -> Result<()
 /// The connections of this socket announce a window of at most so many bytes.
 pub(crate) fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
     set(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &(bytes as c_int))
+}
+
+/// Turns on pacing by TCP itself, without a limit: the largest rate below 2^32 - 1 B/s, which means no pacing.
+pub(crate) fn pace(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &(u32::MAX - 1).cast_signed())
 }
 
 /// `struct tcp_info` of linux/tcp.h, as much of it as the kernel has; a connection's state and counts.

@@ -10,6 +10,8 @@
 //! | `snd_buf`, `rcv_buf` in bytes | the announced window, `TCP_WINDOW_CLAMP`: the smaller of the two |
 //! | `"auto"` | the kernel's own growth, up to the limits that the `linux` stack has |
 //! | `delayed_ack = 1` | `quickack 1` on the receiver's route |
+//! | `pacing = true` | `SO_MAX_PACING_RATE`, so high that it does not limit the rate |
+//! | `write_size` | the size of the program's writes |
 //!
 //! Other keys of `tcp` are the kernel's business, and a flow that sets one is refused.
 //!
@@ -27,7 +29,7 @@ use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
 use crate::realtime::{Clock, hurry};
-use crate::socket_option::clamp_window;
+use crate::socket_option::{clamp_window, pace};
 use counts::{CLOSE, Counters, INFINITE, Info, SYN_SENT, counters};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -112,6 +114,8 @@ struct Transfer {
     cc: String,
     window: Option<u32>,
     each: bool,
+    paced: bool,
+    write_size: usize,
     /// What the receiver has read, and when it last did, ns.
     read: AtomicU64,
     read_at: AtomicU64,
@@ -243,6 +247,8 @@ impl Transfers<'_> {
             ends: [place(flow.from), place(flow.to)],
             cc: self.names[i].clone(),
             window: window(&flow.tcp),
+            paced: flow.tcp.pacing,
+            write_size: flow.tcp.write_size.min(LARGEST_WRITE) as usize,
             each: acknowledges_each(&flow.tcp),
             read: AtomicU64::new(0),
             read_at: AtomicU64::new(flow.start.0),
@@ -292,6 +298,8 @@ fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
         snd_buf: config.snd_buf,
         rcv_buf: config.rcv_buf,
         delayed_ack: config.delayed_ack.min(linux.delayed_ack),
+        pacing: config.pacing,
+        write_size: config.write_size,
         // IPv6 leaves 20 bytes less.
         mss: if ipv6 && config.mss == linux.mss - 20 { config.mss } else { linux.mss },
         ..linux
@@ -355,6 +363,9 @@ fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
     let fd = namespace.within(open)?.map_err(HostError::errno(format!("open a socket at {}", t.from)))?;
     let name = t.cc.clone().into();
     setsockopt(&fd, TcpCongestion, &name).map_err(HostError::errno(format!("select the kernel's `{}`", t.cc)))?;
+    if t.paced {
+        pace(fd.as_fd()).map_err(HostError::errno("turn on pacing"))?;
+    }
     Ok(TcpStream::from(fd))
 }
 
@@ -423,7 +434,7 @@ fn send(
     scenario: &Scenario,
 ) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
     hurry()?;
-    let block = vec![0; CHUNK];
+    let block = vec![0; transfers.iter().map(|t| t.write_size).max().unwrap_or_default()];
     // The network goes on for flows that stay simulated.
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
     let mut left: Vec<Option<u64>> = transfers.iter().map(|t| t.bytes.or(Some(u64::MAX))).collect();
@@ -474,7 +485,7 @@ fn send(
         }
         let ready: Vec<bool> = polled.iter().map(|p| p.any() == Some(true)).collect();
         for (&i, _) in sending.iter().zip(ready).filter(|(_, ready)| *ready) {
-            let most = left[i].unwrap_or(0).min(CHUNK as u64) as usize;
+            let most = left[i].unwrap_or(0).min(transfers[i].write_size as u64) as usize;
             match (&senders[i]).write(&block[..most]) {
                 Ok(n) => {
                     left[i] = left[i].map(|left| left - n as u64);
@@ -521,8 +532,10 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
 
 /// Least, initial and largest size of buffers that grow, bytes: `roughlink_core::tcp::Buffer::Auto` has the same.
 const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
-/// Bytes that are written or read at a time.
+/// Bytes that are read at a time.
 const CHUNK: usize = 1 << 18;
+/// Size of the largest write, bytes: what the send buffer grows to. A longer write would wait for the rest.
+const LARGEST_WRITE: u32 = 4 << 20;
 /// The largest window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 /// What `accept` may say although nothing is wrong here.

@@ -124,6 +124,9 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("rtt_p50_ms", |f| f.rtt_ms.map(|r| r.p50)),
     measure("rtt_p95_ms", |f| f.rtt_ms.map(|r| r.p95)),
     measure("rtt_p99_ms", |f| f.rtt_ms.map(|r| r.p99)),
+    measure("delay_p50_ms", |f| f.delay_ms.map(|d| d.p50)),
+    measure("delay_p95_ms", |f| f.delay_ms.map(|d| d.p95)),
+    measure("delay_p99_ms", |f| f.delay_ms.map(|d| d.p99)),
     measure("voice_r", |f| f.voip.as_ref()?[0].r),
     measure("voice_mos", |f| f.voip.as_ref()?[0].mos),
     measure("responses", |f| f.web.as_ref().map(|w| w.responses as f64)),
@@ -158,6 +161,9 @@ static LINK: &[Measure<DirectionResult>] = &[
     measure("packets", |d| Some(d.packets as f64)),
     measure("queue_mean_pkt", |d| Some(d.queue_mean_pkt)),
     measure("queue_max_pkt", |d| Some(f64::from(d.queue_max_pkt))),
+    measure("queue_delay_p50_ms", |d| d.queue_delay_ms.map(|q| q.p50)),
+    measure("queue_delay_p95_ms", |d| d.queue_delay_ms.map(|q| q.p95)),
+    measure("queue_delay_p99_ms", |d| d.queue_delay_ms.map(|q| q.p99)),
     measure("block_error", |d| d.arq.and_then(|a| share(a.errors, a.blocks))),
 ];
 

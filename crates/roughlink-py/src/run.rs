@@ -183,6 +183,9 @@ impl Run {
         let count = |name: &'static str, get: fn(&DirectionResult) -> u64| {
             measured(name, whole(each.iter().map(|(_, _, d)| get(d))))
         };
+        let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
+            measured(name, real(each.iter().map(|l| l.2.queue_delay_ms.as_ref().map(get))))
+        };
         Table::of(vec![
             Values {
                 name: "link",
@@ -203,6 +206,9 @@ impl Run {
             measured("loss", real(each.iter().map(|l| l.2.loss))),
             measured("queue_mean_pkt", real(each.iter().map(|l| Some(l.2.queue_mean_pkt)))),
             count("queue_max_pkt", |d| u64::from(d.queue_max_pkt)),
+            delay("queue_delay_p50_ms", |d| d.p50),
+            delay("queue_delay_p95_ms", |d| d.p95),
+            delay("queue_delay_p99_ms", |d| d.p99),
         ])
     }
 
@@ -235,6 +241,9 @@ fn flows(all: &[FlowResult]) -> Table {
     let count = |name: &'static str, get: fn(&FlowResult) -> u64| measured(name, whole(all.iter().map(get)));
     let rtt = |name: &'static str, get: fn(&RttResult) -> f64| {
         measured(name, real(all.iter().map(|f| f.rtt_ms.as_ref().map(get))))
+    };
+    let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
+        measured(name, real(all.iter().map(|f| f.delay_ms.as_ref().map(get))))
     };
     let word = |name, meaning, get: fn(&FlowResult) -> Option<&str>| Values {
         name,
@@ -276,6 +285,9 @@ fn flows(all: &[FlowResult]) -> Table {
         rtt("rtt_p95_ms", |r| r.p95),
         rtt("rtt_p99_ms", |r| r.p99),
         Values { unit: "ms", meaning: "largest RTT", ..rtt("rtt_max_ms", |r| r.max) },
+        delay("delay_p50_ms", |d| d.p50),
+        delay("delay_p95_ms", |d| d.p95),
+        delay("delay_p99_ms", |d| d.p99),
     ])
 }
 

@@ -177,6 +177,11 @@ impl AckView {
     fn rate(&self) -> Option<RateView> {
         self.0.rate.map(RateView)
     }
+    /// True if it reports packets marked by the network (ECE), with ECN negotiated.
+    #[getter]
+    fn ecn_echo(&self) -> bool {
+        self.0.ecn_echo
+    }
 }
 
 /// A sample of the delivery rate (Linux's rate_sample).

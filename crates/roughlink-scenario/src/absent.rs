@@ -10,9 +10,8 @@ pub(super) fn absent(word: &str) -> Option<String> {
 const ABSENT: &[(&[&str], &str)] = &[
     // Congestion control
     (
-        &["dctcp", "prague", "l4s", "tcp-prague"],
-        "`newreno` with `ecn = true` over `qdisc = { kind = \"threshold\", ... }` comes closest: it halves its window once per \
-         round trip with marks",
+        &["prague", "l4s", "tcp-prague"],
+        "`dctcp` over `qdisc = { kind = \"threshold\", ... }` comes closest: it, too, reacts to the share of marked packets",
     ),
     (&["bbr2", "bbr3", "bbrv2", "bbrv3", "bbr-v2", "bbr-v3"], "`bbr` is version 1, as in the Linux kernel"),
     (&["ledbat", "lp", "cdg", "nv", "copa"], "`vegas` is based on delay, too"),
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_absent_name_is_answered_with_what_comes_closest() {
-        assert!(absent("DCTCP").unwrap().starts_with("`dctcp` is not available; `newreno` with `ecn = true`"));
+        assert!(absent("Prague").unwrap().starts_with("`prague` is not available; `dctcp` over `qdisc"));
         assert_eq!(absent("cubic"), None);
     }
 }

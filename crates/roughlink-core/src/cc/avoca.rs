@@ -288,6 +288,7 @@ mod tests {
                 prior_una: f.snd_una,
                 prior_in_flight: 1000 * n,
                 rate: Some(rate),
+                ecn_echo: false,
             };
             f.snd_una = end;
             for cc in [&mut inner, &mut outer] {

@@ -1,8 +1,8 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
 use super::{
-    CongestionControl, Flow, avoca, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, sctp, vegas,
-    veno, wave, westwood, yeah,
+    CongestionControl, Flow, avoca, bbr, bic, cubic, dctcp, highspeed, htcp, hybla, illinois, newreno, scalable, sctp,
+    vegas, veno, wave, westwood, yeah,
 };
 use crate::registry::{Named, Registry};
 use crate::units::plain;
@@ -52,6 +52,11 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     Algorithm::new::<cubic::Cubic>("cubic", "cubic in the time since the last loss", "RFC 9438, RFC 9406")
         .preset("ns3", cubic::NS3)
         .preset("rfc", cubic::RFC),
+    Algorithm::new::<dctcp::Dctcp>("dctcp", "reduction by the share of marked bytes", "RFC 8257")
+        .tcp(dctcp::TCP)
+        .preset("ns3", dctcp::NS3)
+        .preset("ns2", dctcp::RFC)
+        .preset("rfc", dctcp::RFC),
     Algorithm::new::<yeah::Yeah>("yeah", "Scalable while the queue is short, else Reno", "Baiocchi et al. 2007")
         .preset("ns3", yeah::NS3),
     Algorithm::new::<vegas::Vegas>("vegas", "window follows the backlog in the network", "Brakmo et al. 1994")

@@ -8,8 +8,9 @@ use super::Direction;
 use super::jitter::Jitter;
 use super::noise::{Judge, Noise};
 use super::queue::{Queue, QueueStats};
-use super::timeline::{Changes, State, Step, Timeline};
+use super::timeline::{Changes, Serialized, State, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
+use crate::quantiles::Histogram;
 use crate::ring::Ring;
 use crate::rng::Seed;
 use crate::units::{QueueLimit, Serializer, Time};
@@ -59,10 +60,20 @@ pub struct PipeStats {
     pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
+    /// Waiting times in a queue without discipline, 0 for packets served at once.
+    pub delay: Histogram,
     /// Most packets that waited.
     pub queue_max: u32,
     /// Counters of framing and repetition, if the link has them.
     pub arq: ArqStats,
+}
+
+impl PipeStats {
+    /// Counts a packet that waited `ns` for service.
+    pub(super) fn waited(&mut self, ns: u64) {
+        self.waited_ns += u128::from(ns);
+        self.delay.record(ns);
+    }
 }
 
 /// Counters of framing and automatic repeat request (ARQ) on a shared medium, as seen by the sender of one direction. A
@@ -258,8 +269,9 @@ impl Pipe {
     /// Advances a changing link to `now`: applies its changes and puts serialized packets on air.
     fn advance(&mut self, now: Time) {
         let Some(mut changes) = self.changes.take() else { return };
-        while let Some((arrival, p)) = changes.advance(now, &mut self.stats.waited_ns) {
-            self.launch(arrival, changes.state().delay, p);
+        while let Some(Serialized { arrival, waited_ns, packet }) = changes.advance(now, &mut self.stats.waited_ns) {
+            self.stats.delay.record(waited_ns);
+            self.launch(arrival, changes.state().delay, packet);
         }
         self.changes = Some(changes);
     }
@@ -307,6 +319,7 @@ impl Pipe {
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
             self.stats.waited_ns += u128::from((start - now).0);
         }
+        self.stats.delay.record((start - now).0);
         self.busy_until = start + self.serializer.time(u32::from(size) + u32::from(self.overhead));
         self.stats.packets += 1;
         self.stats.bytes += u64::from(size);

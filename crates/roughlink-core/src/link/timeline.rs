@@ -11,7 +11,7 @@ mod changes;
 mod opportunities;
 mod states;
 
-pub use changes::Changes;
+pub use changes::{Changes, Serialized};
 pub use opportunities::Opportunities;
 pub use states::States;
 

@@ -16,8 +16,9 @@ use crate::app::onoff::OnOff;
 use crate::app::request::Session;
 use crate::app::web::Web;
 use crate::cc::LinkEvent;
-use crate::metrics::FlowOutcome;
+use crate::metrics::{FlowOutcome, RttResult};
 use crate::packet::{FlowId, Packet, Protocol, Sides};
+use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
@@ -73,6 +74,8 @@ enum Kind {
 struct Progress {
     end: Option<Time>,
     last_delivery: Time,
+    /// One-way delays of packets with data.
+    delay: Histogram,
 }
 
 /// An application: behavior of a kind of flow at its two ends.
@@ -161,7 +164,7 @@ impl Flow {
             Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session))),
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
-        let progress = Progress { end: None, last_delivery: start };
+        let progress = Progress { end: None, last_delivery: start, delay: Histogram::default() };
         let protocol = spec.protocol();
         let reassembly = [None, None];
         let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
@@ -188,7 +191,7 @@ impl Flow {
             index,
             ip: IpHeader { ipv6, dscp: 0 },
             start: Time::MAX,
-            progress: Progress { end: None, last_delivery: Time::MAX },
+            progress: Progress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
         }
     }
     /// See [`Application::enter`].
@@ -271,8 +274,14 @@ impl Flow {
 
     /// Returns the results of the flow.
     pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
-        let Progress { end: ended, last_delivery } = self.progress;
-        let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
+        let Progress { end: ended, last_delivery, delay } = &self.progress;
+        let mut out = FlowOutcome {
+            start: self.start,
+            end: *ended,
+            last_delivery: *last_delivery,
+            delay: RttResult::of(delay),
+            ..Default::default()
+        };
         of_kind!(&self.kind, k => k.report(end, &mut out), ());
         if let Some((s, _)) = self.sender() {
             out.sender = s.stats().into();

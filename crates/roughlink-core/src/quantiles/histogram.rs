@@ -38,10 +38,10 @@ impl Histogram {
     /// Counts a value.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        let exponent = (ns | 1).ilog2();
-        let octave = exponent.wrapping_sub(LEAST.ilog2()) as usize;
-        let i = match self.octaves.get(octave) {
-            Some(&place) if place != ABSENT => at(place, bucket(ns, exponent)),
+        let counted = ns.max(LEAST);
+        let exponent = counted.ilog2();
+        let i = match self.octaves.get((exponent - LEAST.ilog2()) as usize) {
+            Some(&place) if place != ABSENT => at(place, bucket(counted, exponent)),
             _ => self.add(ns),
         };
         let count = &mut self.counts[i];

@@ -86,6 +86,11 @@ impl Outstanding {
     pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
+    /// Returns when an outstanding chunk left, if it left once.
+    pub(super) fn sent_at(&self, tsn: u64) -> Option<Time> {
+        let chunk = self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)?;
+        (!chunk.resent).then_some(chunk.at)
+    }
     /// Returns the memory of the chunks, bytes.
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<Sent>()

@@ -294,6 +294,7 @@ impl Sender {
             prior_una,
             prior_in_flight,
             rate,
+            ecn_echo: false,
         };
         self.core.acknowledged(&ack);
         self.set_window(a_rwnd);

@@ -117,7 +117,7 @@ impl Endpoint {
             }
             self.state = State::Established;
             (self.syn_at, self.syn_pending) = (Time::MAX, false);
-            self.handshake_ack = true;
+            self.ack_first = true;
             self.start_keepalive(now);
         } else {
             self.state = State::SynReceived;

@@ -67,6 +67,17 @@ pub enum CwndLimited {
     LastSegment,
 }
 
+/// What the receiver of marked packets echoes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnEcho {
+    /// ECE on every segment until one with CWR arrives (RFC 3168 section 6.1.3).
+    UntilCwr,
+    /// ECE on acknowledgments of marked packets only: an acknowledgment leaves at once when marking begins or ends (RFC
+    /// 8257 section 3.2). All packets are then ECN-capable, as with Linux's `tcp_dctcp`.
+    Each,
+}
+
 /// What must be acknowledged after a time-out before duplicate ACKs cause a fast retransmit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -91,6 +102,8 @@ pub struct TcpConfig {
     /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks. Linux
     /// offers none of itself, and accepts what is offered (`tcp_ecn` = 2).
     pub ecn: bool,
+    /// What the receiver of marked packets echoes.
+    pub ecn_echo: EcnEcho,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
     /// Offer and accept window scaling (RFC 7323); without it the largest window is 65535 B.
@@ -192,11 +205,17 @@ pub struct TcpConfig {
     pub pace_headers: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 128 KiB, as iperf3). With `snd_buf = "auto"` it waits
-    /// before each write until a third of the buffer is free, as `select` and `poll` in Linux do.
+    /// Pace every algorithm: after the first ten segments at twice the window per RTT in slow start, later at 1.2 times the
+    /// window per RTT (Linux `tcp_update_pacing_rate`, as with the qdisc `fq`). An algorithm that sets a rate keeps its own.
+    pub pacing: bool,
+    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 1280 KiB, since iperf3 3.12 writes ten blocks of
+    /// 128 KiB whenever the socket is writable).
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "1 B"))]
     pub write_size: u32,
+    /// The application writes when a third of the send buffer is free, and as much as fits (Linux `sk_stream_write_space`).
+    /// Otherwise it writes as soon as `write_size` fits, and nothing before (ns-3).
+    pub partial_writes: bool,
     /// Send buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 4 MiB.
     pub snd_buf: Buffer,
     /// Receive buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 6 MiB.
@@ -246,6 +265,7 @@ impl TcpConfig {
             recovery: Recovery::Sack,
             sack: true,
             ecn: false,
+            ecn_echo: EcnEcho::UntilCwr,
             timestamps: true,
             window_scaling: true,
             initial_window: 10,
@@ -284,7 +304,9 @@ impl TcpConfig {
             write_on_ack: false,
             pace_headers: true,
             prr_wraps: false,
+            pacing: false,
             write_size: 1,
+            partial_writes: false,
             snd_buf: Buffer::Bytes(128 * 1024),
             rcv_buf: Buffer::Bytes(128 * 1024),
             mss: 1460,
@@ -303,7 +325,8 @@ impl TcpConfig {
                 tlp: true,
                 undo: true,
                 nagle: true,
-                write_size: 128 * 1024,
+                write_size: 1280 * 1024,
+                partial_writes: true,
                 snd_buf: Buffer::Auto,
                 rcv_buf: Buffer::Auto,
                 ..rfc

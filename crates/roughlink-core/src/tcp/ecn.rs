@@ -10,14 +10,20 @@
 //! both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are not undone. With
 //! the other kinds the window falls at once.
 //!
+//! With `ecn_echo = "each"` (DCTCP) the receiver instead sets ECE on acknowledgments of marked segments alone. If a
+//! segment is marked and the one before it was not, or the reverse, it is acknowledged at once, after a delayed
+//! acknowledgment of the earlier ones (RFC 8257 section 3.2, Linux `dctcp_ece_ack_update`).
+//!
 //! Two behaviors follow Linux rather than RFC 3168. An answer with ECE to a SYN repeated without the offer is accepted
 //! (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces the window once
 //! more.
 
+use super::config::EcnEcho;
 use super::send::Sender;
 use super::{Endpoint, State};
 use crate::cc::{Congestion, CongestionState};
 use crate::packet::{Ecn, Packet, flags};
+use crate::units::Time;
 
 /// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,6 +96,9 @@ impl Endpoint {
         if self.rcv.echoes() {
             p.flags |= flags::ECE;
         }
+        if self.cfg.ecn_echo == EcnEcho::Each {
+            p.set_ecn(Ecn::Ect0);
+        }
         let Some(snd) = self.snd.as_mut().filter(|_| len > 0) else { return };
         if start >= snd.ecn.sent {
             snd.ecn.sent = start + u64::from(len);
@@ -103,13 +112,35 @@ impl Endpoint {
     /// Processes ECN fields of data received between `start` and `end`.
     #[cold]
     pub(super) fn take_ecn(&mut self, p: &Packet, start: u64, end: u64) {
-        if p.is(flags::CWR) {
-            self.rcv.on_cwr();
-        }
         // Section 6.1.5: ignore marks on data outside the window.
-        if p.ecn() == Ecn::Ce && end > self.rcv.nxt() && !self.rcv.is_beyond(start) {
-            self.rcv.on_marked();
+        let taken = end > self.rcv.nxt() && !self.rcv.is_beyond(start);
+        let marked = p.ecn() == Ecn::Ce;
+        match self.cfg.ecn_echo {
+            EcnEcho::UntilCwr => {
+                if p.is(flags::CWR) {
+                    self.rcv.on_cwr();
+                }
+                if marked && taken {
+                    self.rcv.on_marked();
+                }
+            }
+            EcnEcho::Each if taken => self.ack_first |= self.rcv.on_mark(marked),
+            EcnEcho::Each => {}
         }
+    }
+
+    /// Returns the delayed acknowledgment of what arrived before marking began or ended.
+    pub(super) fn earlier_acknowledgment(&mut self, now: Time) -> Option<Packet> {
+        let (nxt, marked) = self.rcv.take_earlier()?;
+        let mut p = self.header(now, self.snd.as_ref()?.nxt(), 0, 0);
+        p.ack = self.irs.wrapping_add(nxt as u32);
+        p.set_ecn(Ecn::Ect0);
+        if marked {
+            p.flags |= flags::ECE;
+        }
+        p.window = self.rcv.window_field();
+        self.stamp(&mut p);
+        Some(p)
     }
 }
 

@@ -199,6 +199,7 @@ impl Sender {
             prior_una,
             prior_in_flight: a.prior_in_flight,
             rate: sample,
+            ecn_echo: a.congestion,
         };
         if ack.delivered > 0 || duplicate {
             self.core.acknowledged(&ack);

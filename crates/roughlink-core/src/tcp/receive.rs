@@ -43,8 +43,10 @@ pub(super) struct Receiver {
     space: Space,
     send_dsack: bool,
     quick_ack: bool,
-    /// A marked segment arrived: ECE is due until CWR arrives (RFC 3168 section 6.1.3).
+    /// Set if segments that leave carry ECE.
     echo: bool,
+    /// With `EcnEcho::Each`: a delayed acknowledgment that must leave first, up to this offset and with this ECE.
+    earlier: Option<(u64, bool)>,
 }
 
 impl Receiver {
@@ -70,6 +72,7 @@ impl Receiver {
             send_dsack: cfg.recovery == Recovery::Rack,
             quick_ack: cfg.quick_ack,
             echo: false,
+            earlier: None,
         }
     }
 
@@ -285,6 +288,23 @@ impl Receiver {
         if !std::mem::replace(&mut self.echo, true) {
             self.delayed.on_marked();
         }
+    }
+    /// Handles data of which a mark is echoed exactly (RFC 8257 section 3.2). Returns true if a delayed acknowledgment of
+    /// earlier data must leave first.
+    pub(super) fn on_mark(&mut self, marked: bool) -> bool {
+        if marked == self.echo {
+            return false;
+        }
+        let waits = self.delayed.due() != Time::MAX && self.ranges.is_empty();
+        if waits {
+            self.earlier = Some((self.nxt, self.echo));
+        }
+        (self.echo, self.ack_now) = (marked, true);
+        waits
+    }
+    /// Returns the offset and ECE of the acknowledgment that must leave first, once.
+    pub(super) fn take_earlier(&mut self) -> Option<(u64, bool)> {
+        self.earlier.take()
     }
     /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
     pub(super) fn on_cwr(&mut self) {

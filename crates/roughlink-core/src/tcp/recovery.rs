@@ -70,6 +70,7 @@ impl Sender {
             prior_una,
             prior_in_flight: a.prior_in_flight,
             rate: sample,
+            ecn_echo: a.congestion,
         };
         let before_duplicate = self.duplicates;
         if duplicate {

@@ -203,6 +203,12 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.start < offset)
     }
 
+    /// Returns when the outstanding segment that begins at `offset` last left.
+    #[inline]
+    pub(super) fn sent_at(&self, offset: u64) -> Option<Time> {
+        self.segments.get(self.index_of(offset)).filter(|s| s.start == offset).map(|s| s.sent_at)
+    }
+
     /// Returns the start of the segment at `index`, or of the next one to send.
     #[inline]
     fn start_of(&self, index: usize) -> u64 {

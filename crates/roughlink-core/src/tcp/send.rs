@@ -127,10 +127,7 @@ impl Sender {
             push: 0,
             backlog: 0,
             close_after: false,
-            low_water: match cfg.snd_buf {
-                Buffer::Bytes(bytes) => bytes.saturating_sub(1),
-                Buffer::Auto => 0, // of an empty buffer
-            },
+            low_water: if cfg.partial_writes { 0 } else { capacity(cfg).saturating_sub(1) },
             fin: None,
             duplicates: 0,
             recover: 0,
@@ -171,14 +168,7 @@ impl Sender {
     /// Returns the bytes that the application may write now.
     #[inline]
     pub fn room(&self) -> u64 {
-        self.capacity().saturating_sub(self.written - self.board.una())
-    }
-    /// Returns the size of the send buffer.
-    fn capacity(&self) -> u64 {
-        match self.cfg.snd_buf {
-            Buffer::Bytes(b) => b,
-            Buffer::Auto => AUTO_SEND_BUFFER,
-        }
+        capacity(&self.cfg).saturating_sub(self.written - self.board.una())
     }
     /// Writes `bytes` with a push: the segment that ends them carries PSH. Writes that do not fit into the window join,
     /// like any bytes of a stream.
@@ -197,7 +187,7 @@ impl Sender {
         self.close_after = close_after;
         self.refill();
     }
-    /// Moves the backlog to the send buffer, in whole writes.
+    /// Moves the backlog to the send buffer, if the application would write now.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         if self.backlog > 0 && self.written - self.board.una() <= self.low_water {
@@ -205,10 +195,7 @@ impl Sender {
         }
     }
     fn take_from_backlog(&mut self) {
-        let n = match self.cfg.snd_buf {
-            Buffer::Bytes(_) => self.writes_that_fit(),
-            Buffer::Auto => self.writes_on_wake_up(),
-        };
+        let n = if self.cfg.partial_writes { self.writes_on_wake_up() } else { self.whole_writes() };
         if n == 0 {
             return;
         }
@@ -222,15 +209,18 @@ impl Sender {
         }
     }
     /// Returns the bytes of the backlog that fit into the send buffer, in whole writes.
-    fn writes_that_fit(&self) -> u64 {
+    fn whole_writes(&self) -> u64 {
         let n = self.room().min(self.backlog);
-        let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
+        let write = u64::from(self.cfg.write_size).min(capacity(&self.cfg)); // a larger one than the buffer never fits
         if n < self.backlog { n - n % write } else { n }
     }
     /// Returns the bytes of the backlog that an application writes which waits for the socket to be writable before
     /// each write, and sets when that is: Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
     fn writes_on_wake_up(&mut self) -> u64 {
-        let room = self.payload_of(AUTO_SEND_BUFFER);
+        let room = match self.cfg.snd_buf {
+            Buffer::Bytes(payload) => payload,
+            Buffer::Auto => self.payload_of(AUTO_SEND_BUFFER),
+        };
         let queued = self.written - self.board.una();
         self.low_water = room * 2 / 3;
         let write = u64::from(self.cfg.write_size);
@@ -241,12 +231,18 @@ impl Sender {
     /// addition to its data. Its data are the amount sent in a millisecond at the pacing rate, at least two segments
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
-        let v = self.core.cc.vitals();
-        let gain = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
-        let srtt = self.core.flow.srtt.as_micros().max(1);
-        let paced = u128::from(v.cwnd) * gain * 10 / u128::from(srtt);
-        let at_once = (paced as u64).clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
+        let per_millisecond = self.window_rate().0 / 8000;
+        let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
         memory * at_once / (at_once + SKB_OVERHEAD)
+    }
+    /// Returns the rate at which Linux paces an algorithm without a rate of its own: twice the window per RTT in slow
+    /// start, 1.2 times it later (`tcp_update_pacing_rate`).
+    fn window_rate(&self) -> Rate {
+        let v = self.core.cc.vitals();
+        let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
+        let window = u128::from(v.cwnd.max(self.board.outstanding()));
+        let srtt = self.core.flow.srtt.as_micros().max(1);
+        Rate((window * percent * 80_000 / u128::from(srtt)).min(u128::from(u64::MAX)) as u64)
     }
     /// Ends the stream: a FIN follows the last byte.
     pub fn close(&mut self) {
@@ -410,7 +406,10 @@ impl Sender {
             return None; // nothing to send
         }
         self.core.flow.in_flight = self.board.in_flight();
-        let (window, rate) = self.core.permit()?;
+        let (window, mut rate) = self.core.permit()?;
+        if self.cfg.pacing && rate.is_none() && self.core.flow.snd_nxt > UNPACED * u64::from(self.core.flow.mss) {
+            rate = Some(self.window_rate());
+        }
         self.permitted = window;
         if let Some(force) = self.forced.take()
             && let Some(out) = self.force(now, force, rate)
@@ -601,6 +600,16 @@ impl Sender {
     }
 }
 
+/// Returns the size of the send buffer, bytes.
+fn capacity(cfg: &TcpConfig) -> u64 {
+    match cfg.snd_buf {
+        Buffer::Bytes(bytes) => bytes,
+        Buffer::Auto => AUTO_SEND_BUFFER,
+    }
+}
+
+/// Segments that leave before pacing begins (Linux `tcp_update_skb_after_send`; the initial credit of `fq`).
+const UNPACED: u64 = 10;
 /// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to it is not modeled; it is
 /// several times as fast as growth of the window (`tcp_sndbuf_expand`).
 pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;

@@ -181,7 +181,7 @@ impl Stream {
             self.waiting -= 1;
             tally.stats.packets += 1;
             tally.stats.bytes += u64::from(frame.packet.size);
-            tally.stats.waited_ns += u128::from((now - frame.came).0);
+            tally.stats.waited((now - frame.came).0);
             tally.backlogs.sent(frame.packet.flow);
         }
     }

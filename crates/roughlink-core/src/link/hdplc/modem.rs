@@ -140,7 +140,7 @@ impl Modem {
             let Waiting { packet, came } = *w;
             self.waiting.pop_front();
             if !config.queue_counts_unacknowledged {
-                self.stats.waited_ns += u128::from((now - came).0);
+                self.stats.waited((now - came).0);
             }
             self.stats.packets += 1;
             self.stats.bytes += u64::from(packet.size);
@@ -221,7 +221,7 @@ impl Modem {
             if done || spent {
                 backlogs.of(sdu.packet.flow).unacknowledged -= 1;
                 if config.queue_counts_unacknowledged {
-                    stats.waited_ns += u128::from((now - sdu.came).0);
+                    stats.waited((now - sdu.came).0);
                 }
             }
             !(done || spent)

@@ -57,6 +57,17 @@ struct Service {
     left: Option<u64>,
 }
 
+/// A packet that has left the serializer.
+#[derive(Clone, Copy, Debug)]
+pub struct Serialized {
+    /// Arrival at the far end.
+    pub arrival: Time,
+    /// Time that it waited for service, ns.
+    pub waited_ns: u64,
+    /// The packet.
+    pub packet: Packet,
+}
+
 impl Changes {
     /// Creates the timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
     pub fn new(timeline: &Arc<Timeline>, direction: &Direction, overhead: u16, name: &str, seed: &Seed) -> Self {
@@ -183,13 +194,13 @@ impl Changes {
         start
     }
 
-    /// Returns the next packet serialized by `now` with its arrival; applies changes on the way.
-    pub fn advance(&mut self, now: Time, waited_ns: &mut u128) -> Option<(Time, Packet)> {
+    /// Returns the next packet serialized by `now`; applies changes on the way.
+    pub fn advance(&mut self, now: Time, waited_ns: &mut u128) -> Option<Serialized> {
         loop {
             let change = self.change_at();
             if let Some(s) = self.service.pop_front_if(|s| s.end <= now.min(change)) {
                 self.service_bytes -= u64::from(s.packet.size);
-                return Some((s.end + self.state.delay, s.packet));
+                return Some(Serialized { arrival: s.end + self.state.delay, waited_ns: s.waited(), packet: s.packet });
             }
             if change > now {
                 return None;
@@ -340,7 +351,7 @@ mod tests {
         sent.extend(times.iter().map(other));
         sent.sort_by_key(|s| s.0);
         for (now, size, state) in sent {
-            arrived.extend(std::iter::from_fn(|| link.advance(now, &mut waited)).map(|(at, _)| at));
+            arrived.extend(std::iter::from_fn(|| link.advance(now, &mut waited)).map(|s| s.arrival));
             if let Some(size) = size {
                 let mut packet = Packet::tcp(FlowId::new(0, false));
                 packet.size = size;
@@ -350,7 +361,7 @@ mod tests {
                 link.change(now, same, &mut waited);
             }
         }
-        arrived.extend(std::iter::from_fn(|| link.advance(Time::MAX, &mut waited)).map(|(at, _)| at));
+        arrived.extend(std::iter::from_fn(|| link.advance(Time::MAX, &mut waited)).map(|s| s.arrival));
         (arrived, waited)
     }
 

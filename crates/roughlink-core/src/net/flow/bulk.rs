@@ -55,6 +55,12 @@ impl Bulk {
 impl Application for Bulk {
     #[inline(always)]
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        if end == 1
+            && p.payload() > 0
+            && let Some(age) = self.ends[0].age_of(now, p)
+        {
+            progress.delay.record(age.0);
+        }
         self.ends[end].receive(now, p, sides);
         if end == 0 {
             if self.open[1] {

@@ -251,6 +251,9 @@ fn flows(run: &Run) -> Table {
         "p95",
         "p99",
         "max",
+        "Delay p50, ms",
+        "p95",
+        "p99",
     ];
     let mut table = Table::new("Flows", 2, &head);
     for f in &run.result.flows {
@@ -265,18 +268,32 @@ fn flows(run: &Run) -> Table {
         row.extend([f.segments, f.retransmits, f.fast_recoveries, f.timeouts, f.undos].map(|n| n.to_string()));
         let rtt = f.rtt_ms.map(|r| [r.min, r.mean, r.p50, r.p95, r.p99, r.max].map(number));
         row.extend(rtt.unwrap_or_default());
+        row.extend(f.delay_ms.map(|d| [d.p50, d.p95, d.p99].map(number)).unwrap_or_default());
         table.rows.push(row);
     }
     table
 }
 
 fn links(run: &Run) -> Table {
-    let head = ["Link", "Direction", "Packets", "Bytes", "Lost", "Loss", "Dropped", "Queue mean, pkt", "max, pkt"];
+    let head = [
+        "Link",
+        "Direction",
+        "Packets",
+        "Bytes",
+        "Lost",
+        "Loss",
+        "Dropped",
+        "Queue mean, pkt",
+        "max, pkt",
+        "Queueing delay p50, ms",
+        "p95",
+        "p99",
+    ];
     let mut table = Table::new("Links", 2, &head);
     for l in &run.result.links {
         for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
             let d: &DirectionResult = d;
-            table.rows.push(vec![
+            let mut row = vec![
                 escape(&l.name),
                 direction.to_owned(),
                 d.packets.to_string(),
@@ -286,7 +303,9 @@ fn links(run: &Run) -> Table {
                 d.dropped.to_string(),
                 three(d.queue_mean_pkt),
                 d.queue_max_pkt.to_string(),
-            ]);
+            ];
+            row.extend(d.queue_delay_ms.map(|q| [q.p50, q.p95, q.p99].map(number)).unwrap_or_default());
+            table.rows.push(row);
         }
     }
     table

@@ -1,0 +1,217 @@
+//! DCTCP: reduces the window by the share of marked bytes, so a queue that marks at a low threshold stays short and the
+//! link full (RFC 8257).
+//!
+//! The window grows like Reno's. `alpha` estimates the share of marked bytes, updated once per window of data (section
+//! 3.3). A mark reduces the window by `alpha / 2`, at most once per window; a loss halves it (section 3.5). The receiver
+//! must echo each mark exactly, which the key `ecn_echo = "each"` of `[tcp]` turns on. Without ECN, or with a peer that
+//! offers none, the window follows losses alone, like Reno's.
+//!
+//! Defaults are Linux's `tcp_dctcp`, with `alpha` in units of 1/1024. `fixed_point = false` computes with real numbers, as
+//! the RFC and ns-3 3.44 do. ns-3's TcpDctcp reduces by `alpha / 2` after a loss, too (`halve_on_loss = false`).
+
+use super::registry::Construct;
+use super::window::{AdditiveCounter, Window};
+use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Vitals};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Dctcp`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Weight of the newest window in `alpha`, as a shift: g = 2^-shift_g (RFC 8257 section 4.2: 4).
+    pub shift_g: u32,
+    /// `alpha` before the first window (RFC 8257 section 3.3: 1).
+    pub initial_alpha: f64,
+    /// `alpha` is a multiple of 1/1024 (Linux), otherwise a real number.
+    pub fixed_point: bool,
+    /// A loss halves the window (RFC 8257 section 3.5), otherwise it counts like a mark (ns-3).
+    pub halve_on_loss: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { shift_g: 4, initial_alpha: 1.0, fixed_point: true, halve_on_loss: true }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "fixed_point = false\nhalve_on_loss = false";
+/// The `ns2` and `rfc` presets.
+pub const RFC: &str = "fixed_point = false";
+/// `[tcp]` keys that the algorithm needs.
+pub const TCP: &str = "ecn = true\necn_echo = \"each\"";
+
+/// Units of `alpha` in fixed point (Linux `DCTCP_MAX_ALPHA`).
+const ONE: f64 = 1024.0;
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    window: Window,
+    counter: AdditiveCounter,
+    params: Params,
+    /// Estimated share of marked bytes, in [0, 1].
+    alpha: f64,
+    /// Bytes delivered in this window of data, and how many of them were reported with ECE.
+    delivered: u64,
+    marked: u64,
+    /// The window of data ends when this offset is acknowledged.
+    round_end: u64,
+}
+
+impl Dctcp {
+    /// Updates `alpha` at the end of a window of data (RFC 8257 section 3.3, Linux `dctcp_update_alpha`).
+    fn end_round(&mut self) {
+        let share = self.marked as f64 / self.delivered.max(1) as f64;
+        let g = 1.0 / f64::from(1u32 << self.params.shift_g);
+        self.alpha = if self.params.fixed_point {
+            let alpha = self.alpha * ONE;
+            let decay = libm::floor(alpha * g);
+            let decay = if decay > 0.0 { decay } else { alpha };
+            (alpha - decay + libm::floor(share * ONE * g)).min(ONE) / ONE
+        } else {
+            (1.0 - g) * self.alpha + g * share
+        };
+        (self.delivered, self.marked) = (0, 0);
+    }
+}
+
+impl Construct for Dctcp {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.shift_g > 10 {
+            Err("shift_g must be at most 10".into())
+        } else if !(0.0..=1.0).contains(&p.initial_alpha) {
+            Err("initial_alpha must be in [0, 1]".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Dctcp {
+            window: Window::new(flow),
+            counter: AdditiveCounter::default(),
+            alpha: params.initial_alpha,
+            params: params.clone(),
+            delivered: 0,
+            marked: 0,
+            round_end: 0,
+        }
+    }
+}
+
+impl CongestionControl for Dctcp {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        self.delivered += ack.delivered;
+        self.marked += if ack.ecn_echo { ack.delivered } else { 0 };
+        if flow.snd_una > self.round_end {
+            self.end_round();
+            self.round_end = flow.snd_nxt;
+        }
+        if ack.may_grow {
+            self.window.reno(&mut self.counter, flow.mss, ack.segments);
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let part = if cause != Congestion::Ecn && self.params.halve_on_loss { 1.0 } else { self.alpha };
+        let mss = u64::from(flow.mss);
+        let cwnd = self.window.segments(flow.mss);
+        let ssthresh = cwnd - (cwnd as f64 * part / 2.0) as u64;
+        self.window.reduce(flow, cause, ssthresh.max(2) * mss);
+        self.counter = AdditiveCounter::default();
+    }
+
+    fn listens(&self) -> Listens {
+        Listens::ACKS
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn lower_window(&mut self, _flow: &Flow, cwnd: u64, ssthresh: u64) {
+        self.window.lower(cwnd, ssthresh);
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn flow() -> Flow {
+        Flow { mss: MSS as u32, initial_window: 100 * MSS, initial_ssthresh: MSS, ..Flow::default() }
+    }
+
+    /// Acknowledges a window of 100 segments, of which `marked` are reported with ECE.
+    fn window(cc: &mut Dctcp, f: &mut Flow, marked: u64) {
+        f.snd_nxt = f.snd_una + 100 * MSS;
+        for i in 0..100 {
+            f.snd_una += MSS;
+            cc.on_ack(f, &Ack { acked: MSS, delivered: MSS, segments: 1, ecn_echo: i < marked, ..Ack::default() });
+        }
+    }
+
+    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window.
+    #[test]
+    fn alpha_follows_the_share_of_marked_bytes() {
+        for (fixed_point, exact) in [(false, 1e-9), (true, 2.0 / 1024.0)] {
+            let (mut f, params) = (flow(), Params { fixed_point, ..Params::default() });
+            let mut cc = Dctcp::new(&params, &f);
+            f.snd_nxt = 1;
+            window(&mut cc, &mut f, 0); // the first ACK ends the round before
+            let mut alpha = cc.alpha;
+            for marked in [100, 30, 30, 0, 7] {
+                // A round ends with the first ACK of the next window.
+                let before = cc.alpha;
+                window(&mut cc, &mut f, marked);
+                let share = cc.alpha - before * 15.0 / 16.0;
+                assert!((-exact..=1.0 / 16.0 + exact).contains(&share), "{share}");
+                alpha = cc.alpha;
+            }
+            assert!(alpha > 0.0 && alpha < 1.0);
+        }
+    }
+
+    #[test]
+    fn alpha_converges_to_the_share_and_to_zero() {
+        let (mut f, mut cc) = (flow(), Dctcp::new(&Params { fixed_point: false, ..Params::default() }, &flow()));
+        for _ in 0..200 {
+            window(&mut cc, &mut f, 25);
+        }
+        assert!((cc.alpha - 0.25).abs() < 1e-3, "{}", cc.alpha);
+        let mut linux = Dctcp::new(&Params::default(), &f);
+        f.snd_una = 0;
+        for _ in 0..200 {
+            window(&mut linux, &mut f, 0);
+        }
+        assert_eq!(linux.alpha, 0.0);
+    }
+
+    /// RFC 8257 section 3.3: cwnd (1 - alpha / 2) for a mark; section 3.5: half for a loss, except in ns-3.
+    #[test]
+    fn a_mark_takes_half_of_alpha_and_a_loss_half() {
+        let ssthresh = |keys: &Params, cause| {
+            let mut cc = Dctcp::new(&Params { initial_alpha: 0.5, ..keys.clone() }, &flow());
+            cc.on_congestion(&flow(), cause);
+            (cc.window.cwnd / MSS, cc.window.ssthresh / MSS)
+        };
+        let linux = Params::default();
+        assert_eq!(ssthresh(&linux, Congestion::Ecn), (75, 75));
+        assert_eq!(ssthresh(&linux, Congestion::Loss), (50, 50));
+        assert_eq!(ssthresh(&linux, Congestion::Timeout), (1, 50));
+        assert_eq!(ssthresh(&Params { halve_on_loss: false, ..linux }, Congestion::Loss), (75, 75));
+    }
+}
