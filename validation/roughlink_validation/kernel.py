@@ -1,10 +1,11 @@
-"""Runs one cell of the matrix between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
+"""Runs transfers between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
 
 import json
 import platform
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from roughlink_validation.matrix import SYSCTLS, Cell, Outcome, Row
@@ -24,7 +25,7 @@ for key, value in {SYSCTLS!r}.items():
         f.write(value)
 """
 
-# Writes [[time, bytes so far], ...] when the emulation ends it.
+# Writes [[time, port of the sender, bytes], ...] when the emulation ends it.
 RECEIVER = BOTH + """
 if sys.argv[2] == "each":
     route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], capture_output=True, text=True, check=True)
@@ -33,16 +34,16 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 listener = socket.create_server(("0.0.0.0", 7000))
 select = selectors.DefaultSelector()
 select.register(listener, selectors.EVENT_READ)
-rows, total = [], 0
+rows = []
 open(folder + "/listening", "w").close()
 try:
     while True:
         for key, _ in select.select():
             if key.fileobj is listener:
-                select.register(listener.accept()[0], selectors.EVENT_READ)
+                connection, (_, port) = listener.accept()
+                select.register(connection, selectors.EVENT_READ, port)
             elif data := key.fileobj.recv(1 << 18):
-                total += len(data)
-                rows.append((time.monotonic(), total))
+                rows.append((time.monotonic(), key.data, len(data)))
             else:
                 select.unregister(key.fileobj)
 finally:
@@ -50,15 +51,17 @@ finally:
         json.dump(rows, f)
 """
 
-# Writes its start time, and TCP_INFO (linux/tcp.h) of each connection every 10 ms.
+# Opens a connection per algorithm, each a given time after the one before. Writes its start time, the port of each
+# connection, and TCP_INFO (linux/tcp.h) of each every 10 ms.
 SENDER = BOTH + """
-algorithm, flows, seconds = sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+algorithms, apart, seconds = sys.argv[2].split(","), float(sys.argv[3]), float(sys.argv[4])
 while not os.path.exists(folder + "/listening"):
     time.sleep(0.01)
 select = selectors.DefaultSelector()
 connections, block, rows = [], bytes(1 << 18), []
 start = time.monotonic()
-for _ in range(flows):
+
+def connect(algorithm):
     c = socket.socket()
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
     c.setblocking(False)
@@ -81,7 +84,10 @@ def sample(number, c):
 now = time.monotonic()
 due = start
 while now < start + seconds:
-    for key, _ in select.select(max(0, min(due, start + seconds) - now)):
+    while len(connections) < len(algorithms) and now >= start + len(connections) * apart:
+        connect(algorithms[len(connections)])
+    following = start + len(connections) * apart if len(connections) < len(algorithms) else due
+    for key, _ in select.select(max(0, min(due, following, start + seconds) - now)):
         try:
             key.fileobj.send(block)
         except BlockingIOError:
@@ -92,7 +98,7 @@ while now < start + seconds:
         due += 0.01 * (1 + int((now - due) / 0.01))
 rows += [sample(number, c) for number, c in enumerate(connections)]
 with open(folder + "/sent.json", "w") as f:
-    json.dump(dict(start=start, rows=rows), f)
+    json.dump(dict(start=start, ports=[c.getsockname()[1] for c in connections], rows=rows), f)
 time.sleep(0.05)
 os._exit(0)
 """
@@ -111,40 +117,61 @@ def latest_us(cell: Cell) -> float:
     return max(1000.0, cell.delay_ms * 2 * 1000 / 40)
 
 
-def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
-    """Runs a cell between kernels; returns its row and samples of TCP_INFO.
+@dataclass(frozen=True)
+class Run:
+    """Transfers between kernels."""
 
-    `name` is the kernel's name of the algorithm if it differs from the cell's.
-    """
+    delivered: list[int]  # bytes that each receiving program has read in time
+    samples: list[dict]  # TCP_INFO of each connection every 10 ms
+    result: dict  # of the emulation
+
+    @property
+    def late_us(self) -> tuple[float, float]:
+        return self.result["lateness_us"]["p50"], self.result["lateness_us"]["p99"]
+
+
+def transfer(
+    roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0, ack: str = "delayed"
+) -> Run:
+    """Sends for a time from `server` to `client`, with a connection per algorithm, each `apart_s` after the one before."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)
-        (at / "link.toml").write_text(cell.scenario(traffic=False))
-        words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed), "--max-lateness", f"{latest_us(cell):g} us"]
-        words += ["--until", "server", "--for", f"{cell.duration_s + 30} s"]
-        words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, cell.ack]
-        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, name or cell.cc, str(cell.flows), str(cell.duration_s)]
+        (at / "link.toml").write_text(scenario)
+        words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed), "--max-lateness", f"{latest:g} us"]
+        words += ["--until", "server", "--for", f"{seconds + 30:g} s"]
+        words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, ack]
+        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, ",".join(algorithms), f"{apart_s:g}", f"{seconds:g}"]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         if done.returncode == 3:
             raise Missing(done.stderr.strip())
         if done.returncode == 4:
             raise Late(done.stderr.strip())
         if done.returncode != 0:
-            raise Failed(f"{cell}: emulate ended with code {done.returncode} and said: {done.stderr.strip()[-2000:]}")
+            raise Failed(f"{algorithms}: emulate ended with code {done.returncode} and said: {done.stderr.strip()[-2000:]}")
         sent = json.loads((at / "sent.json").read_text())
         received = json.loads((at / "received.json").read_text())
-    result = parse("roughlink", done.stdout)
-    end = sent["start"] + cell.duration_s
-    delivered = max((total for time, total in received if time <= end), default=0)
-    last = {row["flow"]: row for row in sent["rows"]}
-    rtts = [row["srtt_ms"] for row in sent["rows"] if row["srtt_ms"] > 0]
-    link, late = result["links"][0]["forward"], result["lateness_us"]
+    end = sent["start"] + seconds
+    delivered = [sum(n for time, port, n in received if port == own and time <= end) for own in sent["ports"]]
+    return Run(delivered, sent["rows"], parse("roughlink", done.stdout))
+
+
+def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
+    """Runs a cell between kernels; returns its row and samples of TCP_INFO.
+
+    `name` is the kernel's name of the algorithm if it differs from the cell's.
+    """
+    algorithms = [name or cell.cc] * cell.flows
+    run = transfer(roughlink, cell.scenario(traffic=False), algorithms, cell.duration_s, seed, latest_us(cell), ack=cell.ack)
+    last = {row["flow"]: row for row in run.samples}
+    rtts = [row["srtt_ms"] for row in run.samples if row["srtt_ms"] > 0]
+    link = run.result["links"][0]["forward"]
     outcome = Outcome(
-        goodput_mbps=delivered * 8 / cell.duration_s / 1e6,
+        goodput_mbps=sum(run.delivered) * 8 / cell.duration_s / 1e6,
         retransmits=sum(row["retransmits"] for row in last.values()),
         rtt_ms=sum(rtts) / len(rtts) if rtts else 0.0,
-        queue_pkt_mean=link["queue_mean_pkt"] * result["sim_s"] / cell.duration_s,
+        queue_pkt_mean=link["queue_mean_pkt"] * run.result["sim_s"] / cell.duration_s,
         queue_drops=link["dropped"],
         lost=link["lost"],
     )
-    return Row(cell, seed, outcome, late["p50"], late["p99"], release()), sent["rows"]
+    return Row(cell, seed, outcome, *run.late_us, release()), run.samples

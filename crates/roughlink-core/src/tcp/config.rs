@@ -203,11 +203,18 @@ pub struct TcpConfig {
     /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1), else only
     /// payload (ns-3 `TcpSocketBase::SendDataPacket`).
     pub pace_headers: bool,
+    /// Pace every algorithm: at twice the window per RTT in slow start, later at 1.2 times the window per RTT (Linux
+    /// `tcp_update_pacing_rate`, as with the qdisc `fq`). An algorithm that sets a rate keeps its own.
+    pub pacing: bool,
+    /// Pace as Linux does without `fq`: the first ten segments leave at once, and a segment that leaves late shortens the
+    /// pause after it by the delay, at most by half.
+    pub internal_pacing: bool,
+    /// Send segments in bursts: at least two, up to what the pacing rate sends in a millisecond, more over short round
+    /// trips. A window that is nearly used waits for the next acknowledgment if a burst does not fit (Linux
+    /// `tcp_tso_autosize`, `tcp_tso_should_defer`).
+    pub tso_autosizing: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Pace every algorithm: after the first ten segments at twice the window per RTT in slow start, later at 1.2 times the
-    /// window per RTT (Linux `tcp_update_pacing_rate`, as with the qdisc `fq`). An algorithm that sets a rate keeps its own.
-    pub pacing: bool,
     /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 1280 KiB, since iperf3 3.12 writes ten blocks of
     /// 128 KiB whenever the socket is writable).
     #[serde(with = "units::bytes")]
@@ -303,8 +310,10 @@ impl TcpConfig {
             sacked_in_flight: false,
             write_on_ack: false,
             pace_headers: true,
-            prr_wraps: false,
             pacing: false,
+            internal_pacing: false,
+            tso_autosizing: false,
+            prr_wraps: false,
             write_size: 1,
             partial_writes: false,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -325,6 +334,9 @@ impl TcpConfig {
                 tlp: true,
                 undo: true,
                 nagle: true,
+                pace_headers: false,
+                internal_pacing: true,
+                tso_autosizing: true,
                 write_size: 1280 * 1024,
                 partial_writes: true,
                 snd_buf: Buffer::Auto,

@@ -5,6 +5,7 @@
 //! then one decision, within the congestion control's permit and the peer's window: first a forced retransmission, then
 //! a lost segment, then new data. `timers` handles the absence of acknowledgments.
 
+mod burst;
 mod idle;
 mod rate;
 mod timers;
@@ -18,6 +19,7 @@ use super::scoreboard::{PUSHED, Scoreboard};
 use crate::cc::{CongestionControl, CongestionState, Flow, Sent};
 use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
+use burst::Burst;
 use idle::Idle;
 use std::sync::Arc;
 
@@ -92,6 +94,9 @@ pub struct Sender {
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
     idle: Idle,
+    burst: Burst,
+    /// The algorithm's rate applies: enough segments have left (Linux).
+    paced: bool,
     /// Nagle (Minshall): end of the last small segment.
     small_end: u64,
 }
@@ -145,6 +150,8 @@ impl Sender {
             permitted: 0,
             usage_from: 1,
             idle: Idle::default(),
+            burst: Burst::default(),
+            paced: !cfg.internal_pacing,
             small_end: 0,
             cfg: Arc::clone(cfg),
         }
@@ -231,18 +238,9 @@ impl Sender {
     /// addition to its data. Its data are the amount sent in a millisecond at the pacing rate, at least two segments
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
-        let per_millisecond = self.window_rate().0 / 8000;
+        let per_millisecond = self.window_rate(self.core.cc.vitals().cwnd).bytes_per_sec() / 1000;
         let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
         memory * at_once / (at_once + SKB_OVERHEAD)
-    }
-    /// Returns the rate at which Linux paces an algorithm without a rate of its own: twice the window per RTT in slow
-    /// start, 1.2 times it later (`tcp_update_pacing_rate`).
-    fn window_rate(&self) -> Rate {
-        let v = self.core.cc.vitals();
-        let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
-        let window = u128::from(v.cwnd.max(self.board.outstanding()));
-        let srtt = self.core.flow.srtt.as_micros().max(1);
-        Rate((window * percent * 80_000 / u128::from(srtt)).min(u128::from(u64::MAX)) as u64)
     }
     /// Ends the stream: a FIN follows the last byte.
     pub fn close(&mut self) {
@@ -331,6 +329,9 @@ impl Sender {
     #[inline(always)]
     pub(super) fn sync(&mut self) {
         self.core.sync(self.board.in_flight(), self.board.una(), self.board.nxt());
+        if self.cfg.internal_pacing {
+            self.core.flow.next_departure = self.core.pacing_next;
+        }
     }
 
     /// Sets the peer's window, in bytes.
@@ -407,8 +408,8 @@ impl Sender {
         }
         self.core.flow.in_flight = self.board.in_flight();
         let (window, mut rate) = self.core.permit()?;
-        if self.cfg.pacing && rate.is_none() && self.core.flow.snd_nxt > UNPACED * u64::from(self.core.flow.mss) {
-            rate = Some(self.window_rate());
+        if self.cfg.pacing && rate.is_none() {
+            rate = Some(self.window_rate(window));
         }
         self.permitted = window;
         if let Some(force) = self.forced.take()
@@ -416,9 +417,10 @@ impl Sender {
         {
             return Some(out);
         }
-        if self.core.is_paced_out(now, rate) {
+        if !self.cfg.tso_autosizing && self.core.is_paced_out(now, rate) {
             return None;
         }
+        self.burst.deferred = false;
         let in_flight = self.core.flow.in_flight;
         let available = window.min(self.core.flow.send_window).saturating_sub(in_flight);
         if available > 0
@@ -426,7 +428,7 @@ impl Sender {
         {
             return Some(out);
         }
-        let limited = in_flight + u64::from(self.core.flow.mss) > window;
+        let limited = in_flight + u64::from(self.core.flow.mss) > window || self.burst.deferred;
         self.note_usage(limited);
         if limited {
             self.idle.on_full(now);
@@ -443,8 +445,10 @@ impl Sender {
         if let Some(i) = self.board.next_repair()
             && !(self.rack.prefer_new && unsent > 0)
         {
-            let len = u64::from(self.board.segment(i).len);
-            return (available >= mss || available >= len).then(|| self.resend(now, i, rate));
+            let segment = self.board.segment(i);
+            let (start, len, before) = (segment.start, u64::from(segment.len), Sender::burst_of(segment));
+            let leaves = (available >= mss || available >= len) && self.may_leave(now, start, before, rate);
+            return leaves.then(|| self.resend(now, i, rate));
         }
         if unsent > 0 {
             let outstanding = self.board.outstanding();
@@ -469,7 +473,7 @@ impl Sender {
             if self.cfg.nagle && len < mss && self.fin.is_none() && self.small_end > self.board.una() {
                 return None;
             }
-            return Some(self.send_new(now, len as u32, rate));
+            return self.may_leave(now, self.board.nxt(), None, rate).then(|| self.send_new(now, len as u32, rate));
         }
         if self.can_rescue() {
             // RFC 6675 NextSeg rules 3 and 4.
@@ -502,6 +506,7 @@ impl Sender {
         if self.board.is_empty() {
             return None;
         }
+        self.begin_burst(now, 1);
         let unsent = self.written - self.board.nxt();
         let room = self.core.flow.send_window.saturating_sub(self.board.outstanding());
         let fresh = unsent.min(room).min(u64::from(self.core.flow.mss)) as u32;
@@ -572,6 +577,7 @@ impl Sender {
             self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
         let header = if self.cfg.pace_headers { 40 } else { 0 };
+        let rate = rate.filter(|_| self.paced);
         self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);
@@ -608,8 +614,6 @@ fn capacity(cfg: &TcpConfig) -> u64 {
     }
 }
 
-/// Segments that leave before pacing begins (Linux `tcp_update_skb_after_send`; the initial credit of `fq`).
-const UNPACED: u64 = 10;
 /// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to it is not modeled; it is
 /// several times as fast as growth of the window (`tcp_sndbuf_expand`).
 pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
