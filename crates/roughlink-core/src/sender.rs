@@ -170,8 +170,8 @@ impl SenderCore {
         if let Some(rate) = rate {
             let mut time = rate.time_for(u64::from(sent.len) + header);
             let credit = self.pacing_credit.min(time / 2);
-            self.pacing_credit = self.pacing_credit - credit;
-            time = time - credit;
+            self.pacing_credit -= credit;
+            time -= credit;
             self.pacing_next = self.pacing_next.max(now).saturating_add(time);
         }
         if self.listens.sent {
