@@ -106,6 +106,8 @@ pub struct Flow {
     /// Set from a time when the application had nothing to send until all data then in flight is delivered (Linux
     /// `tp->app_limited`).
     pub app_limited: bool,
+    /// Time before which pacing lets nothing leave (Linux `tcp_wstamp_ns`); zero in stacks other than Linux.
+    pub next_departure: Time,
     /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
     pub max_outstanding: u64,
 }
@@ -326,6 +328,11 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Handles the time requested by [`CongestionControl::timer`].
     fn on_timer(&mut self, _flow: &Flow) {}
+    /// Returns the fewest segments that leave together, if there are as many to send and the stack sends several at once
+    /// (Linux `min_tso_segs`).
+    fn least_burst(&self) -> u32 {
+        2
+    }
     /// Returns when to call `on_timer`.
     fn timer(&self) -> Option<Time> {
         None

@@ -59,6 +59,8 @@ pub struct SenderCore {
     pub(crate) retries: u32,
     pub(crate) retrying_since: Time,
     pub(crate) pacing_next: Time,
+    /// Time by which the packets that leave now are late, as far as it shortens the pause after them.
+    pub(crate) pacing_credit: Time,
     pub(crate) held: bool,
     /// Set from the end of a `Hold` until the data outstanding at that time is acknowledged.
     pub(crate) released: Option<Release>,
@@ -93,6 +95,7 @@ impl SenderCore {
             retries: 0,
             retrying_since: Time::ZERO,
             pacing_next: Time::ZERO,
+            pacing_credit: Time::ZERO,
             held: false,
             released: None,
             gave_up: false,
@@ -159,13 +162,16 @@ impl SenderCore {
         rate.is_some() && self.pacing_next > now
     }
     /// Records that `sent` left: starts the timer, and holds the next segment back until this one, with `header` bytes
-    /// of headers, has left at `rate`.
+    /// of headers, has left at `rate`. Up to half of that time is taken from `pacing_credit`.
     #[inline(always)]
     pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
         self.start_rto(now);
         if let Some(rate) = rate {
-            let time = rate.time_for(u64::from(sent.len) + header);
+            let mut time = rate.time_for(u64::from(sent.len) + header);
+            let credit = self.pacing_credit.min(time / 2);
+            self.pacing_credit -= credit;
+            time -= credit;
             self.pacing_next = self.pacing_next.max(now).saturating_add(time);
         }
         if self.listens.sent {

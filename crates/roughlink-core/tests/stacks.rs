@@ -55,7 +55,7 @@ fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64
         (Recovery::Tahoe, _) if short => 0.6,
         (_, "tahoe") if short => 0.75,
         // RFC 6675 finds lost retransmissions by time-outs only.
-        (Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.45,
+        (Recovery::NewReno | Recovery::Sack | Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.45,
         // ns-3's bandwidth estimate stays below the link's rate, and ssthresh with it.
         (_, "westwood-classic") if short && stack == Stack::Ns3 => 0.65,
         // Both leave slow start early, at the first sign of a queue, and then grow by a segment per round trip of 200

@@ -181,6 +181,10 @@ impl CongestionControl for Bbr {
         Permit::Send { window: self.cwnd, rate: paced.then(|| Rate(rate.saturating_mul(8))) }
     }
 
+    fn least_burst(&self) -> u32 {
+        self.least_quantum() as u32
+    }
+
     fn vitals(&self) -> Vitals {
         let phase = match self.mode {
             Mode::Startup => "startup",

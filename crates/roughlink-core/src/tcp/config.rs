@@ -190,6 +190,13 @@ pub struct TcpConfig {
     /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1), else only
     /// payload (ns-3 `TcpSocketBase::SendDataPacket`).
     pub pace_headers: bool,
+    /// Pace as Linux does without `fq`: the first ten segments leave at once, and a segment that leaves late shortens the
+    /// pause after it by the delay, at most by half.
+    pub internal_pacing: bool,
+    /// Send segments in bursts: at least two, up to what the pacing rate sends in a millisecond, more over short round
+    /// trips. A window that is nearly used waits for the next acknowledgement if a burst does not fit (Linux
+    /// `tcp_tso_autosize`, `tcp_tso_should_defer`).
+    pub tso_autosizing: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
     /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 128 KiB, as iperf3). With `snd_buf = "auto"` it waits
@@ -283,6 +290,8 @@ impl TcpConfig {
             sacked_in_flight: false,
             write_on_ack: false,
             pace_headers: true,
+            internal_pacing: false,
+            tso_autosizing: false,
             prr_wraps: false,
             write_size: 1,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -303,6 +312,9 @@ impl TcpConfig {
                 tlp: true,
                 undo: true,
                 nagle: true,
+                pace_headers: false,
+                internal_pacing: true,
+                tso_autosizing: true,
                 write_size: 128 * 1024,
                 snd_buf: Buffer::Auto,
                 rcv_buf: Buffer::Auto,

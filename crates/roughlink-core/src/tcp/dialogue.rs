@@ -10,8 +10,13 @@ pub(crate) type Pair = Channel<Endpoint>;
 
 /// Creates two ends; the second listens.
 pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
-    let newreno = algorithm("newreno").expect("it is in the registry");
-    let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
+    pair_of(cfg, "newreno", delay)
+}
+
+/// Creates two ends with this algorithm; the second listens.
+pub(crate) fn pair_of(cfg: &TcpConfig, cc: &str, delay: Time) -> Pair {
+    let algorithm = algorithm(cc).expect("it is in the registry");
+    let factory = algorithm.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
     let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
     let mut ends = [end(false), end(true)];
     ends[1].listen();

@@ -5,6 +5,7 @@
 //! then one decision, within the congestion control's permit and the peer's window: first a forced retransmission, then
 //! a lost segment, then new data. `timers` handles the absence of acknowledgments.
 
+mod burst;
 mod idle;
 mod rate;
 mod timers;
@@ -18,6 +19,7 @@ use super::scoreboard::{PUSHED, Scoreboard};
 use crate::cc::{CongestionControl, CongestionState, Flow, Sent};
 use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
+use burst::Burst;
 use idle::Idle;
 use std::sync::Arc;
 
@@ -92,6 +94,9 @@ pub struct Sender {
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
     idle: Idle,
+    burst: Burst,
+    /// The algorithm's rate applies: enough segments have left (Linux).
+    paced: bool,
     /// Nagle (Minshall): end of the last small segment.
     small_end: u64,
 }
@@ -148,6 +153,8 @@ impl Sender {
             permitted: 0,
             usage_from: 1,
             idle: Idle::default(),
+            burst: Burst::default(),
+            paced: !cfg.internal_pacing,
             small_end: 0,
             cfg: Arc::clone(cfg),
         }
@@ -335,6 +342,9 @@ impl Sender {
     #[inline(always)]
     pub(super) fn sync(&mut self) {
         self.core.sync(self.board.in_flight(), self.board.una(), self.board.nxt());
+        if self.cfg.internal_pacing {
+            self.core.flow.next_departure = self.core.pacing_next;
+        }
     }
 
     /// Sets the peer's window, in bytes.
@@ -417,9 +427,10 @@ impl Sender {
         {
             return Some(out);
         }
-        if self.core.is_paced_out(now, rate) {
+        if !self.cfg.tso_autosizing && self.core.is_paced_out(now, rate) {
             return None;
         }
+        self.burst.deferred = false;
         let in_flight = self.core.flow.in_flight;
         let available = window.min(self.core.flow.send_window).saturating_sub(in_flight);
         if available > 0
@@ -427,7 +438,7 @@ impl Sender {
         {
             return Some(out);
         }
-        let limited = in_flight + u64::from(self.core.flow.mss) > window;
+        let limited = in_flight + u64::from(self.core.flow.mss) > window || self.burst.deferred;
         self.note_usage(limited);
         if limited {
             self.idle.on_full(now);
@@ -444,8 +455,10 @@ impl Sender {
         if let Some(i) = self.board.next_repair()
             && !(self.rack.prefer_new && unsent > 0)
         {
-            let len = u64::from(self.board.segment(i).len);
-            return (available >= mss || available >= len).then(|| self.resend(now, i, rate));
+            let segment = self.board.segment(i);
+            let (start, len, before) = (segment.start, u64::from(segment.len), Sender::burst_of(segment));
+            let leaves = (available >= mss || available >= len) && self.may_leave(now, start, before, rate);
+            return leaves.then(|| self.resend(now, i, rate));
         }
         if unsent > 0 {
             let outstanding = self.board.outstanding();
@@ -470,7 +483,7 @@ impl Sender {
             if self.cfg.nagle && len < mss && self.fin.is_none() && self.small_end > self.board.una() {
                 return None;
             }
-            return Some(self.send_new(now, len as u32, rate));
+            return self.may_leave(now, self.board.nxt(), None, rate).then(|| self.send_new(now, len as u32, rate));
         }
         if self.can_rescue() {
             // RFC 6675 NextSeg rules 3 and 4.
@@ -503,6 +516,7 @@ impl Sender {
         if self.board.is_empty() {
             return None;
         }
+        self.begin_burst(now, 1);
         let unsent = self.written - self.board.nxt();
         let room = self.core.flow.send_window.saturating_sub(self.board.outstanding());
         let fresh = unsent.min(room).min(u64::from(self.core.flow.mss)) as u32;
@@ -573,6 +587,7 @@ impl Sender {
             self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
         let header = if self.cfg.pace_headers { 40 } else { 0 };
+        let rate = rate.filter(|_| self.paced);
         self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);

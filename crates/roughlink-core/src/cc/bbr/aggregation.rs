@@ -58,7 +58,7 @@ impl Aggregation {
 }
 
 /// Bytes that `bandwidth` (bytes per second) carries in `time`.
-fn carried(bandwidth: u64, time: Time) -> u64 {
+pub(super) fn carried(bandwidth: u64, time: Time) -> u64 {
     const SECOND: u128 = 1_000_000_000;
     u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
 }

@@ -16,6 +16,23 @@ fn bbr(params: &str) -> Bbr {
     Bbr::new(&all.try_into().unwrap(), &flow())
 }
 
+/// Linux `bbr_packets_in_net_at_edt`: the path delivers until the next departure, in whole segments. The departure
+/// counts while the gain raises the data in flight.
+#[test]
+fn data_in_flight_at_the_next_departure() {
+    let mut cc = bbr("");
+    let mut f = flow();
+    cc.rate = 1_000_000; // two segments leave together
+    cc.bandwidth.update(&cc.params.clone(), 1, 1_000_000);
+    for (wait_us, gain, segments) in
+        [(0, 1.0, 20), (0, 1.25, 22), (1_500, 0.75, 19), (3_000, 1.25, 20), (90_000, 1.0, 0)]
+    {
+        f.next_departure = f.now + Time::from_micros(wait_us);
+        cc.pacing_gain = gain;
+        assert_eq!(cc.in_flight(&f, 20 * MSS), segments * MSS, "{wait_us} {gain}");
+    }
+}
+
 /// A segment on its way: when its ACK comes (never if it is lost), and the stamp of the delivery-rate estimate.
 struct Segment {
     ack_at: Option<Time>,

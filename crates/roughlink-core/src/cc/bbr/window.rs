@@ -1,5 +1,6 @@
 //! The window of BBR: its target, and what recovery makes of it.
 
+use super::aggregation::carried;
 use super::{Bbr, Mode};
 use crate::cc::{CongestionState, Flow, RateSample};
 use crate::units::Time;
@@ -106,22 +107,32 @@ impl Bbr {
         self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
     }
 
-    /// Data in flight as the next departure finds it: that departure counts while the gain raises it (Linux).
+    /// Data in flight as the next departure finds it: until then the path delivers at the estimated bandwidth, and the
+    /// departure counts while the gain raises the data in flight (Linux `bbr_packets_in_net_at_edt`).
     pub(super) fn in_flight(&self, flow: &Flow, in_flight: u64) -> u64 {
-        if self.pacing_gain > 1.0 && self.params.quantum == 0 { in_flight + self.quantum(flow) } else { in_flight }
+        if self.params.quantum != 0 {
+            return in_flight;
+        }
+        let wait = flow.next_departure.saturating_sub(flow.now);
+        let mss = u64::from(flow.mss);
+        let delivered = carried(self.bandwidth(), wait) / mss * mss;
+        let departing = if self.pacing_gain > 1.0 { self.quantum(flow) } else { 0 };
+        (in_flight + departing).saturating_sub(delivered)
     }
 
     /// Bytes that leave together.
     pub(super) fn quantum(&self, flow: &Flow) -> u64 {
         let mss = u64::from(flow.mss);
         let segments = match self.params.quantum {
-            0 => {
-                let least = if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 };
-                ((self.rate >> PACING_SHIFT).min(GSO_MAX) / mss).max(least).min(TSO_MAX)
-            }
+            0 => ((self.rate >> PACING_SHIFT).min(GSO_MAX) / mss).max(self.least_quantum()).min(TSO_MAX),
             n => u64::from(n),
         };
         segments * mss
+    }
+
+    /// Fewest segments that leave together (Linux `bbr_min_tso_segs`).
+    pub(super) fn least_quantum(&self) -> u64 {
+        if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 }
     }
 
     pub(super) fn extra_acked(&self) -> u64 {

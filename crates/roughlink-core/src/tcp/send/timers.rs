@@ -49,7 +49,11 @@ impl Sender {
         }
         self.core.stats.timeouts += 1;
         self.enter_loss(now);
+        let departure = self.core.pacing_next;
         self.core.back_off();
+        if self.cfg.internal_pacing {
+            self.core.pacing_next = departure; // Linux sends the head at once and keeps the pause before the next one
+        }
         if self.cfg.user_timeout.is_some() {
             self.rearm_rto(now);
         }
