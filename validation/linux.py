@@ -5,13 +5,15 @@ The matrix: reno, cubic and bbr at 2, 10 and 100 Mbit/s, 2, 10, 40 and 150 ms ea
 with 1 % in bursts; and edges of it with other losses, packets that overtake each other, four flows, and a receiver that acknowledges every
 segment. What the kernel did is in reference/linux-matrix-6.18.csv, measured with `roughlink emulate` and real Linux TCP at both nodes. The
 same seeds are simulated here with `stack = "linux"`: packet n of the data meets the same fate on both sides. A cell's ratio is that of the mean goodputs,
-roughlink / kernel. After the matrix comes one link measured with iperf3 and another relay (reference/linux-6.18.csv).
+roughlink / kernel. After the matrix come one link measured with iperf3 and another relay (reference/linux-6.18.csv), the
+shares of flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions (linux-rtt-6.18.csv).
 
---measure adds to the table of the matrix what it lacks: one line per run, so that it can be stopped and taken up again. It needs root or
+--measure adds to the table of the matrix, or of the part given, what it lacks: one line per run, so that it can be stopped and taken up again. It needs root or
 user namespaces, half an hour to an hour, and a machine that does little else; runs in which the link was late are repeated.
 
 Needs no ns-3. With --strict the exit code is 5 unless, over the cells, the median of |ratio - 1| is within 5 % and its 90th percentile within
-15 %; and on the one link every ratio within 25 % and their median within 10 %.
+15 %; on the one link every ratio within 25 % and their median within 10 %; every flow's share of a queue within 5 % of
+the goodput; the mean RTT within 25 %; and needless retransmissions within 2 % of the segments.
 """
 
 import csv
@@ -19,19 +21,20 @@ import json
 import sys
 from pathlib import Path
 
-from roughlink_validation import cli, matrix, one_link, page
+from roughlink_validation import cli, matrix, one_link, page, samples, shares
 from roughlink_validation.comparison import compare, summary
 from roughlink_validation.measuring import measure
 from roughlink_validation.simulators import Missing
 
 REFERENCE = Path(__file__).resolve().parent / "reference" / "linux-matrix-6.18.csv"
+SHARES, SAMPLES = REFERENCE.with_name("linux-shares-6.18.csv"), REFERENCE.with_name("linux-rtt-6.18.csv")
 MEDIAN, NINTH_DECILE = 0.05, 0.15
 
 
 def options():
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", default=[], metavar="KEY=VALUE[,VALUE]", help="the cells that match: cc=bbr rate_mbit=2,10")
-    parser.add_argument("--part", choices=("matrix", "one-link"), help="one of the two comparisons")
+    parser.add_argument("--part", choices=("matrix", "one-link", "shares", "samples"), help="one of the comparisons")
     parser.add_argument("--replicas", type=int, default=10, help="of the one link; the matrix is simulated with the seeds that were measured")
     parser.add_argument("--cells", action="store_true", help="print every cell, not only those beyond 15 %%")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all cells of the matrix to this file")
@@ -71,11 +74,17 @@ def main() -> int:
     if not o.roughlink.exists():
         raise Missing(f"no roughlink program at {o.roughlink}: cargo build --release, or --roughlink PATH")
     roughlink = o.roughlink.resolve()
+    if o.measure and o.part == "shares":
+        shares.measure(roughlink, SHARES, min(o.jobs, 2))
+        return 0
+    if o.measure and o.part == "samples":
+        samples.measure(roughlink, SAMPLES)
+        return 0
     if o.measure:
         measure(roughlink, o.reference, matrix.chosen(matrix.cells(), o.only), seeds=o.seeds, load=o.load, jobs=o.jobs)
         return 0
     result, good = {}, True
-    if o.part != "one-link":
+    if o.part in (None, "matrix"):
         rows = matrix.by_cell(matrix.read(o.reference))
         wanted = set(matrix.chosen(rows, o.only))
         rows = {cell: runs for cell, runs in rows.items() if cell in wanted}
@@ -93,13 +102,31 @@ def main() -> int:
             page.write(o.page, cells, summary)
         if not o.json:
             show(cells, o.cells)
-    if o.part != "matrix" and not o.only:
+    if o.part in (None, "one-link") and not o.only:
         table = one_link.compare(roughlink, o.replicas)
         result["one_link"] = table
         good &= one_link.within(table)
         if not o.json:
             print("\nOne link of 10 Mbit/s and 10.9 ms, iperf3 through another relay:\n")
             one_link.show(table)
+    if o.part in (None, "shares") and not o.only:
+        groups = shares.compare(roughlink, SHARES)
+        result["shares"] = groups
+        good &= all(g["difference"] <= shares.SHARE for g in groups)
+        if o.page:
+            page.renew(o.page, "linux.py shares", shares.tables(groups))
+        if not o.json:
+            print("\nShares of a queue:\n")
+            shares.show(groups)
+    if o.part in (None, "samples") and not o.only:
+        rows = samples.compare(roughlink, SAMPLES)
+        result["samples"] = rows
+        good &= samples.within(rows)
+        if o.page:
+            page.renew(o.page, "linux.py samples", samples.tables(rows))
+        if not o.json:
+            print("\nRTT samples and retransmissions, Linux and here:\n")
+            samples.show(rows)
     if o.json:
         print(json.dumps(result, indent=1))
     return cli.EXPECTATION if o.strict and not good else 0
