@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares CoDel and FQ-CoDel with ns-3 3.44's: marks or drops, goodput and the delay in the queue.
+"""Compares CoDel, FQ-CoDel and DCTCP with ns-3 3.44's: marks or drops, goodput and the delay in the queue.
 
-Bulk transfers with NewReno run for a minute over 10 Mbit/s with a round-trip time of 40 ms, with and without ECN. Both
+Bulk transfers with NewReno, or with DCTCP over a queue that marks from 20 packets on, run for a minute over 10 Mbit/s with a round-trip time of 40 ms, with and without ECN. Both
 simulators use the parameters of the RFCs. Only the hash of fq_codel is random, so there is one run each. Two
 differences are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both
 outside the discipline. For a mark ns-3 reduces the window step by step (PRR); the `ns3` stack here reduces it at once.
@@ -19,10 +19,15 @@ from roughlink_validation.simulators import Failed, Missing
 sys.path.insert(0, str(Path(__file__).resolve().parent / "ns3"))
 import build  # noqa: E402
 
-DISCIPLINES = {"codel": "CoDel", "fq_codel": "FqCoDel"}
+CASES = [
+    # Discipline, its keys, congestion control; the names of both in ns-3.
+    ("codel", "ecn = {ecn}", "newreno", "CoDel", "NewReno"),
+    ("fq_codel", "ecn = {ecn}", "newreno", "FqCoDel", "NewReno"),
+    ("threshold", 'at = "20 pkt"', "dctcp", "Red", "Dctcp"),
+]
 SCENARIO = """
 duration = "{duration} s"
-tcp = {{ stack = "ns3", cc = "newreno", ecn = {ecn}, mss = "1448 B", snd_buf = "4 MiB", rcv_buf = "4 MiB", write_size = "1448 B" }}
+tcp = {{ stack = "ns3", cc = "{cc}", ecn = {ecn}, mss = "1448 B", snd_buf = "4 MiB", rcv_buf = "4 MiB", write_size = "1448 B" }}
 node = [{{ name = "server" }}, {{ name = "router" }}, {{ name = "client" }}]
 [[link]]
 name = "access"
@@ -38,7 +43,7 @@ rate = "10 Mbit/s"
 delay = "10 ms"
 overhead = "2 B"
 queue = "1000 pkt"
-qdisc = {{ kind = "{disc}", ecn = {ecn} }}
+qdisc = {{ kind = "{disc}", {keys} }}
 """
 FLOW = """
 [[flow]]
@@ -56,8 +61,10 @@ def options():
     return parser.parse_args()
 
 
-def ours(binary: Path, disc: str, flows: int, ecn: bool, duration: int) -> dict:
-    text = SCENARIO.format(disc=disc, ecn=str(ecn).lower(), duration=duration)
+def ours(binary: Path, case: tuple, flows: int, ecn: bool, duration: int) -> dict:
+    disc, keys, cc, *_ = case
+    ecn = str(ecn).lower()
+    text = SCENARIO.format(disc=disc, keys=keys.format(ecn=ecn), cc=cc, ecn=ecn, duration=duration)
     text += "".join(FLOW.format(i=i) for i in range(flows))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scenario.toml"
@@ -77,9 +84,10 @@ def ours(binary: Path, disc: str, flows: int, ecn: bool, duration: int) -> dict:
     }
 
 
-def theirs(disc: str, flows: int, ecn: bool, duration: int) -> dict:
+def theirs(case: tuple, flows: int, ecn: bool, duration: int) -> dict:
     program = build.build(name="queues")
-    flags = [f"--disc={DISCIPLINES[disc]}", f"--flows={flows}", f"--ecn={int(ecn)}", f"--duration={duration}"]
+    *_, disc, variant = case
+    flags = [f"--disc={disc}", f"--variant={variant}", f"--flows={flows}", f"--ecn={int(ecn)}", f"--duration={duration}"]
     done = subprocess.run([str(program), *flags], capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(done.stderr)
@@ -96,10 +104,11 @@ def main() -> None:
         raise Missing(str(missing))
     head = f"{'discipline':10} {'flows':>5} {'ecn':>5}   {'':9} {'marked':>7} {'dropped':>7} {'Mbit/s':>8} {'p50 ms':>7} {'p95 ms':>7}"
     print(head)
-    for disc in DISCIPLINES:
+    for case in CASES:
+        disc = case[0]
         for flows in args.flows:
-            for ecn in (True, False):
-                runs = {"roughlink": ours(args.roughlink, disc, flows, ecn, args.duration), "ns-3": theirs(disc, flows, ecn, args.duration)}
+            for ecn in (True,) if disc == "threshold" else (True, False):
+                runs = {"roughlink": ours(args.roughlink, case, flows, ecn, args.duration), "ns-3": theirs(case, flows, ecn, args.duration)}
                 for name, r in runs.items():
                     print(f"{disc:10} {flows:5} {str(ecn).lower():>5}   {name:9} {r['marked']:7} {r['dropped']:7} "
                           f"{r['goodput_mbps']:8.3f} {r['delay_p50_ms']:7.2f} {r['delay_p95_ms']:7.2f}")

@@ -51,7 +51,7 @@ int main(int argc, char* argv[])
     bool ecn = true;
     double duration = 60;
     CommandLine cmd(__FILE__);
-    cmd.AddValue("disc", "CoDel or FqCoDel", disc);
+    cmd.AddValue("disc", "CoDel, FqCoDel or Red: a threshold of 20 packets", disc);
     cmd.AddValue("rate", "rate of the bottleneck", rate);
     cmd.AddValue("variant", "TCP", variant);
     cmd.AddValue("flows", "transfers", flows);
@@ -85,6 +85,12 @@ int main(int argc, char* argv[])
     bottleneck.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("1p"));
     NetDeviceContainer devices = bottleneck.Install(nodes.Get(1), nodes.Get(2));
     TrafficControlHelper control;
+    // Without an average (QW = 1) RED with equal thresholds marks all packets that find as many waiting.
+    Config::SetDefault("ns3::RedQueueDisc::MinTh", DoubleValue(20));
+    Config::SetDefault("ns3::RedQueueDisc::MaxTh", DoubleValue(20));
+    Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));
+    Config::SetDefault("ns3::RedQueueDisc::Gentle", BooleanValue(false));
+    Config::SetDefault("ns3::RedQueueDisc::UseHardDrop", BooleanValue(false));
     control.SetRootQueueDisc("ns3::" + disc + "QueueDisc", "UseEcn", BooleanValue(ecn), "MaxSize", StringValue("1000p"));
     Ptr<QueueDisc> queue = control.Install(devices.Get(0)).Get(0);
     Ipv4InterfaceContainer far = addresses.Assign(devices);
