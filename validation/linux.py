@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """The `linux` stack against Linux 6.18 itself: the same links in front of the kernel's TCP and of roughlink's.
 
-The matrix: reno, cubic and bbr at 2, 10 and 100 Mbit/s, 2, 10, 40 and 150 ms each way, queues of 10 and 100 packets, without loss and
-with 1 % in bursts; and edges of it with other losses, packets that overtake each other, four flows, and a receiver that acknowledges every
-segment. What the kernel did is in reference/linux-matrix-6.18.csv, measured with `roughlink emulate` and real Linux TCP at both nodes. The
-same seeds are simulated here with `stack = "linux"`: packet n of the data meets the same fate on both sides. A cell's ratio is that of the mean goodputs,
-roughlink / kernel. After the matrix come one link measured with iperf3 and another relay (reference/linux-6.18.csv), the
-shares of flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions (linux-rtt-6.18.csv).
+The matrix has reno, cubic and bbr at 2, 10 and 100 Mbit/s, 2, 10, 40 and 150 ms each way, and queues of 10 and 100
+packets, without loss and with 1 % in bursts. Its edges have other losses, packets that overtake each other, four flows,
+and a receiver that acknowledges every segment. The kernel's results are in reference/linux-matrix-6.18.csv, measured
+with `roughlink emulate` and real Linux TCP at both nodes. The same seeds are simulated here with `stack = "linux"`:
+packet n of the data meets the same fate on both sides. A cell's ratio is the mean goodput of roughlink / that of the
+kernel. After the matrix come one link measured with iperf3 and another relay (reference/linux-6.18.csv), the shares of
+flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions (linux-rtt-6.18.csv).
 
---measure adds to the table of the matrix, or of the part given, what it lacks: one line per run, so that it can be stopped and taken up again. It needs root or
-user namespaces, half an hour to an hour, and a machine that does little else; runs in which the link was late are repeated.
+--measure runs the kernel for the results missing from the table of the matrix, or of the part given. It appends one
+line per run, so it can be stopped and resumed. It needs root or user namespaces, half an hour to an hour, and a machine
+that does little else; runs in which the link was late are repeated.
 
-Needs no ns-3. With --strict the exit code is 5 unless, over the cells, the median of |ratio - 1| is within 5 % and its 90th percentile within
-15 %; on the one link every ratio within 25 % and their median within 10 %; every flow's share of a queue within 5 % of
-the goodput; the mean RTT within 25 %; and needless retransmissions within 2 % of the segments.
+ns-3 is not needed. With --strict the exit code is 5 unless all of these hold. Over the cells, the median of |ratio - 1|
+is within 5 % and its 90th percentile within 15 %. On the one link, every ratio is within 25 % and their median within
+10 %. Every flow's share of the goodput is within 5 percentage points of the kernel's, the mean RTT within 25 %, and
+needless retransmissions within 2 % of the segments.
 """
 
 import csv

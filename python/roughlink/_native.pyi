@@ -209,7 +209,7 @@ class Ack:
         """Its sample of the delivery rate; None if it delivered nothing."""
     @property
     def ecn_echo(self) -> bool:
-        """Packets marked by the network are reported (ECE), with ECN negotiated."""
+        """True if it carries ECE and ECN was negotiated: the network marked packets."""
 
 @final
 class RateSample:

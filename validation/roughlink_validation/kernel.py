@@ -51,8 +51,8 @@ finally:
         json.dump(rows, f)
 """
 
-# Opens a connection per algorithm, each a given time after the one before. Writes its start time, the port of each
-# connection, and TCP_INFO (linux/tcp.h) of each every 10 ms.
+# Opens a connection per algorithm, each `apart` seconds after the previous one. Writes its start time, the port of each
+# connection, and every 10 ms the TCP_INFO (linux/tcp.h) of each connection.
 SENDER = BOTH + """
 algorithms, apart, seconds = sys.argv[2].split(","), float(sys.argv[3]), float(sys.argv[4])
 while not os.path.exists(folder + "/listening"):
@@ -121,9 +121,9 @@ def latest_us(cell: Cell) -> float:
 class Run:
     """Transfers between kernels."""
 
-    delivered: list[int]  # bytes that each receiving program has read in time
+    delivered: list[int]  # bytes of each connection that the receiver read before the end
     samples: list[dict]  # TCP_INFO of each connection every 10 ms
-    result: dict  # of the emulation
+    result: dict  # result of the emulation
 
     @property
     def late_us(self) -> tuple[float, float]:
@@ -133,7 +133,7 @@ class Run:
 def transfer(
     roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0, ack: str = "delayed"
 ) -> Run:
-    """Sends for a time from `server` to `client`, with a connection per algorithm, each `apart_s` after the one before."""
+    """Sends from `server` to `client` for `seconds`, over one connection per algorithm, opened `apart_s` apart."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)

@@ -1,8 +1,8 @@
-"""Round-trip times that reach the algorithm, and retransmissions that were not needed, in simulation and in the kernel.
+"""RTT samples of the algorithm and needless retransmissions, in simulation and in the kernel.
 
-The kernel reports its smoothed RTT before each acknowledgement (trace event `tcp_probe`); two consecutive values show
-the sample between them. A retransmission was not needed if the link lost no packet for it: both sides count
-retransmissions less the packets that the link lost and dropped.
+The kernel reports its smoothed RTT before each acknowledgment (trace event `tcp_probe`); two consecutive values give
+the sample between them. On both sides, the needless retransmissions are those in excess of the packets that the link
+lost or dropped.
 """
 
 import csv
@@ -20,7 +20,7 @@ from roughlink_validation.simulators import Failed, Missing, call, parse
 
 ALGORITHMS = ("reno", "cubic", "bbr")
 SEEDS, SECONDS, TRIES = (1, 2, 3), 15, 4
-# Largest differences of the mean RTT, and of the share of segments that were not needed.
+# Largest relative difference of the mean RTT, and largest difference of the share of needless segments.
 RTT, NEEDLESS = 0.25, 0.02
 EVENT = re.compile(r"dest=\S*:7000 .* srtt=(\d+) ")
 
@@ -50,7 +50,7 @@ LINKS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Goodput, samples of the RTT in ms, and retransmissions."""
+    """Goodput, RTT samples in ms, and retransmissions."""
 
     goodput_mbps: float
     rtt_min_ms: float
@@ -153,7 +153,7 @@ def read(table: Path) -> dict[tuple[str, str, int], Outcome]:
 
 
 def compare(roughlink: Path, table: Path) -> list[dict]:
-    """Returns both sides' means over the seeds; the largest sample is the largest of all seeds."""
+    """Returns the means of both sides over the seeds, and the largest RTT sample of all seeds."""
     links, groups = {link.name: link for link in LINKS}, defaultdict(list)
     order = [(link.name, cc, seed) for link in LINKS for cc in ALGORITHMS for seed in SEEDS]
     rows = read(table)

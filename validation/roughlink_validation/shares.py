@@ -1,7 +1,7 @@
 """Shares of a queue: flows of several algorithms on one link, in simulation and between Linux kernels.
 
-The link has 20 Mbit/s and 20 ms each way and loses nothing, so a run depends only on the algorithms and on the times at
-which the flows start. Single runs are sensitive to these times; their means over the offsets are compared.
+The link has 20 Mbit/s, 20 ms each way and no losses, so a run depends only on the algorithms and the start times of the
+flows. Single runs are sensitive to these times; means over the offsets are compared.
 """
 
 import csv
@@ -19,7 +19,7 @@ from roughlink_validation import kernel
 from roughlink_validation.simulators import Failed, call, parse
 
 RATE_MBIT, DELAY_MS, SECONDS = 20, 20, 30
-# Largest difference of a flow's mean share of the goodput, and attempts to measure a run whose link was late.
+# Largest difference of a flow's mean share of the goodput, and attempts to measure a run without a late link.
 SHARE, TRIES = 0.05, 4
 COLUMNS = ("algorithms", "queue_pkt", "apart_ms", "goodput_mbps", "retransmits", "queue_pkt_mean", "late_p50_us", "late_p99_us", "kernel")
 
@@ -36,7 +36,7 @@ class Mix:
         return f"{', '.join(self.algorithms)}: queue of {self.queue_pkt}, starts {self.apart_ms} ms apart"
 
     def scenario(self, traffic: bool = True) -> str:
-        """Returns the scenario, with the flows for a simulation, without them for programs at both nodes."""
+        """Returns the scenario: with flows for a simulation (`traffic`), or without them for programs at both nodes."""
         lines = [
             f'name = "{self}"',
             f'duration = "{SECONDS} s"',
@@ -80,7 +80,7 @@ class Row:
 
 
 def mixes() -> list[Mix]:
-    """Returns all mixes, first those with the fewest offsets measured."""
+    """Returns all mixes: every group of flows with the first offset, then every group with the next one."""
     pairs = [("cubic", "reno"), ("cubic", "bbr"), ("reno", "bbr")]
     short = [(p, 20) for pair in pairs for p in (pair, pair[::-1])]
     groups = [*short, (("bbr", "bbr"), 400), (("cubic", "reno", "bbr", "cubic"), 20), (("bbr",) * 4, 400)]
@@ -168,7 +168,7 @@ def append(table: Path, row: Row) -> None:
 
 
 def compare(roughlink: Path, table: Path, settings: tuple[str, ...] = ()) -> list[dict]:
-    """Returns for each group of flows both sides' means over the offsets; flows of one algorithm keep their order."""
+    """Returns the means of both sides over the offsets for each group of flows, in the order of their starts."""
     rows = sorted(read(table), key=lambda row: row.mix)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         ours = list(pool.map(lambda row: simulate(roughlink, row.mix, settings), rows))

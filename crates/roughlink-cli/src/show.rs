@@ -205,8 +205,8 @@ fn calls(r: &RunResult) -> Option<Table> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// Returns the table of windows that gateways allow: at the end of the run, and at the end of the latest flows that ended.
-/// `None` without any.
+/// Returns the table of windows that gateways allowed: to open flows at the end of the run, and to the latest ended
+/// flows at their end. `None` if there were no flows.
 fn gateways(r: &RunResult) -> Option<Table> {
     let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "of at most", "rho", "rewritten"]);
     for g in &r.gateways {

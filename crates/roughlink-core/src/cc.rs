@@ -107,7 +107,7 @@ pub struct Flow {
     /// Set from a time when the application had nothing to send until all data then in flight is delivered (Linux
     /// `tp->app_limited`).
     pub app_limited: bool,
-    /// Time before which pacing lets nothing leave (Linux `tcp_wstamp_ns`); zero in stacks other than Linux.
+    /// Earliest departure that pacing allows (Linux `tcp_wstamp_ns`); zero without `internal_pacing`.
     pub next_departure: Time,
     /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
     pub max_outstanding: u64,
@@ -174,7 +174,8 @@ pub struct Ack {
     pub prior_in_flight: u64,
     /// Delivery-rate sample, if the ACK delivered anything.
     pub rate: Option<RateSample>,
-    /// ECE is set and ECN was negotiated: marks are reported (RFC 3168), or those of exactly the delivered data (RFC 8257).
+    /// Set if the ACK carries ECE and ECN was negotiated. With RFC 3168 some earlier data was marked, with RFC 8257
+    /// exactly the data that this ACK delivers.
     pub ecn_echo: bool,
 }
 
@@ -331,8 +332,7 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Handles the time requested by [`CongestionControl::timer`].
     fn on_timer(&mut self, _flow: &Flow) {}
-    /// Returns the fewest segments that leave together, if there are as many to send and the stack sends several at once
-    /// (Linux `min_tso_segs`).
+    /// Returns the least size of a full burst, in segments, for stacks that send bursts (Linux `min_tso_segs`).
     fn least_burst(&self) -> u32 {
         2
     }

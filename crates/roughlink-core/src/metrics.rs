@@ -87,8 +87,8 @@ pub struct FlowResult {
     pub undos: u64,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
-    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Over SCTP only of chunks sent once. Absent
-    /// for calls and charging sessions, and if an end is outside.
+    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Over SCTP, only chunks
+    /// sent once count. Absent for calls and charging sessions, and for flows with an end outside the network.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
     /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
@@ -156,7 +156,7 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
-    /// Waiting times of the packets that were served, ms; absent without packets.
+    /// Waiting times of the packets served, ms; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_delay_ms: Option<RttResult>,
     /// Counters of the queue discipline.

@@ -252,7 +252,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the time since DATA chunk `p` left this endpoint; `None` if it is unknown, as after a retransmission.
+    /// Returns the time since DATA chunk `p` left this endpoint; `None` if that is unknown, for example after a
+    /// retransmission.
     pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
         let queue = &self.snd.as_ref()?.queue;
         Some(now - queue.sent_at(unwrap(queue.first(), p.seq, self.tsn.wrapping_sub(1)))?)

@@ -59,7 +59,7 @@ pub struct SenderCore {
     pub(crate) retries: u32,
     pub(crate) retrying_since: Time,
     pub(crate) pacing_next: Time,
-    /// Time by which the packets that leave now are late, as far as it shortens the pause after them.
+    /// Lateness of the current departure that can still shorten the pauses after it.
     pub(crate) pacing_credit: Time,
     pub(crate) held: bool,
     /// Set from the end of a `Hold` until the data outstanding at that time is acknowledged.
@@ -161,8 +161,8 @@ impl SenderCore {
     pub(crate) fn is_paced_out(&self, now: Time, rate: Option<Rate>) -> bool {
         rate.is_some() && self.pacing_next > now
     }
-    /// Records that `sent` left: starts the timer, and holds the next segment back until this one, with `header` bytes
-    /// of headers, has left at `rate`. Up to half of that time is taken from `pacing_credit`.
+    /// Records that `sent` left. Starts the timer, and delays the next segment by the time that this one, with `header`
+    /// bytes of headers, takes at `rate`. `pacing_credit` covers up to half of that time.
     #[inline(always)]
     pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
@@ -282,8 +282,8 @@ impl SenderCore {
         self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
         due.is_none()
     }
-    /// Handles expiry of the retransmission timer. Returns true if [`SenderCore::release`] set it: then only the
-    /// head leaves again.
+    /// Handles expiry of the retransmission timer. Returns true if [`SenderCore::release`] set the timer; then only the
+    /// head is resent.
     pub(crate) fn repairs_release(&mut self, una: u64) -> bool {
         self.released.as_mut().is_some_and(|r| std::mem::take(&mut r.young) && una < r.until)
     }

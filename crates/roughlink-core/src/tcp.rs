@@ -86,7 +86,8 @@ pub struct Endpoint {
     syn_frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
-    /// Set if an acknowledgment must leave before anything else: that of the handshake, or of data before a change of marking.
+    /// Set if an acknowledgment must leave before any other segment: that of the handshake, or of data received before
+    /// marking began or ended.
     ack_first: bool,
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
@@ -252,8 +253,8 @@ impl Endpoint {
         self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
 
-    /// Returns the time since segment `p` left this endpoint; `None` if it is unknown. If another copy left since, the
-    /// timestamp tells, in ms.
+    /// Returns the time since segment `p` left this endpoint; `None` if that is unknown. If another copy has left
+    /// since, the time follows from the timestamp of `p`, with a resolution of 1 ms.
     #[inline]
     pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
         let snd = self.snd.as_ref()?;
@@ -398,7 +399,7 @@ impl Endpoint {
         p
     }
 
-    /// Creates a segment with sequence numbers, flags and timestamps.
+    /// Creates a segment without data: its sequence numbers, size, flags and timestamps.
     #[inline(always)]
     fn header(&self, now: Time, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = Packet::tcp(self.id);

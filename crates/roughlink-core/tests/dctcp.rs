@@ -16,8 +16,9 @@ fn run(tcp: &str, link: &str) -> RunResult {
     Network::new(s, Options::default()).expect("a network").run().expect("a result")
 }
 
-/// A threshold of 20 packets is more than a seventh of the bandwidth-delay product of 83, so the link stays full (RFC 8257
-/// section 1; Alizadeh et al. 2010, equation 13). Halving at each mark needs a queue of the whole product.
+/// The threshold of 20 packets exceeds a seventh of the bandwidth-delay product of 83 packets, so the link stays full
+/// (RFC 8257 section 1; Alizadeh et al. 2010, equation 13). Halving at each mark would need a queue of the whole
+/// product.
 #[test]
 fn a_threshold_far_below_the_product_keeps_the_link_full() {
     let mbps = |r: &RunResult| r.flows[0].throughput_mbps.expect("a throughput");

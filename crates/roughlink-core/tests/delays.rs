@@ -1,4 +1,4 @@
-//! One-way delays of flows and waiting times in queues, against what the link makes of them.
+//! Tests one-way delays of flows and waiting times in queues against values computed from the link.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -33,7 +33,8 @@ fn datagrams_below_the_rate_wait_for_nothing() {
     assert_eq!((queue.min, queue.max), (0.0, 0.0));
 }
 
-/// A window of 40 segments on a path that holds 35: the rest waits, with TCP and SCTP, with and without timestamps.
+/// A window of 40 segments fills a path that holds 35, and the rest waits. Covers SCTP, and TCP with and without
+/// timestamps.
 #[test]
 fn a_transfer_waits_in_the_queue() {
     let sctp = format!("{LINK}\n[sctp]\nrcv_buf = \"57920 B\"\ncc = \"newreno\"");
@@ -51,7 +52,7 @@ fn a_transfer_waits_in_the_queue() {
     }
 }
 
-/// The delay of a retransmission counts from its own departure, and that of the copy before it from the earlier one.
+/// Each delay counts from the departure of the copy that arrived, not from that of another copy.
 #[test]
 fn a_delay_is_that_of_the_copy_that_arrived() {
     let lossy = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [30, 31, 60, 200, 201, 202] }}");
@@ -63,7 +64,8 @@ fn a_delay_is_that_of_the_copy_that_arrived() {
     }
 }
 
-/// At half the rate from 10 s on, a packet waits twice as long; also on a link that changes, and with a discipline.
+/// Queues of changing links report waiting times, too: from 10 s on, the rate halves and packets wait much longer. A
+/// discipline that never marks changes nothing.
 #[test]
 fn queues_of_changing_links_and_disciplines_have_delays() {
     let keys = "stack = \"rfc\"\nrcv_buf = \"57920 B\"\nsnd_buf = \"1 MiB\"";

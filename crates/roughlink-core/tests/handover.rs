@@ -81,7 +81,8 @@ impl Trace {
         self.recovery_in_trains(from, capacity, 0.0)
     }
 
-    /// Like `recovery`, but a single second may lack a train of `train` bytes, if the five seconds together do not.
+    /// Returns the same time as `recovery`, except that single seconds may fall short by a train of `train` bytes if
+    /// the five seconds together do not.
     fn recovery_in_trains(&self, from: f64, capacity: f64, train: f64) -> Option<f64> {
         let last = self.delivered.last()?.0;
         let steady = |t: f64| {
@@ -268,8 +269,8 @@ fn outages_longer_than_the_rto() {
                 for at in [30.0, 30.1, 30.26] {
                     let t = run_with(&[("tcp.stack", stack)], "wave", at, &format!("{outage} s"), back, 46);
                     let limit = if stack == "ns2" { 4.0 } else { 6.0 };
-                    // Wave sends trains of ten segments. Between 22 and 23 of them fit into a second at the rate of the
-                    // terrestrial link.
+                    // Wave sends trains of ten segments. At the rate of the terrestrial link, 22 to 23 trains fit into
+                    // a second.
                     let train = if stack == "linux" { 10.0 * 1448.0 } else { 0.0 };
                     let recovery = t.recovery_in_trains(at + outage, capacity, train);
                     assert!(recovery.is_some_and(|r| r < limit), "{stack}, {outage} s at {at} s: {recovery:?}");

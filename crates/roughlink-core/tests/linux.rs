@@ -28,8 +28,8 @@ fn the_receive_window_opens_under_strong_reordering() {
 }
 
 /// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 3.12 (`-t 60`) gets 32.8 Mbit/s with
-/// `-C cubic` and 38.2 with `-C bbr`: each time that a third of the 4 MiB is free it writes ten times 128 KiB, or until the
-/// buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less in it.
+/// `-C cubic` and 38.2 with `-C bbr`: each time that a third of the 4 MiB is free it writes ten times 128 KiB, or until
+/// the buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less data in the buffer.
 #[test]
 fn a_send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";
@@ -42,8 +42,8 @@ fn a_send_buffer_holds_less_than_its_size() {
     assert!(mbps("bbr", "write_size = \"128 KiB\"") < 0.85 * mbps("bbr", ""));
 }
 
-/// A writer in Linux fills what is free, so a write larger than the buffer does not wait until the buffer is empty: 64 KiB per
-/// round trip of 100 ms are 5.24 Mbit/s.
+/// A Linux writer fills the free part of the buffer, so a write larger than the buffer does not wait for an empty
+/// buffer. 64 KiB per round trip of 100 ms are 5.24 Mbit/s.
 #[test]
 fn a_fixed_send_buffer_is_filled_by_large_writes() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"100 pkt\"";
@@ -53,8 +53,8 @@ fn a_fixed_send_buffer_is_filled_by_large_writes() {
     assert!((4.7..5.3).contains(&linux), "{linux} Mbit/s");
 }
 
-/// A paced window does not arrive at the queue in one burst, so slow start leaves a short queue later: unpaced CUBIC without
-/// HyStart loses packets at once.
+/// A paced initial window of 40 segments does not overflow a queue of 20 packets. Unpaced, it arrives in one burst and
+/// loses packets.
 #[test]
 fn pacing_spreads_a_window_over_the_round_trip() {
     let link = "rate = \"20 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"20 pkt\"";

@@ -1,5 +1,5 @@
-//! Every stack with every recovery and every algorithm fills a short and a long clean link. The parts of the `ns2` stack
-//! that follow ns-2 are tested here, too.
+//! Tests that every stack with every recovery and every algorithm fills a short and a long clean link. Also tests the
+//! parts of the `ns2` stack that follow ns-2.
 
 #[path = "common/one_link.rs"]
 mod one_link;

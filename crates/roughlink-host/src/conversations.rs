@@ -206,8 +206,8 @@ impl Conversations {
         Some(self.last)
     }
 
-    /// Returns the results so far of the `most` conversations that sent and received the most bytes. `in_flight` are the
-    /// datagrams of kernels that have neither arrived nor been lost.
+    /// Returns the results so far of the `most` conversations that sent and received the most bytes. `in_flight` are
+    /// the datagrams of kernels that have neither arrived nor been lost.
     pub fn so_far<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> Achieved {
         let mut flying = vec![[0; 2]; self.all.len()];
         for (key, reversed, _) in in_flight.filter_map(read) {

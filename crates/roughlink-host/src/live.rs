@@ -1,10 +1,10 @@
 //! Watching an emulation, and changing its links, while it runs.
 //!
 //! The loop has real-time priority and must never wait for a thread without it. All data between the loop and other
-//! threads is therefore behind one lock, which the loop only tries. Requests take effect at the loop's next turn, at most
-//! some 20 ms later. If the lock is not free, a sample is taken a turn later. The latest samples are kept for any number of
-//! threads, and each fetches them at its own pace. A thread that is too slow misses the oldest ones. Counts are totals, so
-//! only the lateness of these intervals is lost.
+//! threads is therefore behind one lock, which the loop only tries. Requests take effect at the loop's next turn, at
+//! most some 20 ms later. If the lock is not free, a sample is taken a turn later. The latest samples are kept for any
+//! number of threads, and each fetches them at its own pace. A thread that is too slow misses the oldest samples.
+//! Counts are totals, so only the lateness of these intervals is lost.
 
 use crate::conversations::{Achieved, Conversations};
 use crate::ethernet::Switch;

@@ -42,7 +42,8 @@ pub(crate) fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Err
     set(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &(bytes as c_int))
 }
 
-/// Turns on pacing by TCP itself, without a limit: the largest rate below 2^32 - 1 B/s, which means no pacing.
+/// Turns on TCP's internal pacing with the highest possible limit, 2^32 - 2 B/s. The next value, 2^32 - 1, would not
+/// turn it on.
 pub(crate) fn pace(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &(u32::MAX - 1).cast_signed())
 }

@@ -10,7 +10,7 @@
 //! | `snd_buf`, `rcv_buf` in bytes | the announced window, `TCP_WINDOW_CLAMP`: the smaller of the two |
 //! | `"auto"` | the kernel's own growth, up to the limits that the `linux` stack has |
 //! | `delayed_ack = 1` | `quickack 1` on the receiver's route |
-//! | `pacing = true` | `SO_MAX_PACING_RATE`, so high that it does not limit the rate |
+//! | `pacing = true` | `SO_MAX_PACING_RATE`, too high to limit the rate |
 //! | `write_size` | the size of the program's writes |
 //!
 //! Other keys of `tcp` are the kernel's business, and a flow that sets one is refused.
@@ -534,7 +534,7 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
 const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 18;
-/// Size of the largest write, bytes: what the send buffer grows to. A longer write would wait for the rest.
+/// Largest write, bytes: the size to which the send buffer grows. The rest of a longer write would wait.
 const LARGEST_WRITE: u32 = 4 << 20;
 /// The largest window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;

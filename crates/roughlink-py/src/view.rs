@@ -177,7 +177,7 @@ impl AckView {
     fn rate(&self) -> Option<RateView> {
         self.0.rate.map(RateView)
     }
-    /// True if it reports packets marked by the network (ECE), with ECN negotiated.
+    /// True if it carries ECE and ECN was negotiated: the network marked packets.
     #[getter]
     fn ecn_echo(&self) -> bool {
         self.0.ecn_echo

@@ -4,8 +4,8 @@
 //! UDP, one connection carries requests of the vehicle and responses of the charger, one message at a time, under the
 //! standard's timers.
 //!
-//! Each side is separate pure state, which writes lengths into a byte stream, stores the messages behind them
-//! ([`Written`]), and records its events. Between two sides here the content is implied: the number of bytes received
+//! Each side is separate, pure state. A side writes message lengths into a byte stream, keeps the messages themselves
+//! in [`Written`], and records its events. Between two sides here the content is implied: the number of bytes received
 //! identifies the messages. Real bytes are exchanged with a side outside the network ([`v2gtp`]). The result combines
 //! both records.
 //!

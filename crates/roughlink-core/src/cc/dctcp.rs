@@ -1,13 +1,14 @@
-//! DCTCP: reduces the window by the share of marked bytes, so a queue that marks at a low threshold stays short and the
-//! link full (RFC 8257).
+//! DCTCP (RFC 8257): reduces the window in proportion to the share of marked bytes. If the queue marks at a low
+//! threshold, it stays short while the link stays full.
 //!
-//! The window grows like Reno's. `alpha` estimates the share of marked bytes, updated once per window of data (section
-//! 3.3). A mark reduces the window by `alpha / 2`, at most once per window; a loss halves it (section 3.5). The receiver
-//! must echo each mark exactly, which the key `ecn_echo = "each"` of `[tcp]` turns on. Without ECN, or with a peer that
-//! offers none, the window follows losses alone, like Reno's.
+//! The window grows like Reno's. `alpha` estimates the share of marked bytes and is updated once per window of data
+//! (section 3.3). A mark reduces the window by the fraction `alpha / 2`, at most once per window of data; a loss halves
+//! it (section 3.5). The receiver must echo each mark exactly (`ecn_echo = "each"` in `[tcp]`). Without ECN, or if the
+//! peer does not support it, only losses reduce the window, as with Reno.
 //!
-//! Defaults are Linux's `tcp_dctcp`, with `alpha` in units of 1/1024. `fixed_point = false` computes with real numbers, as
-//! the RFC and ns-3 3.44 do. ns-3's TcpDctcp reduces by `alpha / 2` after a loss, too (`halve_on_loss = false`).
+//! The defaults follow Linux's `tcp_dctcp`, with `alpha` in units of 1/1024. `fixed_point = false` computes with real
+//! numbers, as the RFC and ns-3 3.44 do. With `halve_on_loss = false`, a loss also reduces the window by `alpha / 2`,
+//! as in ns-3's TcpDctcp.
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Window};
@@ -56,7 +57,7 @@ pub struct Dctcp {
     /// Bytes delivered in this window of data, and how many of them were reported with ECE.
     delivered: u64,
     marked: u64,
-    /// The window of data ends when this offset is acknowledged.
+    /// Offset at which the window of data ends.
     round_end: u64,
 }
 
@@ -155,7 +156,7 @@ mod tests {
         Flow { mss: MSS as u32, initial_window: 100 * MSS, initial_ssthresh: MSS, ..Flow::default() }
     }
 
-    /// Acknowledges a window of 100 segments, of which `marked` are reported with ECE.
+    /// Acknowledges a window of 100 segments, the first `marked` of them with ECE.
     fn window(cc: &mut Dctcp, f: &mut Flow, marked: u64) {
         f.snd_nxt = f.snd_una + 100 * MSS;
         for i in 0..100 {
@@ -200,7 +201,8 @@ mod tests {
         assert_eq!(linux.alpha, 0.0);
     }
 
-    /// RFC 8257 section 3.3: cwnd (1 - alpha / 2) for a mark; section 3.5: half for a loss, except in ns-3.
+    /// RFC 8257: a mark leaves cwnd (1 - alpha / 2) (section 3.3), and a loss leaves half (section 3.5), except in
+    /// ns-3.
     #[test]
     fn a_mark_takes_half_of_alpha_and_a_loss_half() {
         let ssthresh = |keys: &Params, cause| {

@@ -427,7 +427,7 @@ impl<S: Default> Flows<S> {
         self.map.insert(id, flow);
     }
 
-    /// Removes an entry for good and remembers it if it is a confirmed flow. Returns false without an entry.
+    /// Removes an entry for good and remembers it if it is a confirmed flow. Returns false if there is no entry.
     fn end(&mut self, id: &Id) -> bool {
         let Some(flow) = self.take(id) else { return false };
         if flow.confirmed {

@@ -60,7 +60,7 @@ pub struct PipeStats {
     pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
-    /// Waiting times in a queue without discipline, 0 for packets served at once.
+    /// Waiting times in a queue without discipline; 0 for packets served at once.
     pub delay: Histogram,
     /// Most packets that waited.
     pub queue_max: u32,

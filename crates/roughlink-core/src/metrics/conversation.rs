@@ -1,4 +1,4 @@
-//! Conversations of real programs, as an emulation reports them and a report reads them.
+//! Conversations of real programs, which an emulation writes and a report reads.
 
 use super::RttResult;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conversation {
-    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` if a kernel cut the datagrams.
+    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` if a kernel fragmented the datagrams.
     pub protocol: String,
     /// Sender of the first packet: address, and port if the protocol has ports.
     pub from: String,
@@ -17,14 +17,14 @@ pub struct Conversation {
     pub start_s: f64,
     /// Time of the last packet, s.
     pub end_s: f64,
-    /// From `from` to `to`.
+    /// Results from `from` to `to`.
     pub forward: Direction,
-    /// From `to` to `from`.
+    /// Results from `to` to `from`.
     pub reverse: Direction,
 }
 
 impl Conversation {
-    /// Returns the directions that carried something: sender and receiver, and the results.
+    /// Returns sender, receiver and results of each direction that carried bytes.
     pub fn directions(&self) -> impl Iterator<Item = ([&str; 2], &Direction)> + Clone {
         let both = [([&*self.from, &*self.to], &self.forward), ([&*self.to, &*self.from], &self.reverse)];
         both.into_iter().filter(|(_, direction)| direction.carried() > 0)
@@ -44,18 +44,18 @@ pub struct Direction {
     /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
     /// simulated.
     pub lost: Option<u64>,
-    /// Payload that arrived, bytes: of TCP each byte once, of SCTP the user data of DATA chunks, of protocols other than
-    /// TCP, UDP and SCTP the content of IP datagrams. Null if the receiver is simulated and does not acknowledge.
+    /// Payload that arrived, bytes. TCP: each byte once. SCTP: user data of DATA chunks. Protocols other than TCP, UDP
+    /// and SCTP: content of IP datagrams. Null if the receiver is simulated and does not acknowledge.
     pub delivered_bytes: Option<u64>,
-    /// `delivered_bytes` x 8 / (arrival of the last of them - sending of the first), Mbit/s.
+    /// `delivered_bytes` x 8 / (arrival of the last byte - departure of the first), Mbit/s.
     pub throughput_mbps: Option<f64>,
-    /// TCP: segments that the kernel sent again.
+    /// TCP: segments that the kernel retransmitted.
     pub retransmits: Option<u64>,
-    /// TCP: times from sending to acknowledgment, as the sending kernel sees them: one for each segment sent once.
+    /// TCP: times from departure to acknowledgment at the sending kernel, one for each segment sent once.
     pub rtt_ms: Option<RttResult>,
-    /// Latest value of the same, smoothed as in RFC 6298 with one sample for each acknowledgment.
+    /// TCP: latest RTT, smoothed as in RFC 6298 with one sample for each acknowledgment.
     pub srtt_ms: Option<f64>,
-    /// Times from one kernel to the other.
+    /// One-way delays from kernel to kernel.
     pub delay_ms: Option<RttResult>,
     /// TCP: the kernel's name of the sender's congestion control, as last sampled. Null if it was not sampled.
     pub cc: Option<String>,
@@ -64,8 +64,8 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Returns the bytes carried: payload if known, otherwise packets with their headers. Acknowledgments of TCP alone
-    /// are nothing.
+    /// Returns the bytes carried: payload if known, otherwise packets with their headers. TCP acknowledgments without
+    /// data count as 0.
     pub fn carried(&self) -> u64 {
         self.delivered_bytes.unwrap_or_else(|| self.sent.or(self.received).map_or(0, |count| count.bytes))
     }
@@ -81,13 +81,13 @@ impl Direction {
     }
 }
 
-/// IP packets.
+/// Number of IP packets, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Count {
     pub packets: u64,
-    /// With all headers.
+    /// Bytes, headers included.
     pub bytes: u64,
 }
 

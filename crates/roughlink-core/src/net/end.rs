@@ -112,7 +112,7 @@ impl End {
     pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
         either!(self, e => e.on_link(now, event));
     }
-    /// Returns the time since packet `p` with data left this end; `None` if it is unknown.
+    /// Returns the time since data packet `p` left this end; `None` if that is unknown.
     #[inline(always)]
     pub(super) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
         either!(self, e => e.age_of(now, p))

@@ -171,8 +171,8 @@ impl Flow {
         Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
-    /// Creates a flow of datagrams from outside. In the component its number is `index`; in the network `global`, which
-    /// follows the numbers of the scenario's flows.
+    /// Creates a flow of datagrams from outside. `index` is the flow's number in the component, `global` its number in
+    /// the network, counted after the scenario's flows.
     pub(super) fn passing(
         (index, global): (u32, usize),
         path: [u32; 3],

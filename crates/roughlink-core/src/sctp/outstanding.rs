@@ -86,7 +86,7 @@ impl Outstanding {
     pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
-    /// Returns when an outstanding chunk left, if it left once.
+    /// Returns the departure time of an outstanding chunk; `None` if it was retransmitted.
     pub(super) fn sent_at(&self, tsn: u64) -> Option<Time> {
         let chunk = self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)?;
         (!chunk.resent).then_some(chunk.at)

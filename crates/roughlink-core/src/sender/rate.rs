@@ -40,8 +40,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Returns the time in which what its acknowledgment shows was delivered: that of sending, or if longer that of the
-    /// acknowledgments.
+    /// Returns the interval of the sample: the send interval or the ACK interval, whichever is longer.
     #[inline(always)]
     fn interval(&self, now: Time) -> Time {
         self.sent_at.saturating_sub(self.stamp.first_sent).max(now.saturating_sub(self.stamp.delivered_at))
@@ -99,7 +98,8 @@ impl DeliveryRate {
         self.app_limited != 0
     }
 
-    /// Counts `bytes` as delivered; samples are no longer app-limited once everything sent before is delivered.
+    /// Counts `bytes` as delivered. Samples stop being app-limited once the data in flight at the last limit is
+    /// delivered.
     #[inline(always)]
     fn count(&mut self, now: Time, bytes: u64) {
         self.delivered += bytes;
@@ -146,9 +146,9 @@ impl DeliveryRate {
         })
     }
 
-    /// Makes a sample as ns-3 3.44 does (`TcpRateLinux`). The interval stays that of an earlier acknowledgment unless
-    /// `newest` left after more had been delivered. Data delivered meanwhile counts nevertheless. Several acknowledgments
-    /// may therefore share an interval and show more than the rate. Every acknowledgment gives a sample.
+    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval of an earlier
+    /// acknowledgment is kept unless more had been delivered before `newest` left. Newly delivered data counts in both
+    /// cases. Samples that share an interval may therefore exceed the delivery rate.
     pub(crate) fn on_ack_kept(
         &mut self,
         now: Time,

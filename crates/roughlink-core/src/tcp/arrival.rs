@@ -10,8 +10,8 @@ use super::*;
 impl Endpoint {
     /// Handles a packet. The caller frees its side slot.
     ///
-    /// Nearly all packets match header prediction (RFC 7323 section 5.6): the next data, or a pure acknowledgment. These
-    /// packets skip the checks of header fields and are then processed like any other.
+    /// Nearly all packets match header prediction (RFC 7323 section 5.6): the next data, or a pure acknowledgment.
+    /// These packets skip the checks of header fields and are then processed like any other.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let next = self.rcv.nxt();

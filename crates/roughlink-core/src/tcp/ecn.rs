@@ -10,9 +10,9 @@
 //! both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are not undone. With
 //! the other kinds the window falls at once.
 //!
-//! With `ecn_echo = "each"` (DCTCP) the receiver instead sets ECE on acknowledgments of marked segments alone. If a
-//! segment is marked and the one before it was not, or the reverse, it is acknowledged at once, after a delayed
-//! acknowledgment of the earlier ones (RFC 8257 section 3.2, Linux `dctcp_ece_ack_update`).
+//! With `ecn_echo = "each"` (DCTCP), the receiver instead sets ECE only on acknowledgments of marked segments. When
+//! marking begins or ends, a delayed acknowledgment of earlier segments leaves first, and the new segment is
+//! acknowledged at once (RFC 8257 section 3.2, Linux `dctcp_ece_ack_update`).
 //!
 //! Two behaviors follow Linux rather than RFC 3168. An answer with ECE to a SYN repeated without the offer is accepted
 //! (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces the window once
@@ -129,7 +129,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the delayed acknowledgment of what arrived before marking began or ended.
+    /// Returns the delayed acknowledgment of data that arrived before marking began or ended.
     pub(super) fn earlier_acknowledgment(&mut self, now: Time) -> Option<Packet> {
         let (nxt, marked) = self.rcv.take_earlier()?;
         let mut p = self.header(now, self.snd.as_ref()?.nxt(), 0, 0);

@@ -43,9 +43,9 @@ pub(super) struct Receiver {
     space: Space,
     send_dsack: bool,
     quick_ack: bool,
-    /// Set if segments that leave carry ECE.
+    /// Set if outgoing segments carry ECE.
     echo: bool,
-    /// With `EcnEcho::Each`: a delayed acknowledgment that must leave first, up to this offset and with this ECE.
+    /// With `EcnEcho::Each`: offset and ECE of a delayed acknowledgment that must leave first.
     earlier: Option<(u64, bool)>,
 }
 
@@ -289,7 +289,7 @@ impl Receiver {
             self.delayed.on_marked();
         }
     }
-    /// Handles data of which a mark is echoed exactly (RFC 8257 section 3.2). Returns true if a delayed acknowledgment of
+    /// Handles data whose marks are echoed exactly (RFC 8257 section 3.2). Returns true if a delayed acknowledgment of
     /// earlier data must leave first.
     pub(super) fn on_mark(&mut self, marked: bool) -> bool {
         if marked == self.echo {
@@ -302,7 +302,7 @@ impl Receiver {
         (self.echo, self.ack_now) = (marked, true);
         waits
     }
-    /// Returns the offset and ECE of the acknowledgment that must leave first, once.
+    /// Takes the offset and ECE of the acknowledgment that must leave first.
     pub(super) fn take_earlier(&mut self) -> Option<(u64, bool)> {
         self.earlier.take()
     }

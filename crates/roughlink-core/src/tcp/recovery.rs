@@ -141,8 +141,9 @@ impl Sender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgment to the algorithm. In samples as ns-3 takes them, its losses are the change of the bytes
-    /// declared lost, even if they became fewer (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Others report no losses.
+    /// Reports an acknowledgment to the algorithm. With samples as in ns-3, the losses are the amount by which the
+    /// bytes declared lost changed, even if they decreased (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Samples of other
+    /// stacks report no losses.
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &Arrival) {
         if self.board.by_stamp

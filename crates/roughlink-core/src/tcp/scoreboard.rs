@@ -203,7 +203,7 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.start < offset)
     }
 
-    /// Returns when the outstanding segment that begins at `offset` last left.
+    /// Returns the latest departure of the outstanding segment that begins at `offset`.
     #[inline]
     pub(super) fn sent_at(&self, offset: u64) -> Option<Time> {
         self.segments.get(self.index_of(offset)).filter(|s| s.start == offset).map(|s| s.sent_at)

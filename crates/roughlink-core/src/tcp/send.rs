@@ -95,7 +95,7 @@ pub struct Sender {
     usage_from: u64,
     idle: Idle,
     burst: Burst,
-    /// The algorithm's rate applies: enough segments have left (Linux).
+    /// Set once pacing applies: Linux does not pace the first segments.
     paced: bool,
     /// Nagle (Minshall): end of the last small segment.
     small_end: u64,
@@ -194,7 +194,7 @@ impl Sender {
         self.close_after = close_after;
         self.refill();
     }
-    /// Moves the backlog to the send buffer, if the application would write now.
+    /// Moves data from the backlog to the send buffer if the application would write now.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         if self.backlog > 0 && self.written - self.board.una() <= self.low_water {

@@ -16,8 +16,8 @@ fn bbr(params: &str) -> Bbr {
     Bbr::new(&all.try_into().unwrap(), &flow())
 }
 
-/// Linux `bbr_packets_in_net_at_edt`: the path delivers until the next departure, in whole segments. The departure
-/// counts while the gain raises the data in flight.
+/// Linux `bbr_packets_in_net_at_edt`: the path delivers whole segments until the next departure. The departing burst
+/// counts while the gain is above 1.
 #[test]
 fn data_in_flight_at_the_next_departure() {
     let mut cc = bbr("");

@@ -24,8 +24,9 @@ impl Bbr {
         }
     }
 
-    /// Conserves packets in the first round of recovery, and restores the window after it (section 4.2.3.4). In that
-    /// round a segment leaves for each one delivered, later two. Returns true while packet conservation alone decides.
+    /// Conserves packets in the first round of recovery, and restores the window after recovery (section 4.2.3.4). In
+    /// the first round one segment leaves for each segment delivered, in later rounds two. Returns true while packet
+    /// conservation alone sets the window.
     pub(super) fn conserve_or_restore(&mut self, flow: &Flow, sample: &RateSample) -> bool {
         use CongestionState::{Loss, Recovery};
         let conserved = flow.in_flight + sample.acked_sacked;
@@ -59,8 +60,8 @@ impl Bbr {
         if self.params.wrap_window { sum & u64::from(u32::MAX) } else { sum }
     }
 
-    /// Begins fast recovery as ns-3 does: before its first acknowledgment changes the model. Packet conservation lasts only
-    /// for the rest of the round.
+    /// Begins fast recovery as ns-3 does, before the first acknowledgment of the recovery changes the model. Packet
+    /// conservation then lasts only for the rest of the round.
     pub(super) fn begin_recovery(&mut self, flow: &Flow, sample: &RateSample) {
         let begins = flow.state == CongestionState::Recovery && self.state != CongestionState::Recovery;
         if begins && !self.params.full_conservation {
@@ -69,14 +70,14 @@ impl Bbr {
         }
     }
 
-    /// Saves a window that no recovery and no ProbeRtt has reduced.
+    /// Saves the window. If recovery or ProbeRtt has reduced it, the larger of it and the saved window is kept.
     pub(super) fn save_cwnd(&mut self) {
         let in_loss = self.params.full_conservation && self.state == CongestionState::Loss;
         let cut = in_loss || self.state == CongestionState::Recovery || self.mode == Mode::ProbeRtt;
         self.prior_cwnd = if cut { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    /// Returns bandwidth x smallest RTT x `gain` in bytes; the initial window if no RTT is known.
+    /// Returns bandwidth x smallest RTT x `gain`, bytes, or the initial window if no RTT is known.
     pub(super) fn bdp(&self, flow: &Flow, bandwidth: u64, gain: f64) -> u64 {
         if self.min_rtt == Time::MAX {
             return flow.initial_window;
@@ -107,8 +108,8 @@ impl Bbr {
         self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
     }
 
-    /// Returns the data in flight at the next departure: until then the path delivers at the estimated bandwidth, and the
-    /// departure counts while the gain raises the data in flight (Linux `bbr_packets_in_net_at_edt`).
+    /// Returns the data in flight at the next departure, bytes (Linux `bbr_packets_in_net_at_edt`). Until then the path
+    /// delivers at the estimated bandwidth. While the gain is above 1, the departing burst counts, too.
     pub(super) fn in_flight(&self, flow: &Flow, in_flight: u64) -> u64 {
         if self.params.quantum != 0 {
             return in_flight;
@@ -120,7 +121,7 @@ impl Bbr {
         (in_flight + departing).saturating_sub(delivered)
     }
 
-    /// Returns the bytes that leave together.
+    /// Returns the size of a burst, bytes.
     pub(super) fn quantum(&self, flow: &Flow) -> u64 {
         let mss = u64::from(flow.mss);
         let segments = match self.params.quantum {
@@ -130,7 +131,7 @@ impl Bbr {
         segments * mss
     }
 
-    /// Fewest segments that leave together (Linux `bbr_min_tso_segs`).
+    /// Returns the least size of a burst, in segments (Linux `bbr_min_tso_segs`).
     pub(super) fn least_quantum(&self) -> u64 {
         if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 }
     }

@@ -188,8 +188,9 @@ impl Modem {
         }
     }
 
-    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. If other SDUs have
-    /// used up their transmissions or lifetime, they are abandoned, and `deliver` gets the SDUs that waited for them.
+    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. Other SDUs are
+    /// abandoned if they have used up their transmissions or lifetime; `deliver` then gets the SDUs that waited for
+    /// them.
     pub(super) fn settle(
         &mut self,
         now: Time,

@@ -62,7 +62,7 @@ struct Service {
 pub struct Serialized {
     /// Arrival at the far end.
     pub arrival: Time,
-    /// Time that it waited for service, ns.
+    /// Waiting time before service, ns.
     pub waited_ns: u64,
     /// The packet.
     pub packet: Packet,

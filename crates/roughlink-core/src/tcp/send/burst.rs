@@ -1,7 +1,8 @@
-//! Segments that leave together. Linux sends socket buffers of several segments, even over a device that does not
-//! segment: as many segments as the pacing rate sends in a millisecond, at least two, and more if the round trip is short
-//! (`tcp_tso_autosize`). If the window has no room for a whole burst and the next acknowledgment is near, Linux waits
-//! for it (`tcp_tso_should_defer`). Pacing pauses after bursts, not after segments.
+//! Bursts: segments that leave together. Linux sends socket buffers of several segments, even over a device that does
+//! not segment them. A burst has as many segments as the pacing rate sends in a millisecond, at least two, and more if
+//! the round trip is short (`tcp_tso_autosize`). If the window has no room for a whole burst and the next
+//! acknowledgment is near, Linux waits for that acknowledgment (`tcp_tso_should_defer`). Pacing pauses after bursts,
+//! not after segments.
 
 use super::super::scoreboard::Segment;
 use super::{LARGEST_SKB, Sender};
@@ -11,20 +12,20 @@ use crate::units::{Rate, Time};
 /// The burst that is leaving.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
-    /// Time at which it leaves, and offset at which it continues.
+    /// Departure time, and offset of the next segment.
     at: Time,
     next: u64,
-    /// Segments that may still join it.
+    /// Number of segments that may still join the burst.
     left: u64,
-    /// Time at which its segments left before, of a retransmission.
+    /// Previous departure of the segments, if they are retransmissions.
     before: Option<Time>,
-    /// The congestion window has room, but not for a whole burst.
+    /// Set if the congestion window has room, but not for a whole burst.
     pub(super) deferred: bool,
 }
 
 impl Sender {
-    /// Returns true if the segment from `start` on, which left at `before` if it is lost, may leave now: as part of the
-    /// burst that is leaving, or as the first of another one.
+    /// Returns true if the segment at offset `start` may leave now, as part of the current burst or as the first of a
+    /// new one. `before` is the previous departure of a lost segment, `None` for new data.
     #[inline(always)]
     pub(super) fn may_leave(&mut self, now: Time, start: u64, before: Option<Time>, rate: Option<Rate>) -> bool {
         if !self.cfg.tso_autosizing {
@@ -56,7 +57,7 @@ impl Sender {
         true
     }
 
-    /// Prepares pacing for a burst of `segments`: Linux leaves the first ten unpaced.
+    /// Prepares pacing for a burst of `segments`. Linux does not pace the first ten segments of a connection.
     pub(super) fn begin_burst(&mut self, now: Time, segments: u64) {
         if self.cfg.internal_pacing {
             self.paced = self.core.stats.segments + segments >= UNPACED;
@@ -67,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// Returns the most segments that leave together.
+    /// Returns the size of a full burst, in segments.
     fn most_at_once(&self, rate: Option<Rate>) -> u64 {
         let rate = rate.unwrap_or_else(|| self.window_rate(self.permitted));
         let mut bytes = rate.bytes_per_sec() >> PACING_SHIFT;
@@ -78,8 +79,8 @@ impl Sender {
         (bytes.min(GSO_MAX) / u64::from(self.core.flow.mss)).max(u64::from(self.core.cc.least_burst()))
     }
 
-    /// Returns the rate of an algorithm without one: 1.2 times `window` or the outstanding data per round trip, in slow
-    /// start twice (`tcp_update_pacing_rate`).
+    /// Returns the pacing rate for an algorithm that sets none (`tcp_update_pacing_rate`). The rate per round trip is
+    /// 1.2 times `window` or the outstanding data, whichever is larger; in slow start 2 times.
     pub(super) fn window_rate(&self, window: u64) -> Rate {
         let v = self.core.cc.vitals();
         let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
@@ -107,7 +108,7 @@ impl Sender {
             return false;
         }
         let Some(head) = self.board.head() else { return false };
-        // An acknowledgment that is far does not clock the next burst.
+        // A distant acknowledgment does not clock the next burst.
         let expected = head.sent_at + flow.srtt;
         if expected > now + (flow.srtt / 2).min(LONGEST_WAIT) {
             return false;
@@ -119,7 +120,7 @@ impl Sender {
         true
     }
 
-    /// Returns the time at which a lost segment left before, which its burst shares.
+    /// Returns the previous departure of a lost segment, which all segments of its burst share.
     #[inline]
     pub(super) fn burst_of(segment: &Segment) -> Option<Time> {
         Some(segment.sent_at)
@@ -128,13 +129,13 @@ impl Sender {
 
 /// Linux `sk_pacing_shift`: a burst lasts 2^-10 s.
 const PACING_SHIFT: u32 = 10;
-/// Linux `tcp_tso_rtt_log`: for each 2^9 us of round trip the allowance of a short path halves.
+/// Linux `tcp_tso_rtt_log`: the allowance for short paths halves with each 2^9 us of round trip.
 const RTT_SHIFT: u32 = 9;
 /// Largest burst, bytes: `sk_gso_max_size`, which leaves room for headers.
 const GSO_MAX: u64 = LARGEST_SKB - 1 - 320;
 /// Linux `tcp_tso_win_divisor`.
 const WINDOW_DIVISOR: u64 = 3;
-/// Linux waits for an acknowledgment that comes in a millisecond, and only within one after the last departure.
+/// Longest wait of Linux for an acknowledgment, and longest time after the last departure at which it still waits.
 const LONGEST_WAIT: Time = Time::from_millis(1);
 /// Segments that leave before pacing begins (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
@@ -157,7 +158,7 @@ mod tests {
         p
     }
 
-    /// Returns the times of departure and the number of segments that left at each.
+    /// Returns the departure times, each with the number of segments that left.
     fn bursts(p: &Pair) -> Vec<(Time, usize)> {
         let mut bursts: Vec<(Time, usize)> = Vec::new();
         for (at, ..) in p.data() {
@@ -169,8 +170,8 @@ mod tests {
         bursts
     }
 
-    /// `tcp_update_skb_after_send`: the first ten segments leave at once, then BBR pauses after every burst. Other stacks
-    /// pause after every segment.
+    /// `tcp_update_skb_after_send`: the first ten segments leave at once, then BBR pauses after every burst. Without
+    /// `tso_autosizing`, it pauses after every segment.
     #[test]
     fn paced_segments_leave_in_bursts() {
         let linux = bursts(&transfer(&TcpConfig::preset(Stack::Linux), "bbr"));
@@ -181,8 +182,8 @@ mod tests {
         assert!(rfc[1..20].iter().all(|b| b.1 == 1), "{rfc:?}");
     }
 
-    /// `tcp_tso_autosize`: a burst is what the rate sends in 2^-10 s, at least two segments; below 16 ms of smallest RTT
-    /// more.
+    /// `tcp_tso_autosize`: a burst has the segments that the rate sends in 2^-10 s, at least two. It is longer if the
+    /// smallest RTT is below 16 ms.
     #[test]
     fn size_of_a_burst_follows_rate_and_round_trip() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(snd.most_at_once(Some(Rate::from_mbps(2))), 22, "half of 65,215 bytes, and a sixth of a segment");
     }
 
-    /// `tcp_update_skb_after_send`: a burst that is late shortens the pause after it, at most by half.
+    /// `tcp_update_skb_after_send`: a late burst shortens the pause after it by at most half.
     #[test]
     fn late_burst_shortens_the_pause() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
@@ -211,8 +212,8 @@ mod tests {
         }
     }
 
-    /// `tcp_tso_should_defer`: a window that opens by one segment waits for the next acknowledgment if that is near, and
-    /// counts as used.
+    /// `tcp_tso_should_defer`: if the window has room for one segment only, the sender waits for the next
+    /// acknowledgment if that is near. The window then counts as used.
     #[test]
     fn window_without_room_for_a_burst_waits() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "newreno");
