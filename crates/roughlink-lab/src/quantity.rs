@@ -81,7 +81,7 @@ pub const QUANTITIES: &[Quantity] = &[
         "delay_p50_ms",
         "Median one-way delay",
         "ms",
-        "of packets with data that arrived; over SCTP of chunks sent once",
+        "of packets with data that arrived; over SCTP, only chunks sent once",
     ),
     row("delay_p95_ms", "One-way delay, 95th percentile", "ms", "of packets with data that arrived"),
     row("delay_p99_ms", "One-way delay, 99th percentile", "ms", "of packets with data that arrived"),

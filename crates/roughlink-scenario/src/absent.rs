@@ -11,7 +11,7 @@ const ABSENT: &[(&[&str], &str)] = &[
     // Congestion control
     (
         &["prague", "l4s", "tcp-prague"],
-        "`dctcp` over `qdisc = { kind = \"threshold\", ... }` comes closest: it, too, reacts to the share of marked packets",
+        "`dctcp` over `qdisc = { kind = \"threshold\", ... }` comes closest; it also reacts to the share of marked packets",
     ),
     (&["bbr2", "bbr3", "bbrv2", "bbrv3", "bbr-v2", "bbr-v3"], "`bbr` is version 1, as in the Linux kernel"),
     (&["ledbat", "lp", "cdg", "nv", "copa"], "`vegas` is based on delay, too"),

@@ -24,9 +24,9 @@ pub struct Params {
     pub shift_g: u32,
     /// `alpha` before the first window (RFC 8257 section 3.3: 1).
     pub initial_alpha: f64,
-    /// `alpha` is a multiple of 1/1024 (Linux), otherwise a real number.
+    /// Compute `alpha` in multiples of 1/1024 (Linux), otherwise as a real number.
     pub fixed_point: bool,
-    /// A loss halves the window (RFC 8257 section 3.5), otherwise it counts like a mark (ns-3).
+    /// Halve the window after a loss (RFC 8257 section 3.5), otherwise reduce it as for a mark (ns-3).
     pub halve_on_loss: bool,
 }
 

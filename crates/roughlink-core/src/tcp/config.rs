@@ -67,14 +67,14 @@ pub enum CwndLimited {
     LastSegment,
 }
 
-/// What the receiver of marked packets echoes.
+/// Echo of ECN marks by the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnEcho {
     /// ECE on every segment until one with CWR arrives (RFC 3168 section 6.1.3).
     UntilCwr,
-    /// ECE on acknowledgments of marked packets only: an acknowledgment leaves at once when marking begins or ends (RFC
-    /// 8257 section 3.2). All packets are then ECN-capable, as with Linux's `tcp_dctcp`.
+    /// ECE only on acknowledgments of marked packets. When marking begins or ends, an acknowledgment leaves at once
+    /// (RFC 8257 section 3.2). All packets are then ECN-capable, as with Linux's `tcp_dctcp`.
     Each,
 }
 
@@ -99,10 +99,10 @@ pub struct TcpConfig {
     pub recovery: Recovery,
     /// Offer and accept selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks. Linux
-    /// offers none of itself, and accepts what is offered (`tcp_ecn` = 2).
+    /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks.
+    /// Linux does not offer ECN by default, but accepts an offer (`tcp_ecn` = 2).
     pub ecn: bool,
-    /// What the receiver of marked packets echoes.
+    /// Echo of ECN marks by the receiver.
     pub ecn_echo: EcnEcho,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
@@ -200,28 +200,28 @@ pub struct TcpConfig {
     /// The application writes only when an ACK restarts the retransmission timer and when a segment is about to leave
     /// (ns-3), otherwise as soon as there is room.
     pub write_on_ack: bool,
-    /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1), else only
-    /// payload (ns-3 `TcpSocketBase::SendDataPacket`).
+    /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1),
+    /// otherwise only payload (ns-3 `TcpSocketBase::SendDataPacket`, Linux).
     pub pace_headers: bool,
-    /// Pace every algorithm: at twice the window per RTT in slow start, later at 1.2 times the window per RTT (Linux
+    /// Pace every algorithm: at 2 times the window per RTT in slow start, later at 1.2 times (Linux
     /// `tcp_update_pacing_rate`, as with the qdisc `fq`). An algorithm that sets a rate keeps its own.
     pub pacing: bool,
-    /// Pace as Linux does without `fq`: the first ten segments leave at once, and a segment that leaves late shortens the
-    /// pause after it by the delay, at most by half.
+    /// Pace as Linux does without `fq`. The first ten segments leave at once. A late segment shortens the pause after
+    /// it by its lateness, by at most half.
     pub internal_pacing: bool,
-    /// Send segments in bursts: at least two, up to what the pacing rate sends in a millisecond, more over short round
-    /// trips. A window that is nearly used waits for the next acknowledgment if a burst does not fit (Linux
-    /// `tcp_tso_autosize`, `tcp_tso_should_defer`).
+    /// Send segments in bursts of at least two, as many as the pacing rate sends in a millisecond, and more over short
+    /// round trips (Linux `tcp_tso_autosize`). If the window has no room for a whole burst, the sender waits for the
+    /// next acknowledgment (`tcp_tso_should_defer`).
     pub tso_autosizing: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 1280 KiB, since iperf3 3.12 writes ten blocks of
+    /// Size of a bulk application's writes (ns-3: 512 B; `linux`: 1280 KiB, because iperf3 3.12 writes ten blocks of
     /// 128 KiB whenever the socket is writable).
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "1 B"))]
     pub write_size: u32,
-    /// The application writes when a third of the send buffer is free, and as much as fits (Linux `sk_stream_write_space`).
-    /// Otherwise it writes as soon as `write_size` fits, and nothing before (ns-3).
+    /// Write as much as fits once a third of the send buffer is free (Linux `sk_stream_write_space`). Otherwise write
+    /// only when a whole `write_size` fits (ns-3).
     pub partial_writes: bool,
     /// Send buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 4 MiB.
     pub snd_buf: Buffer,
