@@ -306,6 +306,9 @@ pub trait CongestionControl: Debug + Send {
     /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
     /// at its detection. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
+    /// Handles a loss in a window of data for which a mark has reduced the window already; `flow.window` is the limit
+    /// while the reduction lasts.
+    fn on_loss_after_mark(&mut self, _flow: &Flow) {}
     /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
     /// Numbers for traces and for recovery (`ssthresh`).
@@ -335,6 +338,11 @@ pub trait CongestionControl: Debug + Send {
     /// Returns the least size of a full burst, in segments, for stacks that send bursts (Linux `min_tso_segs`).
     fn least_burst(&self) -> u32 {
         2
+    }
+    /// Returns true if acknowledgments clock what leaves: a window without room for a burst may then wait for the next one
+    /// (Linux `tcp_tso_should_defer`).
+    fn is_ack_clocked(&self) -> bool {
+        true
     }
     /// Returns when to call `on_timer`.
     fn timer(&self) -> Option<Time> {

@@ -87,8 +87,9 @@ pub struct FlowResult {
     pub undos: u64,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
-    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Over SCTP, only chunks
-    /// sent once count. Absent for calls and charging sessions, and for flows with an end outside the network.
+    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as over
+    /// SCTP, only data sent once counts. Datagrams from outside count from their entry. Absent for calls and charging
+    /// sessions, and for connections with an end outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
     /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.

@@ -258,11 +258,12 @@ impl Endpoint {
     #[inline]
     pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
         let snd = self.snd.as_ref()?;
-        let sent_at = snd.board.sent_at(unwrap(snd.una(), p.seq, self.iss));
-        match sent_at {
-            Some(at) if !p.has_timestamps() || p.tsval == at.as_millis() as u32 => Some(now - at),
-            _ => p.has_timestamps().then(|| age(p.tsval, now)),
+        let segment = snd.board.beginning_at(unwrap(snd.una(), p.seq, self.iss));
+        if p.has_timestamps() {
+            let same = segment.filter(|s| p.tsval == s.sent_at.as_millis() as u32);
+            return Some(same.map_or_else(|| age(p.tsval, now), |s| now - s.sent_at));
         }
+        segment.filter(|s| s.transmissions == 1).map(|s| now - s.sent_at)
     }
 
     /// Returns when the endpoint must be woken; [`Time::MAX`] = never.

@@ -121,6 +121,18 @@ impl CongestionControl for Avoca {
         self.params.reset || self.inner.starts_anew()
     }
 
+    fn on_loss_after_mark(&mut self, flow: &Flow) {
+        self.inner.on_loss_after_mark(flow);
+    }
+
+    fn least_burst(&self) -> u32 {
+        self.inner.least_burst()
+    }
+
+    fn is_ack_clocked(&self) -> bool {
+        self.inner.is_ack_clocked()
+    }
+
     fn lower_window(&mut self, flow: &Flow, cwnd: u64, ssthresh: u64) {
         self.inner.lower_window(flow, cwnd, ssthresh);
     }

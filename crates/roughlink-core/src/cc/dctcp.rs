@@ -3,12 +3,13 @@
 //!
 //! The window grows like Reno's. `alpha` estimates the share of marked bytes and is updated once per window of data
 //! (section 3.3). A mark reduces the window by the fraction `alpha / 2`, at most once per window of data; a loss halves
-//! it (section 3.5). The receiver must echo each mark exactly (`ecn_echo = "each"` in `[tcp]`). Without ECN, or if the
-//! peer does not support it, only losses reduce the window, as with Reno.
+//! it (section 3.5). The receiver must echo each mark exactly (`ecn_echo = "each"` in `[tcp]`). Without ECN, or with a
+//! peer that offers none, `alpha` falls to zero, and only losses reduce the window.
 //!
 //! The defaults follow Linux's `tcp_dctcp`, with `alpha` in units of 1/1024. `fixed_point = false` computes with real
 //! numbers, as the RFC and ns-3 3.44 do. With `halve_on_loss = false`, a loss also reduces the window by `alpha / 2`,
-//! as in ns-3's TcpDctcp.
+//! as in ns-3's TcpDctcp. An acknowledgment that reports the first mark of a round reduces the window before it updates
+//! `alpha`; Linux 6.18 does so afterwards.
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Window};
@@ -106,7 +107,7 @@ impl CongestionControl for Dctcp {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         self.delivered += ack.delivered;
         self.marked += if ack.ecn_echo { ack.delivered } else { 0 };
-        if flow.snd_una > self.round_end {
+        if flow.snd_una >= self.round_end {
             self.end_round();
             self.round_end = flow.snd_nxt;
         }
@@ -122,6 +123,15 @@ impl CongestionControl for Dctcp {
         let ssthresh = cwnd - (cwnd as f64 * part / 2.0) as u64;
         self.window.reduce(flow, cause, ssthresh.max(2) * mss);
         self.counter = AdditiveCounter::default();
+    }
+
+    fn on_loss_after_mark(&mut self, flow: &Flow) {
+        if self.params.halve_on_loss {
+            let mss = u64::from(flow.mss);
+            let half = (flow.window(self.window.cwnd) / mss / 2).max(2) * mss;
+            self.window.ssthresh = self.window.ssthresh.min(half);
+            self.window.cwnd = self.window.cwnd.min(half);
+        }
     }
 
     fn listens(&self) -> Listens {
@@ -156,53 +166,55 @@ mod tests {
         Flow { mss: MSS as u32, initial_window: 100 * MSS, initial_ssthresh: MSS, ..Flow::default() }
     }
 
-    /// Acknowledges a window of 100 segments, the first `marked` of them with ECE.
-    fn window(cc: &mut Dctcp, f: &mut Flow, marked: u64) {
-        f.snd_nxt = f.snd_una + 100 * MSS;
-        for i in 0..100 {
+    /// Acknowledges `segments`, of which the first `marked` are reported with ECE, while 100 are outstanding.
+    fn acknowledge(cc: &mut Dctcp, f: &mut Flow, segments: u64, marked: u64) {
+        for i in 0..segments {
             f.snd_una += MSS;
+            f.snd_nxt = f.snd_una + 100 * MSS;
             cc.on_ack(f, &Ack { acked: MSS, delivered: MSS, segments: 1, ecn_echo: i < marked, ..Ack::default() });
         }
     }
 
-    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window.
+    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window. Linux `dctcp_update_alpha` has units of 1/1024.
     #[test]
     fn alpha_follows_the_share_of_marked_bytes() {
-        for (fixed_point, exact) in [(false, 1e-9), (true, 2.0 / 1024.0)] {
-            let (mut f, params) = (flow(), Params { fixed_point, ..Params::default() });
-            let mut cc = Dctcp::new(&params, &f);
-            f.snd_nxt = 1;
-            window(&mut cc, &mut f, 0); // the first ACK ends the round before
-            let mut alpha = cc.alpha;
-            for marked in [100, 30, 30, 0, 7] {
-                // A round ends with the first ACK of the next window.
-                let before = cc.alpha;
-                window(&mut cc, &mut f, marked);
-                let share = cc.alpha - before * 15.0 / 16.0;
-                assert!((-exact..=1.0 / 16.0 + exact).contains(&share), "{share}");
-                alpha = cc.alpha;
+        let rounds = [100, 30, 30, 0, 7, 55, 0, 0, 1];
+        for fixed_point in [false, true] {
+            let (mut f, mut cc) = (flow(), Dctcp::new(&Params { fixed_point, ..Params::default() }, &flow()));
+            acknowledge(&mut cc, &mut f, 1, 0); // ends the round of the handshake
+            let (mut real, mut units) = (15.0 / 16.0, 1024 - 64);
+            for marked in rounds {
+                acknowledge(&mut cc, &mut f, 100, marked);
+                real = real * 15.0 / 16.0 + marked as f64 / 100.0 / 16.0;
+                units = (units - units / 16 + (marked * MSS << 6) / (100 * MSS)).min(1024);
+                let expected = if fixed_point { units as f64 / 1024.0 } else { real };
+                assert!((cc.alpha - expected).abs() < 1e-12, "{fixed_point} {marked}: {} {expected}", cc.alpha);
             }
-            assert!(alpha > 0.0 && alpha < 1.0);
         }
     }
 
+    /// In fixed point the decrease is at least the rest, so alpha reaches zero.
     #[test]
-    fn alpha_converges_to_the_share_and_to_zero() {
-        let (mut f, mut cc) = (flow(), Dctcp::new(&Params { fixed_point: false, ..Params::default() }, &flow()));
-        for _ in 0..200 {
-            window(&mut cc, &mut f, 25);
-        }
-        assert!((cc.alpha - 0.25).abs() < 1e-3, "{}", cc.alpha);
-        let mut linux = Dctcp::new(&Params::default(), &f);
-        f.snd_una = 0;
-        for _ in 0..200 {
-            window(&mut linux, &mut f, 0);
-        }
-        assert_eq!(linux.alpha, 0.0);
+    fn alpha_reaches_zero_without_marks() {
+        let (mut f, mut cc) = (flow(), Dctcp::new(&Params::default(), &flow()));
+        acknowledge(&mut cc, &mut f, 20_001, 0);
+        assert_eq!(cc.alpha, 0.0);
     }
 
-    /// RFC 8257: a mark leaves cwnd (1 - alpha / 2) (section 3.3), and a loss leaves half (section 3.5), except in
-    /// ns-3.
+    /// Linux `dctcp_state`: entering Recovery from the reduction for a mark halves what is left of the window.
+    #[test]
+    fn a_loss_after_a_mark_halves_the_window() {
+        for (halve_on_loss, ssthresh) in [(true, 40), (false, 75)] {
+            let (mut f, params) = (flow(), Params { initial_alpha: 0.5, halve_on_loss, ..Params::default() });
+            let mut cc = Dctcp::new(&params, &f);
+            cc.on_congestion(&f, Congestion::Ecn);
+            f.recovery_window = Some(80 * MSS); // PRR is on its way to 75
+            cc.on_loss_after_mark(&f);
+            assert_eq!(cc.window.ssthresh / MSS, ssthresh);
+        }
+    }
+
+    /// RFC 8257: a mark leaves cwnd (1 - alpha / 2) (section 3.3), and a loss leaves half (section 3.5), except in ns-3.
     #[test]
     fn a_mark_takes_half_of_alpha_and_a_loss_half() {
         let ssthresh = |keys: &Params, cause| {

@@ -289,6 +289,10 @@ impl CongestionControl for Wave {
         self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
     }
 
+    fn is_ack_clocked(&self) -> bool {
+        false
+    }
+
     fn timer(&self) -> Option<Time> {
         self.next_at
     }

@@ -115,11 +115,11 @@ impl Endpoint {
         // Section 6.1.5: ignore marks on data outside the window.
         let taken = end > self.rcv.nxt() && !self.rcv.is_beyond(start);
         let marked = p.ecn() == Ecn::Ce;
+        if p.is(flags::CWR) {
+            self.rcv.on_cwr(self.cfg.ecn_echo);
+        }
         match self.cfg.ecn_echo {
             EcnEcho::UntilCwr => {
-                if p.is(flags::CWR) {
-                    self.rcv.on_cwr();
-                }
                 if marked && taken {
                     self.rcv.on_marked();
                 }
@@ -176,6 +176,26 @@ mod tests {
                 assert!(p.data().iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
             }
         }
+    }
+
+    /// RFC 8257 section 3.2: of nine segments the fourth and fifth are marked. Each change is acknowledged at once, after
+    /// the delayed acknowledgment of the segments before it; Linux delays none of the first 16.
+    #[test]
+    fn exact_echo_reports_each_change_at_once() {
+        let cfg = TcpConfig { ecn: true, ecn_echo: EcnEcho::Each, delayed_ack: 4, ..TcpConfig::preset(Stack::Rfc) };
+        let mut p = pair(&cfg, Time::from_millis(10));
+        p.ends[0].connect();
+        p.run(Time::ZERO, Time::from_millis(50));
+        p.marked = vec![3, 4];
+        p.ends[0].write(9 * 1448);
+        p.run(Time::from_millis(50), Time::from_millis(79));
+        let answers = p.sent.iter().filter(|s| s.1 == 1 && s.0 >= Time::from_millis(60));
+        let read = |q: &Packet| ((q.ack.wrapping_sub(78)) / 1448, q.is(flags::ECE), q.ecn() == Ecn::Ect0);
+        let seen: Vec<_> = answers.map(|s| read(&s.2)).collect();
+        // The first segment is acknowledged at once, two and three wait.
+        let expected = [(1, false, true), (3, false, true), (4, true, true), (5, true, true), (6, false, true)];
+        assert_eq!(seen[..5], expected, "{seen:?}");
+        assert!(p.data().iter().all(|d| d.2.ecn() == Ecn::Ect0));
     }
 
     proptest! {

@@ -316,6 +316,8 @@ impl Sender {
             self.begin_episode();
             self.rack.undo.restores = !marked;
             self.reduce(Congestion::Loss);
+        } else {
+            self.core.cc.on_loss_after_mark(&self.core.flow);
         }
         self.core.flow.state = CongestionState::Recovery;
     }

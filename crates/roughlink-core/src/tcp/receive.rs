@@ -7,7 +7,7 @@
 mod space;
 
 use super::arrived::Arrived;
-use super::config::{Recovery, TcpConfig};
+use super::config::{EcnEcho, Recovery, TcpConfig};
 use super::delayed::DelayedAck;
 use crate::units::Time;
 use space::Space;
@@ -307,8 +307,8 @@ impl Receiver {
         self.earlier.take()
     }
     /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
-    pub(super) fn on_cwr(&mut self) {
-        self.echo = false;
+    pub(super) fn on_cwr(&mut self, echo: EcnEcho) {
+        self.echo &= echo == EcnEcho::Each; // of exact echoes only the next segment decides
         self.ack_now |= self.quick_ack;
     }
 

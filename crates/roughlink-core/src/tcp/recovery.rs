@@ -233,7 +233,9 @@ impl Sender {
         let cwnd = self.core.cc.vitals().cwnd;
         // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
         self.core.flow.in_flight += if self.sack { 0 } else { u64::from(self.core.flow.mss) };
-        if !self.ecn.covers(self.board.una()) {
+        if self.ecn.covers(self.board.una()) {
+            self.core.cc.on_loss_after_mark(&self.core.flow);
+        } else {
             self.core.congestion(Congestion::Loss);
         }
         self.ecn.reduced(self.board.nxt());

@@ -203,10 +203,10 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.start < offset)
     }
 
-    /// Returns the latest departure of the outstanding segment that begins at `offset`.
+    /// Returns the outstanding segment that begins at `offset`.
     #[inline]
-    pub(super) fn sent_at(&self, offset: u64) -> Option<Time> {
-        self.segments.get(self.index_of(offset)).filter(|s| s.start == offset).map(|s| s.sent_at)
+    pub(super) fn beginning_at(&self, offset: u64) -> Option<&Segment> {
+        self.segments.get(self.index_of(offset)).filter(|s| s.start == offset)
     }
 
     /// Returns the start of the segment at `index`, or of the next one to send.

@@ -420,7 +420,7 @@ impl Sender {
         if !self.cfg.tso_autosizing && self.core.is_paced_out(now, rate) {
             return None;
         }
-        self.burst.deferred = false;
+        (self.burst.deferred, self.burst.paced_out) = (false, false);
         let in_flight = self.core.flow.in_flight;
         let available = window.min(self.core.flow.send_window).saturating_sub(in_flight);
         if available > 0
@@ -429,6 +429,9 @@ impl Sender {
             return Some(out);
         }
         let limited = in_flight + u64::from(self.core.flow.mss) > window || self.burst.deferred;
+        if self.burst.paced_out && !limited {
+            return None; // neither used nor unused (Linux `tcp_write_xmit`)
+        }
         self.note_usage(limited);
         if limited {
             self.idle.on_full(now);
@@ -480,12 +483,12 @@ impl Sender {
             if available < mss {
                 return None;
             }
-            if let Some(i) = self.board.next_unsacked(self.board.highest_sacked()) {
-                return Some(self.resend(now, i, rate));
-            }
-            if self.cfg.recovery == Recovery::Sack && !self.rescued {
-                self.rescued = true;
-                let i = self.board.last_unsacked()?;
+            let rescue = self.cfg.recovery == Recovery::Sack && !self.rescued;
+            let next = self.board.next_unsacked(self.board.highest_sacked());
+            let i = next.or_else(|| self.board.last_unsacked().filter(|_| rescue))?;
+            let (start, before) = (self.board.segment(i).start, Sender::burst_of(self.board.segment(i)));
+            if self.may_leave(now, start, before, rate) {
+                self.rescued |= next.is_none();
                 return Some(self.resend(now, i, rate));
             }
         }

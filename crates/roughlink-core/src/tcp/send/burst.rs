@@ -21,6 +21,8 @@ pub(super) struct Burst {
     before: Option<Time>,
     /// Set if the congestion window has room, but not for a whole burst.
     pub(super) deferred: bool,
+    /// Pacing let nothing leave.
+    pub(super) paced_out: bool,
 }
 
 impl Sender {
@@ -29,7 +31,8 @@ impl Sender {
     #[inline(always)]
     pub(super) fn may_leave(&mut self, now: Time, start: u64, before: Option<Time>, rate: Option<Rate>) -> bool {
         if !self.cfg.tso_autosizing {
-            return true; // `poll` looks at the pacing
+            self.begin_burst(now, 1);
+            return true; // `poll` has checked pacing
         }
         let b = &mut self.burst;
         if b.left > 0 && (b.at, b.next, b.before) == (now, start, before) {
@@ -39,6 +42,7 @@ impl Sender {
         }
         b.left = 0;
         if self.core.is_paced_out(now, rate) {
+            b.paced_out = true;
             return false;
         }
         let mss = u64::from(self.core.flow.mss);
@@ -49,11 +53,11 @@ impl Sender {
             None => room.min((self.permitted / mss / 2).max(1)).min(most),
             Some(_) => room.min(most),
         };
-        if before.is_none() && self.waits_for_room(now, most) {
+        if before.is_none() && self.core.cc.is_ack_clocked() && self.waits_for_room(now, most) {
             return false;
         }
         self.begin_burst(now, quota);
-        self.burst = Burst { at: now, next: start + mss, left: quota - 1, before, deferred: false };
+        self.burst = Burst { at: now, next: start + mss, left: quota - 1, before, ..Burst::default() };
         true
     }
 
