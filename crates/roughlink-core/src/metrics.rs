@@ -343,10 +343,7 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
-            queue_delay_ms: match &s.queue {
-                Some(q) if disciplined => RttResult::of(&q.delay),
-                _ => RttResult::of(&s.delay),
-            },
+            queue_delay_ms: RttResult::of(&s.delay),
             qdisc: disciplined.then(|| {
                 let q = s.queue.as_deref().cloned().unwrap_or_default();
                 QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::of(&q.delay) }

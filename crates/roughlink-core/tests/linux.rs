@@ -42,15 +42,15 @@ fn a_send_buffer_holds_less_than_its_size() {
     assert!(mbps("bbr", "write_size = \"128 KiB\"") < 0.85 * mbps("bbr", ""));
 }
 
-/// A Linux writer fills the free part of the buffer, so a write larger than the buffer does not wait for an empty
-/// buffer. 64 KiB per round trip of 100 ms are 5.24 Mbit/s.
+/// A Linux writer waits until a third of the buffer is free and then fills it, also with writes larger than the buffer. Between
+/// two thirds of 64 KiB and all of it leave per round trip of 100 ms: 3.5 to 5.24 Mbit/s.
 #[test]
 fn a_fixed_send_buffer_is_filled_by_large_writes() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"100 pkt\"";
     let mbps =
         |keys| run("cubic", keys, "20 s", link, "kind = \"bulk\"").flows[0].throughput_mbps.expect("a throughput");
     let linux = mbps("snd_buf = \"64 KiB\"");
-    assert!((4.7..5.3).contains(&linux), "{linux} Mbit/s");
+    assert!((3.4..5.3).contains(&linux), "{linux} Mbit/s");
 }
 
 /// A paced initial window of 40 segments does not overflow a queue of 20 packets. Unpaced, it arrives in one burst and

@@ -20,7 +20,8 @@ use crate::store::Record;
 use crate::watch::MEANS;
 use crate::watch::windows::{self, WINDOWED, Windowed};
 use roughlink_core::app::request::MessageResult;
-use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
+use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
+use roughlink_core::quantiles::DelayResult;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use serde::Serialize;
@@ -124,9 +125,9 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("rtt_p50_ms", |f| f.rtt_ms.map(|r| r.p50)),
     measure("rtt_p95_ms", |f| f.rtt_ms.map(|r| r.p95)),
     measure("rtt_p99_ms", |f| f.rtt_ms.map(|r| r.p99)),
-    measure("delay_p50_ms", |f| f.delay_ms.map(|d| d.p50)),
-    measure("delay_p95_ms", |f| f.delay_ms.map(|d| d.p95)),
-    measure("delay_p99_ms", |f| f.delay_ms.map(|d| d.p99)),
+    measure("delay_p50_ms", |f| delay(f, |d| d.p50, |d| d.p50)),
+    measure("delay_p95_ms", |f| delay(f, |d| d.p95, |d| d.p95)),
+    measure("delay_p99_ms", |f| delay(f, |d| d.p99, |d| d.p99)),
     measure("voice_r", |f| f.voip.as_ref()?[0].r),
     measure("voice_mos", |f| f.voip.as_ref()?[0].mos),
     measure("responses", |f| f.web.as_ref().map(|w| w.responses as f64)),
@@ -149,6 +150,12 @@ static FLOW: &[Measure<FlowResult>] = &[
         |f, run| Some((f.session.as_ref()?.end_s.unwrap_or(run.sim_s) - f.start_s).max(0.0) * 1e3),
     ),
 ];
+
+/// Returns a one-way delay of a flow; of a call, to the far end.
+fn delay(f: &FlowResult, of: fn(&RttResult) -> f64, of_call: fn(&DelayResult) -> f64) -> Option<f64> {
+    let call = || f.voip.as_ref()?[0].delay_ms.as_ref().map(of_call);
+    f.delay_ms.as_ref().map(of).or_else(call)
+}
 
 fn charging_loop(f: &FlowResult) -> Option<&MessageResult> {
     f.session.as_ref()?.charging_loop()

@@ -141,6 +141,12 @@ impl CongestionControl for Recorded {
         }
         self.inner.on_sent(flow, sent);
     }
+    fn least_burst(&self) -> u32 {
+        self.inner.least_burst()
+    }
+    fn is_ack_clocked(&self) -> bool {
+        self.inner.is_ack_clocked()
+    }
     fn on_recovered(&mut self, flow: &Flow) {
         self.note(flow, Kind::Recovered, |_| ());
         self.inner.on_recovered(flow);

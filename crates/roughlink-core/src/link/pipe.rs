@@ -30,8 +30,8 @@ pub struct Pipe {
     busy_until: Time,
     /// Packets in transit, by arrival.
     ring: Ring<(Time, Packet)>,
-    /// Start of service and size of waiting packets.
-    waiting: Ring<(Time, u32)>,
+    /// Packets that wait for the serializer.
+    waiting: Ring<Waiting>,
     waiting_bytes: u64,
     /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
     /// on air.
@@ -43,6 +43,14 @@ pub struct Pipe {
     queue: Option<Box<Queue>>,
     /// Counters.
     pub stats: PipeStats,
+}
+
+/// A packet that waits for the serializer.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    entered: Time,
+    start: Time,
+    size: u16,
 }
 
 /// Counters of one link direction.
@@ -162,11 +170,12 @@ impl Pipe {
     /// Like [`Pipe::waiting`], for a link that does not change.
     #[inline(always)]
     fn waiting_for_service(&mut self, now: Time) -> usize {
-        while let Some(&(start, size)) = self.waiting.front() {
+        while let Some(&Waiting { entered, start, size }) = self.waiting.front() {
             if start > now {
                 break;
             }
             self.waiting_bytes -= u64::from(size);
+            self.stats.delay.record((start - entered).0);
             self.waiting.drop_front(1);
         }
         self.waiting.len()
@@ -314,12 +323,13 @@ impl Pipe {
                 self.stats.dropped += 1;
                 return None;
             }
-            self.waiting.push_back((start, u32::from(size)));
+            self.waiting.push_back(Waiting { entered: now, start, size });
             self.waiting_bytes += u64::from(size);
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
             self.stats.waited_ns += u128::from((start - now).0);
+        } else {
+            self.stats.delay.record(0);
         }
-        self.stats.delay.record((start - now).0);
         self.busy_until = start + self.serializer.time(u32::from(size) + u32::from(self.overhead));
         self.stats.packets += 1;
         self.stats.bytes += u64::from(size);
@@ -396,12 +406,17 @@ impl Pipe {
     pub fn stats_at(&self, now: Time) -> PipeStats {
         let mut stats = self.stats.clone();
         let (packets, bytes) = match &self.changes {
-            Some(changes) => changes.unserved(now, &mut stats.waited_ns),
+            Some(changes) => {
+                changes.in_service(now).for_each(|waited_ns| stats.delay.record(waited_ns));
+                changes.unserved(now, &mut stats.waited_ns)
+            }
             None => {
-                let late = self.waiting.iter().filter(|w| w.0 > now);
-                late.fold((0, 0), |(n, bytes), &(start, size)| {
-                    stats.waited_ns -= u128::from((start - now).0);
-                    (n + 1, bytes + u64::from(size))
+                let started = self.waiting.iter().filter(|w| w.start <= now);
+                started.for_each(|w| stats.delay.record((w.start - w.entered).0));
+                let late = self.waiting.iter().filter(|w| w.start > now);
+                late.fold((0, 0), |(n, bytes), w| {
+                    stats.waited_ns -= u128::from((w.start - now).0);
+                    (n + 1, bytes + u64::from(w.size))
                 })
             }
         };
@@ -409,6 +424,7 @@ impl Pipe {
         stats.bytes -= bytes;
         if let Some(queue) = &self.queue {
             stats.waited_ns += queue.waited(now);
+            stats.delay = queue.stats().delay.clone();
             stats.queue = Some(Box::new(queue.stats().clone()));
         }
         stats
@@ -429,9 +445,7 @@ impl Pipe {
     /// Returns the memory of packets waiting or in transit, bytes.
     pub fn bytes(&self) -> usize {
         let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
-        changing
-            + self.ring.capacity() * size_of::<(Time, Packet)>()
-            + self.waiting.capacity() * size_of::<(Time, u32)>()
+        changing + self.ring.capacity() * size_of::<(Time, Packet)>() + self.waiting.capacity() * size_of::<Waiting>()
     }
 
     /// Returns packets in transit, to count those left at the end.

@@ -139,6 +139,11 @@ impl Changes {
         started.fold(left, |(n, bytes), s| (n - 1, bytes - u64::from(s.packet.size)))
     }
 
+    /// Returns the waiting time of the packet in service at `now`, if any, ns.
+    pub fn in_service(&self, now: Time) -> impl Iterator<Item = u64> {
+        self.service.iter().take_while(move |s| s.start <= now).map(Service::waited)
+    }
+
     /// Returns the number of packets waiting at the end of the run, `end`, and their bytes. Their waiting time ends
     /// there.
     pub fn unserved(&self, end: Time, waited_ns: &mut u128) -> (usize, u64) {
