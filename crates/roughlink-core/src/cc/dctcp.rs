@@ -186,7 +186,7 @@ mod tests {
             for marked in rounds {
                 acknowledge(&mut cc, &mut f, 100, marked);
                 real = real * 15.0 / 16.0 + marked as f64 / 100.0 / 16.0;
-                units = (units - units / 16 + (marked * MSS << 6) / (100 * MSS)).min(1024);
+                units = (units - units / 16 + marked * MSS * 64 / (100 * MSS)).min(1024);
                 let expected = if fixed_point { units as f64 / 1024.0 } else { real };
                 assert!((cc.alpha - expected).abs() < 1e-12, "{fixed_point} {marked}: {} {expected}", cc.alpha);
             }
