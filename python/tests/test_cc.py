@@ -229,7 +229,10 @@ def test_pacing_limits_the_rate() -> None:
 
     runs = [FIXED.run(cc={"fixed": paced}) for paced in (Paced, Asked)]
     assert achieved(runs[0]) == achieved(runs[1])
-    assert 0.3 < runs[0].flows["throughput_mbps"][0] < 0.4
+    # The first ten segments leave at once, as in Linux.
+    flows = runs[0].flows
+    paced = 1 - 10 * 1448 / flows["delivered_bytes"][0]
+    assert 0.3 < flows["throughput_mbps"][0] * paced < 0.4
 
 
 def test_what_it_is_shown_and_its_phase() -> None:
