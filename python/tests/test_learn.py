@@ -52,8 +52,8 @@ def test_the_committed_policy_does_what_it_did() -> None:
     assert float(learn.returns(policy.weights[None], [(link, 10)], 200, 1, 1)[0, 0]).hex() == RETURN
 
 
-ACTIONS = ["0x1.fdfed60000000p-2", "0x1.770d1a0000000p-2", "0x1.eae2a40000000p-3", "0x1.71ce740000000p-2", "-0x1.4ce80a0000000p-2"]
-RETURN = "0x1.8dd0f4a466c17p-1"
+ACTIONS = ["0x1.fdfed60000000p-2", "0x1.770d1a0000000p-2", "0x1.eae2a40000000p-3", "0x1.71ce740000000p-2", "-0x1.1d8a740000000p-2"]
+RETURN = "0x1.8e47f1cab0b9ep-1"
 
 
 def test_a_policy_is_kept_as_it_is(tmp_path: Path) -> None:
