@@ -339,8 +339,8 @@ pub trait CongestionControl: Debug + Send {
     fn least_burst(&self) -> u32 {
         2
     }
-    /// Returns true if acknowledgments clock what leaves: a window without room for a burst may then wait for the next one
-    /// (Linux `tcp_tso_should_defer`).
+    /// Returns true if segments leave on acknowledgments, not by a timer. A sender whose window has no room for a burst
+    /// may then wait for the next acknowledgment (Linux `tcp_tso_should_defer`).
     fn is_ack_clocked(&self) -> bool {
         true
     }

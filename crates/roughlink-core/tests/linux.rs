@@ -42,8 +42,8 @@ fn a_send_buffer_holds_less_than_its_size() {
     assert!(mbps("bbr", "write_size = \"128 KiB\"") < 0.85 * mbps("bbr", ""));
 }
 
-/// A Linux writer waits until a third of the buffer is free and then fills it, also with writes larger than the buffer. Between
-/// two thirds of 64 KiB and all of it leave per round trip of 100 ms: 3.5 to 5.24 Mbit/s.
+/// A Linux writer waits until a third of the buffer is free and then fills it, also with writes larger than the buffer.
+/// Two thirds of 64 KiB to all of it leave per round trip of 100 ms: 3.5 to 5.24 Mbit/s.
 #[test]
 fn a_fixed_send_buffer_is_filled_by_large_writes() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"100 pkt\"";

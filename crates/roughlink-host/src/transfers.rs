@@ -534,7 +534,7 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
 const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 18;
-/// Largest write, bytes: the size to which the send buffer grows. The rest of a longer write would wait.
+/// Largest write, bytes: the size to which the send buffer grows, so a longer one would never be taken whole.
 const LARGEST_WRITE: u32 = 4 << 20;
 /// The largest window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;

@@ -175,7 +175,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window. Linux `dctcp_update_alpha` has units of 1/1024.
+    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window. Linux's `dctcp_update_alpha` counts in units
+    /// of 1/1024.
     #[test]
     fn alpha_follows_the_share_of_marked_bytes() {
         let rounds = [100, 30, 30, 0, 7, 55, 0, 0, 1];
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(cc.alpha, 0.0);
     }
 
-    /// Linux `dctcp_state`: entering Recovery from the reduction for a mark halves what is left of the window.
+    /// Linux `dctcp_state`: a loss found while the window falls after a mark halves the current window.
     #[test]
     fn a_loss_after_a_mark_halves_the_window() {
         for (halve_on_loss, ssthresh) in [(true, 40), (false, 75)] {
@@ -214,7 +215,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257: a mark leaves cwnd (1 - alpha / 2) (section 3.3), and a loss leaves half (section 3.5), except in ns-3.
+    /// RFC 8257: a mark reduces cwnd to (1 - alpha / 2) of itself (section 3.3), and a loss to half (section 3.5), but
+    /// not in ns-3.
     #[test]
     fn a_mark_takes_half_of_alpha_and_a_loss_half() {
         let ssthresh = |keys: &Params, cause| {

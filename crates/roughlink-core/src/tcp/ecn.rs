@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.2: of nine segments the fourth and fifth are marked. Each change is acknowledged at once, after
-    /// the delayed acknowledgment of the segments before it; Linux delays none of the first 16.
+    /// RFC 8257 section 3.2: of nine segments, the fourth and the fifth are marked. Each change of marking is acknowledged
+    /// at once, after the delayed acknowledgment of the segments before it.
     #[test]
     fn exact_echo_reports_each_change_at_once() {
         let cfg = TcpConfig { ecn: true, ecn_echo: EcnEcho::Each, delayed_ack: 4, ..TcpConfig::preset(Stack::Rfc) };

@@ -21,7 +21,7 @@ pub(super) struct Burst {
     before: Option<Time>,
     /// Set if the congestion window has room, but not for a whole burst.
     pub(super) deferred: bool,
-    /// Pacing let nothing leave.
+    /// Set if pacing let no segment leave.
     pub(super) paced_out: bool,
 }
 
