@@ -449,8 +449,8 @@ impl Sender {
             && !(self.rack.prefer_new && unsent > 0)
         {
             let segment = self.board.segment(i);
-            let (start, len, before) = (segment.start, u64::from(segment.len), Sender::burst_of(segment));
-            let leaves = (available >= mss || available >= len) && self.may_leave(now, start, before, rate);
+            let (start, len, before) = (segment.start, u64::from(segment.len), segment.sent_at);
+            let leaves = (available >= mss || available >= len) && self.may_leave(now, start, Some(before), rate);
             return leaves.then(|| self.resend(now, i, rate));
         }
         if unsent > 0 {
@@ -486,8 +486,8 @@ impl Sender {
             let rescue = self.cfg.recovery == Recovery::Sack && !self.rescued;
             let next = self.board.next_unsacked(self.board.highest_sacked());
             let i = next.or_else(|| self.board.last_unsacked().filter(|_| rescue))?;
-            let (start, before) = (self.board.segment(i).start, Sender::burst_of(self.board.segment(i)));
-            if self.may_leave(now, start, before, rate) {
+            let (start, before) = (self.board.segment(i).start, self.board.segment(i).sent_at);
+            if self.may_leave(now, start, Some(before), rate) {
                 self.rescued |= next.is_none();
                 return Some(self.resend(now, i, rate));
             }

@@ -4,7 +4,6 @@
 //! acknowledgment is near, Linux waits for that acknowledgment (`tcp_tso_should_defer`). Pacing pauses after bursts,
 //! not after segments.
 
-use super::super::scoreboard::Segment;
 use super::{LARGEST_SKB, Sender};
 use crate::cc::CongestionState;
 use crate::units::{Rate, Time};
@@ -27,7 +26,8 @@ pub(super) struct Burst {
 
 impl Sender {
     /// Returns true if the segment at offset `start` may leave now, as part of the current burst or as the first of a
-    /// new one. `before` is the previous departure of a lost segment, `None` for new data.
+    /// new one. `before` is the previous departure of a lost segment, which all segments of its burst share; `None` for
+    /// new data.
     #[inline(always)]
     pub(super) fn may_leave(&mut self, now: Time, start: u64, before: Option<Time>, rate: Option<Rate>) -> bool {
         if !self.cfg.tso_autosizing {
@@ -122,12 +122,6 @@ impl Sender {
         }
         self.burst.deferred = by_window < by_peer && by_window <= unsent;
         true
-    }
-
-    /// Returns the previous departure of a lost segment, which all segments of its burst share.
-    #[inline]
-    pub(super) fn burst_of(segment: &Segment) -> Option<Time> {
-        Some(segment.sent_at)
     }
 }
 
