@@ -4,6 +4,7 @@
 //! return packets to send now and the time of their next wake-up.
 
 pub mod cbr;
+pub mod messages;
 pub mod onoff;
 pub mod request;
 pub mod voip;
@@ -41,6 +42,8 @@ pub enum Traffic {
     OnOff(onoff::OnOffConfig),
     /// Requests and responses with think time over TCP: the flow's source is the client.
     Web(web::WebConfig),
+    /// Messages over SCTP at an interval.
+    Messages(messages::MessagesConfig),
     /// A charging session: requests of the vehicle (the flow's source) and the charger's answers.
     Request {
         /// Messages and timers.
@@ -57,6 +60,7 @@ impl Traffic {
             Traffic::Voip { .. } => "voip",
             Traffic::OnOff(_) => "onoff",
             Traffic::Web(_) => "web",
+            Traffic::Messages(_) => "messages",
             Traffic::Request { .. } => "request",
         }
     }

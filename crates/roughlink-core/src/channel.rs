@@ -2,7 +2,7 @@
 //! and down.
 
 use crate::cc::LinkEvent;
-use crate::packet::{NO_SIDE, Packet, Sides};
+use crate::packet::{Packet, Side, Sides};
 use crate::rng::{Stream, threshold};
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ impl<P: Peer> Channel<P> {
         self.sent.iter().filter(move |s| s.1 == i && s.0 >= from && s.0 < to)
     }
 
-    fn pump(&mut self, i: usize) {
+    pub(crate) fn pump(&mut self, i: usize) {
         for _ in 0..100_000 {
             let Some(mut p) = self.ends[i].transmit(self.now, &mut self.sides) else { return };
             self.sent.push((self.now, i, p));
@@ -149,10 +149,16 @@ impl<P: Peer> Channel<P> {
             }
             let copies = 1 + usize::from(self.stream.hit(threshold(self.impairments.repeat)));
             let lost = among(&self.lost) || (self.lose)(self.now, i, &p);
+            let (side, carried) = (self.sides.get(&p).copied(), self.sides.carried(&p).map(<[u8]>::to_vec));
             for copy in 0..copies {
                 let mut p = p;
-                if copy > 0 && p.side() != NO_SIDE {
-                    p.set_side(self.sides.store(*self.sides.get(&p).expect("a slot")));
+                if copy > 0
+                    && let Some(mut side) = side
+                {
+                    if let (Side::Heartbeat(number), Some(bytes)) = (&mut side, &carried) {
+                        *number = self.sides.store_bytes(bytes);
+                    }
+                    p.set_side(self.sides.store(side));
                 }
                 if lost || self.stream.hit(threshold(self.impairments.loss)) {
                     self.sides.free(&p);

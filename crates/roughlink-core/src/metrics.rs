@@ -50,7 +50,7 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Name.
     pub name: String,
-    /// `bulk`, `cbr`, `onoff`, `web`, `voip` or `request`.
+    /// `bulk`, `cbr`, `onoff`, `web`, `messages`, `voip` or `request`.
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,
@@ -101,6 +101,9 @@ pub struct FlowResult {
     /// Requests and responses.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub web: Option<Box<WebResult>>,
+    /// Messages.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub messages: Option<Box<MessagesResult>>,
     /// A charging session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<Box<SessionResult>>,
@@ -127,6 +130,19 @@ pub struct WebResult {
     pub responses: u64,
     /// Time from a request to the end of its response; null without a response.
     pub response_ms: Option<RttResult>,
+}
+
+/// Messages over SCTP (`messages`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessagesResult {
+    /// Messages of the application until the end of the run; of one outside, those that arrived.
+    pub sent: u64,
+    /// Messages delivered to the application at `to`.
+    pub delivered: u64,
+    /// Messages abandoned by the sender (RFC 3758). If the SACK was lost and not the message, it was delivered too.
+    pub abandoned: u64,
+    /// Time from the writing of a message to its delivery; null if no message was delivered, or an end is outside.
+    pub latency_ms: Option<RttResult>,
 }
 
 /// A link's result.
@@ -194,6 +210,7 @@ pub struct FlowOutcome {
     pub(crate) sender: SenderOutcome,
     pub(crate) voip: Option<Box<[VoipResult; 2]>>,
     pub(crate) web: Option<Box<WebResult>>,
+    pub(crate) messages: Option<Box<MessagesResult>>,
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
@@ -308,6 +325,7 @@ impl FlowResult {
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
             voip: f.voip.clone(),
             web: f.web.clone(),
+            messages: f.messages.clone(),
             session: f.session.clone(),
         }
     }

@@ -1,16 +1,17 @@
 //! SCTP endpoint: sans-IO, one association with one path, both halves; same verbs as [`crate::tcp`].
 //!
 //! RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks,
-//! T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown. RFC 3758: FORWARD TSN. Congestion
-//! control is any algorithm of [`crate::cc`]; `sctp` is the one of RFC 9260.
+//! T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown. Messages may be ordered or not, and
+//! may need several chunks (section 6.9). RFC 3758 and RFC 7496: FORWARD TSN, with a lifetime or a limit of
+//! retransmissions. Congestion control is any algorithm of [`crate::cc`]; `sctp` is the one of RFC 9260.
 //!
-//! Peers may send more: messages in several chunks (section 6.9), unordered messages, and cookies of any length. A
-//! packet with several chunks is received as several packets at the same instant ([`crate::wire`]).
+//! Peers may send more: cookies of any length, and packets with several chunks, which are received as several packets
+//! at the same instant ([`crate::wire`]).
 //!
 //! Not implemented:
 //!
 //! - Several addresses, and Path.Max.Retrans.
-//! - Sending messages larger than a packet, unordered messages, and bundles of chunks.
+//! - Sending bundles of chunks.
 //! - Simultaneous opening, and restarts: an INIT within an association is discarded.
 //! - Sending ABORT, either for packets out of the blue or on failure, and ERROR for unknown streams, chunks and
 //!   parameters.
@@ -28,6 +29,7 @@ pub mod config;
 mod cookie;
 mod heartbeat;
 mod hold;
+mod messages;
 mod outstanding;
 mod receive;
 mod send;
@@ -189,7 +191,7 @@ impl Endpoint {
     /// other end, does.
     pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
         match peer.sender() {
-            Some(s) if self.skipped() > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
+            Some(s) if s.abandoned().0 > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
             _ => 0,
         }
     }
@@ -216,6 +218,44 @@ impl Endpoint {
     /// Offers `bytes` to send (`u64::MAX` = endless); closes after them if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
+    }
+    /// Switches to messages, which [`Endpoint::read_message`] returns.
+    pub(crate) fn read_messages(&mut self) {
+        self.rcv.read_by_hand();
+    }
+    /// Reads the next message delivered: returns the TSN of its last chunk, counted from 1, and its bytes. A SACK that
+    /// reopens the window may leave.
+    pub(crate) fn read_message(&mut self) -> Option<(u64, u64)> {
+        while self.rcv.take_dropped().is_some() {}
+        let message = self.rcv.take_delivered()?;
+        self.rcv.on_read(message.bytes, self.cfg.payload);
+        Some((message.last, message.bytes))
+    }
+    /// Returns when the message of an outstanding chunk was written, by its TSN counted from 1.
+    pub(crate) fn written_at(&self, tsn: u64) -> Option<Time> {
+        self.snd.as_ref()?.queue.written_at(tsn)
+    }
+    /// Returns true if the application may write a message of `bytes` at `now`: the association is open, and the send
+    /// buffer has room or is empty.
+    pub(crate) fn has_room(&mut self, now: Time, bytes: u32) -> bool {
+        let Some(snd) = self.snd.as_mut().filter(|_| self.state == State::Established && !self.closing) else {
+            return false;
+        };
+        snd.abandon_overdue(now);
+        snd.buffered() == 0 || snd.buffered() + u64::from(bytes) <= SEND_BUFFER as u64
+    }
+    /// Writes a message to one of [`Endpoint::streams`]; packets may leave. Its lifetime counts from `written`.
+    pub(crate) fn write(&mut self, stream: u16, bytes: u32, written: Time) {
+        if let Some(snd) = &mut self.snd {
+            snd.write(stream, bytes, written);
+        }
+    }
+    /// Returns the number of streams to write to; 0 before the end of the handshake.
+    pub fn streams(&self) -> u16 {
+        match (&self.snd, self.state) {
+            (Some(snd), State::Established) => snd.streams(),
+            _ => 0,
+        }
     }
     /// Closes after the data already offered.
     pub fn close(&mut self) {
@@ -637,9 +677,16 @@ impl Endpoint {
     fn outgoing(&self, out: Outgoing, sides: &mut Sides) -> Packet {
         let wire = |tsn: u64| self.tsn.wrapping_sub(1).wrapping_add(tsn as u32);
         match out {
-            Outgoing::Data { tsn, stream, len } => Packet::sctp_data(self.id, self.peer.0, wire(tsn), stream, len),
+            Outgoing::Data { tsn, part } => {
+                let number = (part.stream, part.ssn);
+                let mut p = Packet::sctp_data(self.id, self.peer.0, wire(tsn), number, part.len);
+                p.window = u16::from(part.flags());
+                p
+            }
             Outgoing::Forward { tsn, skipped } => {
-                with(Packet::sctp_forward_tsn(self.id, self.peer.0, wire(tsn), &skipped), Side::Skipped(skipped), sides)
+                let p = Packet::sctp_forward_tsn(self.id, self.peer.0, wire(tsn), &skipped);
+                // Unordered messages have no numbers to skip.
+                if skipped == Skipped::default() { p } else { with(p, Side::Skipped(skipped), sides) }
             }
         }
     }

@@ -91,6 +91,12 @@ pub const QUANTITIES: &[Quantity] = &[
     row("response_mean_ms", "Mean response time", "ms", "from a request to the end of its response"),
     row("response_p50_ms", "Median response time", "ms", ""),
     row("response_p95_ms", "Response time, 95th percentile", "ms", ""),
+    row("messages_delivered", "Messages", "", "that were delivered"),
+    row("message_share", "Share of messages that were delivered", "", ""),
+    row("latency_mean_ms", "Mean latency of messages", "ms", "from the writing of a message to its delivery"),
+    row("latency_p50_ms", "Median latency of messages", "ms", ""),
+    row("latency_p95_ms", "Latency of messages, 95th percentile", "ms", ""),
+    row("latency_p99_ms", "Latency of messages, 99th percentile", "ms", ""),
     row("completed", "Share of flows that completed", "", ""),
     // Charging sessions; the messages of the charging loop are CurrentDemand and ChargingStatus.
     row("loop_messages", "Messages of the charging loop", "", "CurrentDemand or ChargingStatus that were answered"),

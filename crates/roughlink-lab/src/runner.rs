@@ -54,6 +54,10 @@ impl Job {
                 let share = c.on.as_secs_f64() / (c.on + c.off).as_secs_f64().max(1e-9);
                 seconds * (c.rate.0 as f64).min(fastest) / 8.0 * share
             }
+            Traffic::Messages(c) => {
+                let count = seconds / c.interval.as_secs_f64().max(1e-9);
+                count.min(c.count.unwrap_or(u64::MAX) as f64) * f64::from(c.size)
+            }
             Traffic::Web(_) | Traffic::Request { .. } => 0.0, // they mostly wait
         };
         let costs = s.flows.iter().map(|f| flow(&f.traffic));

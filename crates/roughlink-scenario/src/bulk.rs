@@ -3,12 +3,11 @@
 use super::flow::{Connection, Context, Place, bytes, ipv6};
 use super::leaf::{At, Leaf, Transfer};
 use super::problem::{Problem, Report};
-use super::sctp::{self, Sctp};
+use super::sctp::Sctp;
 use roughlink_core::app::Traffic;
 use roughlink_core::scenario::FlowSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::sync::Arc;
 
 /// The keys of a transfer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -48,17 +47,7 @@ impl Bulk {
     ) {
         spec.traffic = Traffic::Bulk { bytes: bytes(&self.bytes, &spec.name, report) };
         if report.read(&self.transport) == Some(Transport::Sctp) {
-            if let Some(ip) = &self.connection.ip {
-                let problem = Problem::new("`ip` has no effect on a flow over SCTP").at(ip.span.clone(), "");
-                report.error(problem.help("SCTP runs over IPv4 here: leave `ip` out"));
-            }
-            let own = self.sctp.as_ref().map(|own| &own.value);
-            if let Some(sctp) = sctp::resolve(context.sctp, own, &self.connection, place.name.clone(), report) {
-                context.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
-                spec.sctp = Some(Arc::new(sctp.config));
-                spec.cc = sctp.cc.name.to_owned();
-                (spec.factory, spec.cc_params) = (Some(sctp.factory), sctp.params);
-            }
+            context.over_sctp(spec, (self.sctp.as_deref(), &self.connection), place, report);
             return;
         }
         if let Some(sctp) = &self.sctp {

@@ -5,11 +5,12 @@ use super::cbr::Cbr;
 use super::file::Params;
 use super::leaf::{At, Cc, Dscp, Leaf, Name, Transfer};
 use super::link::span;
+use super::messages::Messages;
 use super::names::Names;
 use super::onoff::OnOff;
 use super::problem::{Problem, Report, list};
 use super::request::Request;
-use super::sctp::Sctp;
+use super::sctp::{self, Sctp};
 use super::silence::warn_of_silence;
 use super::tcp::{Common, Sources, Tcp, headers};
 use super::voip::Voip;
@@ -34,8 +35,9 @@ pub(super) struct Flow {
     /// Its name.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
-    /// `bulk`: a transfer; `onoff`: writes at a rate, with pauses; `web`: requests and responses with think time; `cbr`:
-    /// datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
+    /// `bulk`: a transfer; `onoff`: writes at a rate, with pauses; `web`: requests and responses with think time;
+    /// `messages`: messages at an interval over SCTP; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a
+    /// charging session.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<FlowKind>>,
     /// The node that sends; of requests and responses, the client; of a charging session, the vehicle.
@@ -65,6 +67,8 @@ pub(super) enum FlowKind {
     OnOff(Box<OnOff>),
     /// Requests and responses with think time over TCP, as of HTTP.
     Web(Box<Web>),
+    /// Messages at an interval over SCTP.
+    Messages(Box<Messages>),
     /// Datagrams at a constant rate.
     Cbr(Box<Cbr>),
     /// A voice call, both ways.
@@ -96,6 +100,7 @@ impl Flow {
             FlowKind::Bulk(own) => Some(&own.connection),
             FlowKind::OnOff(own) => Some(&own.connection),
             FlowKind::Web(own) => Some(&own.connection),
+            FlowKind::Messages(own) => Some(&own.connection),
             FlowKind::Request(own) => Some(&own.connection),
             FlowKind::Cbr(_) | FlowKind::Voip(_) => None,
         }
@@ -168,6 +173,7 @@ impl Context<'_> {
             Some(FlowKind::Bulk(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::OnOff(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Web(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::Messages(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Cbr(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Voip(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Request(own)) => own.resolve(&mut spec, &place, self, report),
@@ -205,6 +211,23 @@ impl Context<'_> {
             spec.tcp = self.share(transport.config);
             spec.cc = transport.cc.name.to_owned();
             (spec.factory, spec.cc_params) = (Some(transport.factory), transport.params);
+        }
+    }
+
+    /// Resolves the flow's association over SCTP, from its own keys and those of its connection.
+    pub(crate) fn over_sctp(
+        &mut self,
+        spec: &mut FlowSpec,
+        (own, connection): (Option<&At<Sctp>>, &Connection),
+        place: &Place<'_>,
+        report: &mut Report,
+    ) {
+        let own = own.map(|own| &own.value);
+        if let Some(sctp) = sctp::resolve(self.sctp, own, connection, place.name.clone(), report) {
+            self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
+            spec.sctp = Some(Arc::new(sctp.config));
+            spec.cc = sctp.cc.name.to_owned();
+            (spec.factory, spec.cc_params) = (Some(sctp.factory), sctp.params);
         }
     }
 

@@ -29,6 +29,7 @@ mod kinds;
 mod leaf;
 mod link;
 mod loss;
+mod messages;
 mod names;
 mod noise;
 mod onoff;

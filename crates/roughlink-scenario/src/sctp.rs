@@ -51,6 +51,10 @@ pub(super) fn resolve(
     span: Range<usize>,
     report: &mut Report,
 ) -> Option<Resolved> {
+    if let Some(ip) = &flow.ip {
+        let problem = Problem::new("`ip` has no effect on a flow over SCTP").at(ip.span.clone(), "");
+        report.error(problem.help("SCTP runs over IPv4 here: leave `ip` out"));
+    }
     if let Some(tcp) = &flow.tcp {
         let problem = Problem::new("`tcp` has no effect on a flow over SCTP").at(tcp.span.clone(), "");
         report.error(problem.help("write the keys of the association in `sctp`"));
@@ -91,6 +95,12 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
             let message = format!("`{low_key}` ({low}) is above `max_rto` ({})", config.max_rto);
             let problem = Problem::new(message).at(place(&[low_key, "max_rto"]), "");
             report.error(problem.help("lower the one or raise the other"));
+        }
+    }
+    for key in ["lifetime", "max_retransmissions"] {
+        if let Some(place) = keys.keys.span(key).filter(|_| !config.partial_reliability) {
+            let problem = Problem::new(format!("`{key}` has no effect: all messages are reliable")).at(place, "");
+            report.error(problem.help("add partial_reliability = true, or leave it out"));
         }
     }
     if let Some(place) = keys.keys.span("initial_window").filter(|_| config.initial_window() == 0) {

@@ -4,7 +4,7 @@ use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
-use crate::sctp;
+use crate::sctp::{self, SctpConfig};
 use crate::sender::{SenderCore, SenderStats};
 use crate::tcp;
 use crate::units::Time;
@@ -65,20 +65,26 @@ macro_rules! either {
     };
 }
 
+/// Creates end `id` of a flow over SCTP.
+pub(super) fn association(spec: &FlowSpec, cfg: &Arc<SctpConfig>, id: FlowId, seed: &Seed) -> sctp::Endpoint {
+    let mut endpoint = sctp::Endpoint::new(id, Arc::clone(cfg), factory(spec), 1);
+    let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
+    endpoint.set_jitter(seed.stream(&name, "heartbeat"));
+    endpoint
+}
+
+fn factory(spec: &FlowSpec) -> cc::Factory {
+    spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control")
+}
+
 impl End {
     /// Creates the two ends of flow `index`.
     pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [End; 2] {
-        let factory = || spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control");
         [false, true].map(|reverse| {
             let id = FlowId::new(index, reverse);
             match &spec.sctp {
-                None => End::Tcp(tcp::Endpoint::new(id, Arc::clone(&spec.tcp), factory(), 0)),
-                Some(cfg) => {
-                    let mut endpoint = sctp::Endpoint::new(id, Arc::clone(cfg), factory(), 1);
-                    let name = format!("{}.{}", spec.name, if reverse { "reverse" } else { "forward" });
-                    endpoint.set_jitter(seed.stream(&name, "heartbeat"));
-                    End::Sctp(Box::new(endpoint))
-                }
+                None => End::Tcp(tcp::Endpoint::new(id, Arc::clone(&spec.tcp), factory(spec), 0)),
+                Some(cfg) => End::Sctp(Box::new(association(spec, cfg, id, seed))),
             }
         })
     }
@@ -143,9 +149,10 @@ impl End {
             _ => 0,
         }
     }
-    /// Returns true if some data of `peer`, the other end, was skipped and all the rest delivered.
+    /// Returns true if some data of `peer`, the other end, was abandoned and all the rest delivered.
     pub(super) fn has_the_rest_of(&self, peer: &End) -> bool {
-        matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if e.skipped() > 0 && e.has_all_of(peer))
+        let abandoned = |e: &sctp::Endpoint| e.sender().is_some_and(|s| s.abandoned().0 > 0);
+        matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if abandoned(peer) && e.has_all_of(peer))
     }
     /// Returns the sending half, once it exists.
     pub(super) fn sender(&self) -> Option<Sending<'_>> {

@@ -6,6 +6,7 @@
 mod bulk;
 mod call;
 mod cbr;
+mod messages;
 mod session;
 mod writes;
 
@@ -26,6 +27,7 @@ use crate::wire::{Addresses, Decoded};
 use bulk::Bulk;
 use call::Call;
 use cbr::Cbr;
+use messages::Messages;
 use session::Requests;
 use writes::{Writer, Writes};
 
@@ -76,6 +78,16 @@ struct Progress {
     last_delivery: Time,
     /// One-way delays of packets with data.
     delay: Histogram,
+}
+
+impl Progress {
+    /// Records the one-way delay of a packet with data, if it is known.
+    #[inline(always)]
+    fn note_delay(&mut self, delay: Option<Time>) {
+        if let Some(delay) = delay {
+            self.delay.record(delay.0);
+        }
+    }
 }
 
 /// An application: behavior of a kind of flow at its two ends.
@@ -161,6 +173,10 @@ impl Flow {
                 Kind::Other(Box::new(Writes::new(spec, index, open, writer)))
             }
             Traffic::Web(cfg) => Kind::Other(Box::new(Writes::new(spec, index, open, Writer::Web(Web::new(*cfg))))),
+            Traffic::Messages(cfg) => {
+                let sctp = spec.sctp.as_ref().expect("messages have an association");
+                Kind::Other(Box::new(Messages::new(spec, sctp, index, open, *cfg, seed)))
+            }
             Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session))),
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);

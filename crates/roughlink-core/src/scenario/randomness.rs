@@ -23,6 +23,7 @@ impl Scenario {
             | Traffic::Cbr { .. }
             | Traffic::OnOff(_)
             | Traffic::Web(_)
+            | Traffic::Messages(_)
             | Traffic::Request { .. } => false,
         };
         // The receiver of data sends HEARTBEATs, with jitter, once the association is that old.

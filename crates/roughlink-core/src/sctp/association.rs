@@ -108,9 +108,14 @@ pub struct Association {
 
 impl Association {
     /// Creates a closed end whose datagrams go from the source to the destination of `addresses`. `tsn` is the initial
-    /// TSN, from which the verification tag follows; it should be unpredictable.
+    /// TSN, from which the verification tag follows; it should be unpredictable. Each message leaves at least once:
+    /// the [`lifetime`](SctpConfig::lifetime) of `cfg` does not apply.
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<SctpConfig>>, factory: cc::Factory, tsn: u32) -> Self {
-        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
+        let mut cfg = cfg.into();
+        if cfg.lifetime.is_some() {
+            Arc::make_mut(&mut cfg).lifetime = None;
+        }
+        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg, factory, tsn);
         endpoint.rcv.read_by_hand();
         Association {
             endpoint,
@@ -139,10 +144,7 @@ impl Association {
 
     /// Returns the number of streams to write to; 0 before the end of the handshake.
     pub fn streams(&self) -> u16 {
-        match (&self.endpoint.snd, self.endpoint.state) {
-            (Some(sender), State::Established) => sender.streams(),
-            _ => 0,
-        }
+        self.endpoint.streams()
     }
 
     /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full; [`Event::Writable`]
@@ -164,7 +166,7 @@ impl Association {
             self.refused = true;
             return Ok(false);
         }
-        sender.write(stream, length);
+        sender.write(stream, u32::from(length), Time::ZERO); // without a lifetime, the time has no effect
         self.bytes += message.len();
         self.written.push_back(message.to_vec());
         Ok(true)
@@ -276,7 +278,7 @@ impl Association {
             self.events.once(Event::Connected);
         }
         let waiting = !self.readable.is_empty();
-        while let Some(Delivered { stream, first, last }) = self.endpoint.rcv.take_delivered() {
+        while let Some(Delivered { stream, first, last, .. }) = self.endpoint.rcv.take_delivered() {
             let mut bytes = self.arrived.remove(&first).expect("what is delivered has arrived");
             for tsn in first + 1..=last {
                 bytes.extend(self.arrived.remove(&tsn).expect("what is delivered has arrived"));

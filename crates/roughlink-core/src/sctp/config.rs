@@ -14,9 +14,11 @@ pub struct SctpConfig {
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "4 B", "x-maximum" = "65484 B"))]
     pub payload: u16,
-    /// Streams that messages take in turn; order is kept within a stream.
+    /// Streams that messages take in turn.
     #[schemars(extend("minimum" = 1, "maximum" = 65_535))]
     pub streams: u16,
+    /// Deliver the messages of a stream in order; else each one as soon as it is complete (RFC 9260 section 6.6).
+    pub ordered: bool,
     /// Most streams accepted from the peer.
     #[serde(skip)]
     pub max_streams: u16,
@@ -64,9 +66,19 @@ pub struct SctpConfig {
     #[serde(with = "threshold")]
     #[schemars(with = "threshold::Threshold")]
     pub initial_ssthresh: Option<Amount>,
-    /// When coverage ends, abandon what is in flight and send a FORWARD TSN that lets the receiver skip it (PR-SCTP,
-    /// RFC 3758); with `cc = "avoca"`.
+    /// Abandon some messages, and send a FORWARD TSN that lets the receiver skip them (PR-SCTP, RFC 3758): those beyond
+    /// `lifetime` or `max_retransmissions`, and with `cc = "avoca"` those in flight when coverage ends.
     pub partial_reliability: bool,
+    /// Time from the writing of a message after which it is abandoned: before its first transmission, or when it is lost
+    /// (timed reliability, RFC 3758 section 4.1); needs `partial_reliability`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
+    pub lifetime: Option<Time>,
+    /// Number of retransmissions of a packet after which its message is abandoned once it is lost again (RFC 7496 section
+    /// 3.1); needs `partial_reliability`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub max_retransmissions: Option<u32>,
 }
 
 impl Default for SctpConfig {
@@ -74,6 +86,7 @@ impl Default for SctpConfig {
         SctpConfig {
             payload: 1452, // fills 1500 B together with 20 of IPv4, 12 of common and 16 of chunk header
             streams: 1,
+            ordered: true,
             max_streams: u16::MAX,
             rcv_buf: 128 * 1024,
             initial_rto: Time::from_secs(1),
@@ -91,6 +104,8 @@ impl Default for SctpConfig {
             initial_window: None,
             initial_ssthresh: None,
             partial_reliability: false,
+            lifetime: None,
+            max_retransmissions: None,
         }
     }
 }

@@ -26,8 +26,7 @@ impl Sender {
 
     fn freeze(&mut self) {
         if self.forward_tsn && !self.queue.is_empty() {
-            let (messages, bytes) = self.queue.abandon();
-            self.abandoned = (self.abandoned.0 + messages, self.abandoned.1 + bytes);
+            self.abandon(self.queue.all());
             self.forward_due = true;
             self.sync();
         }

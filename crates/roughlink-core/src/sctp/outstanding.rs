@@ -1,9 +1,11 @@
 //! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
+use super::receive::Part;
 use crate::packet::{Gap, Skipped};
 use crate::sender::Stamp;
 use crate::units::Time;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,12 +23,12 @@ pub(super) enum Fate {
 /// A chunk sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Stream, and number in it.
-    pub stream: (u16, u16),
+    /// Its content.
+    pub part: Part,
+    /// Time at which its message was written.
+    pub written: Time,
     /// Bytes of user data sent before it.
     pub offset: u64,
-    /// Bytes of user data.
-    pub len: u16,
     /// State of the chunk.
     pub fate: Fate,
     /// Miss indications.
@@ -35,6 +37,8 @@ pub(super) struct Sent {
     pub fast: bool,
     /// Set if it left more than once or was frozen in flight: it gives no RTT sample.
     pub resent: bool,
+    /// Number of retransmissions.
+    pub repeats: u32,
     /// Set if it was counted as delivered.
     pub counted: bool,
     /// Time of the last transmission.
@@ -91,6 +95,11 @@ impl Outstanding {
         let chunk = self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)?;
         (!chunk.resent).then_some(chunk.at)
     }
+    /// Returns when the message of an outstanding chunk was written.
+    pub(super) fn written_at(&self, tsn: u64) -> Option<Time> {
+        let i = usize::try_from(tsn.checked_sub(self.first)?).ok()?;
+        Some(self.chunks.get(i)?.written)
+    }
     /// Returns the memory of the chunks, bytes.
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<Sent>()
@@ -110,7 +119,7 @@ impl Outstanding {
     /// Returns the bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
     pub(super) fn bytes_through(&self, last: u64) -> u64 {
         let chunks = (last + 1).saturating_sub(self.first) as usize;
-        self.acked + self.chunks.iter().take(chunks).map(|c| u64::from(c.len)).sum::<u64>()
+        self.acked + self.chunks.iter().take(chunks).map(|c| u64::from(c.part.len)).sum::<u64>()
     }
     /// Returns the bytes in flight: flightsize of RFC 9260.
     pub(super) fn in_flight(&self) -> u64 {
@@ -129,23 +138,24 @@ impl Outstanding {
         self.chunks.iter()
     }
 
-    /// Records that a new chunk leaves.
-    pub(super) fn send(&mut self, stream: (u16, u16), len: u16, at: Time, stamp: Stamp) {
+    /// Records that a new chunk, of a message written at `written`, leaves.
+    pub(super) fn send(&mut self, (part, written): (Part, Time), at: Time, stamp: Stamp) {
         self.timed.get_or_insert(self.next()); // one round trip is timed at a time (section 6.3.1 rule C4)
         self.chunks.push_back(Sent {
-            stream,
+            part,
+            written,
             offset: self.acked + self.bytes,
-            len,
             fate: Fate::InFlight,
             missing: 0,
             fast: false,
             resent: false,
+            repeats: 0,
             counted: false,
             at,
             stamp,
         });
-        self.bytes += u64::from(len);
-        self.in_flight += u64::from(len);
+        self.bytes += u64::from(part.len);
+        self.in_flight += u64::from(part.len);
     }
 
     /// Records that the lowest marked chunk leaves again; returns its TSN and state.
@@ -158,6 +168,7 @@ impl Outstanding {
         }
         let c = &mut self.chunks[i];
         (c.at, c.stamp, c.resent, c.missing) = (at, stamp, true, 0);
+        c.repeats += 1;
         Some((tsn, *c))
     }
 
@@ -168,9 +179,10 @@ impl Outstanding {
             self.take(0, &mut covered);
             self.set(0, Fate::Acked);
             let c = self.chunks.pop_front().expect("it is not empty");
-            covered.acked += u64::from(c.len);
-            self.bytes -= u64::from(c.len);
-            self.acked += u64::from(c.len);
+            let len = u64::from(c.part.len);
+            covered.acked += len;
+            self.bytes -= len;
+            self.acked += len;
             self.first += 1;
         }
         for gap in gaps {
@@ -203,7 +215,7 @@ impl Outstanding {
             return;
         }
         c.counted = true;
-        covered.delivered += u64::from(c.len);
+        covered.delivered += u64::from(c.part.len);
         covered.chunks += 1;
         if covered.newest.is_none_or(|n| c.at >= n.at) {
             covered.newest = Some(*c);
@@ -269,21 +281,50 @@ impl Outstanding {
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
 
-    /// Abandons all chunks that have not arrived. Returns messages and bytes.
-    pub(super) fn abandon(&mut self) -> (u64, u64) {
-        let mut given_up = (0, 0);
-        for i in 0..self.chunks.len() {
+    /// Abandons the chunks of `range`, which are those of whole messages, that no SACK covers. Returns the numbers of
+    /// messages and bytes.
+    pub(super) fn abandon(&mut self, range: Range<usize>) -> (u64, u64) {
+        let (mut messages, mut bytes, mut is_counted) = (0, 0, false);
+        for i in range {
             let c = self.chunks[i];
+            is_counted &= !c.part.begins;
             if matches!(c.fate, Fate::InFlight | Fate::Marked) {
-                if !c.counted {
-                    given_up.0 += 1;
-                    given_up.1 += u64::from(c.len);
+                messages += u64::from(!is_counted);
+                bytes += u64::from(c.part.len);
+                is_counted = true;
+                if self.timed == Some(self.first + i as u64) {
+                    self.timed = None;
                 }
                 self.set(i, Fate::Abandoned);
             }
         }
-        self.timed = None;
-        given_up
+        (messages, bytes)
+    }
+
+    /// Returns the positions of all chunks.
+    pub(super) fn all(&self) -> Range<usize> {
+        0..self.chunks.len()
+    }
+
+    /// Returns the positions of the chunks of the first message with a chunk that is marked for retransmission and of
+    /// which `is_overdue` is true.
+    pub(super) fn overdue(&self, is_overdue: impl Fn(&Sent) -> bool) -> Option<Range<usize>> {
+        let lost = self.chunks.iter().position(|c| c.fate == Fate::Marked && is_overdue(c))?;
+        let from = self.chunks.range(..=lost).rposition(|c| c.part.begins).unwrap_or(0);
+        let to = self.chunks.range(lost..).position(|c| c.part.ends).map_or(self.chunks.len(), |n| lost + n + 1);
+        Some(from..to)
+    }
+
+    /// Ends the last message with an empty chunk, which never leaves, if it was abandoned before its rest left. Returns
+    /// true if so. The chunk makes a FORWARD TSN necessary even if all chunks that left have arrived; the receiver would
+    /// otherwise wait for the rest.
+    pub(super) fn end_abandoned(&mut self) -> bool {
+        let Some(&last) = self.chunks.back().filter(|c| c.fate == Fate::Abandoned && !c.part.ends) else {
+            return false;
+        };
+        let part = Part { len: 0, begins: false, ends: true, ..last.part };
+        self.chunks.push_back(Sent { part, offset: self.acked + self.bytes, ..last });
+        true
     }
 
     /// Returns the TSN to which the receiver may advance, since all chunks below it are acknowledged or abandoned, and
@@ -293,7 +334,7 @@ impl Outstanding {
         let mut point = None;
         for (tsn, c) in (self.first..).zip(&self.chunks) {
             match c.fate {
-                Fate::Abandoned if skipped.note(c.stream.0, c.stream.1) => point = Some(tsn),
+                Fate::Abandoned if !c.part.ordered || skipped.note(c.part.stream, c.part.ssn) => point = Some(tsn),
                 Fate::Acked => {}
                 _ => break,
             }
@@ -304,13 +345,13 @@ impl Outstanding {
     fn set(&mut self, i: usize, fate: Fate) {
         let c = &mut self.chunks[i];
         match c.fate {
-            Fate::InFlight => self.in_flight -= u64::from(c.len),
+            Fate::InFlight => self.in_flight -= u64::from(c.part.len),
             Fate::Marked => self.marked -= 1,
             Fate::Acked | Fate::Abandoned => {}
         }
         c.fate = fate;
         match fate {
-            Fate::InFlight => self.in_flight += u64::from(c.len),
+            Fate::InFlight => self.in_flight += u64::from(c.part.len),
             Fate::Marked => self.marked += 1,
             Fate::Acked | Fate::Abandoned => {}
         }
@@ -323,8 +364,14 @@ mod tests {
 
     fn sent(n: u64) -> Outstanding {
         let mut o = Outstanding::new(1);
-        (0..n).for_each(|i| o.send((0, i as u16), 100, Time(i), Stamp::default()));
+        (0..n).for_each(|i| o.send(message(i), Time(i), Stamp::default()));
         o
+    }
+
+    /// Returns a message of stream 0.
+    fn message(number: u64) -> (Part, Time) {
+        let part = Part { stream: 0, ssn: number as u16, len: 100, ordered: true, begins: true, ends: true };
+        (part, Time(number))
     }
 
     #[test]
@@ -350,7 +397,7 @@ mod tests {
     fn one_round_trip_is_timed_at_a_time() {
         let mut o = sent(3);
         assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was, 2 and 3 were not
-        o.send((0, 3), 100, Time(50), Stamp::default());
+        o.send(message(3), Time(50), Stamp::default());
         o.mark_all();
         o.resend(Time(60), Stamp::default());
         o.resend(Time(60), Stamp::default());
@@ -362,7 +409,7 @@ mod tests {
         let mut o = sent(6);
         o.cover(0, &[Gap { start: 3, end: 3 }]);
         assert_eq!(o.forward_point(), None);
-        assert_eq!(o.abandon(), (5, 500));
+        assert_eq!(o.abandon(o.all()), (5, 500));
         assert_eq!((o.in_flight(), o.bytes()), (0, 600));
         let (point, skipped) = o.forward_point().unwrap();
         assert_eq!((point, skipped.streams()), (6, &[(0, 5)][..]));

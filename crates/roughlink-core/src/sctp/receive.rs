@@ -13,14 +13,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A DATA chunk: a message, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
+pub struct Part {
+    /// Stream of the message.
     pub stream: u16,
     /// The number of the message in its stream.
     pub ssn: u16,
     /// Bytes.
     pub len: u16,
+    /// Set if the message waits for those before it in its stream.
     pub ordered: bool,
+    /// Set if this is the first part of the message.
     pub begins: bool,
+    /// Set if this is the last part of the message.
     pub ends: bool,
 }
 
@@ -32,6 +36,12 @@ impl Part {
         let (begins, ends) = (has(chunk_flags::BEGIN), has(chunk_flags::END));
         Part { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }
     }
+    /// Returns the flags of the chunk (RFC 9260 section 3.3.1).
+    pub(super) fn flags(&self) -> u8 {
+        let flags =
+            [(self.begins, chunk_flags::BEGIN), (self.ends, chunk_flags::END), (!self.ordered, chunk_flags::UNORDERED)];
+        flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum()
+    }
 }
 
 /// Message delivered to an application with explicit reads.
@@ -41,6 +51,8 @@ pub(super) struct Delivered {
     /// The TSNs of the message.
     pub first: u64,
     pub last: u64,
+    /// Bytes of the message.
+    pub bytes: u64,
 }
 
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
@@ -378,7 +390,7 @@ impl Receiver {
         let stream = run.part.stream;
         self.delivered += run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
-            by_hand.delivered.push_back(Delivered { stream, first: run.first, last: run.last });
+            by_hand.delivered.push_back(Delivered { stream, first: run.first, last: run.last, bytes: run.bytes });
             by_hand.unread += run.bytes;
         }
         #[cfg(test)]
@@ -471,12 +483,12 @@ mod tests {
         r.on_data(Time(0), 1, part(0, true, false));
         assert_eq!((r.delivered(), r.sack(0).0, r.take_delivered()), (0, 750, None));
         r.on_data(Time(0), 2, part(0, false, false));
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 1, last: 3 }));
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 4, last: 4 }));
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 1, last: 3, bytes: 300 }));
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 4, last: 4, bytes: 50 }));
         assert_eq!((r.delivered(), r.buffered, r.cumulative()), (350, 0, 4));
         // Unordered: at once, and without a number.
         r.on_data(Time(0), 6, Part { ordered: false, ..message(0, 9, 30) });
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 6, last: 6 }));
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 6, last: 6, bytes: 30 }));
         // Half of a message that is then skipped.
         r.on_data(Time(0), 5, message(0, 2, 10));
         r.on_data(Time(0), 7, part(3, true, false));

@@ -4,15 +4,17 @@
 //! full windows. By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then
 //! exceeds the window.
 //!
-//! A message fits into one packet, so messages are never fragmented and a packet has one chunk.
+//! A packet has one chunk: a message, or a part of one ([`Messages`]).
 
 use super::config::SctpConfig;
+use super::messages::Messages;
 use super::outstanding::{Covered, Fate, Outstanding, Sent};
+use super::receive::Part;
 use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
 use crate::sender::{Newest, Patience, SenderCore, SenderStats};
 use crate::units::{Rate, Time};
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Chunk to send.
@@ -22,10 +24,8 @@ pub enum Outgoing {
     Data {
         /// TSN of the chunk.
         tsn: u64,
-        /// Stream, and number in it.
-        stream: (u16, u16),
-        /// Bytes of user data.
-        len: u16,
+        /// Content of the chunk.
+        part: Part,
     },
     /// A FORWARD TSN.
     Forward {
@@ -42,13 +42,8 @@ pub struct Sender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
     pub(super) core: SenderCore,
-    /// Bytes that the application has yet to send (`u64::MAX` = endless), as messages that fill packets.
-    backlog: u64,
-    /// Messages written but not yet sent: stream and bytes.
-    messages: VecDeque<(u16, u16)>,
-    /// Number of the next message in each stream, and the stream that is next.
-    numbers: Vec<u16>,
-    turn: usize,
+    /// Data that the application has yet to send.
+    messages: Messages,
     /// Set if a SACK arrived since the last time-out.
     sack_seen: bool,
     /// Fast recovery or time-out recovery ends when this TSN is acknowledged.
@@ -81,10 +76,7 @@ impl Sender {
         Sender {
             queue: Outstanding::new(1),
             core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
-            backlog: 0,
-            messages: VecDeque::new(),
-            numbers: vec![0; usize::from(streams.max(1))],
-            turn: 0,
+            messages: Messages::new(streams, cfg.ordered),
             sack_seen: false,
             recover: 0,
             forced: false,
@@ -115,22 +107,23 @@ impl Sender {
 
     /// Offers `bytes` to send (`u64::MAX` = endless).
     pub fn offer(&mut self, bytes: u64) {
-        self.backlog = bytes;
+        self.messages.offer(bytes);
     }
-    /// Writes a message of at most one packet to `stream`, which must be agreed on.
-    pub fn write(&mut self, stream: u16, bytes: u16) {
-        debug_assert!(stream < self.streams() && (1..=self.cfg.payload).contains(&bytes));
-        self.messages.push_back((stream, bytes));
+    /// Writes a message to `stream`, which must be agreed on. Its lifetime counts from `written`.
+    pub fn write(&mut self, stream: u16, bytes: u32, written: Time) {
+        self.messages.write(stream, bytes, written);
+    }
+    /// Returns the bytes written and not acknowledged.
+    pub(super) fn buffered(&self) -> u64 {
+        self.queue.bytes() + self.messages.bytes()
     }
     /// Returns the number of streams agreed on.
     pub fn streams(&self) -> u16 {
-        self.numbers.len() as u16
+        self.messages.streams()
     }
     /// Ends an endless offer; other data still leave.
     pub fn stop_endless(&mut self) {
-        if self.backlog == u64::MAX {
-            self.backlog = 0;
-        }
+        self.messages.stop_endless();
     }
     /// Returns true if all data offered are sent and acknowledged, or abandoned.
     pub fn is_done(&self) -> bool {
@@ -138,12 +131,7 @@ impl Sender {
     }
     /// Returns true if all data offered have left at least once.
     pub fn has_sent_all(&self) -> bool {
-        self.backlog == 0 && self.messages.is_empty()
-    }
-    /// Returns stream and bytes of the next new message: written messages first, then the backlog, stream by stream.
-    fn next_message(&self) -> Option<(u16, u16)> {
-        let rest = self.backlog.min(u64::from(self.cfg.payload)) as u16;
-        self.messages.front().copied().or((rest > 0).then_some((self.turn as u16, rest)))
+        self.messages.is_empty()
     }
     /// Returns true if there is nothing to send, now or when a window opens.
     pub fn has_nothing(&self) -> bool {
@@ -173,6 +161,39 @@ impl Sender {
     pub fn stats(&self) -> &SenderStats {
         &self.core.stats
     }
+    /// Abandons the messages that are beyond `lifetime` or `max_retransmissions`, unless they may still arrive: those not
+    /// sent, and those of which a chunk is lost (RFC 3758 section 3.5 (A), RFC 7496 section 3.1).
+    pub(super) fn abandon_overdue(&mut self, now: Time) {
+        let SctpConfig { lifetime, max_retransmissions, .. } = *self.cfg;
+        if !self.forward_tsn || self.core.held || (lifetime, max_retransmissions) == (None, None) {
+            return;
+        }
+        let is_old = |written: Time| lifetime.is_some_and(|most| written.saturating_add(most) <= now);
+        while let Some(bytes) = self.messages.discard(is_old) {
+            self.note_abandoned((1, bytes));
+        }
+        let is_overdue = |c: &Sent| is_old(c.written) || max_retransmissions.is_some_and(|most| c.repeats >= most);
+        while let Some(message) = self.queue.overdue(is_overdue) {
+            self.abandon(message);
+            self.sync();
+            self.forward_due |= self.queue.forward_point().is_some();
+        }
+    }
+
+    /// Abandons the chunks of whole messages, and the rest of the last one if it has begun to leave.
+    pub(super) fn abandon(&mut self, chunks: Range<usize>) {
+        let abandoned = self.queue.abandon(chunks);
+        self.note_abandoned(abandoned);
+        if self.queue.end_abandoned() {
+            let rest = self.messages.discard_rest();
+            self.note_abandoned((0, rest));
+        }
+    }
+
+    fn note_abandoned(&mut self, (messages, bytes): (u64, u64)) {
+        self.abandoned = (self.abandoned.0 + messages, self.abandoned.1 + bytes);
+    }
+
     /// Returns the number of abandoned messages and their bytes (RFC 3758).
     pub fn abandoned(&self) -> (u64, u64) {
         self.abandoned
@@ -367,7 +388,7 @@ impl Sender {
         rtt: Option<Time>,
     ) -> Option<cc::RateSample> {
         let newest = c.newest.map(|s| Newest {
-            end: s.offset + u64::from(s.len),
+            end: s.offset + u64::from(s.part.len),
             sent_at: s.at,
             retransmitted: s.resent,
             stamp: s.stamp,
@@ -404,6 +425,7 @@ impl Sender {
     /// Returns the next chunk to send now; call until `None`.
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.core.flow.now = now;
+        self.abandon_overdue(now);
         if self.forward_due {
             self.forward_due = false;
             if let Some((tsn, skipped)) = self.queue.forward_point() {
@@ -434,8 +456,8 @@ impl Sender {
         if self.queue.has_marked() {
             return self.resend(now, rate);
         }
-        let message = self.next_message()?;
-        let len = message.1;
+        let message = self.messages.next(self.cfg.payload, now)?;
+        let len = message.0.len;
         // A peer with any room accepts one chunk (section 6.1 rule A).
         let alone = self.queue.is_empty() && self.core.flow.send_window > 0;
         if alone || in_flight + u64::from(len) <= self.core.flow.send_window {
@@ -451,23 +473,16 @@ impl Sender {
         None
     }
 
-    fn send_new(&mut self, now: Time, (stream, len): (u16, u16), rate: Option<Rate>) -> Outgoing {
+    fn send_new(&mut self, now: Time, message: (Part, Time), rate: Option<Rate>) -> Outgoing {
         let idle = self.queue.in_flight() == 0;
         let stamp = self.core.rate.on_sent(now, idle);
-        if self.messages.pop_front().is_none() {
-            self.turn = (self.turn + 1) % self.numbers.len();
-            if self.backlog != u64::MAX {
-                self.backlog -= u64::from(len);
-            }
-        }
-        let next = &mut self.numbers[usize::from(stream)];
-        let stream = (stream, *next);
-        *next = next.wrapping_add(1);
+        let part = message.0;
+        self.messages.take(&part);
         let tsn = self.queue.next();
         let seq = self.queue.acked() + self.queue.bytes();
-        self.queue.send(stream, len, now, stamp);
-        self.left(now, rate, cc::Sent { seq, len: u32::from(len), retransmission: false, tx_start: idle });
-        Outgoing::Data { tsn, stream, len }
+        self.queue.send(message, now, stamp);
+        self.left(now, rate, cc::Sent { seq, len: u32::from(part.len), retransmission: false, tx_start: idle });
+        Outgoing::Data { tsn, part }
     }
 
     fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<Outgoing> {
@@ -475,9 +490,9 @@ impl Sender {
         let stamp = self.core.rate.on_sent(now, idle);
         let (tsn, c) = self.queue.resend(now, stamp)?;
         self.core.stats.retransmits += 1;
-        let sent = cc::Sent { seq: c.offset, len: u32::from(c.len), retransmission: true, tx_start: idle };
+        let sent = cc::Sent { seq: c.offset, len: u32::from(c.part.len), retransmission: true, tx_start: idle };
         self.left(now, rate, sent);
-        Some(Outgoing::Data { tsn, stream: c.stream, len: c.len })
+        Some(Outgoing::Data { tsn, part: c.part })
     }
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {

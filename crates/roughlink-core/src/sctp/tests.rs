@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
 mod heartbeat;
+mod messages;
 mod script;
 
 impl Peer for Endpoint {
@@ -408,10 +409,9 @@ fn a_hold_freezes_and_lets_go_at_once() {
         c.run_until(ms(3_600_000));
         assert_eq!(c.sent_between(0, ms(825), ms(3_600_000)).count(), 0, "{inner}");
         let before = c.ends[1].delivered();
-        let head = c.ends[0].outgoing(
-            Outgoing::Data { tsn: c.ends[0].sender().unwrap().queue.first(), stream: (0, 0), len: 1 },
-            &mut Sides::default(),
-        );
+        let part = Part { stream: 0, ssn: 0, len: 1, ordered: true, begins: true, ends: true };
+        let head = c.ends[0]
+            .outgoing(Outgoing::Data { tsn: c.ends[0].sender().unwrap().queue.first(), part }, &mut Sides::default());
         c.set_link(0, true);
         let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
         assert_eq!((first.chunk(), first.seq), (Some(Chunk::Data), head.seq));

@@ -55,11 +55,8 @@ impl Bulk {
 impl Application for Bulk {
     #[inline(always)]
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
-        if end == 1
-            && p.payload() > 0
-            && let Some(age) = self.ends[0].age_of(now, p)
-        {
-            progress.delay.record(age.0);
+        if end == 1 && p.payload() > 0 {
+            progress.note_delay(self.ends[0].age_of(now, p));
         }
         self.ends[end].receive(now, p, sides);
         if end == 0 {

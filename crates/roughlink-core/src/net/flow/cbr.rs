@@ -31,7 +31,7 @@ impl Application for Cbr {
         if p.flow.reverse() {
             return; // response between two ends outside
         }
-        progress.delay.record((now - p.udp_sent_at()).0);
+        progress.note_delay(Some(now - p.udp_sent_at()));
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
     }

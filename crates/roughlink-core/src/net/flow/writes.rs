@@ -117,11 +117,8 @@ impl Writes {
 
 impl Application for Writes {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
-        if end == self.receiver()
-            && p.payload() > 0
-            && let Some(age) = self.ends[1 - end].age_of(now, p)
-        {
-            progress.delay.record(age.0);
+        if end == self.receiver() && p.payload() > 0 {
+            progress.note_delay(self.ends[1 - end].age_of(now, p));
         }
         self.ends[end].receive(now, p, sides);
         self.act(now, progress);

@@ -1,0 +1,183 @@
+//! Messages over SCTP.
+
+use super::{Application, Progress, just_before};
+use crate::app::messages::{Clock, MessagesConfig};
+use crate::cc::LinkEvent;
+use crate::metrics::{FlowOutcome, MessagesResult, RttResult};
+use crate::net::end::{Sending, association};
+use crate::packet::{FlowId, Packet, Sides};
+use crate::quantiles::Histogram;
+use crate::rng::Seed;
+use crate::scenario::FlowSpec;
+use crate::sctp::{Endpoint, SctpConfig};
+use crate::units::Time;
+use std::sync::Arc;
+
+/// An association whose end 0 writes messages and whose end 1 reads them at once. An end outside remains closed.
+pub(super) struct Messages {
+    ends: [Endpoint; 2],
+    open: [bool; 2],
+    start: Time,
+    cfg: MessagesConfig,
+    clock: Clock,
+    started: bool,
+    delivered: u64,
+    bytes: u64,
+    /// Time from when a message was due until it was delivered.
+    latency: Histogram,
+}
+
+impl Messages {
+    /// Creates the association of flow `index` of a component.
+    pub(super) fn new(
+        spec: &FlowSpec,
+        sctp: &Arc<SctpConfig>,
+        index: u32,
+        open: [bool; 2],
+        cfg: MessagesConfig,
+        seed: &Seed,
+    ) -> Self {
+        let mut ends = [false, true].map(|reverse| association(spec, sctp, FlowId::new(index, reverse), seed));
+        ends[1].read_messages();
+        if !open[1] {
+            ends[1].listen();
+        }
+        Messages {
+            ends,
+            open,
+            start: spec.start,
+            cfg,
+            clock: Clock::new(cfg, spec.start),
+            started: false,
+            delivered: 0,
+            bytes: 0,
+            latency: Histogram::default(),
+        }
+    }
+
+    /// Reads messages that arrived at end 1.
+    fn read(&mut self, now: Time, progress: &mut Progress) {
+        let [source, sink] = &mut self.ends;
+        while let Some((tsn, bytes)) = sink.read_message() {
+            if let Some(written) = source.written_at(tsn) {
+                self.latency.record((now - written).0);
+            }
+            (self.delivered, self.bytes) = (self.delivered + 1, self.bytes + bytes);
+            progress.last_delivery = now;
+        }
+        if sink.peer_closed() {
+            sink.close();
+        }
+    }
+
+    /// Derives the messages delivered to a sink outside from its acknowledgments.
+    fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
+        let bytes = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
+        if bytes > self.bytes {
+            (self.delivered, self.bytes) = (bytes / u64::from(self.cfg.size), bytes);
+            progress.last_delivery = now;
+        }
+    }
+
+    /// Writes messages that are due as long as the send buffer has room, and closes after the last.
+    fn write(&mut self, now: Time) {
+        let source = &mut self.ends[0];
+        while source.has_room(now, self.cfg.size)
+            && let Some((number, due)) = self.clock.take_due(now)
+        {
+            source.write((number % u64::from(source.streams())) as u16, self.cfg.size, due);
+        }
+        if source.streams() > 0 && self.has_written_all() {
+            self.ends[0].close();
+        }
+    }
+
+    fn has_written_all(&self) -> bool {
+        self.cfg.count == Some(self.clock.taken())
+    }
+
+    /// Returns true if each message of a finite flow was delivered or abandoned.
+    fn is_over(&self) -> bool {
+        let [source, sink] = &self.ends;
+        match self.open {
+            [true, _] => self.cfg.count == Some(self.delivered) || sink.peer_closed(),
+            [false, true] => self.has_written_all() && source.sender().is_some_and(|s| s.is_done()),
+            [false, false] => self.has_written_all() && sink.has_all_of(source),
+        }
+    }
+
+    fn act(&mut self, now: Time, progress: &mut Progress) {
+        if self.open[1] {
+            self.acknowledged(now, progress);
+        } else {
+            self.read(now, progress);
+        }
+        if !self.open[0] {
+            self.write(now);
+        }
+        if progress.end.is_none() && self.is_over() {
+            progress.end = Some(now);
+        }
+    }
+
+    fn app_wake(&self, now: Time) -> Time {
+        match (self.open[0], self.started) {
+            (true, _) => Time::MAX,
+            (false, false) => self.start,
+            // A message that is overdue waits for the association, whose events lead to a new attempt.
+            (false, true) => Some(self.clock.next_due()).filter(|due| *due > now).unwrap_or(Time::MAX),
+        }
+    }
+}
+
+impl Application for Messages {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        if end == 1 && p.payload() > 0 {
+            progress.note_delay(self.ends[0].age_of(now, p));
+        }
+        self.ends[end].receive(now, p, sides);
+        self.act(now, progress);
+        true
+    }
+    fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
+        self.ends[end].transmit(now, sides)
+    }
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
+        if !self.started && !self.open[0] && self.start <= now {
+            self.started = true;
+            self.ends[0].connect();
+        }
+        if self.ends[end].next_wake(just_before(now)) <= now {
+            self.ends[end].wake(now);
+        }
+        self.act(now, progress);
+        None
+    }
+    fn next_wake(&self, now: Time, end: usize) -> Time {
+        let app = if end == 0 { self.app_wake(now) } else { Time::MAX };
+        self.ends[end].next_wake(now).min(app)
+    }
+    fn listens(&self) -> bool {
+        let sink = &self.ends[1];
+        self.open == [true, false] && sink.failed_at().is_none() && sink.is_done() && sink.sender().is_none()
+    }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.ends.iter_mut().for_each(|e| e.on_link(now, event));
+    }
+    fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        Some((Sending::Sctp(self.ends[0].sender()?), self.bytes))
+    }
+    fn report(&self, end: Time, out: &mut FlowOutcome) {
+        let [source, sink] = &self.ends;
+        out.delivered = self.bytes;
+        out.sized = self.cfg.count.is_some();
+        out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
+        out.skipped = sink.skipped_bytes(source);
+        out.messages = Some(Box::new(MessagesResult {
+            sent: if self.open[0] { self.delivered } else { self.clock.due_by(end) },
+            delivered: self.delivered,
+            abandoned: source.sender().map_or(0, |s| s.abandoned().0),
+            latency_ms: RttResult::of(&self.latency),
+        }));
+    }
+}
