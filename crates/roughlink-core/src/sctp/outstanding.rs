@@ -282,16 +282,18 @@ impl Outstanding {
     }
 
     /// Abandons the chunks of `range`, which are those of whole messages, that no SACK covers. Returns the numbers of
-    /// messages and bytes.
+    /// messages and bytes that are not known to have arrived.
     pub(super) fn abandon(&mut self, range: Range<usize>) -> (u64, u64) {
         let (mut messages, mut bytes, mut is_counted) = (0, 0, false);
         for i in range {
             let c = self.chunks[i];
             is_counted &= !c.part.begins;
             if matches!(c.fate, Fate::InFlight | Fate::Marked) {
-                messages += u64::from(!is_counted);
-                bytes += u64::from(c.part.len);
-                is_counted = true;
+                if !c.counted {
+                    messages += u64::from(!is_counted);
+                    bytes += u64::from(c.part.len);
+                    is_counted = true;
+                }
                 if self.timed == Some(self.first + i as u64) {
                     self.timed = None;
                 }
@@ -315,16 +317,19 @@ impl Outstanding {
         Some(from..to)
     }
 
-    /// Ends the last message with an empty chunk, which never leaves, if it was abandoned before its rest left. Returns
-    /// true if so. The chunk makes a FORWARD TSN necessary even if all chunks that left have arrived; the receiver would
-    /// otherwise wait for the rest.
-    pub(super) fn end_abandoned(&mut self) -> bool {
-        let Some(&last) = self.chunks.back().filter(|c| c.fate == Fate::Abandoned && !c.part.ends) else {
-            return false;
-        };
-        let part = Part { len: 0, begins: false, ends: true, ..last.part };
-        self.chunks.push_back(Sent { part, offset: self.acked + self.bytes, ..last });
-        true
+    /// Returns true if a part of the last message has not left.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.chunks.back().is_some_and(|c| !c.part.ends)
+    }
+
+    /// Ends the last message with an empty chunk, which is to be abandoned. The receiver may already have all the others
+    /// and would wait for the rest; a FORWARD TSN that covers this chunk tells it otherwise.
+    pub(super) fn cut_short(&mut self) {
+        if let Some(&last) = self.chunks.back() {
+            let part = Part { len: 0, begins: false, ends: true, ..last.part };
+            let offset = self.acked + self.bytes;
+            self.chunks.push_back(Sent { part, offset, fate: Fate::InFlight, counted: false, ..last });
+        }
     }
 
     /// Returns the TSN to which the receiver may advance, since all chunks below it are acknowledged or abandoned, and

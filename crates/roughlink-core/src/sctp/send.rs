@@ -181,13 +181,15 @@ impl Sender {
     }
 
     /// Abandons the chunks of whole messages, and the rest of the last one if it has begun to leave.
-    pub(super) fn abandon(&mut self, chunks: Range<usize>) {
-        let abandoned = self.queue.abandon(chunks);
-        self.note_abandoned(abandoned);
-        if self.queue.end_abandoned() {
+    pub(super) fn abandon(&mut self, mut chunks: Range<usize>) {
+        if chunks.end == self.queue.all().end && self.queue.is_cut_short() {
             let rest = self.messages.discard_rest();
             self.note_abandoned((0, rest));
+            self.queue.cut_short();
+            chunks.end += 1;
         }
+        let abandoned = self.queue.abandon(chunks);
+        self.note_abandoned(abandoned);
     }
 
     fn note_abandoned(&mut self, (messages, bytes): (u64, u64)) {
