@@ -4,7 +4,7 @@ use super::files::{Files, unwritten};
 use super::folder::Folder;
 use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
 use super::recorder::Recorder;
-use super::result::{Emulated, conversations, pacing_warnings, senders, timing, verdict};
+use super::result::{Emulated, conversations, frames, pacing_warnings, senders, timing, verdict};
 use super::series::Series;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, say, warn};
@@ -123,7 +123,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         pacing_warnings(&outcome.achieved).iter().for_each(|warning| say(&format!("warning: {warning}")));
     }
     let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)));
-    let text = conversations(&outcome.achieved) + &timing(&outcome, uncaptured) + &changes;
+    let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;
     } else if !plan.nested {
