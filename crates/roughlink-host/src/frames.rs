@@ -1,4 +1,4 @@
-//! Counts of Ethernet frames without an IP datagram, such as those of SLAC.
+//! Counts of Ethernet frames without an IP datagram: SLAC, ARP, LLDP and so on.
 
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::net::{Crossing, Observer, Way};
@@ -43,7 +43,7 @@ impl Observer for Frames {
 }
 
 impl Frames {
-    /// Returns the counts between nodes with these `names`; the last may be those of further frames.
+    /// Returns the rows, with the `names` of nodes, and a last row if there were further frames.
     pub(crate) fn counts(&self, names: &[String]) -> Vec<FrameCount> {
         let row = |Row { ethertype, nodes, counts: [sent, delivered] }: &Row| {
             let [from, to] = nodes.map(|node| Some(names[node].clone()));
