@@ -5,7 +5,7 @@ use crate::carrier::Carrier;
 use crate::congestion::{DefaultCongestionControl, RENO};
 use crate::conversations::{Achieved, Conversations};
 use crate::device::{Device, Setup, full, name_at};
-use crate::error::HostError;
+use crate::error::{HostError, Unfit};
 use crate::ethernet::{Switch, node_mac};
 use crate::frames::Frames;
 use crate::live::{Changed, Live, Watch};
@@ -131,6 +131,10 @@ impl Emulation {
                     Some((namespace, device)) => (Namespace::named(namespace)?, device),
                     None => (Namespace::here()?, &**interface),
                 };
+                if is_attached((&nodes, &devices), &namespace, device)? {
+                    let reason = Unfit("is attached to another node already", "attach each device to one node only");
+                    return Err(HostError::Unfit { name: device.to_owned(), reason });
+                }
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
                 nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true, congestion_control: None });
                 continue;
@@ -198,7 +202,7 @@ impl Emulation {
             });
             refused.or(paced)
         };
-        self.edge.devices.iter().filter_map(Device::warning).chain(self.nodes.iter().filter_map(of)).collect()
+        self.edge.devices.iter().flat_map(Device::warnings).chain(self.nodes.iter().filter_map(of)).collect()
     }
 
     /// Names and default congestion controls of the nodes whose kernels are on this machine.
@@ -254,6 +258,16 @@ impl Emulation {
         });
         Running { thread, stop, nodes, listed, live, clock, run_delay, senders }
     }
+}
+
+/// Returns true if this device of a namespace already has a node.
+fn is_attached((nodes, devices): (&[Node], &[Device]), namespace: &Namespace, device: &str) -> Result<bool, HostError> {
+    for (node, _) in nodes.iter().zip(devices).filter(|(_, other)| other.name == device) {
+        if node.namespace.inode()? == namespace.inode()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What kernels dropped because the queue of a device was full, so far; nothing if that of one device cannot be read.
