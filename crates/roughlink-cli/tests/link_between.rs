@@ -1,4 +1,5 @@
-//! `roughlink link --between`: traffic of two hosts whose Ethernet cables end at one machine, all of which are namespaces.
+//! `roughlink link --between`: traffic of two hosts through a machine to which both are connected. All three are
+//! namespaces.
 //!
 //! Without the right to create namespaces the tests are skipped, with a message.
 
@@ -44,7 +45,7 @@ impl Host {
 }
 
 impl Bench {
-    /// Creates the namespaces, without traffic of their own; `None` if that is not possible.
+    /// Creates namespaces whose kernels send nothing unasked; `None` if that is not possible.
     fn new() -> Option<Self> {
         if !can_emulate() {
             return None;

@@ -12,12 +12,15 @@ use std::ffi::OsString;
   roughlink link --rate 10Mbit/s --loss 1% --generate > my.toml
   roughlink link --between eth1,eth2 --rate 10Mbit/s --delay 40ms
       this machine is the link between two others
-A program is in a network of its own, at node `inside`, and reaches services of this machine, at node `host`, by the address in \
-ROUGHLINK_HOST; services must not listen on 127.0.0.1 only. Its input and output are those of the command. `up` is from the program to \
-this machine.
+A program is in a network of its own, at node `inside`, and reaches services of \
+this machine, at node `host`, by the address in ROUGHLINK_HOST; services must \
+not listen on 127.0.0.1 only. Its input and output are those of the command. \
+`up` is from the program to this machine.
 
-With --between no program runs. The link carries Ethernet frames between the hosts behind the two devices until Ctrl-C, or as long as \
---for says. `up` is from the first device to the second. The devices must be up, and should have no addresses.")]
+With --between no program runs. The link carries Ethernet frames between the \
+hosts behind the two devices until Ctrl-C, or as long as --for says. `up` is \
+from the first device to the second. The devices must be up, and should have \
+no addresses.")]
 pub(crate) struct Link {
     /// Put the link between the hosts behind these two network devices of this machine. Each may be NETNS/DEVICE.
     #[arg(long, value_name = "A,B", conflicts_with = "linger")]
