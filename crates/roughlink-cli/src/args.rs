@@ -1,9 +1,11 @@
 //! The command line interface: commands, arguments, help.
 
 pub(crate) mod cc;
+pub(crate) mod link;
 
 use cc::Cc;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use link::Link;
 use roughlink_core::net::{Limits, MOST_BYTES};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::assignment;
@@ -46,7 +48,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Put real programs behind the links of a scenario, in real time (Linux).
     Emulate(Box<Emulate>),
-    /// Put one program behind one link, in real time (Linux).
+    /// Put a program behind one link, or one link between two network devices, in real time (Linux).
     Link(Link),
     /// Open a shell at a node of a running emulation (Linux).
     Shell(ShellAt),
@@ -197,48 +199,6 @@ pub(crate) struct Emulate {
     pub form: Form,
     /// A program and its arguments; then `--exec NODE -- COMMAND` again for others.
     #[arg(last = true, requires = "exec", value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  roughlink link --rate 10Mbit/s --delay 40ms --loss '5 %' \\
-      -- sh -c 'iperf3 -c $ROUGHLINK_HOST'
-  roughlink link --rate 2Mbit/s --delay 300ms --queue 20pkt -- bash
-  roughlink link --rate 10Mbit/s --loss 1% --generate > my.toml
-The program is in a network of its own, at node `inside`, and reaches services of this machine, at node `host`, by the address in \
-ROUGHLINK_HOST; services must not listen on 127.0.0.1 only. Its input and output are those of the command.")]
-pub(crate) struct Link {
-    /// Rate of both directions.
-    #[arg(long, value_name = "RATE", required_unless_present_all = ["rate_up", "rate_down"])]
-    pub rate: Option<String>,
-    /// Rate from the program to this machine, if it differs from `--rate`.
-    #[arg(long, value_name = "RATE")]
-    pub rate_up: Option<String>,
-    /// Rate from this machine to the program, if it differs from `--rate`.
-    #[arg(long, value_name = "RATE")]
-    pub rate_down: Option<String>,
-    /// Propagation delay of each direction.
-    #[arg(long, value_name = "TIME", default_value = "0 ms")]
-    pub delay: String,
-    /// Share of the packets that each direction loses at random.
-    #[arg(long, value_name = "SHARE")]
-    pub loss: Option<String>,
-    /// Queue of each direction; 100 packets if absent.
-    #[arg(long, value_name = "SIZE")]
-    pub queue: Option<String>,
-    /// Print the scenario file instead of running anything, to be changed and given to `emulate`.
-    #[arg(long)]
-    pub generate: bool,
-    #[command(flatten)]
-    pub real: RealTime,
-    #[command(flatten)]
-    pub set: Set,
-    /// No warnings, and no result if all went well.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// The program and its arguments.
-    #[arg(last = true, required_unless_present = "generate", value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

@@ -1,11 +1,13 @@
-//! Conversations reported by an emulation, compared with the kernel's counters and tshark's view of the capture.
+//! Conversations and frames reported by an emulation, compared with the kernel's counters and tshark's view of the
+//! capture.
 
 #![cfg(target_os = "linux")]
 
 mod common;
 
 use common::emulated::{PAIR, emulate, folder, folder_of};
-use common::{code, json, stderr, stdout};
+use common::{code, json, roughlink_in, stderr, stdout};
+use std::fs;
 use std::process::Command;
 
 /// Receives the data of one connection.
@@ -184,4 +186,50 @@ fn a_paced_sender_of_another_algorithm_is_reported() {
     let (said, text) = (stderr(&out), stdout(&out));
     assert!(said.contains("warning: TCP from 10.0.0.2:") && said.contains("`reno` does not pace"), "{said}");
     assert!(text.contains("reno, paced"), "{text}");
+}
+
+/// Sends three frames with a SLAC message, CM_SLAC_PARM.REQ of HomePlug AV, and waits until they have arrived.
+const SLAC: &str = "
+import socket, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(('plc0', 0))
+for run in (1, 2, 3):
+    message = bytes([1, 0x64, 0x60, 0, 0, 0, 0, run]) + bytes(38)
+    s.send(bytes([255] * 6 + [2, 0, 0, 0, 0, 2, 0x88, 0xe1]) + message)
+time.sleep(0.5)
+";
+
+#[test]
+fn frames_without_ip_are_counted_and_captured() {
+    let lossy =
+        PAIR.replace("kind = \"random\", loss = \"1 %\"", "kind = \"list\", drop = [1], direction = \"reverse\"");
+    let Some(folder) = folder_of(&lossy) else { return };
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: Python is missing");
+        return;
+    }
+    let args = ["--layer", "ethernet", "-o", "out", "--kernel", "server", "--exec", "car", "--", "python3", "-c", SLAC];
+    let out = emulate(&args, folder.path());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let table = stdout(&out);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.lines().any(|line| words(line) == "HomePlug AV car server 3 2"), "{table}");
+    let read = |name: &str| fs::read(folder.path().join("out").join(name)).unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&read("summary.json")).unwrap();
+    let row = serde_json::json!({
+        "protocol": "HomePlug AV", "from": "car", "to": "server", "sent": 3, "delivered": 2
+    });
+    assert_eq!(result["frames"], serde_json::json!([row]));
+    let capture = read("capture.pcapng");
+    let count = |wanted: &[u8]| capture.windows(wanted.len()).filter(|part| *part == wanted).count();
+    let message = |run| count(&[0x88, 0xe1, 1, 0x64, 0x60, 0, 0, 0, 0, run]);
+    assert_eq!([1, 2, 3].map(message), [2, 1, 2], "at both ends, but the second was lost");
+    assert_eq!([b"car:plc (Ethernet)" as &[u8], b"server:plc (Ethernet)"].map(count), [1, 1]);
+    let report = roughlink_in(&["report", "out"], folder.path());
+    assert_eq!(code(&report), 0, "{}", stderr(&report));
+    let html = String::from_utf8(read("report.html")).unwrap();
+    let row = "<tr><th scope=\"row\">HomePlug AV</th><td>car</td><td>server</td>";
+    for wanted in ["<h3>Frames without IP</h3>", row] {
+        assert!(html.contains(wanted), "{wanted}: {}", html.find("<main").map_or("", |at| &html[at..]));
+    }
 }

@@ -88,8 +88,9 @@ fn algorithms_are_listed_in_a_line_each() {
 
 #[test]
 fn help_fits_80_columns() {
-    for command in [&["--help"][..], &["emulate", "--help"], &["sweep", "--help"], &["cc", "load", "--help"]] {
-        let help = said(command);
+    let commands: [&[&str]; 5] = [&[], &["emulate"], &["link"], &["sweep"], &["cc", "load"]];
+    for command in commands.map(|command| [command, &["--help"]].concat()) {
+        let help = said(&command);
         assert!(help.lines().all(|line| line.chars().count() <= 80), "{command:?}: {help}");
     }
 }

@@ -1,6 +1,7 @@
 //! The results of a run.
 
 pub mod conversation;
+pub mod frames;
 mod gateway;
 
 pub use gateway::{GatewayFlowResult, GatewayResult};

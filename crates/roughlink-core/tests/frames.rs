@@ -1,9 +1,10 @@
 //! Ethernet frames between two ports of a network leave unchanged, and links treat them like the datagrams inside.
 
 use proptest::prelude::*;
-use roughlink_core::net::{Network, Options, Outgoing};
+use roughlink_core::net::{Crossing, Network, Observer, Options, Outgoing, Way};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair, ethernet};
 
@@ -183,4 +184,93 @@ fn frames_that_cannot_pass_are_counted() {
     network.forward(Time::ZERO, [1, 1], &[HEADER, &[0; 46]].concat());
     let stats = network.port_stats();
     assert_eq!((stats.unreadable, stats.unreachable, stats.received), (3, 1, 0));
+}
+
+/// Returns a frame with a SLAC message, CM_SLAC_PARM.REQ of HomePlug AV, with this run identifier.
+fn slac(run: u8) -> Vec<u8> {
+    let message = [0x01, 0x64, 0x60, 0, 0, 0, 0, run, 0, 0, 0, 0, 0, 0, 0];
+    let mut frame = [&[0xff; 6], &HEADER[6..12], &[0x88, 0xe1], &message[..]].concat();
+    frame.resize(60, 0);
+    frame
+}
+
+/// Frames and datagrams that an observer is notified of.
+#[derive(Default)]
+struct FrameLog {
+    frames: Vec<(Time, Way, [usize; 2], Vec<u8>)>,
+    datagrams: usize,
+}
+
+impl Observer for FrameLog {
+    fn frame(&mut self, now: Time, at: Crossing, peer: usize, bytes: &[u8]) {
+        assert_eq!(at.hop / 2, if at.node == 0 { 0 } else { 1 });
+        self.frames.push((now, at.way, [at.node, peer], bytes.to_vec()));
+    }
+    fn datagram(&mut self, _: Time, _: Crossing, _: &[u8]) {
+        self.datagrams += 1;
+    }
+}
+
+/// Frames without an IP datagram are observed at both ports, lost ones only at the first.
+#[test]
+fn frames_without_datagram_are_observed() {
+    let lossy = format!("{PLAIN}\nnoise = {{ kind = \"list\", drop = [1], direction = \"forward\" }}");
+    let mut network = open(chain([PLAIN, &lossy], ""));
+    let mut log = FrameLog::default();
+    let frames = [slac(1), slac(2), [HEADER, &datagram(false, 3, 100)[..]].concat(), slac(4)];
+    for (frame, between) in frames.iter().zip([[0, 1], [0, 1], [0, 1], [1, 0]]) {
+        network.forward_observed(Time::ZERO, between, frame, &mut log);
+    }
+    let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut log)).count();
+    assert_eq!((out, log.datagrams), (3, 2));
+    let at = |way: Way| -> Vec<_> {
+        log.frames.iter().filter(|f| f.1 == way).map(|(_, _, nodes, bytes)| (*nodes, &bytes[..])).collect()
+    };
+    assert_eq!(at(Way::Out), [([0, 2], &frames[0][..]), ([0, 2], &frames[1]), ([2, 0], &frames[3])]);
+    assert_eq!(at(Way::In), [([0, 2], &frames[3][..]), ([2, 0], &frames[0])]);
+    let is_late =
+        |(now, way, ..): &(Time, Way, [usize; 2], Vec<u8>)| (*now > Time::from_millis(10)) == (*way == Way::In);
+    assert!(log.frames.iter().all(is_late), "{:?}", log.frames);
+}
+
+/// A capture has one more interface for each end at which there was a frame without an IP datagram.
+#[test]
+fn captures_have_frames_without_datagram() {
+    let scenario = chain([PLAIN, PLAIN], "");
+    let files = vec![(Vec::new(), vec![0, 2])];
+    let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
+    let mut network = open(scenario);
+    let datagram = datagram(false, 7, 100);
+    for frame in [[HEADER, &datagram].concat(), slac(1), slac(2)] {
+        network.forward_observed(Time::ZERO, [0, 1], &frame, &mut capture);
+    }
+    let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut capture)).count();
+    let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);
+    let word = |block: &[u8], at: usize| u32::from_le_bytes(*block[at..].first_chunk().unwrap());
+    let (mut interfaces, mut packets, mut rest) = (Vec::new(), Vec::new(), &file[..]);
+    while !rest.is_empty() {
+        let (block, after) = rest.split_at(word(rest, 4) as usize);
+        rest = after;
+        match word(block, 0) {
+            1 => {
+                let name = &block[20..][..usize::from(block[18])];
+                interfaces.push((word(block, 8), String::from_utf8_lossy(name).into_owned()));
+            }
+            6 => packets.push((word(block, 8), &block[28..][..word(block, 20) as usize])),
+            _ => {}
+        }
+    }
+    const ETHERNET: u32 = 1;
+    const RAW: u32 = 101;
+    let named = |kind, name: &str| (kind, name.to_owned());
+    let expected = [
+        named(RAW, "a:first"),
+        named(RAW, "b:second"),
+        named(ETHERNET, "a:first (Ethernet)"),
+        named(ETHERNET, "b:second (Ethernet)"),
+    ];
+    assert_eq!((out, interfaces), (3, expected.to_vec()));
+    let [first, second, datagram] = [&slac(1)[..], &slac(2), &datagram];
+    let expected = [(0, datagram), (2, first), (2, second), (1, datagram), (3, first), (3, second)];
+    assert_eq!(packets, expected);
 }

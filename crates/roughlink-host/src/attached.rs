@@ -6,6 +6,7 @@
 //! What comes in is made what it was on the cable: a VLAN tag that the kernel has taken out is put in again, and [`offload`](crate::offload) does the rest.
 
 use crate::error::{HostError, Unfit};
+use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, Undone};
 use crate::socket_option::{be_promiscuous, ignore_outgoing, tell_of_offloads, tell_of_tags};
@@ -34,6 +35,8 @@ pub(crate) struct Attached {
     oversized: Cell<u64>,
     /// Addresses of the machine at the device.
     pub(crate) answers: Vec<IpAddr>,
+    /// Bridge, bond or VRF that the device belongs to.
+    pub(crate) master: Option<String>,
 }
 
 impl Attached {
@@ -71,10 +74,14 @@ impl Attached {
                 be_promiscuous(socket.as_fd(), link.ifindex())
             };
             set().map_err(refused())?;
-            let answers = own().filter_map(address).collect();
-            let socket = File::from(socket);
-            let attached =
-                Attached { socket, longest: mtu.into(), dropped: Cell::new(0), oversized: Cell::new(0), answers };
+            let attached = Attached {
+                socket: File::from(socket),
+                longest: mtu.into(),
+                dropped: Cell::new(0),
+                oversized: Cell::new(0),
+                answers: own().filter_map(address).collect(),
+                master: master(name),
+            };
             // What came before the socket was bound is from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
             while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::of(format!("read from {name}")))? {}
@@ -158,6 +165,12 @@ fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
         (None, Some(v6)) => Some(v6.ip()).filter(|ip| !ip.is_unicast_link_local()).map(IpAddr::V6),
         (None, None) => None,
     }
+}
+
+/// Returns the bridge, bond or VRF that a device belongs to.
+fn master(name: &str) -> Option<String> {
+    let text = ip_prints(&["-o", "link", "show", "dev", name]).ok()?;
+    text.split_whitespace().skip_while(|word| *word != "master").nth(1).map(str::to_owned)
 }
 
 /// The VLAN tag that `tpacket_auxdata` (linux/if_packet.h) has, as it is in a frame.

@@ -85,17 +85,27 @@ impl Device {
         Ok(Device { kind: Kind::Attached(attached), name: name.to_owned() })
     }
 
-    /// What is to be known of it before anything happens.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let Kind::Attached(Attached { answers, .. }) = &self.kind else { return None };
-        let addresses: Vec<_> = answers.iter().map(ToString::to_string).collect();
-        (!addresses.is_empty()).then(|| {
-            let (name, addresses) = (&self.name, addresses.join(", "));
+    /// Returns warnings about a device whose frames this machine uses elsewhere, too.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let (answers, master) = match &self.kind {
+            Kind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
+            Kind::Ours(_) => (&[][..], None),
+        };
+        let (name, addresses) = (&self.name, answers.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let answers = (!addresses.is_empty()).then(|| {
+            let addresses = addresses.join(", ");
             format!(
                 "{name} has the address {addresses}: this machine answers there, too, and not through the network; \
                  ip address flush dev {name}"
             )
-        })
+        });
+        let belongs = master.map(|master| {
+            format!(
+                "{name} belongs to {master}, which receives its frames, too, and not through the network; \
+                 ip link set dev {name} nomaster"
+            )
+        });
+        answers.into_iter().chain(belongs)
     }
 
     /// Gives `each` what the host sends: one datagram or frame, or those that came as one. Returns whether there was something.

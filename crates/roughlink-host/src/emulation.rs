@@ -5,8 +5,9 @@ use crate::carrier::Carrier;
 use crate::congestion::{DefaultCongestionControl, RENO};
 use crate::conversations::{Achieved, Conversations};
 use crate::device::{Device, Setup, full, name_at};
-use crate::error::HostError;
+use crate::error::{HostError, Unfit};
 use crate::ethernet::{Switch, node_mac};
+use crate::frames::Frames;
 use crate::live::{Changed, Live, Watch};
 use crate::namespace::Namespace;
 use crate::nodes::{Listed, list, path_of};
@@ -16,6 +17,7 @@ use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
 use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
 use roughlink_core::net::{Limits, Network, Observer, Options, PortStats};
 use roughlink_core::scenario::{Interface, LinkSpec, Scenario};
@@ -91,7 +93,7 @@ pub struct Emulation {
     network: Network,
     nodes: Vec<Node>,
     edge: Edge,
-    end: Time,
+    scenario: Arc<Scenario>,
     listed: File,
     live: Option<Arc<Live>>,
 }
@@ -129,6 +131,10 @@ impl Emulation {
                     Some((namespace, device)) => (Namespace::named(namespace)?, device),
                     None => (Namespace::here()?, &**interface),
                 };
+                if is_attached((&nodes, &devices), &namespace, device)? {
+                    let reason = Unfit("is attached to another node already", "attach each device to one node only");
+                    return Err(HostError::Unfit { name: device.to_owned(), reason });
+                }
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
                 nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true, congestion_control: None });
                 continue;
@@ -175,9 +181,8 @@ impl Emulation {
         let listed = list(&listed.collect::<Vec<_>>())?;
         let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
         let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
-        let end = scenario.duration;
-        let live = settings.live.then(|| Live::new(scenario));
-        Ok(Emulation { network, nodes, edge: Edge { devices, switch, carrier }, end, listed, live })
+        let live = settings.live.then(|| Live::new(Arc::clone(&scenario)));
+        Ok(Emulation { network, nodes, edge: Edge { devices, switch, carrier }, scenario, listed, live })
     }
 
     /// What is to be known before it starts.
@@ -197,7 +202,7 @@ impl Emulation {
             });
             refused.or(paced)
         };
-        self.edge.devices.iter().filter_map(Device::warning).chain(self.nodes.iter().filter_map(of)).collect()
+        self.edge.devices.iter().flat_map(Device::warnings).chain(self.nodes.iter().filter_map(of)).collect()
     }
 
     /// Names and default congestion controls of the nodes whose kernels are on this machine.
@@ -221,8 +226,8 @@ impl Emulation {
     }
 
     /// Starts the clock, and with it the network.
-    pub fn start<O: Observer + Send + 'static>(self, mut observer: O) -> Running<O> {
-        let Emulation { mut network, nodes, mut edge, end, listed, live } = self;
+    pub fn start<O: Observer + Send + 'static>(self, observer: O) -> Running<O> {
+        let Emulation { mut network, nodes, mut edge, scenario, listed, live } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let nodes = Arc::new(nodes);
@@ -238,17 +243,31 @@ impl Emulation {
         let run_delay = RunDelayMonitor::start(clock);
         let thread = thread::spawn(move || {
             let both = (&mut conversations, &mut watch);
-            let (ending, mut counts) = carry(&mut network, &mut observer, &mut edge, both, (clock, end), &told);
+            let mut observers = (observer, Frames::default());
+            let until = (clock, scenario.duration);
+            let (ending, mut counts) = carry(&mut network, &mut observers, &mut edge, both, until, &told);
             // At once: programs that send on find nobody who takes it.
             let after = dropped(&theirs, &edge.devices);
             counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
             let in_flight = network.in_flight().chain(edge.switch.waiting());
             let achieved = conversations.so_far(usize::MAX, in_flight);
-            Carried { network, observer, achieved, ending, counts, changes: watch.changed() }
+            let (observer, frames) = observers;
+            let frames = frames.counts(&scenario.nodes);
+            Carried { network, observer, achieved, frames, ending, counts, changes: watch.changed() }
         });
         Running { thread, stop, nodes, listed, live, clock, run_delay, senders }
     }
+}
+
+/// Returns true if this device of a namespace already has a node.
+fn is_attached((nodes, devices): (&[Node], &[Device]), namespace: &Namespace, device: &str) -> Result<bool, HostError> {
+    for (node, _) in nodes.iter().zip(devices).filter(|(_, other)| other.name == device) {
+        if node.namespace.inode()? == namespace.inode()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What kernels dropped because the queue of a device was full, so far; nothing if that of one device cannot be read.
@@ -261,6 +280,7 @@ struct Carried<O> {
     network: Network,
     observer: O,
     achieved: Achieved,
+    frames: Vec<FrameCount>,
     ending: Ending,
     counts: Counts,
     changes: Vec<Changed>,
@@ -288,6 +308,8 @@ pub struct Outcome {
     pub result: RunResult,
     /// What the conversations of programs achieved.
     pub achieved: Achieved,
+    /// Frames without an IP datagram, by protocol, sender and receiver.
+    pub frames: Vec<FrameCount>,
     /// How late datagrams left; nothing if none did.
     pub lateness: Option<Lateness>,
     /// How long datagrams had waited when they were taken from their device, at least; nothing if none came.
@@ -343,13 +365,14 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let Carried { network, observer, mut achieved, ending, counts, changes } = carried;
+        let Carried { network, observer, mut achieved, frames, ending, counts, changes } = carried;
         achieved.add_senders(&senders);
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
         let outcome = Outcome {
             result,
             achieved,
+            frames,
             lateness: counts.late.lateness(),
             waited: counts.waited.lateness(),
             run_delay,

@@ -99,6 +99,9 @@ impl HostError {
             HostError::System { source, what } => match source.kind() {
                 io::ErrorKind::NotFound if what.contains("`ip`") => Some("install iproute2"),
                 io::ErrorKind::NotFound if what.contains("TUN") => Some("load the module `tun`: modprobe tun"),
+                io::ErrorKind::NotFound if what.contains("open the network namespace") => {
+                    Some("list the names of network namespaces with `ip netns`")
+                }
                 io::ErrorKind::PermissionDenied if what.contains("packet socket") => {
                     Some("to attach a device of this machine needs root, or CAP_NET_RAW and CAP_NET_ADMIN")
                 }

@@ -15,6 +15,7 @@
 //! | `socket_option` | options of sockets without a library: the only unsafe code |
 //! | `snooping` | membership reports, which the switch keeps from kernels that need none |
 //! | `congestion` | the default congestion control of a namespace |
+//! | `frames` | counts of frames without an IP datagram |
 //! | `carrier` | devices are told that their links are down |
 //! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
@@ -46,6 +47,7 @@ mod device;
 mod emulation;
 mod error;
 mod ethernet;
+mod frames;
 pub mod inside;
 mod ip;
 mod leftovers;

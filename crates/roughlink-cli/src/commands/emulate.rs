@@ -110,6 +110,7 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
         nested: false,
         json: args.form.json,
         quiet: args.form.quiet,
+        prints_result: true,
     })
 }
 

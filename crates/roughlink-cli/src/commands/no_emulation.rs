@@ -1,7 +1,8 @@
 //! `roughlink emulate`, `link` and `shell` on systems other than Linux.
 
 use super::doctor::Cleaned;
-use crate::args::{Emulate, Link, ShellAt};
+use crate::args::link::Link;
+use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
 use roughlink_lab::error::LabError;
 use std::process::ExitCode;

@@ -57,6 +57,9 @@ pub trait Observer {
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
     /// Reports a datagram from or for outside at its port's interface.
     fn datagram(&mut self, _now: Time, _at: Crossing, _bytes: &[u8]) {}
+    /// Reports an Ethernet frame without an IP datagram, from or for outside, at its port's interface. `_peer` is the
+    /// node at the other end.
+    fn frame(&mut self, _now: Time, _at: Crossing, _peer: usize, _bytes: &[u8]) {}
     /// Reports that an end of flow `index`, a charging session, is about to send a packet.
     fn session(&mut self, _now: Time, _index: usize, _session: &Session) {}
     /// Reports that the sender of flow `index` processed an event; `delivered` bytes have reached the application.
@@ -90,6 +93,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
         self.0.datagram(now, at, bytes);
         self.1.datagram(now, at, bytes);
+    }
+    fn frame(&mut self, now: Time, at: Crossing, peer: usize, bytes: &[u8]) {
+        self.0.frame(now, at, peer, bytes);
+        self.1.frame(now, at, peer, bytes);
     }
     fn session(&mut self, now: Time, index: usize, session: &Session) {
         self.0.session(now, index, session);
@@ -135,6 +142,11 @@ impl<O: Observer> Observer for Option<O> {
     fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
         if let Some(o) = self {
             o.datagram(now, at, bytes);
+        }
+    }
+    fn frame(&mut self, now: Time, at: Crossing, peer: usize, bytes: &[u8]) {
+        if let Some(o) = self {
+            o.frame(now, at, peer, bytes);
         }
     }
     fn session(&mut self, now: Time, index: usize, session: &Session) {

@@ -4,12 +4,15 @@
 //! link's MTU, when the IP layer passes it on, before the interface's queue, which may still drop it. Incoming: every
 //! packet that survived the link, before reassembly. Packets that a node only forwards are not shown.
 //!
+//! Ethernet frames without an IP datagram are shown at a second interface of the host and link, which the file has from
+//! the first such frame on.
+//!
 //! [`net::addresses`](crate::net::addresses) gives the addresses and ports. A charging session is captured with the
 //! framing of ISO 15118-2 ([`v2gtp`]) and discovery by multicast.
 //!
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
-use super::pcapng::{Interface, Pcapng, TraceError};
+use super::pcapng::{Interface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
 use crate::app::request::{Session, Side, Written, v2gtp};
 use crate::link::pipe::Fragments;
@@ -27,8 +30,8 @@ use std::io::{self, Write};
 #[derive(Debug)]
 pub struct Capture<W> {
     files: Vec<Pcapng<W>>,
-    /// For each link, file and interface of its first and second node.
-    interfaces: Vec<[Option<(usize, Interface)>; 2]>,
+    /// For each link, capture points at its first and second node.
+    points: Vec<[Option<CapturePoint>; 2]>,
     mtu: Vec<u16>,
     /// Packets up to this size are never cut.
     smallest_mtu: u16,
@@ -37,6 +40,17 @@ pub struct Capture<W> {
     most: u32,
     skipped: u64,
     failed: Option<(usize, io::Error)>,
+}
+
+/// Host's end of a link.
+#[derive(Debug)]
+struct CapturePoint {
+    file: usize,
+    name: String,
+    /// Interface of IP packets.
+    raw: Interface,
+    /// Interface of frames without an IP datagram, once there is one.
+    ethernet: Option<Interface>,
 }
 
 /// State of a flow.
@@ -65,7 +79,7 @@ impl<W: Write> Capture<W> {
     ) -> Result<Self, (usize, io::Error)> {
         let kept: Vec<u32> = (0..scenario.flows.len()).map(|f| snaplen.unwrap_or(self::snaplen(scenario, f))).collect();
         let most = if kept.contains(&0) { 0 } else { kept.iter().copied().max().unwrap_or(0) };
-        let mut interfaces = vec![[None; 2]; scenario.links.len()];
+        let mut points: Vec<[Option<CapturePoint>; 2]> = scenario.links.iter().map(|_| [None, None]).collect();
         let mut ends: Vec<Vec<(usize, usize)>> = vec![Vec::new(); scenario.nodes.len()];
         for (l, link) in scenario.links.iter().enumerate() {
             ends[link.between.0].push((l, 0));
@@ -78,7 +92,8 @@ impl<W: Write> Capture<W> {
                 for node in hosts {
                     for &(link, end) in &ends[node] {
                         let name = format!("{}:{}", scenario.nodes[node], scenario.links[link].name);
-                        interfaces[link][end] = Some((i, file.interface(&name)?));
+                        let raw = file.interface(&name, LinkType::Raw)?;
+                        points[link][end] = Some(CapturePoint { file: i, name, raw, ethernet: None });
                     }
                 }
                 Ok(file)
@@ -94,7 +109,7 @@ impl<W: Write> Capture<W> {
         };
         Ok(Capture {
             files: begun,
-            interfaces,
+            points,
             smallest_mtu: mtu.iter().copied().min().unwrap_or(u16::MAX),
             mtu,
             flows: kept.into_iter().enumerate().map(flow).collect(),
@@ -122,9 +137,8 @@ impl<W: Write> Capture<W> {
 
     /// Returns the file and interface at which a packet is seen.
     fn interface(&self, at: Crossing) -> Option<(usize, Interface)> {
-        // Forward means out of the first node or into the second.
-        let end = usize::from((at.hop & 1 == 1) != (at.way == Way::In));
-        self.interfaces[(at.hop / 2) as usize][end]
+        let [link, end] = place(at);
+        self.points[link][end].as_ref().map(|point| (point.file, point.raw))
     }
 
     /// Writes a whole packet, or the part of a datagram with `bytes` of payload.
@@ -221,9 +235,33 @@ impl<W: Write> Observer for Capture<W> {
         }
     }
 
+    fn frame(&mut self, now: Time, at: Crossing, _: usize, bytes: &[u8]) {
+        let [link, end] = place(at);
+        let (Some(point), None) = (&mut self.points[link][end], &self.failed) else { return };
+        let out = &mut self.files[point.file];
+        out.keep(self.most);
+        let mut write = || {
+            let interface = match point.ethernet {
+                Some(interface) => interface,
+                None => out.interface(&format!("{} (Ethernet)", point.name), LinkType::Ethernet)?,
+            };
+            point.ethernet = Some(interface);
+            out.bytes(interface, now, bytes)
+        };
+        if let Err(e) = write() {
+            self.failed = Some((point.file, e));
+        }
+    }
+
     fn stop(&self) -> bool {
         self.failed.is_some()
     }
+}
+
+/// Returns the link at which a packet is seen, and its end: 0 at its first node.
+fn place(at: Crossing) -> [usize; 2] {
+    // Forward means out of the first node or into the second.
+    [(at.hop / 2) as usize, usize::from((at.hop & 1 == 1) != (at.way == Way::In))]
 }
 
 /// Returns the nodes of a scenario where flows begin or end.

@@ -1,16 +1,14 @@
 //! Captures for Wireshark and similar tools: pcapng (draft-ietf-opsawg-pcapng), written to any [`Write`].
 //!
-//! A capture has one section, one interface per capture point, and one enhanced packet block per packet. Interfaces
-//! have a name, link type RAW (bare IP) and nanosecond timestamps that count from the start of the scenario. Blocks are
-//! always little-endian, so equal runs give equal files. Writes are small: pass a buffered writer.
+//! A capture has one section, interfaces, and one enhanced packet block per packet. Interfaces have a name, a link type
+//! and nanosecond timestamps that count from the start of the scenario. Blocks are always little-endian, so equal runs
+//! give equal files. Each block is one small write: pass a buffered writer.
 
 use crate::packet::{Packet, Side};
 use crate::units::Time;
 use crate::wire::{self, Addresses, EncodeError, Payload};
 use std::io::{self, Write};
 
-/// Bare IPv4 or IPv6.
-const LINKTYPE_RAW: u16 = 101;
 const NANOSECONDS: u8 = 9; // a power of ten
 
 // Block types and options (sections 4.1 to 4.3 of the draft).
@@ -32,6 +30,15 @@ pub enum TraceError {
     /// The packet has no wire form; nothing was written.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+/// Content of an interface's packets, with its registered number (LINKTYPE_RAW and so on).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkType {
+    /// Ethernet frames without their checksum.
+    Ethernet = 1,
+    /// Bare IPv4 and IPv6.
+    Raw = 101,
 }
 
 /// An interface of one capture.
@@ -66,13 +73,13 @@ impl<W: Write> Pcapng<W> {
         Ok(w)
     }
 
-    /// Adds an interface called `name` (at most 65535 bytes).
-    pub fn interface(&mut self, name: &str) -> io::Result<Interface> {
+    /// Adds an interface called `name` (at most 65535 bytes), at any time before its first packet.
+    pub fn interface(&mut self, name: &str, link_type: LinkType) -> io::Result<Interface> {
         if name.len() > usize::from(u16::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name of more than 65535 bytes"));
         }
         self.begin(INTERFACE_DESCRIPTION);
-        self.u16(LINKTYPE_RAW);
+        self.u16(link_type as u16);
         self.u16(0);
         self.u32(self.snaplen);
         self.option(IF_NAME, name.as_bytes());
@@ -109,7 +116,7 @@ impl<W: Write> Pcapng<W> {
         done
     }
 
-    /// Records the IP datagram `bytes`, seen at `interface` at time `at`.
+    /// Records `bytes`, of the interface's link type, seen at `interface` at time `at`.
     pub fn bytes(&mut self, interface: Interface, at: Time, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(interface.0 < self.interfaces);
         let limit = if self.keep == 0 { usize::MAX } else { self.keep as usize };
@@ -190,7 +197,7 @@ mod tests {
     impl Conversation {
         fn new(ip: IpPair, snaplen: u32) -> Self {
             let mut out = Pcapng::new(Vec::new(), snaplen).unwrap();
-            let interface = out.interface("plc.forward").unwrap();
+            let interface = out.interface("plc.forward", LinkType::Raw).unwrap();
             let addresses = Addresses { ip, src_port: 40_000, dst_port: 40_001 };
             Conversation { out, interface, addresses, now: Time::ZERO, ident: 0, packets: 0, fragments: 0 }
         }
@@ -357,8 +364,8 @@ mod tests {
         }
         assert!(Pcapng::new(Full(10), 0).is_err());
         let mut w = Pcapng::new(Full(150), 0).unwrap();
-        assert!(w.interface(&"x".repeat(70_000)).is_err());
-        let i = w.interface("x").unwrap();
+        assert!(w.interface(&"x".repeat(70_000), LinkType::Raw).is_err());
+        let i = w.interface("x", LinkType::Raw).unwrap();
         let mut p = Packet::tcp(FlowId::new(0, false));
         let a = Addresses { ip: V4, src_port: 1, dst_port: 2 };
         p.set_payload(10);
@@ -420,6 +427,24 @@ mod tests {
             let sacks = tshark(&file, "tcp.options.sack.count == 3", &["frame.time_epoch"]).unwrap();
             assert_eq!(sacks, ["0.009000009"]);
         }
+    }
+
+    #[test]
+    fn tshark_reads_frames_beside_packets() {
+        let mut c = Conversation::new(V4, 0);
+        c.tcp(false, flags::ACK, 1, 1, 9, &[]);
+        let cable = c.out.interface("plc (Ethernet)", LinkType::Ethernet).unwrap();
+        // CM_SLAC_PARM.REQ of HomePlug AV.
+        let mut frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x88, 0xe1, 0x01, 0x64, 0x60], &[0; 14]].concat();
+        frame.resize(60, 0);
+        c.out.bytes(cable, Time::from_secs(1), &frame).unwrap();
+        c.tcp(true, flags::ACK, 1, 10, 0, &[]);
+        let file = c.out.finish().unwrap();
+        let Some(all) = tshark(&file, "!_ws.malformed", &["frame.interface_name", "frame.protocols"]) else { return };
+        let slac = "plc (Ethernet)\teth:ethertype:homeplug-av";
+        assert_eq!(all, ["plc.forward\traw:ip:tcp:data", slac, "plc.forward\traw:ip:tcp"]);
+        let request = tshark(&file, "homeplug_av.mmhdr.mmtype == 0x6064", &["frame.number"]).unwrap();
+        assert_eq!(request, ["2"]);
     }
 
     #[test]

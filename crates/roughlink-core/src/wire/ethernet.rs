@@ -47,6 +47,11 @@ pub fn payload_offset(frame: &[u8]) -> Result<usize, WireError> {
     read(frame, at).map(|_| at + 2)
 }
 
+/// Returns the EtherType of `frame` after up to two VLAN tags; below 0x600 it is the length of the payload.
+pub fn ethertype(frame: &[u8]) -> Result<u16, WireError> {
+    read(frame, payload_offset(frame)? - 2)
+}
+
 fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
     frame.get(at..at + 2).map(|b| word(b, 0)).ok_or(WireError::Truncated("Ethernet header"))
 }
@@ -76,6 +81,7 @@ mod tests {
         assert_eq!(ip_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Err(WireError::EtherType(VLAN)));
         assert_eq!(ip_offset(&frame(&[0x0806])), Err(WireError::EtherType(0x0806)));
         assert_eq!(payload_offset(&frame(&[0x0806])), Ok(14));
+        assert_eq!(ethertype(&frame(&[VLAN, 5, 0x88e1])), Ok(0x88e1));
         assert_eq!(payload_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Ok(22));
         assert!(has_pppoe(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
         assert!(has_pppoe(&frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));

@@ -9,6 +9,7 @@ use crate::report::thin::{Point, Thinner};
 use csv::{ReaderBuilder, StringRecord};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::metrics::conversation::Conversation;
+use roughlink_core::metrics::frames::FrameCount;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -61,6 +62,8 @@ pub struct Outcome {
     pub run_delay_us: Option<Times>,
     /// Conversations of the programs, in order of their start.
     pub conversations: Vec<Conversation>,
+    /// Frames without an IP datagram, by protocol, sender and receiver.
+    pub frames: Vec<FrameCount>,
     /// Changes of links from outside, in order of time.
     pub changes: Vec<Change>,
 }

@@ -1,66 +1,113 @@
-//! One link, between this machine and a program.
+//! One link, between this machine and a program or between two of its network devices.
 
 use super::failure;
 use super::plan::Plan;
 use super::running::run;
-use crate::args::Link;
+use crate::args::link::Link;
 use crate::failure::{Failure, print};
 use roughlink_core::net::Limits;
 use roughlink_core::scenario::Given;
 use roughlink_host::Claim;
+use roughlink_lab::error::LabError;
 use roughlink_lab::library::Source;
 use std::fmt::Write as _;
 
+/// Ends of the link.
+enum Ends<'a> {
+    /// This machine and a program, with their addresses.
+    Program([Given; 2]),
+    /// The hosts behind two network devices of this machine.
+    Devices([&'a str; 2]),
+}
+
 /// Emulates one link.
 pub(crate) fn link(args: &Link) -> Result<(), Failure> {
+    let mut overrides = args.set.overrides()?;
+    overrides.extend(args.lasts.iter().map(|time| ("duration".into(), time.clone())));
+    let (ends, claim) = match &args.between {
+        Some(pair) => (Ends::Devices(devices(pair, args)?), None),
+        None if args.generate => (Ends::Program([Given::default(); 2]), None),
+        None => {
+            let claim = Claim::new().map_err(failure)?;
+            (Ends::Program(claim.block.ends()), Some(claim))
+        }
+    };
+    let source = Source { name: "the link".into(), text: one_link(args, &ends), folder: None };
     if args.generate {
-        return print(&one_link(args, [Given::default(); 2]));
+        overrides.extend(args.real.seed.map(|seed| ("seed".into(), seed.to_string())));
+        return print(&source.parse(&overrides)?.scenario.source);
     }
-    let claim = Claim::new().map_err(failure)?;
-    let text = one_link(args, claim.block.ends());
+    let has_program = matches!(ends, Ends::Program(_));
     run(Plan {
-        source: Source { name: "the link".into(), text, folder: None },
-        overrides: args.set.overrides()?,
+        source,
+        overrides,
         kernels: Vec::new(),
-        here: Some("host"),
+        here: has_program.then_some("host"),
         carrier: false,
-        claim: Some(claim),
-        programs: vec![("inside".into(), args.command.clone())],
+        claim,
+        programs: if has_program { vec![("inside".into(), args.command.clone())] } else { Vec::new() },
         until: None,
         capture: None,
         output: None,
         captures: false,
         real: &args.real,
         limits: Limits::default(),
-        nested: true,
+        nested: has_program,
         json: false,
         quiet: args.quiet,
+        prints_result: !args.quiet,
     })
 }
 
-/// The scenario of one link, whose nodes have these addresses.
-fn one_link(args: &Link, given: [Given; 2]) -> String {
-    let text = |value: &str| toml::Value::from(value).to_string();
-    let mut out = format!(
-        "# roughlink emulate FILE --here host --exec inside -- COMMAND\nname = \"One link\"\nduration = {}\n",
-        text(LONGEST_LINK)
-    );
-    for (name, given) in ["host", "inside"].iter().zip(given) {
-        let _ = write!(out, "\n[[node]]\nname = \"{name}\"\nkernel = true\n");
-        let v4 = given.v4.map(|address| format!("ipv4 = \"{address}\"\n"));
-        let v6 = given.v6.map(|address| format!("ipv6 = \"{address}\"\n"));
-        out.extend(v4.into_iter().chain(v6));
+/// Returns the two devices of `--between`.
+fn devices<'a>(pair: &'a str, args: &Link) -> Result<[&'a str; 2], LabError> {
+    let wrong = |message: &str, help: &str| LabError::Usage { message: message.into(), help: help.into() };
+    if !args.command.is_empty() {
+        let help = "run the program at a host behind one of the devices; use --for 60s to end the link after a time";
+        return Err(wrong("`--between` runs no program: the link is between two devices", help));
     }
-    // Forward is down, from the host to the program.
+    let example = "name two devices, such as --between eth1,eth2";
+    match pair.split(',').map(str::trim).collect::<Vec<_>>()[..] {
+        [a, b] if a == b && !a.is_empty() => {
+            Err(wrong(&format!("--between {pair}: both ends are the same device"), example))
+        }
+        [a, b] if !a.is_empty() && !b.is_empty() => Ok([a, b]),
+        _ => Err(wrong(&format!("--between {pair}: a link has two ends"), example)),
+    }
+}
+
+/// Writes the scenario of one link.
+fn one_link(args: &Link, ends: &Ends<'_>) -> String {
+    let text = |value: &str| toml::Value::from(value).to_string();
     let (up, down) = args.rates();
+    // Down is from this machine to the program.
+    let (options, names, [forward, reverse]) = match ends {
+        Ends::Program(_) => (" --here host --exec inside -- COMMAND", ["host", "inside"], [down, up]),
+        Ends::Devices(devices) => ("", *devices, [up, down]),
+    };
+    let mut out =
+        format!("# roughlink emulate FILE{options}\nname = \"One link\"\nduration = {}\n", text(LONGEST_LINK));
+    for (i, name) in names.iter().enumerate() {
+        let _ = write!(out, "\n[[node]]\nname = {}\n", text(name));
+        match ends {
+            Ends::Program(given) => {
+                out.push_str("kernel = true\n");
+                let v4 = given[i].v4.map(|address| format!("ipv4 = \"{address}\"\n"));
+                let v6 = given[i].v6.map(|address| format!("ipv6 = \"{address}\"\n"));
+                out.extend(v4.into_iter().chain(v6));
+            }
+            Ends::Devices(_) => drop(writeln!(out, "interface = {}", text(name))),
+        }
+    }
     let _ = write!(
         out,
-        "\n[[link]]\nname = \"link\"\nbetween = [\"host\", \"inside\"]\nrate = {}\ndelay = {}\n",
-        text(down),
+        "\n[[link]]\nname = \"link\"\nbetween = [{}]\nrate = {}\ndelay = {}\n",
+        names.map(text).join(", "),
+        text(forward),
         text(&args.delay)
     );
-    if up != down {
-        let _ = writeln!(out, "asymmetric = {{ rate = {} }}", text(up));
+    if forward != reverse {
+        let _ = writeln!(out, "asymmetric = {{ rate = {} }}", text(reverse));
     }
     if let Some(queue) = &args.queue {
         let _ = writeln!(out, "queue = {}", text(queue));
@@ -72,12 +119,12 @@ fn one_link(args: &Link, given: [Given; 2]) -> String {
 }
 
 impl Link {
-    /// Rates from the program to this machine and back; the parser demands `--rate` unless both have one of their own.
+    /// Rates up and down; the parser demands `--rate` unless both are given.
     fn rates(&self) -> (&str, &str) {
         let both = self.rate.as_deref().unwrap_or_default();
         (self.rate_up.as_deref().unwrap_or(both), self.rate_down.as_deref().unwrap_or(both))
     }
 }
 
-/// A link lasts as long as its program, at most.
+/// Duration of a link that neither its program nor `--for` ends.
 const LONGEST_LINK: &str = "1000000 s";

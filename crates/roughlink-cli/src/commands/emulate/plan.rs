@@ -36,6 +36,8 @@ pub(super) struct Plan<'a> {
     pub(super) nested: bool,
     pub(super) json: bool,
     pub(super) quiet: bool,
+    /// Prints the result also if all went well.
+    pub(super) prints_result: bool,
 }
 
 /// The real nodes of a scenario; `ours` are those that must be on this machine.

@@ -1,7 +1,8 @@
 //! The way of a capture to its file: a thread of ordinary priority writes it, so that a slow disk does not hold up the loop.
 //!
-//! The loop fills buffers and hands them over, without ever waiting. Up to [`MOST`] of them wait to be written; while all do, packets are
-//! left out of the capture, each as a whole, and counted: the link keeps its times, and the result says that the capture is not complete.
+//! The loop fills buffers and hands them over, without ever waiting. Up to [`MOST`] buffers wait to be written. While
+//! all of them wait, packets are left out of the capture, each as a whole, and counted. The link keeps its times, and
+//! the result reports an incomplete capture. Interfaces are never left out, because packets refer to them by number.
 
 use std::io::{self, ErrorKind, Write};
 use std::mem;
@@ -62,7 +63,8 @@ impl Recorder {
 
 impl Write for Recorder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let has_room = |buffer: &Vec<u8>| buffer.is_empty() || buffer.len() + bytes.len() <= LENGTH;
+        let is_interface = bytes.starts_with(&INTERFACE_DESCRIPTION);
+        let has_room = |buffer: &Vec<u8>| buffer.is_empty() || is_interface || buffer.len() + bytes.len() <= LENGTH;
         if !has_room(&self.buffer) {
             self.hand_over()?;
         }
@@ -115,6 +117,8 @@ fn now() -> Instant {
 
 /// Bytes of a buffer, unless what is written at once is longer.
 const LENGTH: usize = 1 << 16;
+/// First bytes of the pcapng block that adds an interface.
+const INTERFACE_DESCRIPTION: [u8; 4] = 1_u32.to_le_bytes();
 /// Buffers that wait: 32 MiB, more than a second of 100 Mbit/s captured at both ends.
 const MOST: usize = 512;
 /// After this long what is buffered is handed over.
@@ -156,6 +160,9 @@ mod tests {
         assert!(now().duration_since(start) < Duration::from_secs(60), "the disk was waited for");
         let lost = left_out.load(Ordering::Relaxed);
         assert!(lost > 0 && lost < u64::from(packets) * 6 / 10, "{lost} of {packets}");
+        let interface = [INTERFACE_DESCRIPTION; 250].concat();
+        recorder.write_all(&interface).unwrap();
+        assert_eq!(left_out.load(Ordering::Relaxed), lost);
         drop(go);
         // There is room again.
         while !written.lock().unwrap().ends_with(b"more") {
@@ -171,7 +178,8 @@ mod tests {
         let number = |packet: &[u8]| u32::from_be_bytes(*packet.first_chunk().unwrap());
         let numbers: Vec<u32> = written.chunks_exact(1000).take(whole).map(number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b) && numbers.len() == whole);
-        assert!(written[1000 * whole..].chunks(4).all(|more| more == b"more"));
+        let rest = written[1000 * whole..].strip_prefix(&interface[..]).expect("the interface is not left out");
+        assert!(rest.chunks(4).all(|more| more == b"more"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::live::timeline::Step;
 use crate::show::{digits, size, table};
+use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::units::Time;
 use roughlink_host::conversations::{Achieved, Conversation, Direction, Others, has_unexpected_pacing};
@@ -41,6 +42,7 @@ pub(super) struct Emulated<'o> {
     conversations: &'o [Conversation],
     #[serde(skip_serializing_if = "Option::is_none")]
     other_conversations: Option<Others>,
+    frames: &'o [FrameCount],
     /// How links were changed from outside.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'o [Step<'o>],
@@ -109,6 +111,7 @@ impl<'o> Emulated<'o> {
             programs: ended.iter().map(program).collect(),
             conversations: &outcome.achieved.conversations,
             other_conversations: outcome.achieved.others,
+            frames: &outcome.frames,
             changes,
         }
     }
@@ -161,9 +164,31 @@ pub(super) fn conversations(achieved: &Achieved) -> String {
     }
     lines.numbers(2);
     lines.less_important(&[10, 8, 3, 4]);
-    let more = all.len().saturating_sub(MOST_SHOWN);
-    let more = if more > 0 { format!("and {more} more conversations\n") } else { String::new() };
-    format!("{lines}\n{more}\n")
+    format!("{lines}\n{}\n", more(all.len(), "conversations"))
+}
+
+/// Formats the counts of frames without an IP datagram that were sent most often; empty if there are none.
+pub(super) fn frames(counts: &[FrameCount]) -> String {
+    if counts.is_empty() {
+        return String::new();
+    }
+    let mut all: Vec<&FrameCount> = counts.iter().collect();
+    all.sort_by_key(|c| std::cmp::Reverse(c.sent));
+    let mut lines = table(&["frames without IP", "from", "to", "sent", "delivered"]);
+    for c in all.iter().take(MOST_SHOWN) {
+        let [from, to] = [&c.from, &c.to].map(|node| node.clone().unwrap_or("-".into()));
+        lines.add_row([c.protocol.clone(), from, to, c.sent.to_string(), c.delivered.to_string()]);
+    }
+    lines.numbers(3);
+    format!("{lines}\n{}\n", more(all.len(), "frame counts"))
+}
+
+/// Returns a line with the number of rows that a table of [`MOST_SHOWN`] leaves out; empty if there are none.
+fn more(count: usize, what: &str) -> String {
+    match count.saturating_sub(MOST_SHOWN) {
+        0 => String::new(),
+        n => format!("and {n} more {what}\n"),
+    }
 }
 
 /// Returns the protocol, the ends and the results of each direction that carried something.
@@ -318,5 +343,5 @@ fn cause(outcome: &Outcome) -> String {
 const STALL: u64 = 100;
 /// A share of the time above which the loop has too much to do.
 const BUSY: f64 = 0.8;
-/// Conversations that people are shown.
+/// Conversations, and counts of frames, that people are shown.
 const MOST_SHOWN: usize = 5;

@@ -4,7 +4,7 @@ use super::files::{Files, unwritten};
 use super::folder::Folder;
 use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
 use super::recorder::Recorder;
-use super::result::{Emulated, conversations, pacing_warnings, senders, timing, verdict};
+use super::result::{Emulated, conversations, frames, pacing_warnings, senders, timing, verdict};
 use super::series::Series;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, say, warn};
@@ -12,6 +12,7 @@ use crate::live::{Door, Server, timeline};
 use crate::progress::on_stop;
 use crate::show;
 use roughlink_core::net::{NoObserver, Observer};
+use roughlink_core::scenario::Interface;
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_host::{
@@ -53,6 +54,10 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
                 Some(HERE_HELP),
             ));
         }
+        if let Some(Interface::Attached(device)) = scenario.interfaces.values().find(|i| **i != Interface::Ethernet) {
+            let message = format!("cannot attach the network device {device}: this needs root");
+            return Err(Failure::Machine(message, Some("run the command with sudo")));
+        }
         become_root().map_err(failure)?;
     }
     let settings = Settings {
@@ -71,6 +76,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         for (node, device, addresses) in emulation.hosts() {
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             say(&match &addresses[..] {
+                [] if node == device => format!("{device}: attached"),
                 [] => format!("{node}: attached to {device}"),
                 all => format!("{node}: {} at {device}", all.join(", ")),
             });
@@ -123,13 +129,13 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         pacing_warnings(&outcome.achieved).iter().for_each(|warning| say(&format!("warning: {warning}")));
     }
     let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)));
-    let text = conversations(&outcome.achieved) + &timing(&outcome, uncaptured) + &changes;
+    let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;
-    } else if !plan.nested {
-        print(&(show::run(&outcome.result) + &text))?;
-    } else if !plan.quiet {
+    } else if plan.prints_result && plan.nested {
         say(text.trim_end());
+    } else if plan.prints_result {
+        print(&(show::run(&outcome.result) + &text))?;
     }
     files.failure().map_or(kept, Err)?;
     verdict(&outcome, why, &ended, most_late)?;

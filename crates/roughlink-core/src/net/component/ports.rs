@@ -249,10 +249,13 @@ impl Component {
             p.seq = self.flows[flow.index()].enter(now, end, decoded, inner);
         }
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
-        if O::ACTIVE && datagram.is_some() {
+        if O::ACTIVE {
             let hop = self.places[leaf].0;
             let at = Crossing { node: nodes[0], hop, way: Way::Out, flow: self.flows[flow.index()].global };
-            observer.datagram(now, at, inner);
+            match datagram {
+                Some(_) => observer.datagram(now, at, inner),
+                None => observer.frame(now, at, nodes[1], bytes),
+            }
         }
         if self.gates.is_empty() {
             self.send(now, leaf, &p, observer);
@@ -361,8 +364,11 @@ impl Component {
                     datagram.extend_from_slice(bytes);
                     let inner = self.sides.datagram(&p);
                     is_frame = inner.is_none_or(|inner| inner.len() < bytes.len());
-                    if let (true, Some(inner)) = (O::ACTIVE, inner) {
-                        observer.datagram(now, at, inner);
+                    if O::ACTIVE {
+                        match inner {
+                            Some(inner) => observer.datagram(now, at, inner),
+                            None => observer.frame(now, at, flow.nodes[1 - end], bytes),
+                        }
                     }
                 }
                 None => {

@@ -8,6 +8,7 @@ use crate::folder::run::Run;
 use crate::report::html::{escape, number};
 use roughlink_core::metrics::RttResult;
 use roughlink_core::metrics::conversation::{Conversation, Direction};
+use roughlink_core::metrics::frames::FrameCount;
 
 /// Conversations described in sentences, and directions of links that are drawn.
 const DESCRIBED: usize = 3;
@@ -113,10 +114,14 @@ fn wide(mut section: Section) -> Section {
     section
 }
 
-/// The tables of conversations, timing and changes.
+/// The tables of conversations, frames, timing and changes.
 pub(super) fn tables(e: &Emulation) -> String {
-    let tables =
-        [("Conversations", conversations(e)), ("Timing", timing(e)), ("Changes by hand", changes(&e.outcome.changes))];
+    let tables = [
+        ("Conversations", conversations(e)),
+        ("Frames without IP", frames(&e.outcome.frames)),
+        ("Timing", timing(e)),
+        ("Changes by hand", changes(&e.outcome.changes)),
+    ];
     tables.into_iter().map(|(title, table)| headed(title, &table.html())).collect()
 }
 
@@ -159,6 +164,15 @@ fn conversations(e: &Emulation) -> Table {
             time(half.delay_ms, |t| t.p99),
             half.cc_and_pacing().map(|cc| escape(&cc)).unwrap_or_default(),
         ]);
+    }
+    table
+}
+
+fn frames(all: &[FrameCount]) -> Table {
+    let mut table = Table::new("Frames without IP", 3, &["Protocol", "From", "To", "Sent", "Delivered"]);
+    for c in all.iter().take(MOST_ROWS) {
+        let [from, to] = [&c.from, &c.to].map(|node| node.as_deref().map(escape).unwrap_or_default());
+        table.rows.push(vec![escape(&c.protocol), from, to, c.sent.to_string(), c.delivered.to_string()]);
     }
     table
 }
