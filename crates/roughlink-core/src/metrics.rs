@@ -146,6 +146,19 @@ pub struct MessagesResult {
     pub latency_ms: Option<RttResult>,
 }
 
+/// Requests or messages of a flow, with their latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exchange {
+    /// `requests` or `messages`.
+    pub of: &'static str,
+    /// Number sent.
+    pub sent: u64,
+    /// Responses, or messages, that arrived.
+    pub arrived: u64,
+    /// Latency, ms: [`WebResult::response_ms`] or [`MessagesResult::latency_ms`].
+    pub latency_ms: Option<RttResult>,
+}
+
 /// A link's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
@@ -299,6 +312,23 @@ impl FlowResult {
     /// Returns true if the flow takes as much rate as it can get, so that fairness applies to it.
     pub fn is_transfer(&self) -> bool {
         self.kind == "bulk"
+    }
+
+    /// Returns the requests or messages of the flow, if it has any.
+    pub fn exchange(&self) -> Option<Exchange> {
+        let web = self.web.as_ref().map(|w| Exchange {
+            of: "requests",
+            sent: w.requests,
+            arrived: w.responses,
+            latency_ms: w.response_ms,
+        });
+        let messages = self.messages.as_ref().map(|m| Exchange {
+            of: "messages",
+            sent: m.sent,
+            arrived: m.delivered,
+            latency_ms: m.latency_ms,
+        });
+        web.or(messages)
     }
 
     fn new(spec: &FlowSpec, f: &FlowOutcome) -> Self {

@@ -446,11 +446,20 @@ impl Metric {
     }
 }
 
-/// Returns the default metrics for scenarios with these kinds of flows: `transfers` for transfers, message latency and
-/// late messages for sessions, speech quality for calls. Constant-rate datagrams count only without other flows.
+/// Returns the default metrics for scenarios with these kinds of flows: `transfers` for transfers, latencies for
+/// requests and messages, also those of sessions, speech quality for calls. Constant-rate datagrams count only without
+/// other flows.
 pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
     let mut names = Vec::new();
-    for (kind, metrics) in [("bulk", transfers), ("request", SESSION), ("voip", &["voice_mos"])] {
+    let kinds_and_metrics: [(&str, &[&'static str]); 6] = [
+        ("bulk", transfers),
+        ("onoff", &["delay_p95_ms"]),
+        ("web", &["response_p50_ms", "response_p95_ms"]),
+        ("messages", &["message_share", "latency_p50_ms", "latency_p99_ms"]),
+        ("request", SESSION),
+        ("voip", &["voice_mos"]),
+    ];
+    for (kind, metrics) in kinds_and_metrics {
         if kinds.contains(kind) {
             names.extend(metrics);
         }

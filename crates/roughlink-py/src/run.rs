@@ -265,7 +265,7 @@ fn flows(all: &[FlowResult]) -> Table {
     };
     Table::of(vec![
         word("flow", "name of the flow", |f| Some(&f.name)),
-        word("kind", "bulk, onoff, web, cbr, voip or request", |f| Some(&f.kind)),
+        word("kind", "bulk, onoff, web, messages, cbr, voip or request", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
         time("start_s", "when it started", |f| Some(f.start_s)),
         time("end_s", "when its last byte arrived; null if it did not complete", |f| f.end_s),

@@ -5,7 +5,7 @@ use super::{percent, seconds, size, three};
 use crate::folder::run::Run;
 use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
-use roughlink_core::metrics::{DirectionResult, FlowResult};
+use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult};
 
 /// Maximum number of sessions whose message tables are unfolded.
 const OPEN: usize = 2;
@@ -55,7 +55,7 @@ impl Table {
 
 /// Renders the results, with a table for each kind of flow in the run.
 pub(super) fn of_kinds(run: &Run) -> String {
-    let tables = [sessions(run), calls(run), transfers(run), stays(run)];
+    let tables = [sessions(run), calls(run), exchanges(run), transfers(run), stays(run)];
     tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
 }
 
@@ -161,6 +161,18 @@ fn calls(run: &Run) -> (&'static str, String) {
     ("Calls", table.html())
 }
 
+fn exchanges(run: &Run) -> (&'static str, String) {
+    let head = ["Flow", "Of", "Sent", "Arrived", "Latency p50, ms", "p95, ms", "p99, ms", "max, ms"];
+    let mut table = Table::new("Requests and messages", 2, &head);
+    for (f, e) in run.result.flows.iter().filter_map(|f| Some((f, f.exchange()?))) {
+        let latency = |value: fn(&RttResult) -> f64| e.latency_ms.as_ref().map(value).map(number).unwrap_or_default();
+        let counts = [escape(&f.name), e.of.into(), e.sent.to_string(), e.arrived.to_string()];
+        let latencies = [latency(|l| l.p50), latency(|l| l.p95), latency(|l| l.p99), latency(|l| l.max)];
+        table.rows.push(counts.into_iter().chain(latencies).collect());
+    }
+    ("Requests and messages", table.html())
+}
+
 fn transfers(run: &Run) -> (&'static str, String) {
     let head = [
         "Transfer",
@@ -174,7 +186,7 @@ fn transfers(run: &Run) -> (&'static str, String) {
         "p99, ms",
     ];
     let mut table = Table::new("Transfers", 2, &head);
-    for f in of_kind(run, "bulk") {
+    for f in of_kind(run, "bulk").into_iter().chain(of_kind(run, "onoff")) {
         let time = match (f.end_s, f.failed_s) {
             (Some(end), _) => seconds(end - f.start_s),
             (None, Some(failed)) => format!("gave up at {}", seconds(failed)),
