@@ -128,7 +128,7 @@ def main() -> int:
         if o.page:
             page.renew(o.page, "linux.py samples", samples.tables(rows))
         if not o.json:
-            print("\nRTT samples and retransmissions, Linux and here:\n")
+            print("\nRTT samples and retransmissions, Linux and roughlink:\n")
             samples.show(rows)
     if o.json:
         print(json.dumps(result, indent=1))

@@ -152,7 +152,7 @@ class Side:
     def printed(self, arguments: list[str], code: int):
         if code != 0:
             said = (self.folder / "stderr").read_text().strip()[-2000:]
-            raise Failed(f"{self.program} {' '.join(arguments)} ended with code {code}:\n{said}")
+            raise Failed(f"{self.program} {' '.join(arguments)} failed with code {code}:\n{said}")
         try:
             return json.loads((self.folder / "stdout").read_text())
         except json.JSONDecodeError as e:

@@ -290,7 +290,7 @@ def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], f
         text, problem = stdout.read(), stderr.read().strip()
     done.machine = machine.Machine.now().since(start)
     if process.returncode:
-        raise Failed(f"{emulator.name} ended with code {process.returncode}: {problem[-1500:] or 'nothing was said'}")
+        raise Failed(f"{emulator.name} failed with code {process.returncode}: {problem[-1500:] or 'no message'}")
     done.settled = emulator.settled(text)
     for file in folder.glob("*.out"):
         done.saw[file.stem] = machine.numbers(file)

@@ -148,7 +148,7 @@ def transfer(
         if done.returncode == 4:
             raise Late(done.stderr.strip())
         if done.returncode != 0:
-            raise Failed(f"{algorithms}: emulate ended with code {done.returncode} and said: {done.stderr.strip()[-2000:]}")
+            raise Failed(f"{algorithms}: emulate failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
         sent = json.loads((at / "sent.json").read_text())
         received = json.loads((at / "received.json").read_text())
     end = sent["start"] + seconds

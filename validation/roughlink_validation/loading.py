@@ -27,7 +27,7 @@ def said(roughlink: Path, *words: str) -> str:
     if done.returncode == 3:
         raise Missing(done.stderr.strip())
     if done.returncode:
-        raise Failed(f"roughlink cc {' '.join(words)} ended with code {done.returncode}: {done.stderr.strip()}")
+        raise Failed(f"roughlink cc {' '.join(words)} failed with code {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 

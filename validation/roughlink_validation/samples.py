@@ -180,7 +180,7 @@ def show(rows: list[dict]) -> None:
 
 
 def tables(rows: list[dict]) -> str:
-    lines = ["| link | algorithm | Mbit/s | mean RTT, ms | 99th percentile | largest | retransmissions | not needed |", "|---" * 8 + "|"]
+    lines = ["| link | algorithm | Mbit/s | mean RTT, ms | 99th percentile | largest | retransmissions | needless |", "|---" * 8 + "|"]
     for r in rows:
         cells = [f"{r['linux_' + key]:.{digits}f} / {r['roughlink_' + key]:.{digits}f}" for key, digits in (
             ("goodput_mbps", 1), ("rtt_mean_ms", 1), ("rtt_p99_ms", 1), ("rtt_max_ms", 1), ("retransmits", 0), ("needless", 0))]

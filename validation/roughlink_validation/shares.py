@@ -207,12 +207,12 @@ def tables(groups: list[dict]) -> str:
                  for key, digits in (("goodput_mbps", 1), ("retransmits", 0)) for side in ("linux", "roughlink")]
         lines.append(f"| {', '.join(g['algorithms'])} | {g['queue_pkt']} | {g['runs']} | " + " | ".join(cells) + " |")
     furthest = max(groups, key=lambda g: g["difference"])
-    return "\n".join(lines) + (f"\n\nThe share of the goodput that differs most from the kernel's does so by {furthest['difference']:.1%} "
+    return "\n".join(lines) + (f"\n\nThe largest difference from the kernel's share of the goodput is {furthest['difference']:.1%} "
                               f"({', '.join(furthest['algorithms'])}).")
 
 
 def show(groups: list[dict]) -> None:
-    print(f"{'flows, in the order of their starts':<40}{'queue':>6}{'runs':>5}  goodput in Mbit/s: Linux | here (retransmissions) | difference of shares")
+    print(f"{'flows, in the order of their starts':<40}{'queue':>6}{'runs':>5}  goodput in Mbit/s: Linux | roughlink (retransmissions) | difference of shares")
     for g in groups:
         sides = [" ".join(f"{x:.1f}" for x in g[f"{side}_goodput_mbps"]) + " (" + " ".join(f"{x:.0f}" for x in g[f"{side}_retransmits"])
                  + f"; q {g[f'{side}_queue_pkt_mean']:.0f})" for side in ("linux", "roughlink")]

@@ -176,7 +176,7 @@ def call(command: list[str], watch_memory: bool = False) -> Done:
         stdout = out.read().decode(errors="replace")
         if child.returncode != 0:
             said = err.read().decode(errors="replace").strip() or "nothing"
-            raise Failed(f"{' '.join(command)}\n  ended with code {child.returncode} and said: {said[-2000:]}")
+            raise Failed(f"{' '.join(command)}\n  failed with code {child.returncode}: {said[-2000:]}")
     return Done(stdout, usage.ru_utime + usage.ru_stime, peak.kb if peak else 0)
 
 
