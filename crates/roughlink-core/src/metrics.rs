@@ -136,13 +136,13 @@ pub struct WebResult {
 /// Messages over SCTP (`messages`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagesResult {
-    /// Messages of the application until the end of the run; of one outside, those that arrived.
+    /// Messages that were due by the end of the run; of an application outside, those that arrived.
     pub sent: u64,
     /// Messages delivered to the application at `to`.
     pub delivered: u64,
-    /// Messages abandoned by the sender (RFC 3758). If the SACK was lost and not the message, it was delivered too.
+    /// Messages abandoned by the sender (RFC 3758). If its SACK was lost, an abandoned message was delivered, too.
     pub abandoned: u64,
-    /// Time from the writing of a message to its delivery; null if no message was delivered, or an end is outside.
+    /// Time from when a message was due to its delivery; null if no message was delivered, or an end is outside.
     pub latency_ms: Option<RttResult>,
 }
 

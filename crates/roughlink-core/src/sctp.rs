@@ -238,10 +238,11 @@ impl Endpoint {
     /// Returns true if the application may write a message of `bytes` at `now`: the association is open, and the send
     /// buffer has room or is empty.
     pub(crate) fn has_room(&mut self, now: Time, bytes: u32) -> bool {
-        let Some(snd) = self.snd.as_mut().filter(|_| self.state == State::Established && !self.closing) else {
-            return false;
-        };
+        let Some(snd) = &mut self.snd else { return false };
         snd.abandon_overdue(now);
+        if self.state != State::Established || self.closing {
+            return false;
+        }
         snd.buffered() == 0 || snd.buffered() + u64::from(bytes) <= SEND_BUFFER as u64
     }
     /// Writes a message to one of [`Endpoint::streams`]; packets may leave. Its lifetime counts from `written`.

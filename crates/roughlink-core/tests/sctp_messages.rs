@@ -98,3 +98,35 @@ fn a_message_may_be_longer_than_a_packet() {
     let (f, m, _) = messages(&r);
     assert_eq!((m.delivered, f.delivered_bytes, f.completed), (200, 4_000_000, true));
 }
+
+/// Messages that waited during an outage are stale afterwards: the next one leaves as soon as coverage is back.
+#[test]
+fn fresh_messages_leave_when_coverage_is_back() {
+    let text = "duration = \"200 s\"\nnode = [{ name = \"train\" }, { name = \"center\" }]\n\
+                [[link]]\nname = \"l\"\nbetween = [\"train\", \"center\"]\nrate = \"20 Mbit/s\"\ndelay = \"50 ms\"\n\
+                timeline = [{ at = \"20 s\", up = false }, { at = \"120 s\", up = true }]\n\
+                [[flow]]\nname = \"f\"\nkind = \"messages\"\nfrom = \"train\"\nto = \"center\"\ncc = \"avoca\"\n\
+                size = \"10 kB\"\ninterval = \"100 ms\"\n\
+                sctp = { partial_reliability = true, lifetime = \"500 ms\", heartbeat_interval = \"0 s\" }\n";
+    let (scenario, _) = parse(text, "one.toml", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}"));
+    let r = Network::new(Arc::new(scenario), Options::default()).unwrap().run().unwrap();
+    let (f, m, latency) = messages(&r);
+    // 100 s of 200 without coverage.
+    assert_eq!(m.sent, 2_000);
+    assert!((990..=1_010).contains(&m.delivered) && m.delivered + m.abandoned >= 1_990, "{m:?}");
+    assert!(latency.max < 1_500.0 && f.timeouts <= 1, "{latency:?} {f:?}");
+}
+
+#[test]
+fn limits_need_partial_reliability() {
+    let of = |sctp: &str| {
+        let text = format!(
+            "duration = \"9 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[sctp]\nlifetime = \"1 s\"\n\
+             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+             [[flow]]\nname = \"f\"\nkind = \"messages\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 B\"\ninterval = \"1 s\"\n{sctp}"
+        );
+        parse(&text, "one.toml", &[], &|_| Err(String::new())).map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(of("sctp = { partial_reliability = true }\n"), Ok(()));
+    assert!(of("").unwrap_err().contains("`lifetime` has no effect"));
+}

@@ -93,7 +93,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("response_p95_ms", "Response time, 95th percentile", "ms", ""),
     row("messages_delivered", "Messages", "", "that were delivered"),
     row("message_share", "Share of messages that were delivered", "", ""),
-    row("latency_mean_ms", "Mean latency of messages", "ms", "from the writing of a message to its delivery"),
+    row("latency_mean_ms", "Mean latency of messages", "ms", "from when a message was due to its delivery"),
     row("latency_p50_ms", "Median latency of messages", "ms", ""),
     row("latency_p95_ms", "Latency of messages, 95th percentile", "ms", ""),
     row("latency_p99_ms", "Latency of messages, 99th percentile", "ms", ""),

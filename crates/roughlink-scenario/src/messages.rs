@@ -22,7 +22,7 @@ pub(super) struct Messages {
     // required, by its definition
     pub size: Option<Leaf<Bytes>>,
     /// Time from one message to the next. A message that the association cannot take yet waits.
-    #[schemars(with = "Leaf<Time>", extend("x-exclusiveMinimum" = "0 s"))] // required, by its definition
+    #[schemars(with = "Leaf<Time>", extend("x-minimum" = "1 us"))] // required, by its definition
     pub interval: Option<Leaf<Time>>,
     /// Number of messages; unlimited if absent, and the flow then lasts until the end of the run.
     #[schemars(extend("minimum" = 1))]

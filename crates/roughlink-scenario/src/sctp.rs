@@ -74,6 +74,12 @@ pub(super) fn resolve(
         apply(keys, &mut config, report);
         place = keys.keys.span("payload").unwrap_or(place);
     }
+    for key in ["lifetime", "max_retransmissions"].into_iter().filter(|_| !config.partial_reliability) {
+        if let Some(place) = own.into_iter().chain(global).find_map(|keys| keys.keys.span(key)) {
+            let problem = Problem::new(format!("`{key}` has no effect: all messages are reliable")).at(place, "");
+            report.error(problem.help("add partial_reliability = true, or leave it out"));
+        }
+    }
     let common = global.and_then(|s| s.cc.as_ref()).and_then(|leaf| leaf.value.as_ref().ok()).map(|cc| cc.0);
     let cc = match &flow.cc {
         Some(_) => report.read(&flow.cc)?.0,
@@ -95,12 +101,6 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
             let message = format!("`{low_key}` ({low}) is above `max_rto` ({})", config.max_rto);
             let problem = Problem::new(message).at(place(&[low_key, "max_rto"]), "");
             report.error(problem.help("lower the one or raise the other"));
-        }
-    }
-    for key in ["lifetime", "max_retransmissions"] {
-        if let Some(place) = keys.keys.span(key).filter(|_| !config.partial_reliability) {
-            let problem = Problem::new(format!("`{key}` has no effect: all messages are reliable")).at(place, "");
-            report.error(problem.help("add partial_reliability = true, or leave it out"));
         }
     }
     if let Some(place) = keys.keys.span("initial_window").filter(|_| config.initial_window() == 0) {

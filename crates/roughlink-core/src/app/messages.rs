@@ -49,10 +49,6 @@ impl Clock {
         let due = last.0.checked_sub(self.start.0).map_or(0, |elapsed| elapsed / self.cfg.interval.0.max(1) + 1);
         due.min(self.cfg.count.unwrap_or(u64::MAX))
     }
-    /// Returns the number of messages taken.
-    pub fn taken(&self) -> u64 {
-        self.taken
-    }
 }
 
 #[cfg(test)]

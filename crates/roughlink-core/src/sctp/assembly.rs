@@ -50,10 +50,11 @@ impl Assembly {
         }
     }
 
-    /// Removes a run that can never be complete: all TSNs up to `cumulative` are here, so its neighbors belong to other
-    /// messages.
+    /// Removes a run that can never be complete: all TSNs up to `cumulative` are here or were skipped, so its neighbors
+    /// belong to other messages.
     pub(super) fn broken(&mut self, cumulative: u64) -> Option<Run> {
-        let (&first, _) = self.runs.first_key_value().filter(|(_, run)| run.last < cumulative)?;
+        let is_broken = |run: &Run| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
+        let (&first, _) = self.runs.first_key_value().filter(|(_, run)| is_broken(run))?;
         self.runs.remove(&first)
     }
 

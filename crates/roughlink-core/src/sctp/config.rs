@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SctpConfig {
-    /// User data in a full packet, and in a message; the packet has 48 B of headers more.
+    /// User data in a full packet, which has 48 B of headers more; longer messages are fragmented (RFC 9260 section 6.9).
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "4 B", "x-maximum" = "65484 B"))]
     pub payload: u16,
@@ -69,13 +69,14 @@ pub struct SctpConfig {
     /// Abandon some messages, and send a FORWARD TSN that lets the receiver skip them (PR-SCTP, RFC 3758): those beyond
     /// `lifetime` or `max_retransmissions`, and with `cc = "avoca"` those in flight when coverage ends.
     pub partial_reliability: bool,
-    /// Time from the writing of a message after which it is abandoned: before its first transmission, or when it is lost
-    /// (timed reliability, RFC 3758 section 4.1); needs `partial_reliability`.
+    /// Time, from when a message is due, after which it is abandoned: before its first transmission, or when a packet of it
+    /// is lost (timed reliability, RFC 3758 section 4.1). With `max_retransmissions` too, either limit abandons. Needs
+    /// `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Option<Time>,
     /// Number of retransmissions of a packet after which its message is abandoned once it is lost again (RFC 7496 section
-    /// 3.1); needs `partial_reliability`.
+    /// 3.1). Needs `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
     pub max_retransmissions: Option<u32>,

@@ -23,7 +23,7 @@ pub(super) enum Fate {
 /// A chunk sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Its content.
+    /// Content.
     pub part: Part,
     /// Time at which its message was written.
     pub written: Time,
@@ -39,6 +39,8 @@ pub(super) struct Sent {
     pub resent: bool,
     /// Number of retransmissions.
     pub repeats: u32,
+    /// Set if its message was abandoned: it does not leave again, even if another chunk of the message was acknowledged.
+    pub abandoned: bool,
     /// Set if it was counted as delivered.
     pub counted: bool,
     /// Time of the last transmission.
@@ -71,6 +73,8 @@ pub(super) struct Outstanding {
     first: u64,
     bytes: u64,
     acked: u64,
+    /// Messages cumulatively acknowledged and not abandoned.
+    messages: u64,
     in_flight: u64,
     marked: usize,
     /// TSN of the chunk whose round trip is being timed.
@@ -80,7 +84,16 @@ pub(super) struct Outstanding {
 impl Outstanding {
     /// Creates an empty queue; the next chunk has TSN `next`.
     pub(super) fn new(next: u64) -> Self {
-        Outstanding { chunks: VecDeque::new(), first: next, bytes: 0, acked: 0, in_flight: 0, marked: 0, timed: None }
+        Outstanding {
+            chunks: VecDeque::new(),
+            first: next,
+            bytes: 0,
+            acked: 0,
+            messages: 0,
+            in_flight: 0,
+            marked: 0,
+            timed: None,
+        }
     }
     /// Returns the lowest TSN not cumulatively acknowledged.
     pub(super) fn first(&self) -> u64 {
@@ -116,6 +129,10 @@ impl Outstanding {
     pub(super) fn acked(&self) -> u64 {
         self.acked
     }
+    /// Returns the number of messages cumulatively acknowledged and not abandoned.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
     /// Returns the bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
     pub(super) fn bytes_through(&self, last: u64) -> u64 {
         let chunks = (last + 1).saturating_sub(self.first) as usize;
@@ -150,6 +167,7 @@ impl Outstanding {
             fast: false,
             resent: false,
             repeats: 0,
+            abandoned: false,
             counted: false,
             at,
             stamp,
@@ -183,6 +201,7 @@ impl Outstanding {
             covered.acked += len;
             self.bytes -= len;
             self.acked += len;
+            self.messages += u64::from(c.part.ends && !c.abandoned);
             self.first += 1;
         }
         for gap in gaps {
@@ -250,9 +269,7 @@ impl Outstanding {
     /// revoked them; the next SACK shows whether it did.
     pub(super) fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
-            if self.chunks[i].fate != Fate::Abandoned {
-                self.set(i, Fate::Marked);
-            }
+            self.set(i, if self.chunks[i].abandoned { Fate::Abandoned } else { Fate::Marked });
             let c = &mut self.chunks[i];
             (c.missing, c.fast) = (0, false);
         }
@@ -281,18 +298,34 @@ impl Outstanding {
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
 
-    /// Abandons the chunks of `range`, which are those of whole messages, that no SACK covers. Returns the numbers of
-    /// messages and bytes that are not known to have arrived.
+    /// Abandons the messages of `range`, which has all outstanding chunks of each, unless SACKs cover all its chunks.
+    /// Returns the numbers of messages and bytes that are not known to have arrived.
     pub(super) fn abandon(&mut self, range: Range<usize>) -> (u64, u64) {
-        let (mut messages, mut bytes, mut is_counted) = (0, 0, false);
+        let (mut messages, mut bytes, mut from) = (0, 0, range.start);
+        for i in range.clone() {
+            if self.chunks[i].part.ends || i + 1 == range.end {
+                let lost = self.abandon_message(from..i + 1);
+                messages += u64::from(lost.is_some());
+                bytes += lost.unwrap_or(0);
+                from = i + 1;
+            }
+        }
+        (messages, bytes)
+    }
+
+    /// Abandons one message. Returns its bytes that are not known to have arrived; `None` if all are.
+    fn abandon_message(&mut self, range: Range<usize>) -> Option<u64> {
+        let waits = |c: &Sent| matches!(c.fate, Fate::InFlight | Fate::Marked);
+        if !self.chunks.range(range.clone()).any(waits) {
+            return None;
+        }
+        let mut lost = None;
         for i in range {
-            let c = self.chunks[i];
-            is_counted &= !c.part.begins;
-            if matches!(c.fate, Fate::InFlight | Fate::Marked) {
+            let c = &mut self.chunks[i];
+            c.abandoned = true;
+            if waits(c) {
                 if !c.counted {
-                    messages += u64::from(!is_counted);
-                    bytes += u64::from(c.part.len);
-                    is_counted = true;
+                    lost = Some(lost.unwrap_or(0) + u64::from(c.part.len));
                 }
                 if self.timed == Some(self.first + i as u64) {
                     self.timed = None;
@@ -300,7 +333,7 @@ impl Outstanding {
                 self.set(i, Fate::Abandoned);
             }
         }
-        (messages, bytes)
+        lost
     }
 
     /// Returns the positions of all chunks.
@@ -308,10 +341,14 @@ impl Outstanding {
         0..self.chunks.len()
     }
 
-    /// Returns the positions of the chunks of the first message with a chunk that is marked for retransmission and of
-    /// which `is_overdue` is true.
-    pub(super) fn overdue(&self, is_overdue: impl Fn(&Sent) -> bool) -> Option<Range<usize>> {
-        let lost = self.chunks.iter().position(|c| c.fate == Fate::Marked && is_overdue(c))?;
+    /// Returns the positions of the chunks of the next message, from position `from` on, with a chunk that is marked for
+    /// retransmission and of which `is_overdue` is true.
+    pub(super) fn overdue(&self, from: usize, is_overdue: impl Fn(&Sent) -> bool) -> Option<Range<usize>> {
+        if self.marked == 0 {
+            return None;
+        }
+        let is_lost = |c: &Sent| c.fate == Fate::Marked && is_overdue(c);
+        let lost = from + self.chunks.range(from..).position(is_lost)?;
         let from = self.chunks.range(..=lost).rposition(|c| c.part.begins).unwrap_or(0);
         let to = self.chunks.range(lost..).position(|c| c.part.ends).map_or(self.chunks.len(), |n| lost + n + 1);
         Some(from..to)
@@ -323,7 +360,7 @@ impl Outstanding {
     }
 
     /// Ends the last message with an empty chunk, which is to be abandoned. The receiver may already have all the others
-    /// and would wait for the rest; a FORWARD TSN that covers this chunk tells it otherwise.
+    /// and would wait for the rest, unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
             let part = Part { len: 0, begins: false, ends: true, ..last.part };

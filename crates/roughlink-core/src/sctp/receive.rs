@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Part {
     /// Stream of the message.
     pub stream: u16,
-    /// The number of the message in its stream.
+    /// Stream sequence number (SSN) of the message.
     pub ssn: u16,
     /// Bytes.
     pub len: u16,
@@ -235,10 +235,7 @@ impl Receiver {
         }
         self.note(tsn);
         self.take_in(tsn, part);
-        // Only peers that violate section 6.9 when they fragment messages have such runs.
-        while let Some(run) = self.assembly.broken(self.cumulative) {
-            self.drop_run(run);
-        }
+        self.drop_broken();
         self.pending += 1;
         if had_gap || !self.ranges.is_empty() || self.pending >= self.delayed_ack {
             self.sack_soon();
@@ -258,6 +255,7 @@ impl Receiver {
         while let Some(run) = self.assembly.abandon(tsn) {
             self.drop_run(run);
         }
+        self.drop_broken();
         for &(stream, ssn) in skipped {
             let Some(next) = self.next_of(stream) else { continue };
             if (ssn.wrapping_sub(*next as u16) as i16) < 0 {
@@ -373,6 +371,13 @@ impl Receiver {
         self.buffered -= run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
             by_hand.dropped.push((run.first, run.last));
+        }
+    }
+
+    /// Drops parts of messages of which other parts were skipped, or never sent, against section 6.9.
+    fn drop_broken(&mut self) {
+        while let Some(run) = self.assembly.broken(self.cumulative) {
+            self.drop_run(run);
         }
     }
 

@@ -117,6 +117,10 @@ impl Sender {
     pub(super) fn buffered(&self) -> u64 {
         self.queue.bytes() + self.messages.bytes()
     }
+    /// Returns the number of messages acknowledged and not abandoned.
+    pub fn messages(&self) -> u64 {
+        self.queue.messages()
+    }
     /// Returns the number of streams agreed on.
     pub fn streams(&self) -> u16 {
         self.messages.streams()
@@ -173,8 +177,12 @@ impl Sender {
             self.note_abandoned((1, bytes));
         }
         let is_overdue = |c: &Sent| is_old(c.written) || max_retransmissions.is_some_and(|most| c.repeats >= most);
-        while let Some(message) = self.queue.overdue(is_overdue) {
+        let mut from = 0;
+        while let Some(message) = self.queue.overdue(from, is_overdue) {
+            from = message.end;
             self.abandon(message);
+        }
+        if from > 0 {
             self.sync();
             self.forward_due |= self.queue.forward_point().is_some();
         }

@@ -23,7 +23,7 @@ pub(super) struct Messages {
     started: bool,
     delivered: u64,
     bytes: u64,
-    /// Time from when a message was due until it was delivered.
+    /// Times from when a message was due until its delivery.
     latency: Histogram,
 }
 
@@ -72,9 +72,9 @@ impl Messages {
 
     /// Derives the messages delivered to a sink outside from its acknowledgments.
     fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
-        let bytes = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
-        if bytes > self.bytes {
-            (self.delivered, self.bytes) = (bytes / u64::from(self.cfg.size), bytes);
+        let delivered = self.ends[0].sender().map_or(0, |s| s.messages());
+        if delivered > self.delivered {
+            (self.delivered, self.bytes) = (delivered, delivered * u64::from(self.cfg.size));
             progress.last_delivery = now;
         }
     }
@@ -93,7 +93,7 @@ impl Messages {
     }
 
     fn has_written_all(&self) -> bool {
-        self.cfg.count == Some(self.clock.taken())
+        self.cfg.count.is_some() && self.clock.next_due() == Time::MAX
     }
 
     /// Returns true if each message of a finite flow was delivered or abandoned.
@@ -106,14 +106,17 @@ impl Messages {
         }
     }
 
-    fn act(&mut self, now: Time, progress: &mut Progress) {
-        if self.open[1] {
-            self.acknowledged(now, progress);
-        } else {
-            self.read(now, progress);
-        }
-        if !self.open[0] {
-            self.write(now);
+    /// Lets the application at `end` read or write.
+    fn act(&mut self, now: Time, end: usize, progress: &mut Progress) {
+        match end {
+            0 if self.open[0] => {}
+            0 => {
+                if self.open[1] {
+                    self.acknowledged(now, progress);
+                }
+                self.write(now);
+            }
+            _ => self.read(now, progress),
         }
         if progress.end.is_none() && self.is_over() {
             progress.end = Some(now);
@@ -136,7 +139,7 @@ impl Application for Messages {
             progress.note_delay(self.ends[0].age_of(now, p));
         }
         self.ends[end].receive(now, p, sides);
-        self.act(now, progress);
+        self.act(now, end, progress);
         true
     }
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
@@ -150,7 +153,7 @@ impl Application for Messages {
         if self.ends[end].next_wake(just_before(now)) <= now {
             self.ends[end].wake(now);
         }
-        self.act(now, progress);
+        self.act(now, end, progress);
         None
     }
     fn next_wake(&self, now: Time, end: usize) -> Time {
@@ -163,6 +166,9 @@ impl Application for Messages {
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
+        if !self.open[0] {
+            self.write(now); // what waited during a `Hold` may be overdue by now, and leave room
+        }
     }
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         Some((Sending::Sctp(self.ends[0].sender()?), self.bytes))
