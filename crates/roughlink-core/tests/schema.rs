@@ -88,7 +88,11 @@ fn cases() -> Vec<Case> {
         cases.push(Case { table: mac, path: "link.l.mac", scenario: text(&link, BULK, "") });
     }
     for kind in kinds("Flow") {
-        let more = if ["cbr", "onoff"].contains(&&*title(&kind)) { "\nrate = \"1 Mbit/s\"" } else { "" };
+        let more = match title(&kind).as_str() {
+            "cbr" | "onoff" => "\nrate = \"1 Mbit/s\"",
+            "messages" => "\nsize = \"1 kB\"\ninterval = \"1 s\"",
+            _ => "",
+        };
         let flow = format!("kind = \"{}\"{more}", title(&kind));
         cases.push(Case { table: keys(&kind), path: "flow.f", scenario: text(PIPE, &flow, "") });
     }
