@@ -1,4 +1,4 @@
-//! What this machine can do, found out by doing it, in a process that ends after it.
+//! Features of this machine, found by trying them in a short-lived process.
 
 use crate::device::{Device, Setup};
 use crate::error::HostError;
@@ -11,18 +11,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Stdio;
 
-/// Something that this machine can do or cannot.
+/// Feature that this machine has or lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ability {
-    /// What.
+    /// Name of the feature.
     pub name: &'static str,
-    /// What it is needed for.
+    /// Purpose of the feature.
     pub what_for: &'static str,
-    /// Why it cannot, if it cannot.
+    /// Error that shows that the feature is missing, if it is.
     pub missing: Option<String>,
 }
 
-/// Finds out what emulation needs.
+/// Tries the features that emulation needs.
 pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     let try_in = |arguments: &[&str]| {
         let mut command = launcher.command();
@@ -44,13 +44,13 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     ]
 }
 
-/// Tries it, and prints for each what was missing.
+/// Tries the features and prints the error of each missing one.
 pub(crate) fn probe(rootless: bool) {
     let user = if rootless { become_root() } else { Ok(()) };
     let namespace = user.and_then(|()| Namespace::new());
     let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
-        // Root may open what others may not.
+        // Root may open files that other users may not.
         Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(format!(
             "open {DRIVER} as another user than root"
         ))(io::ErrorKind::PermissionDenied.into())),
@@ -63,7 +63,7 @@ pub(crate) fn probe(rootless: bool) {
     }
 }
 
-/// As much of a device as can be tried without a namespace.
+/// Opens the driver: the part of a device's creation that needs no namespace.
 fn open_driver() -> Result<(), HostError> {
     let opened = OpenOptions::new().read(true).write(true).open(DRIVER);
     opened.map(drop).map_err(HostError::of(format!("open {DRIVER}")))
@@ -73,7 +73,7 @@ fn is_open_to_all() -> bool {
     fs::metadata(DRIVER).is_ok_and(|m| m.mode() & 0o006 == 0o006)
 }
 
-/// Of TUN devices.
+/// Driver of TUN devices.
 const DRIVER: &str = "/dev/net/tun";
 
 const NAMESPACE: &str = "namespace";

@@ -1,9 +1,11 @@
-//! A network device that is already there, attached to a node: its frames are taken and sent through a packet socket, packet(7).
+//! Existing network devices attached to nodes: a packet socket, packet(7), receives and sends their frames.
 //!
-//! Everything hangs on the socket, promiscuous reception too, and ends with it. The device keeps its addresses, and the machine's own network stack
-//! still sees what comes in: [`Attached::answers`] are the addresses with which it would answer.
+//! The socket holds all state, including promiscuous mode, which ends when it is closed. The device keeps its
+//! addresses, and the machine's own network stack still receives incoming frames. [`Attached::answers`] lists the
+//! addresses at which it would answer.
 //!
-//! What comes in is made what it was on the cable: a VLAN tag that the kernel has taken out is put in again, and [`offload`](crate::offload) does the rest.
+//! Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
+//! removed, and [`offload`](crate::offload) does the rest.
 
 use crate::error::{HostError, Unfit};
 use crate::ip::ip_prints;
@@ -26,21 +28,21 @@ use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-/// An attached device.
+/// Attached device.
 pub(crate) struct Attached {
     socket: File,
-    /// Bytes of the longest packet that passes.
+    /// Size of the largest packet that passes, bytes.
     longest: usize,
     dropped: Cell<u64>,
     oversized: Cell<u64>,
-    /// Addresses of the machine at the device.
+    /// Addresses of this machine at the device.
     pub(crate) answers: Vec<IpAddr>,
     /// Bridge, bond or VRF that the device belongs to.
     pub(crate) master: Option<String>,
 }
 
 impl Attached {
-    /// Attaches the device `name` of a namespace, for packets of `mtu` bytes at most.
+    /// Attaches the device `name` of a namespace, for packets of at most `mtu` bytes.
     pub(crate) fn open(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
         namespace.within(|| {
             let all: Vec<InterfaceAddress> =
@@ -67,9 +69,9 @@ impl Attached {
                 tell_of_tags(socket.as_fd())?;
                 tell_of_offloads(socket.as_fd())?;
                 setsockopt(&socket, RxqOvfl, &1)?;
-                // Without the right to it the socket has the usual space.
+                // Without the capability for it the socket keeps the usual buffer size.
                 let _ = setsockopt(&socket, RcvBufForce, &WAITING);
-                // The address has no protocol: that of the socket remains.
+                // The address has no protocol, so the socket keeps its own.
                 bind(socket.as_raw_fd(), &link)?;
                 be_promiscuous(socket.as_fd(), link.ifindex())
             };
@@ -82,7 +84,7 @@ impl Attached {
                 answers: own().filter_map(address).collect(),
                 master: master(name),
             };
-            // What came before the socket was bound is from other devices.
+            // Frames received before the socket was bound are from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
             while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::of(format!("read from {name}")))? {}
             attached.oversized.set(0);
@@ -90,10 +92,10 @@ impl Attached {
         })?
     }
 
-    /// Gives `each` the frames of the next read; returns whether there was one.
+    /// Passes the frames of the next read to `each`. Returns false if there was nothing to read.
     pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let mut header = [0; HEADER];
-        // The frame begins where there is room for a tag before it.
+        // Leave room for a tag before the frame.
         let (length, tag) = {
             let mut control = cmsg_space!([u8; AUXDATA], u32);
             let (_, room) = buffer.split_at_mut(TAG);
@@ -103,7 +105,8 @@ impl Attached {
             let message = match message {
                 Ok(message) => message,
                 Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
-                // An offload for which the header has no word: SCTP's, and UDP's before Linux 6.2. The kernel has dropped the frame.
+                // Offloads that the header cannot express: SCTP's, and UDP's before Linux 6.2. The kernel has dropped
+                // the frame.
                 Err(Errno::EINVAL) => {
                     self.oversized.set(self.oversized.get() + 1);
                     return Ok(true);
@@ -133,19 +136,20 @@ impl Attached {
         Ok(true)
     }
 
-    /// Sends a frame by the device.
+    /// Sends a frame through the device.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // Nothing is left to the card.
+        // Leave no offload to the network card.
         let nothing = [0; HEADER];
         (&self.socket).write_vectored(&[IoSlice::new(&nothing), IoSlice::new(frame)]).map(drop)
     }
 
-    /// Frames that the kernel dropped because the socket was full, as of the last that it did not.
+    /// Returns the number of frames that the kernel dropped because the socket's buffer was full, as of the last
+    /// received frame.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// Frames that were longer than the MTU.
+    /// Returns the number of frames above the MTU.
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.get()
     }
@@ -157,7 +161,7 @@ impl AsFd for Attached {
     }
 }
 
-/// An address at which the machine answers, other than that of the link alone.
+/// Returns an address at which the machine answers, except link-local ones.
 fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
     let address = entry.address.as_ref()?;
     match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
@@ -173,7 +177,7 @@ fn master(name: &str) -> Option<String> {
     text.split_whitespace().skip_while(|word| *word != "master").nth(1).map(str::to_owned)
 }
 
-/// The VLAN tag that `tpacket_auxdata` (linux/if_packet.h) has, as it is in a frame.
+/// Returns the VLAN tag of a `tpacket_auxdata` (linux/if_packet.h) in its form on the wire.
 fn tag_of(auxiliary: &[u8]) -> Option<[u8; TAG]> {
     let status = u32::from_ne_bytes(*auxiliary.first_chunk()?);
     let word = |at: usize| Some(u16::from_ne_bytes(*auxiliary.get(at..)?.first_chunk()?).to_be_bytes());
@@ -181,12 +185,12 @@ fn tag_of(auxiliary: &[u8]) -> Option<[u8; TAG]> {
     (status & TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
 
-/// Bytes of `tpacket_auxdata`.
+/// Size of `tpacket_auxdata`, bytes.
 const AUXDATA: usize = 20;
-/// Bytes of a VLAN tag, and of the addresses before it.
+/// Sizes of a VLAN tag and of the addresses before it, bytes.
 const TAG: usize = 4;
 const ADDRESSES: usize = 12;
-/// Bytes that may wait in the socket: as much as 1 Gbit/s brings in 60 ms, and what the kernel needs beside it.
+/// Size of the socket's receive buffer, bytes: 60 ms of traffic at 1 Gbit/s, with the kernel's overhead.
 const WAITING: usize = 16 << 20;
 
 #[cfg(test)]

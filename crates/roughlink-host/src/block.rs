@@ -1,12 +1,14 @@
-//! Blocks of addresses, for a link that is told none.
+//! Address blocks for links without configured addresses.
 //!
-//! A link takes the first block of a fixed list of which this machine routes no address. The first two addresses of it are
-//! those of its ends, the others are routed to the far end. There the block is found again, as a route of [`PROTOCOL`] to
-//! nowhere, by a link that begins there: it takes the second, third or last quarter of it, as far as that is free, and becomes the
-//! more specific route. So each packet finds its way, in both directions, through links nested in each other, and nothing
-//! has to be told to a namespace further out.
+//! A link takes the first block of a fixed list for which this machine has no route. The first two addresses of the
+//! block belong to the ends of the link. The others are routed to the far end. There the block appears as an
+//! unreachable route of the protocol [`PROTOCOL`].
 //!
-//! The IPv6 addresses of a block end as the IPv4 addresses do, with 10.0.0.0 as zero: 10.0.16.1 is fd00::1001.
+//! A link that begins at the far end finds this route. The nested link takes the second, third or last quarter of the
+//! block, whichever is free, and its route is more specific. So packets in both directions find their way through
+//! nested links, and outer namespaces need no configuration.
+//!
+//! The IPv6 addresses of a block end like the IPv4 addresses, with 10.0.0.0 as zero: 10.0.16.1 is fd00::1001.
 
 use crate::device::taken;
 use crate::error::HostError;
@@ -20,7 +22,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::thread;
 use std::time::Duration;
 
-/// A block of addresses.
+/// Block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     first: u32,
@@ -28,24 +30,24 @@ pub struct Block {
 }
 
 impl Block {
-    /// The addresses of the link's ends, of which the first is on this machine.
+    /// Returns the addresses of the link's ends; the first is on this machine.
     pub fn ends(&self) -> [Given; 2] {
         [1, 2].map(|n| Given { v4: Some(Ipv4Addr::from_bits(self.first + n)), v6: Some(v6(self.first + n)) })
     }
 
-    /// The machine's address on the outermost of nested links.
+    /// Returns the machine's address on the outermost of nested links.
     pub fn outermost(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.first >> (32 - OUTER) << (32 - OUTER) | 1)
     }
 
-    /// All its addresses.
+    /// Returns the IPv4 and IPv6 prefixes of the block.
     pub fn prefixes(&self) -> [Prefix; 2] {
         let v4 = Ipv4Addr::from_bits(self.first);
         let prefix = |address, length| Prefix { address, length };
         [prefix(IpAddr::V4(v4), self.length), prefix(IpAddr::V6(v6(self.first)), self.length + 96)]
     }
 
-    /// Those that a link may take.
+    /// Returns the blocks that a link may take.
     fn candidates(delegated: Option<Block>) -> impl Iterator<Item = Block> {
         let (all, length, skipped) = match delegated {
             Some(block) => (vec![block.first], block.length + DIVIDED, 1),
@@ -63,20 +65,21 @@ fn v6(v4: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0).to_bits() | u128::from(low))
 }
 
-/// A block that is free on this machine, and remains so until this is dropped or released.
+/// Reservation of a block that is free on this machine, until this is dropped or released.
 #[derive(Debug)]
 pub struct Claim {
-    /// It.
+    /// Reserved block.
     pub block: Block,
     lock: File,
 }
 
 impl Claim {
-    /// The first block that is free where the calling thread is. Only one process of a network namespace has a claim: others wait, but
-    /// not for ever, since everybody may lock the namespace's file.
+    /// Reserves the first block that is free in the namespace of the calling thread. Only one process of a network
+    /// namespace can hold a claim. Further processes wait, but only for a limited time, since any process may lock the
+    /// namespace's file.
     ///
     /// # Errors
-    /// None is free, `ip` is missing, or somebody does not give the lock back.
+    /// Returns an error if no block is free, `ip` is missing, or another process keeps the lock too long.
     pub fn new() -> Result<Self, HostError> {
         let lock = Namespace::here()?.into_file();
         lock_within(&lock, PATIENCE)?;
@@ -92,14 +95,14 @@ impl Claim {
         Err(first_taken.map_or(HostError::Nested, |(address, by)| HostError::Taken { address, by }))
     }
 
-    /// The addresses are in use, so that others see it.
+    /// Releases the claim when the addresses are in use, so that their routes mark them as taken.
     pub fn release(&self) {
-        // It ends with the process, at the latest.
+        // The lock ends with the process at the latest.
         let _ = self.lock.unlock();
     }
 }
 
-/// Locks a file, if that is possible within so long.
+/// Locks a file, or returns an error after `patience`.
 fn lock_within(file: &File, patience: Duration) -> Result<(), HostError> {
     let mut waited = Duration::ZERO;
     loop {
@@ -120,7 +123,8 @@ fn lock_within(file: &File, patience: Duration) -> Result<(), HostError> {
     }
 }
 
-/// Who has a file locked, proc_locks(5). A line with an arrow is somebody who waits; processes of other namespaces have no number.
+/// Returns the process that has locked a file, proc_locks(5). Skips lines with an arrow, which belong to waiting
+/// processes, and processes of other PID namespaces, which have no number.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let inode = format!(":{inode}");
     let of = |line: &str| {
@@ -131,25 +135,25 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(of)
 }
 
-/// The block in a line of `ip route`.
+/// Parses the block in a line of `ip route`.
 fn delegated(line: &str) -> Option<Block> {
     let (address, length) = line.split_whitespace().nth(1)?.split_once('/')?;
     Some(Block { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
 }
 
-/// The number of the routing protocol by which routes of a block are known; none of iproute2's has it.
+/// Routing protocol number of the unreachable routes of blocks; iproute2 does not use it.
 pub(crate) const PROTOCOL: &str = "82";
-/// Where outermost blocks are: private use (RFC 1918), and networks for tests of network devices (RFC 2544 section C.2.2).
+/// Networks of outermost blocks: private use (RFC 1918), and tests of network devices (RFC 2544 section C.2.2).
 const NETWORKS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(198, 18, 0, 0)];
-/// How many there are in each.
+/// Number of outermost blocks in each network.
 const OUTERMOST: u32 = 16;
-/// Bits of the prefix of an outermost block.
+/// Prefix length of an outermost block.
 const OUTER: u8 = 20;
-/// By how many bits the prefix of a nested block is longer.
+/// Additional prefix bits of a nested block.
 const DIVIDED: u8 = 2;
-/// Bits of the prefix of a block that has only its ends.
+/// Prefix length of the smallest block, which has only the addresses of its ends.
 const SMALLEST: u8 = 30;
-/// How long others may take to set up their links, one after the other; one takes some tenths of a second.
+/// Maximum wait for the lock. Links set up one after the other, and each takes some tenths of a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -201,7 +205,7 @@ mod tests {
         while let Some(next) = Block::candidates(Some(block)).last() {
             let [outer, inner] = [block, next].map(|block| block.prefixes());
             assert!((0..2).all(|v| outer[v].contains(inner[v].address) && outer[v].length < inner[v].length));
-            // No end of the one is in the other.
+            // Neither block contains the ends of the other.
             assert!(!inner[0].contains(block.ends()[1].v4.unwrap().into()));
             assert_eq!(next.outermost().to_string(), "10.0.16.1");
             (block, depth) = (next, depth + 1);

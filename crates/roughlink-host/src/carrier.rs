@@ -1,7 +1,8 @@
-//! Carrier: the device of a node is told when the links there go down and up, as a network card finds out that its cable does.
+//! Link state for kernel nodes: sets the carrier of a node's device when its links go down or up.
 //!
-//! Kernels and programs react to it (addresses, routes, `ip monitor link`). It takes `ip` some milliseconds, in a thread of its own: the loop only looks whether
-//! something has changed. A node with several links has carrier while one of them is up.
+//! Kernels and programs react to carrier changes (addresses, routes, `ip monitor link`). A device with several links
+//! has carrier while at least one of them is up. Calling `ip` takes milliseconds, so a separate thread makes the calls
+//! and the real-time loop only checks for changes.
 
 use crate::error::HostError;
 use crate::ip::ip;
@@ -11,49 +12,50 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Whose devices are told.
+/// Carrier state of all devices, with a channel to the thread that applies changes.
 pub(crate) struct Carrier {
-    /// Of each device, the links at its node.
+    /// Indices of the links at each device's node.
     links: Vec<Vec<usize>>,
     up: Vec<bool>,
     changes: Sender<(usize, bool)>,
 }
 
 impl Carrier {
-    /// For devices with their namespaces and the links at their nodes.
+    /// Sets the carrier of all `devices` and starts the thread that applies later changes. `links` are the links at
+    /// their nodes.
     ///
     /// # Errors
-    /// The kernel cannot change the carrier of such a device.
+    /// Returns an error if the kernel cannot change the carrier of a device.
     pub(crate) fn new(devices: Vec<(Namespace, String)>, links: Vec<Vec<usize>>) -> Result<Self, HostError> {
         for device in &devices {
             set(device, true)?;
         }
         let (changes, told) = channel();
         let up = vec![true; links.len()];
-        // A thread has the priority of the one that starts it: this is not the loop's.
+        // Threads inherit the priority of their parent: start this one before the loop becomes real-time.
         thread::spawn(move || follow(&devices, &told));
         Ok(Carrier { links, up, changes })
     }
 
-    /// Tells of what has changed in the network since.
+    /// Queues a change for each device whose link state differs from the last call.
     pub(crate) fn look(&mut self, network: &Network) {
         for (device, (links, was)) in self.links.iter().zip(&mut self.up).enumerate() {
             let up = links.is_empty() || links.iter().any(|&link| network.is_up(link));
             if up != *was {
                 *was = up;
-                // The thread is there as long as this is.
+                // Fails only if the thread is gone, which lives as long as `self`.
                 let _ = self.changes.send((device, up));
             }
         }
     }
 }
 
-/// Tells devices of the last of what has changed, until nobody is left who says so.
+/// Applies the latest change of each device until the sender is dropped.
 fn follow(devices: &[(Namespace, String)], told: &Receiver<(usize, bool)>) {
     while let Ok(change) = told.recv() {
         let latest: BTreeMap<usize, bool> = std::iter::once(change).chain(told.try_iter()).collect();
         for (device, up) in latest {
-            // A device that is gone ends the emulation in other ways.
+            // Ignore errors: a missing device ends the emulation elsewhere.
             let _ = set(&devices[device], up);
         }
     }

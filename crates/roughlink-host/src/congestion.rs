@@ -1,8 +1,9 @@
-//! Congestion control of kernel nodes: the default of a namespace, and senders that the kernel paces.
+//! Congestion control of kernel nodes: the default of a namespace, and algorithms for which the kernel paces senders.
 //!
-//! A new namespace has the default algorithm of the machine. If that is BBR, each socket begins paced: `bbr_init` sets `SK_PACING_NEEDED`
-//! (net/ipv4/tcp_bbr.c, Linux 6.18), and a later change of the algorithm, by `TCP_CONGESTION` after `connect` or `accept`, leaves it set. A node of
-//! its own therefore gets a default that the scenario names, before any program runs there.
+//! A new namespace has the default algorithm of the machine. With BBR, each socket starts paced: `bbr_init` sets
+//! `SK_PACING_NEEDED` (net/ipv4/tcp_bbr.c, Linux 6.18), and a later change of the algorithm, by `TCP_CONGESTION` after
+//! `connect` or `accept`, leaves it set. A node with a separate namespace therefore gets the default that the scenario
+//! names before any program starts there.
 
 use crate::error::HostError;
 use crate::namespace::Namespace;
@@ -15,9 +16,9 @@ use std::io;
 pub struct DefaultCongestionControl {
     /// Name in the kernel.
     pub name: String,
-    /// Senders that begin with it are paced, also after a change of their algorithm.
+    /// True if the kernel paces senders that begin with it, even after a change of their algorithm.
     pub paced: bool,
-    /// Algorithm that was requested and that the kernel did not allow.
+    /// Requested algorithm that the kernel did not allow.
     pub refused: Option<String>,
 }
 
@@ -41,7 +42,7 @@ impl DefaultCongestionControl {
     }
 }
 
-/// The kernel's name for an algorithm of roughlink; the kernel's names have no hyphens.
+/// Returns the kernel's name for an algorithm of roughlink; the kernel's names have no hyphens.
 pub fn name_in_kernel(algorithm: &str) -> String {
     match algorithm {
         "newreno" => RENO.into(),
@@ -49,15 +50,15 @@ pub fn name_in_kernel(algorithm: &str) -> String {
     }
 }
 
-/// Returns true if the kernel paces the senders of an algorithm: BBR in its versions, and `wave` of `roughlink cc load`, by
-/// whatever suffix.
+/// Returns true if the kernel paces the senders of an algorithm: all versions of BBR, and `wave` of `roughlink cc load`
+/// with any suffix.
 pub fn paces(name: &str) -> bool {
     ["bbr", "wave"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Default algorithm of the calling thread's namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Algorithm of nodes for which none is named. No module can be missing: it is part of every kernel.
+/// Algorithm of nodes without a named one. Reno is part of every kernel and needs no module.
 pub const RENO: &str = "reno";
 
 #[cfg(test)]
@@ -70,7 +71,8 @@ mod tests {
         assert_eq!(["bbr", "bbr3", "wave_fr", "reno"].map(paces), [true, true, true, false]);
     }
 
-    /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which may be any.
+    /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which can be any
+    /// algorithm.
     #[test]
     fn a_default_that_the_kernel_refuses_becomes_reno() {
         let Ok(namespace) = Namespace::new() else {

@@ -1,23 +1,23 @@
-//! What the conversations of real programs achieved, seen from outside the kernels: each datagram is looked at when a kernel sends it
-//! and when it is handed to one, and counted for its protocol, addresses and ports.
+//! Results of conversations between real programs, measured outside of the kernels. Each datagram is read when a kernel
+//! sends it and when a kernel gets it, and counted for its protocol, addresses and ports.
 //!
-//! All times are the network's, so that what the machine is late does not show in them. A kernel is at a port; of a simulated
-//! end only that is known which reaches a kernel.
+//! All times are the network's, so the lateness of this machine does not affect them. Kernels are at ports. Packets
+//! from a simulated end are counted only if they reach a kernel.
 //!
-//! | what | how |
+//! | Result | Source |
 //! |---|---|
 //! | `sent`, `received` | counted at the two ports |
-//! | `in_flight` | datagrams that the network, or the switch beside it, still has |
-//! | `lost` | sent, neither arrived nor in flight |
-//! | `delivered_bytes` of TCP | what was acknowledged, without SYN and FIN: so each byte once |
-//! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; what was sent again and arrived twice counts twice |
-//! | `retransmits` | segments that their kernel sends and that begin below what it has sent before ([`tcp`]) |
-//! | `rtt_ms` | from a segment at its kernel's port to the first acknowledgement of it there, cumulative or selective ([`tcp`]) |
-//! | `delay_ms` | from port to port |
+//! | `in_flight` | datagrams still in the network or in the switch |
+//! | `lost` | datagrams sent, neither arrived nor in flight |
+//! | `delivered_bytes` of TCP | acknowledged bytes without SYN and FIN, each once |
+//! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; retransmitted data that arrives twice counts twice |
+//! | `retransmits` | segments from their kernel that begin below its highest sequence number so far ([`tcp`]) |
+//! | `rtt_ms` | time from a segment at its kernel's port to its first acknowledgement there, cumulative or selective ([`tcp`]) |
+//! | `delay_ms` | time from port to port |
 //!
-//! A datagram is found by its addresses in a tree, unless it is of the conversation of the one before. After
-//! [`MOST_CONVERSATIONS`] of them new ones are counted together. Fragments have no ports: all of one protocol between two addresses
-//! are one conversation, of which only packets and bytes are counted.
+//! A tree maps the addresses of datagrams to conversations; the last conversation is tried first. After
+//! [`MOST_CONVERSATIONS`] conversations, further ones are counted together. Fragments have no ports: all fragments of
+//! one protocol between two addresses form one conversation, with counts of packets and bytes only.
 
 mod tcp;
 #[cfg(test)]
@@ -35,17 +35,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use tcp::{Segment, Stream};
 
-/// Returns true if the kernel paces the sender, or may, although its algorithm does not pace.
+/// Returns true if the kernel paces or may pace the sender although its algorithm does not pace.
 pub fn has_unexpected_pacing(direction: &Direction) -> bool {
     direction.paced != Some(false) && direction.cc.as_deref().is_some_and(|cc| !paces(cc))
 }
 
-/// What all conversations achieved so far.
+/// Results of all conversations so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Achieved {
-    /// In the order in which they began.
+    /// Conversations in the order of their first datagrams.
     pub conversations: Vec<Conversation>,
-    /// What further ones sent and received; null if there are none.
+    /// Counts of further conversations; null if there are no others.
     pub others: Option<Others>,
 }
 
@@ -62,79 +62,80 @@ impl Achieved {
     }
 }
 
-/// Conversations that are not told apart.
+/// Counts of conversations beyond the limit, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Others {
-    /// What kernels sent.
+    /// Datagrams that kernels sent.
     pub sent: Count,
-    /// What was handed to kernels.
+    /// Datagrams that kernels received.
     pub received: Count,
 }
 
-/// Observes conversations.
+/// Meter of conversations.
 #[derive(Debug, Default)]
 pub struct Conversations {
-    /// Addresses that kernels have.
+    /// Addresses of kernels.
     kernels: BTreeSet<IpAddr>,
-    /// Where in the list, by addresses, of which the smaller is the source, and protocol.
+    /// Indices of the conversations, by addresses, the smaller first, and protocol.
     known: BTreeMap<Key, usize>,
     all: Vec<State>,
-    /// The one of the datagram before.
+    /// Index of the last datagram's conversation.
     last: usize,
     others: Option<Others>,
 }
 
-/// Addresses, protocol, and whether it is of whole datagrams.
+/// Addresses, protocol, and true for datagrams that are no fragments.
 type Key = (Addresses, u8, bool);
 
-/// A conversation, and what must be remembered of it.
+/// Conversation with its counters.
 #[derive(Debug)]
 struct State {
     key: Key,
-    /// It began from the larger address.
+    /// True if the first datagram came from the larger address.
     reversed: bool,
     first: Time,
     last: Time,
-    /// From the smaller address, and from the larger.
+    /// Directions from the smaller address and from the larger.
     ways: [Way; 2],
 }
 
-/// One direction.
+/// Direction of a conversation.
 #[derive(Debug, Default)]
 struct Way {
-    /// Whether a kernel is at its source, and at its destination.
+    /// True for a kernel at the source, and for a kernel at the destination.
     kernels: [bool; 2],
     sent: Count,
     received: Count,
-    /// Payload received, where that is not TCP's to say.
+    /// Payload received, bytes; not for TCP.
     payload: u64,
-    /// When the first payload was seen, and when the last arrived.
+    /// Times of the first payload sent and of the last received.
     active: Option<(Time, Time)>,
     delay: Histogram,
     stream: Stream,
 }
 
-/// Where a datagram is seen.
+/// Point of the path at which a datagram is read.
 #[derive(Clone, Copy)]
 enum Seen {
-    /// A kernel sends it.
+    /// Source: a kernel sends the datagram.
     Sent,
-    /// It is handed to a kernel; when it came into the network from another, if it did.
+    /// Destination: a kernel gets the datagram, which entered the network at the given time if another kernel sent it.
     Received(Option<Time>),
 }
 
 impl Conversations {
-    /// Of kernels with these addresses.
+    /// Creates a meter for kernels with these addresses.
     pub fn new(kernels: impl IntoIterator<Item = IpAddr>) -> Self {
         Conversations { kernels: kernels.into_iter().collect(), ..Conversations::default() }
     }
 
-    /// A kernel sends a datagram.
+    /// Records a datagram that a kernel sends.
     pub fn sent(&mut self, now: Time, datagram: &[u8]) {
         self.see(now, datagram, Seen::Sent);
     }
 
-    /// A datagram is handed to a kernel; another has sent it at `since`, or a simulated host.
+    /// Records a datagram that a kernel gets; `since` is the time when another kernel sent it, or `None` for a
+    /// simulated host.
     pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
         self.see(now, datagram, Seen::Received(since));
     }
@@ -186,7 +187,7 @@ impl Conversations {
         }
     }
 
-    /// Where a conversation is in the list; it is put there if it is new and there is room.
+    /// Returns the index of a conversation; adds a new one if there is room.
     fn place(&mut self, key: Key, reversed: bool, now: Time) -> Option<usize> {
         if self.all.get(self.last).is_some_and(|state| state.key == key) {
             return Some(self.last);
@@ -231,7 +232,7 @@ impl State {
         self.ways.iter().map(|way| way.sent.bytes.max(way.received.bytes)).sum()
     }
 
-    /// The result; `flying` are the packets in flight from the smaller address, and from the larger.
+    /// Returns the results; `flying` is the number of packets in flight from the smaller address and from the larger.
     fn result(&self, flying: [u64; 2]) -> Conversation {
         let (addresses, protocol, whole) = self.key;
         let is_tcp = protocol == TCP && whole;
@@ -260,11 +261,11 @@ impl State {
 }
 
 impl Way {
-    /// A segment of TCP, on its way in this direction.
+    /// Records a TCP segment of this direction.
     fn segment(&mut self, now: Time, segment: &Segment, seen: Seen) {
         let sent = matches!(seen, Seen::Sent);
         if !sent && self.kernels[0] {
-            return; // it was seen when it was sent
+            return; // counted when it was sent
         }
         let is_first = self.stream.take(now, segment, sent);
         if is_first && segment.payload > 0 && self.active.is_none() {
@@ -272,7 +273,7 @@ impl Way {
         }
     }
 
-    /// A segment in the opposite direction acknowledges what was sent in this one.
+    /// Records a segment of the opposite direction, which acknowledges data of this one.
     fn acknowledged(&mut self, now: Time, segment: &Segment, seen: Seen) {
         let to_sender = matches!(seen, Seen::Received(_));
         if self.stream.acknowledge(now, segment, to_sender)
@@ -282,10 +283,10 @@ impl Way {
         }
     }
 
-    /// Anything else.
+    /// Records a datagram of another protocol than TCP.
     fn message(&mut self, now: Time, payload: usize, seen: Seen) {
         if payload == 0 {
-            return; // an acknowledgement of SCTP, say
+            return; // for example an SCTP acknowledgement
         }
         let (_, last) = self.active.get_or_insert((now, now));
         if matches!(seen, Seen::Received(_)) {
@@ -302,7 +303,7 @@ impl Way {
             sent: source.then_some(self.sent),
             received: destination.then_some(self.received),
             in_flight: (source && destination).then_some(flying),
-            // Of those received, some were not sent by the kernel at the other end: a gateway writes segments, too.
+            // Exclude datagrams that the kernel at the other end did not send: gateways write segments, too.
             lost: (source && destination).then(|| self.sent.packets.saturating_sub(self.delay.count() + flying)),
             delivered_bytes: delivered,
             throughput_mbps: active.zip(delivered).map(|(s, bytes)| bytes as f64 * 8.0 / 1e6 / s),
@@ -316,7 +317,8 @@ impl Way {
     }
 }
 
-/// The user data in an SCTP packet: what its DATA chunks (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260 section 2.1) have.
+/// Returns the number of user data bytes in the DATA chunks (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260
+/// section 2.1) of an SCTP packet.
 fn user_data(packet: &[u8]) -> usize {
     let mut bytes = 0;
     let mut rest = packet.get(SCTP_HEADER..).unwrap_or_default();
@@ -336,7 +338,7 @@ fn user_data(packet: &[u8]) -> usize {
     bytes
 }
 
-/// The key of a datagram's conversation, true if the datagram comes from the larger address, and what it carries.
+/// Returns the key of a datagram's conversation, true if it comes from the larger address, and its payload.
 fn read(bytes: &[u8]) -> Option<(Key, bool, &[u8])> {
     let envelope = wire::envelope(bytes).ok()?;
     let body = &bytes[envelope.transport..envelope.end];
@@ -368,15 +370,15 @@ const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_HEADER: usize = 8;
-/// Of a packet; of each chunk; of a DATA chunk, with that of each.
+/// Sizes of the header of a packet, of any chunk, and of a DATA chunk including the chunk header.
 const SCTP_HEADER: usize = 12;
 const CHUNK_HEADER: usize = 4;
 const DATA_HEADER: usize = 16;
-/// The type of a DATA chunk.
+/// Type of a DATA chunk.
 const DATA: u8 = 0;
-/// Bytes of an I-DATA chunk before its user data.
+/// Size of an I-DATA chunk before its user data, bytes.
 const I_DATA_HEADER: usize = 20;
-/// The type of an I-DATA chunk.
+/// Type of an I-DATA chunk.
 const I_DATA: u8 = 64;
-/// Conversations that are told apart.
+/// Maximum number of separately counted conversations.
 pub const MOST_CONVERSATIONS: usize = 1000;

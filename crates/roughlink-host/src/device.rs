@@ -1,5 +1,5 @@
-//! What joins a host and the loop: a device of ours at a kernel, TUN for IP datagrams or TAP for Ethernet frames, which vanishes with its descriptor;
-//! or one that was there before, attached.
+//! Devices between hosts and the loop: TUN for IP datagrams, TAP for Ethernet frames, or an attached existing device.
+//! TUN and TAP devices vanish with their descriptors.
 
 use crate::attached::Attached;
 use crate::block::PROTOCOL;
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// A device in a namespace.
+/// Device in a namespace.
 pub(crate) struct Device {
     kind: Kind,
     pub(crate) name: String,
@@ -25,31 +25,32 @@ enum Kind {
     Attached(Attached),
 }
 
-/// How a device is set up.
+/// Setup of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
-    /// Its name, with `%d` where the kernel writes the lowest number that is free.
+    /// Name, with `%d` in place of the lowest free number, which the kernel chooses.
     pub(crate) name: String,
-    /// Largest IP packet, bytes.
+    /// Size of the largest IP packet, bytes.
     pub(crate) mtu: u16,
-    /// Its own addresses.
+    /// Addresses of the device.
     pub(crate) addresses: Vec<IpAddr>,
-    /// The one that is of use at this device only.
+    /// Link-local address.
     pub(crate) link_local: Option<IpAddr>,
-    /// Who is reached through it.
+    /// Destinations on the link.
     pub(crate) others: Vec<Prefix>,
-    /// Who is reached through the nodes with these addresses, which forward.
+    /// Destinations behind forwarding nodes, with the addresses of these nodes.
     pub(crate) beyond: Vec<(Prefix, IpAddr)>,
-    /// Who is reached by nobody, but through devices to come.
+    /// Destinations that are unreachable until further devices have routes to them.
     pub(crate) behind: Vec<Prefix>,
-    /// Its address on an Ethernet and those of others, if it is on one; others may have more addresses than these.
+    /// Ethernet address of the device and the known addresses of other stations, if the device is on an Ethernet. The
+    /// other stations may have further addresses.
     pub(crate) ethernet: Option<(Mac, Vec<(IpAddr, Mac)>)>,
-    /// The namespace has other devices, whose addresses must not be taken from them.
+    /// True if the namespace has other devices, whose addresses must not be used again.
     pub(crate) shared: bool,
 }
 
 impl Device {
-    /// Makes it in a namespace, with addresses and routes, and up.
+    /// Creates the device in a namespace, with addresses and routes, and sets it up.
     pub(crate) fn new(namespace: &Namespace, setup: &Setup) -> Result<Self, HostError> {
         namespace.within(|| {
             let mut has_ipv6 = has_ipv6();
@@ -60,18 +61,19 @@ impl Device {
                 if let Some((address, by)) = taken(&v4)? {
                     return Err(HostError::Taken { address, by });
                 }
-                // Without it a node is still a node.
+                // A node works without IPv6, too.
                 has_ipv6 &= taken(&v6)?.is_none();
             }
             let name = setup.name.clone();
             let layer = if setup.ethernet.is_some() { Layer::L2 } else { Layer::L3 };
-            // Without offloads a datagram is one packet: a large one of several segments would be lost whole.
+            // Keep one packet per datagram: with offloads, a link would lose several segments joined in one packet
+            // together.
             let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
             let device = device.build_sync().map_err(HostError::of(format!("make the TUN device {name}")))?;
             let name = device.name().map_err(HostError::of(format!("ask for the name of the TUN device {name}")))?;
             device.set_nonblocking(true).map_err(HostError::of(format!("prepare the TUN device {name}")))?;
             if has_ipv6 {
-                // Nobody routes here; a kernel without IPv6 at this device has no such file.
+                // There is no router here. Ignore the error: a kernel without IPv6 at this device has no such file.
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
             }
             ip(&commands(&name, setup, has_ipv6))?;
@@ -79,13 +81,13 @@ impl Device {
         })?
     }
 
-    /// Attaches one that is there, for packets of `mtu` bytes at most.
+    /// Attaches an existing device, for packets of at most `mtu` bytes.
     pub(crate) fn attach(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
         let attached = Attached::open(namespace, name, mtu)?;
         Ok(Device { kind: Kind::Attached(attached), name: name.to_owned() })
     }
 
-    /// Returns warnings about a device whose frames this machine uses elsewhere, too.
+    /// Returns warnings about a device whose frames this machine also uses elsewhere.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let (answers, master) = match &self.kind {
             Kind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
@@ -108,7 +110,8 @@ impl Device {
         answers.into_iter().chain(belongs)
     }
 
-    /// Gives `each` what the host sends: one datagram or frame, or those that came as one. Returns whether there was something.
+    /// Passes the host's next datagram or frame to `each`, or several that were joined. Returns false if there was
+    /// nothing to read.
     pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let device = match &self.kind {
             Kind::Ours(device) => device,
@@ -124,7 +127,7 @@ impl Device {
         }
     }
 
-    /// Hands a datagram or a frame to the host.
+    /// Sends a datagram or a frame to the host.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.kind {
             Kind::Ours(device) => device.send(bytes).map(drop),
@@ -132,7 +135,7 @@ impl Device {
         }
     }
 
-    /// What the kernel dropped because the device's queue was full.
+    /// Returns the number of packets that the kernel dropped because the device's queue was full.
     pub(crate) fn dropped(&self, namespace: &Namespace) -> Option<u64> {
         if let Kind::Attached(attached) = &self.kind {
             return Some(attached.dropped());
@@ -141,7 +144,7 @@ impl Device {
         namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)).ok()?
     }
 
-    /// Frames that were longer than the MTU.
+    /// Returns the number of frames above the MTU.
     pub(crate) fn oversized(&self) -> u64 {
         match &self.kind {
             Kind::Ours(_) => 0,
@@ -159,8 +162,9 @@ impl AsFd for Device {
     }
 }
 
-/// What `ip` is to do. Nothing is sent that nobody asked for: no router solicitations, no queries for the addresses of nodes, and no multicast reports
-/// but on an Ethernet, where there is multicast.
+/// Returns the commands for `ip`. The commands suppress packets that no program requested: router solicitations,
+/// neighbor requests for nodes, and multicast reports. Multicast reports remain on an Ethernet, which carries
+/// multicast.
 fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     let Setup { mtu, addresses, link_local, others, beyond, behind, ethernet, .. } = setup;
     let has_ipv6 = has_ipv6 && *mtu >= LEAST_MTU_V6;
@@ -187,7 +191,7 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     for (other, through) in others.chain(beyond).filter(|(other, _)| speak(other)) {
         let own = addresses.iter().find(|own| own.is_ipv4() == other.address.is_ipv4());
         let source = own.map_or_else(String::new, |own| format!(" src {own}"));
-        // On an Ethernet whoever is beyond has no address; that of the node which forwards is known.
+        // On an Ethernet, hosts behind a node have no Ethernet address; use the address of the node, which forwards.
         let through = through.map_or_else(String::new, |node| format!(" via {node} onlink"));
         all.push(format!("route add {other}{through} dev {name}{source}"));
     }
@@ -199,18 +203,18 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     all
 }
 
-/// Bits of a whole address.
+/// Returns the length of an address in bits.
 pub(crate) fn full(address: &IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Whether devices of this thread's namespace get IPv6.
+/// Returns true if new devices in this thread's namespace get IPv6.
 fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|disabled| disabled.trim() == "0")
 }
 
-/// The first prefix of which an address has a route other than the default, and that route. What is routed to nowhere for links to
-/// come is free.
+/// Returns the first prefix with an address that has a route other than the default route, and that route. Unreachable
+/// routes for nested links do not count.
 pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, HostError> {
     let ours = format!("proto {PROTOCOL}");
     let other = |line: &&str| {
@@ -220,7 +224,7 @@ pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, Hos
     for prefix in prefixes.iter().filter(|prefix| prefix.length > 0) {
         let version = if prefix.address.is_ipv4() { "-4" } else { "-6" };
         let text = prefix.to_string();
-        // What it is part of, and what is part of it.
+        // Search routes that contain the prefix, and routes inside it.
         for relation in ["match", "root"] {
             let routes = ip_prints(&[version, "-o", "route", "show", "table", "all", relation, &text])?;
             if let Some(by) = routes.lines().find(other) {
@@ -232,25 +236,26 @@ pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, Hos
     Ok(None)
 }
 
-/// The count of dropped packets in the sending direction of a device in /proc/net/dev: four of the receiving direction's eight
-/// columns and four others come before it.
+/// Returns the number of packets that a device in /proc/net/dev dropped on transmission. The column follows the eight
+/// columns of the receiving direction and three others.
 fn transmit_drops(table: &str, name: &str) -> Option<u64> {
     let columns = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))?;
     columns.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// The name of a device at a link, as Linux allows it, with a number that the kernel chooses: 0 where there is no other of the name.
+/// Returns the name of a device at a link, in a form that Linux allows. The kernel appends a number: 0 if no other
+/// device has the name.
 pub(crate) fn name_at(link: &str) -> String {
     let plain: String = link.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = if plain.is_empty() { "link" } else { &plain };
     format!("{}%d", &plain[..plain.len().min(LONGEST_NAME - 2)])
 }
 
-/// Packets that wait in a device until the loop takes them: as many as 1 Gbit/s brings in 60 ms.
+/// Queue length of a device, packets: 60 ms of traffic at 1 Gbit/s.
 const QUEUE: u32 = 5000;
-/// RFC 8200 section 5: below, the kernel has no IPv6 at a device.
+/// Smallest MTU with IPv6 (RFC 8200 section 5): below it, the kernel has no IPv6 at a device.
 const LEAST_MTU_V6: u16 = 1280;
-/// IFNAMSIZ without the zero at the end.
+/// Longest name of a device: IFNAMSIZ without the terminating zero.
 const LONGEST_NAME: usize = 15;
 
 #[cfg(test)]
@@ -287,7 +292,7 @@ mod tests {
         assert!(all.contains(&"route add fd00::2/128 dev plc0 src fd00::1".into()), "{all:?}");
         assert!(all.contains(&"address add fd00::1/128 dev plc0 nodad".into()), "{all:?}");
         assert!(all.contains(&"address add fe80::1/64 dev plc0 nodad".into()), "{all:?}");
-        // Who is beyond another node has an address of Ethernet of its own nowhere.
+        // Hosts behind another node have no Ethernet address.
         let beyond = vec![(Prefix { address: "::".parse().unwrap(), length: 0 }, "fd00::2".parse().unwrap())];
         let farther = Setup { mtu: 1280, beyond, ..setup.clone() };
         let all = commands("plc0", &farther, true);

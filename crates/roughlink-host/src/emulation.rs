@@ -1,4 +1,4 @@
-//! An emulation: a scenario of which some nodes are real.
+//! Emulations: scenarios with kernel nodes or attached devices, run in real time.
 
 use crate::block::Block;
 use crate::carrier::Carrier;
@@ -32,63 +32,63 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A node that is real.
+/// Real node: a kernel node or a node behind an attached device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// The node, by its number in the scenario.
+    /// Index of the node in the scenario.
     pub node: usize,
-    /// Where it is.
+    /// Location of the node.
     pub place: Place,
 }
 
-/// Where a node is.
+/// Location of a real node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a network namespace of its own.
+    /// Separate network namespace for the node.
     Own,
-    /// In the namespace of the thread that opens the emulation: it is the machine itself. Attached devices are there, too, unless their
-    /// names have a namespace.
+    /// Namespace of the thread that opens the emulation: the node is the machine itself. Attached devices are in it,
+    /// too, unless their names contain a namespace.
     Here,
 }
 
-/// How to emulate.
+/// Settings of an emulation.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Replica number: the same scenario with other random numbers.
+    /// Replica number: selects other random numbers for the same scenario.
     pub replica: u32,
-    /// What the network may use.
+    /// Limits on the network's resources.
     pub limits: Limits,
-    /// It is watched while it runs, and its links are changed from outside: [`Running::live`].
+    /// True if other threads watch the emulation or change its links: [`Running::live`].
     pub live: bool,
-    /// Devices lose their carrier while the links at their nodes are down.
+    /// True if devices lose their carrier while the links at their nodes are down.
     pub carrier: bool,
-    /// The kernel's name of the default congestion control in the namespaces of nodes of our own; Reno if absent.
+    /// Kernel's name of the default congestion control in separate namespaces; Reno if absent.
     pub congestion_control: Option<String>,
     /// Flows that stay simulated although their nodes are real.
     pub inside: BTreeSet<usize>,
-    /// A node and addresses that are routed to it, for links that begin there; it forwards packets.
+    /// Node that forwards packets, and addresses routed to it for links that begin there.
     pub behind: Option<(usize, Block)>,
 }
 
-/// A real node, ready.
+/// Real node that is set up.
 struct Node {
     name: String,
     namespace: Namespace,
     addresses: Vec<IpAddr>,
-    /// The namespace was there before: what else is in it is none of ours.
+    /// True if the namespace existed before, so that its other contents do not belong to the emulation.
     shared: bool,
-    /// Absent behind an attached device.
+    /// Default congestion control; `None` behind an attached device.
     congestion_control: Option<DefaultCongestionControl>,
 }
 
 impl Node {
-    /// Programs run in its namespace; else it is behind an attached device.
+    /// Returns true if programs run in the node's namespace, and false behind an attached device.
     fn is_ours(&self) -> bool {
         !self.addresses.is_empty()
     }
 }
 
-/// An emulation that is set up and has not begun.
+/// Emulation that is set up and has not started.
 pub struct Emulation {
     network: Network,
     nodes: Vec<Node>,
@@ -99,14 +99,14 @@ pub struct Emulation {
 }
 
 impl Emulation {
-    /// Makes namespaces, devices, addresses and routes for the nodes of a scenario that are real. Nothing else of the machine
-    /// changes, and everything is gone with the emulation.
+    /// Creates namespaces, devices, addresses and routes for the real nodes of a scenario. Leaves the rest of the
+    /// machine unchanged. Dropping the emulation removes everything.
     ///
     /// # Errors
-    /// A right is missing, or what this machine needs for it, or a device that is to be attached.
+    /// Returns an error if a permission, a feature of this machine or a device to attach is missing.
     pub fn open(scenario: impl Into<Arc<Scenario>>, hosts: &[Host], settings: &Settings) -> Result<Self, HostError> {
         let scenario = scenario.into();
-        // What is not of the scenario is reached through the machine, if it is one of the nodes.
+        // Route addresses outside the scenario through the machine if it is one of the nodes.
         let here = hosts.iter().find(|host| host.place == Place::Here).map(|host| host.node);
         let beyond = here.into_iter().flat_map(|node| everything().map(|prefix| (prefix, node)));
         let behind =
@@ -121,7 +121,7 @@ impl Emulation {
             ..Options::default()
         };
         let network = Network::new(Arc::clone(&scenario), options)?;
-        // To others only if the machine forwards what they send.
+        // Route to other networks only if the machine forwards packets.
         let forwards = if here.is_some() { Namespace::here()?.forwards()? } else { [false; 2] };
         let (mut nodes, mut devices) = (Vec::new(), Vec::new());
         for host in hosts {
@@ -171,7 +171,7 @@ impl Emulation {
             let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
             ours.map(|n| n.namespace.number())
         };
-        // Within links within links, services are at the outermost end.
+        // With nested links, services are at the outermost end.
         let addresses = |node| match settings.behind {
             Some((_, block)) if here == Some(node) => vec![IpAddr::V4(block.outermost())],
             _ => both_addresses(&scenario, node).to_vec(),
@@ -185,14 +185,14 @@ impl Emulation {
         Ok(Emulation { network, nodes, edge: Edge { devices, switch, carrier }, scenario, listed, live })
     }
 
-    /// What is to be known before it starts.
+    /// Returns warnings to print before the start.
     pub fn warnings(&self) -> Vec<String> {
         let of = |node: &Node| {
             let (name, control) = (&node.name, node.congestion_control.as_ref()?);
             let refused = control.refused.as_ref().map(|wanted| {
                 format!("{name}: the kernel has no `{wanted}` for namespaces; the default there is {}", control.name)
             });
-            // In a namespace of its own the scenario requested it.
+            // In a separate namespace the scenario requested the algorithm.
             let paced = (control.paced && node.shared).then(|| {
                 format!(
                     "{name}: the default congestion control of this machine is {}, so the kernel paces every sender \
@@ -205,27 +205,27 @@ impl Emulation {
         self.edge.devices.iter().flat_map(Device::warnings).chain(self.nodes.iter().filter_map(of)).collect()
     }
 
-    /// Names and default congestion controls of the nodes whose kernels are on this machine.
+    /// Returns names and default congestion controls of the nodes whose kernels are on this machine.
     pub fn congestion_controls(&self) -> impl Iterator<Item = (&str, &DefaultCongestionControl)> {
         self.nodes.iter().filter_map(|node| Some((&*node.name, node.congestion_control.as_ref()?)))
     }
 
-    /// The namespace of the host at this place of the list.
+    /// Returns the namespace of the host at index `host` of the list.
     pub fn namespace(&self, host: usize) -> &Namespace {
         &self.nodes[host].namespace
     }
 
-    /// The list of nodes, by which programs find theirs.
+    /// Returns the path of the list of nodes, in which programs look up their node.
     pub fn directory(&self) -> PathBuf {
         path_of(&self.listed)
     }
 
-    /// The real nodes: name, device, addresses; none of a host behind an attached device.
+    /// Returns name, device and addresses of each real node; a host behind an attached device has no addresses.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, &str, &[IpAddr])> {
         self.nodes.iter().zip(&self.edge.devices).map(|(node, device)| (&*node.name, &*device.name, &*node.addresses))
     }
 
-    /// Starts the clock, and with it the network.
+    /// Starts the clock and the network.
     pub fn start<O: Observer + Send + 'static>(self, observer: O) -> Running<O> {
         let Emulation { mut network, nodes, mut edge, scenario, listed, live } = self;
         let stop = Arc::new(AtomicBool::new(false));
@@ -237,7 +237,7 @@ impl Emulation {
         let socket_table =
             |node: &Node| SocketTable::open(&node.namespace, &node.addresses, node.congestion_control.as_ref()?).ok();
         let senders = SenderMonitor::start(nodes.iter().filter_map(socket_table).collect());
-        // A device drops what its kernel sends before it is quite up.
+        // A device drops packets that its kernel sends before it is fully up: do not count them.
         let before = dropped(&nodes, &edge.devices);
         let clock = Clock::start();
         let run_delay = RunDelayMonitor::start(clock);
@@ -246,7 +246,7 @@ impl Emulation {
             let mut observers = (observer, Frames::default());
             let until = (clock, scenario.duration);
             let (ending, mut counts) = carry(&mut network, &mut observers, &mut edge, both, until, &told);
-            // At once: programs that send on find nobody who takes it.
+            // Read the counters now: later datagrams would be counted as overruns.
             let after = dropped(&theirs, &edge.devices);
             counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
@@ -270,12 +270,13 @@ fn is_attached((nodes, devices): (&[Node], &[Device]), namespace: &Namespace, de
     Ok(false)
 }
 
-/// What kernels dropped because the queue of a device was full, so far; nothing if that of one device cannot be read.
+/// Returns the number of packets that kernels have dropped because the queue of a device was full, or `None` if the
+/// count of a device cannot be read.
 fn dropped(nodes: &[Node], devices: &[Device]) -> Option<u64> {
     nodes.iter().zip(devices).map(|(node, device)| device.dropped(&node.namespace)).sum()
 }
 
-/// What the loop leaves.
+/// Results of the loop's thread.
 struct Carried<O> {
     network: Network,
     observer: O,
@@ -286,81 +287,83 @@ struct Carried<O> {
     changes: Vec<Changed>,
 }
 
-/// An emulation at work, in a thread of its own.
+/// Running emulation, in a separate thread.
 pub struct Running<O> {
     thread: JoinHandle<Carried<O>>,
     stop: Arc<AtomicBool>,
     nodes: Arc<Vec<Node>>,
-    /// Kept open: [`crate::directories`] finds it.
+    /// List of nodes, kept open so that [`crate::directories`] finds it.
     #[expect(dead_code, reason = "it is found by its name")]
     listed: File,
     live: Option<Arc<Live>>,
-    /// The network's time.
+    /// Clock of the network.
     pub(crate) clock: Clock,
     run_delay: RunDelayMonitor,
     senders: SenderMonitor,
 }
 
-/// What an emulation achieved.
+/// Results of an emulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What a run has.
+    /// Results as for a simulated run.
     pub result: RunResult,
-    /// What the conversations of programs achieved.
+    /// Results of the programs' conversations.
     pub achieved: Achieved,
     /// Frames without an IP datagram, by protocol, sender and receiver.
     pub frames: Vec<FrameCount>,
-    /// How late datagrams left; nothing if none did.
+    /// Lateness of outgoing datagrams; `None` if there were no datagrams.
     pub lateness: Option<Lateness>,
-    /// How long datagrams had waited when they were taken from their device, at least; nothing if none came.
+    /// Minimum waiting time of incoming datagrams at their device; `None` if there were no datagrams.
     pub waited: Option<Lateness>,
-    /// How long the programs waited for a processor.
+    /// Time that programs waited for a processor.
     pub run_delay: RunDelay,
-    /// The longest time for which the network did nothing that was due.
+    /// Longest time for which the network did not process due events.
     pub stall: Time,
-    /// Datagrams and frames that a kernel dropped because the loop did not take them in time; nothing if the kernel's count cannot be read.
+    /// Datagrams and frames that a kernel dropped because the loop did not read them in time; `None` if the kernel's
+    /// count cannot be read.
     pub overruns: Option<u64>,
-    /// Datagrams and frames that a kernel did not take, because its device was down or full.
+    /// Datagrams and frames that a kernel rejected because its device was down or full.
     pub refused: u64,
-    /// Frames from attached devices that were longer than the MTU, or joined in a way that cannot be divided.
+    /// Frames from attached devices above the MTU, or joined in a way that cannot be divided.
     pub oversized: u64,
-    /// Datagrams that were not sent because no host behind the attached device answered ARP or neighbour discovery.
+    /// Datagrams dropped because no host behind the attached device answered ARP or neighbor discovery.
     pub unanswered: u64,
-    /// What the ports counted.
+    /// Counters of the ports.
     pub ports: PortStats,
-    /// Why it ended.
+    /// Reason for the end.
     pub ending: Ending,
-    /// Why the loop had no real-time priority, if it had none.
+    /// Error that denied the loop real-time priority, if any.
     pub unhurried: Option<String>,
-    /// What the loop used of the processors.
+    /// Processor time of the loop.
     pub effort: Effort,
-    /// How links were changed from outside, in order of time.
+    /// Changes of links from outside, in order of time.
     pub changes: Vec<Changed>,
 }
 
 impl<O> Running<O> {
-    /// Whether the loop has ended by itself.
+    /// Returns true if the loop has ended without a request to stop.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// The namespace of the host at this place of the list.
+    /// Returns the namespace of the host at index `host` of the list.
     pub fn namespace(&self, host: usize) -> &Namespace {
         &self.nodes[host].namespace
     }
 
-    /// Bytes of TCP that programs have left to be sent or acknowledged, by closing their sockets or by ending.
+    /// Returns the number of TCP bytes that programs have left unsent or unacknowledged when they closed their sockets
+    /// or ended.
     pub fn undelivered(&self) -> u64 {
         let ours = self.nodes.iter().filter(|node| !node.shared);
         ours.filter_map(|node| node.namespace.within(undelivered).ok()).sum()
     }
 
-    /// By what other threads watch and change it, if that was asked for in [`Settings`].
+    /// Returns the handle for watching and changing the emulation, if [`Settings`] enable it.
     pub fn live(&self) -> Option<Arc<Live>> {
         self.live.clone()
     }
 
-    /// Ends it; the observer comes back.
+    /// Stops the emulation and returns its results and the observer.
     pub fn finish(self) -> (Outcome, O) {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
@@ -391,7 +394,7 @@ impl<O> Running<O> {
     }
 }
 
-/// All addresses, IPv4 and IPv6.
+/// Returns prefixes of all IPv4 and all IPv6 addresses.
 fn everything() -> [Prefix; 2] {
     [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)].map(|address| Prefix { address, length: 0 })
 }
@@ -400,30 +403,30 @@ fn both_addresses(scenario: &Scenario, node: usize) -> [IpAddr; 2] {
     [IpAddr::V4(node_address(scenario, node)), IpAddr::V6(node_address_v6(scenario, node))]
 }
 
-/// What is reached through a node, with the address of the node in the same version of IP.
+/// Returns a prefix with the address of the node that forwards to it, of the same IP version.
 fn through(scenario: &Scenario, node: usize, prefix: Prefix) -> Option<(Prefix, IpAddr)> {
     let is_v4 = prefix.address.is_ipv4();
     both_addresses(scenario, node).into_iter().find(|a| a.is_ipv4() == is_v4).map(|address| (prefix, address))
 }
 
-/// The links at a node, with their numbers.
+/// Returns the links at a node, with their indices.
 fn links_at(scenario: &Scenario, node: usize) -> impl Iterator<Item = (usize, &LinkSpec)> {
     scenario.links.iter().enumerate().filter(move |(_, l)| [l.between.0, l.between.1].contains(&node))
 }
 
-/// The MTU of a node's link; of several links, the smallest.
+/// Returns the MTU of a node's link, or the smallest of several links.
 fn mtu(scenario: &Scenario, node: usize) -> u16 {
     links_at(scenario, node).map(|(_, link)| link.model.mtu()).min().unwrap_or(1500)
 }
 
-/// How the device of a node is set up: named after its link, with its MTU.
+/// Returns the setup of a node's device, which has the name and the MTU of its link.
 fn setup(scenario: &Scenario, host: Host) -> Setup {
     let links: Vec<_> = links_at(scenario, host.node).collect();
     let others = || (0..scenario.nodes.len()).filter(|node| *node != host.node);
     let both = |node| both_addresses(scenario, node);
     let ethernet = scenario.interfaces.get(&host.node).is_some_and(|i| *i == Interface::Ethernet).then(|| {
         let all = |node| both(node).into_iter().chain([IpAddr::V6(link_local(node))]);
-        // Whoever is behind an attached device has an address that is not known.
+        // Addresses of hosts behind an attached device are unknown.
         let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(Interface::Attached(_))));
         (node_mac(host.node), known.flat_map(|node| all(node).map(move |a| (a, node_mac(node)))).collect())
     });
@@ -444,7 +447,7 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
     }
 }
 
-/// The carrier of all devices that are ours.
+/// Creates the carrier of all devices except attached ones.
 fn carrier(scenario: &Scenario, hosts: &[Host], (nodes, devices): (&[Node], &[Device])) -> Result<Carrier, HostError> {
     let (mut told, mut links) = (Vec::new(), Vec::new());
     for ((host, node), device) in hosts.iter().zip(nodes).zip(devices).filter(|((_, node), _)| node.is_ours()) {
@@ -454,5 +457,5 @@ fn carrier(scenario: &Scenario, hosts: &[Host], (nodes, devices): (&[Node], &[De
     Carrier::new(told, links)
 }
 
-/// The largest MTU of a TAP device, whose frames have 65535 bytes at most.
+/// Largest MTU of a TAP device, whose frames have at most 65535 bytes.
 const LONGEST_IN_FRAME: u16 = u16::MAX - 14;

@@ -1,4 +1,4 @@
-//! What can go wrong at the edge to Linux.
+//! Errors of the interface to Linux.
 
 use nix::errno::Errno;
 use roughlink_core::net::NetworkError;
@@ -6,94 +6,94 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-/// Why something could not be done.
+/// Error of a function of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The scenario makes no network with these nodes outside.
+    /// Scenario that makes no network with these nodes outside of it.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// The system refused something.
+    /// Refused system call or file operation.
     #[error("cannot {what}")]
     System {
-        /// What was to be done.
+        /// Operation that failed.
         what: String,
-        /// Why not.
+        /// Reason of the failure.
         source: io::Error,
     },
-    /// `ip` refused something.
+    /// Failed command of `ip`.
     #[error("`ip` failed: {said}")]
     Ip {
-        /// What it said, and the line that it refused.
+        /// Message of `ip`, with the rejected line.
         said: String,
     },
-    /// There is no device of this name to be attached.
+    /// Missing device to attach.
     #[error("there is no network device {name}")]
     NoInterface {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// The devices that there are.
+        /// Names of the existing devices.
         there: Vec<String>,
     },
-    /// A device cannot be attached.
+    /// Device that cannot be attached.
     #[error("cannot attach the network device {name}: it {}", .reason.0)]
     Unfit {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// Why not.
+        /// Reason, with advice.
         reason: Unfit,
     },
-    /// Kernels cannot carry what a scenario has.
+    /// Scenario that the kernels' TCP cannot carry.
     #[error("{}{reason}", flow.iter().map(|flow| format!("flow {flow}: ")).collect::<String>())]
     Transfer {
-        /// The flow, if it is one.
+        /// Name of the flow that causes the error, if it is one flow.
         flow: Option<String>,
-        /// Why not.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// Links are nested too deeply.
+    /// Too deeply nested links.
     #[error("there are no addresses for one more link within a link")]
     Nested,
-    /// The network namespace is locked while a link chooses its addresses, and somebody keeps it so.
+    /// Network namespace that another process keeps locked while a link chooses its addresses.
     #[error("cannot choose addresses for the link: {by} has had this network namespace locked (flock on /proc/PID/ns/net) for {} s", .waited.as_secs())]
     Locked {
-        /// Who.
+        /// Process that holds the lock.
         by: String,
-        /// How long that was waited for.
+        /// Duration of the wait for the lock.
         waited: Duration,
     },
-    /// An address of the scenario is in use where its node is to be.
+    /// Address of the scenario that is already in use in the namespace of its node.
     #[error("{address} is in use on this machine: {by}")]
     Taken {
-        /// The address.
+        /// Address that is in use.
         address: String,
-        /// The route that has it.
+        /// Route to the address.
         by: String,
     },
 }
 
-/// Why a device cannot be attached, and what to do.
+/// Reason why a device cannot be attached, and advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub(crate) &'static str, pub(crate) &'static str);
 
 impl HostError {
-    /// What could not be done, with the reason that the system gave.
+    /// Returns a function that adds the failed operation to a system error.
     pub(crate) fn of(what: impl Into<String>) -> impl FnOnce(io::Error) -> HostError {
         let what = what.into();
         |source| HostError::System { what, source }
     }
 
-    /// The same, where nix gave it.
+    /// Returns a function that adds the failed operation to an error of nix.
     pub(crate) fn errno(what: impl Into<String>) -> impl FnOnce(Errno) -> HostError {
         let what = what.into();
         |e| HostError::System { what, source: e.into() }
     }
 
-    /// What could not be done, and why.
+    /// Formats the error with its cause.
     pub fn whole(&self) -> String {
         self.source().map_or_else(|| self.to_string(), |source| format!("{self}: {source}"))
     }
 
-    /// A short advice, if there is one.
+    /// Returns short advice, if there is any.
     pub fn help(&self) -> Option<&'static str> {
         match self {
             HostError::System { source, what } => match source.kind() {
@@ -108,7 +108,7 @@ impl HostError {
                 io::ErrorKind::PermissionDenied if what.contains("uid_map") => Some(
                     "user namespaces are restricted here: run it as root, or allow them (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
                 ),
-                // Their number may be limited to none: ENOSPC, user_namespaces(7).
+                // The number of user namespaces may be limited to zero: ENOSPC, user_namespaces(7).
                 kind if kind == io::ErrorKind::PermissionDenied || what.contains("user namespace") => Some(
                     "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink doctor` says what is here; a container needs --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
                 ),

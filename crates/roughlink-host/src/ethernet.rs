@@ -1,16 +1,23 @@
-//! The Ethernet of a network: what frames of hosts with layer `ethernet` do between device and port.
+//! Ethernet switch between the devices of hosts with layer `ethernet` and the ports of the network.
 //!
-//! All these hosts are on one Ethernet, as far as links join them, and this is its switch. It learns behind which port an address is;
-//! a frame for an address that it knows goes through the network to the port there, byte for byte, and any other frame, broadcast
-//! and multicast among them, to all other ports of the Ethernet: in their order, one copy for each. The nodes between are no stations on it.
-//! Nothing between these hosts is answered or held back, link-local control frames included, and only one kind of frame is filtered: a kernel node
-//! receives membership reports of IGMP and MLD only if it has sent a query ([`crate::snooping`]). An attached device receives all of them.
+//! All hosts with this layer share one Ethernet, as far as links connect them. The switch learns behind which port an
+//! address is. A frame with a known destination goes byte for byte to that port. The switch floods all other frames,
+//! including broadcast and multicast, to all other ports of the Ethernet: one copy per port, in the order of the ports.
+//! Nodes between the hosts are no stations of this Ethernet.
 //!
-//! Nodes that are simulated, or joined by IP, have an address too ([`node_mac`]), and one that they share, [`NETWORK`]. For a frame that has one of these
-//! the Ethernet ends here: its IP datagram goes on by its destination address, and one that comes back gets a header here. An attached host is sent such a
-//! datagram at the address that it has given for that IP address, by ARP, neighbour discovery or a datagram of its own. As long as there is none it is asked for,
-//! and the datagram waits, for a while. The host may ask back, where the sender is: it is answered for whoever has sent it something, and at these addresses.
-//! Others are not answered for: an address that the scenario gives to a simulated node may be that of a host which the scenario does not know.
+//! The switch answers and holds back nothing between these hosts and forwards link-local control frames, too. Only one
+//! kind of frame is filtered: a kernel node receives IGMP and MLD membership reports only if it has sent a query
+//! ([`crate::snooping`]). An attached device receives all reports.
+//!
+//! Simulated nodes and nodes with layer `ip` also have an Ethernet address each ([`node_mac`]) and share another one
+//! ([`NETWORK`]). The Ethernet ends here for frames to these addresses: the switch takes out the IP datagram, and the
+//! network routes it by its destination address. Datagrams in the opposite direction get an Ethernet header here.
+//!
+//! The destination address of this header is known if the attached host has announced it by ARP, neighbor discovery or
+//! a datagram. Otherwise the switch sends a request, and the datagram waits for up to [`LONGEST_WAIT`]. The switch also
+//! answers requests from the host for the address of a node. An answer requires that this node has sent something to
+//! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
+//! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
 
 use crate::neighbours::{self, Heard};
 use crate::snooping::Membership;
@@ -21,72 +28,73 @@ use roughlink_core::wire::{self, IpPair, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// An address of Ethernet.
+/// Ethernet address.
 pub(crate) type Mac = [u8; 6];
 
-/// The address of a node: locally administered (IEEE 802 section 8.2.2), its number counted from 1 in the last three bytes.
+/// Returns the address of a node: locally administered (IEEE 802 section 8.2.2), with the node's number, counted from
+/// 1, in the last three bytes.
 pub(crate) fn node_mac(node: usize) -> Mac {
     let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
     [2, 0, 0, high, middle, low]
 }
 
-/// As `ip` writes it.
+/// Formats an address as `ip` does.
 pub(crate) fn text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// The switch, and what it knows of hosts.
+/// Switch with its tables of hosts.
 pub(crate) struct Switch {
-    /// Where the host of each port is sent what has no header, if it is on the Ethernet.
+    /// Stations at the ports; `None` for ports that are not on the Ethernet.
     ports: Vec<Option<Station>>,
-    /// The addresses of nodes that are not on the Ethernet.
+    /// Addresses of nodes that are not on the Ethernet.
     others: BTreeSet<Mac>,
-    /// The port behind which an address was last seen.
+    /// Port behind which an address was last seen.
     learned: BTreeMap<Mac, usize>,
     /// Ports behind which a multicast router may be.
     routers: Vec<bool>,
-    /// A datagram with its header.
+    /// Buffer for a datagram with its header.
     frame: Vec<u8>,
     ready: VecDeque<Ready>,
     unanswered: u64,
 }
 
-/// What the switch itself has to send.
+/// Frame that the switch sends on its own account.
 pub(crate) struct Ready {
     pub(crate) port: usize,
     pub(crate) frame: Vec<u8>,
-    /// What has waited in it; nothing if it is a question or an answer.
+    /// Datagram inside the frame that waited for an address; `None` for requests and answers.
     pub(crate) waited: Option<Outgoing>,
 }
 
-/// A host, or several behind an interface.
+/// Host or hosts at a port.
 enum Station {
-    /// It has a device of ours, with this address.
+    /// Host with a device of this emulation, and its address.
     Ours(Mac),
-    /// Who is behind an interface.
+    /// Hosts behind an attached device.
     Behind(Behind),
 }
 
-/// Those behind an interface.
+/// Hosts behind an attached device.
 #[derive(Default)]
 struct Behind {
-    /// Their addresses.
+    /// Learned addresses.
     known: BTreeMap<IpAddr, Mac>,
-    /// Who has sent them something.
+    /// IP addresses that have sent something to these hosts.
     senders: BTreeSet<IpAddr>,
-    /// What is for those whose address is not known.
+    /// Datagrams for hosts whose address is unknown.
     waiting: BTreeMap<IpAddr, Waiting>,
 }
 
 struct Waiting {
-    /// When the address was last asked for.
+    /// Time of the last request.
     asked: Time,
-    /// With when they left the network, the oldest first.
+    /// Datagrams and the times when they left the network, oldest first.
     datagrams: VecDeque<(Time, Outgoing)>,
 }
 
 impl Switch {
-    /// For ports at these nodes of a scenario.
+    /// Creates the switch for ports at these nodes of a scenario.
     pub(crate) fn new(scenario: &Scenario, nodes: &[usize]) -> Self {
         let station = |node: &usize| match scenario.interfaces.get(node) {
             None | Some(Interface::Ip) => None,
@@ -102,12 +110,13 @@ impl Switch {
             _ => None,
         };
         let learned = ports.iter().enumerate().filter_map(ours).collect();
-        // Nothing is known of the network behind an attached device.
+        // The network behind an attached device is unknown.
         let routers = ports.iter().map(|station| matches!(station, Some(Station::Behind(_)))).collect();
         Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
-    /// The host of `port` has sent `bytes`, a datagram or a frame. Returns the datagram; nothing if a frame has none, or was for the switch.
+    /// Receives `bytes`, a datagram or a frame, from the host at `port`. Returns the datagram, or an empty slice if a
+    /// frame has none or was addressed to the switch.
     pub(crate) fn receive<'b, O: Observer>(
         &mut self,
         network: &mut Network,
@@ -157,7 +166,7 @@ impl Switch {
             return if routers.is_empty() { &[] } else { datagram };
         }
         match self.learned.get(&to) {
-            Some(&there) if there == port => {} // it has been there
+            Some(&there) if there == port => {} // already there
             Some(&there) => network.forward_observed(now, [port, there], bytes, observer),
             None => {
                 let all = (0..self.ports.len()).filter(|&there| there != port && self.ports[there].is_some());
@@ -167,7 +176,8 @@ impl Switch {
         datagram
     }
 
-    /// What has left the network by `now`, as the host at its port takes it; nothing if it waits for the host's address.
+    /// Returns the bytes of `out`, which has left the network by `now`, for the device at its port, or `None` if the
+    /// datagram waits for the host's address.
     pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b Outgoing) -> Option<&'b [u8]> {
         let (Some(station), false) = (&mut self.ports[out.port], out.is_frame) else { return Some(&out.datagram) };
         let Ok(envelope) = wire::envelope(&out.datagram) else { return Some(&out.datagram) };
@@ -190,12 +200,12 @@ impl Switch {
         Some(&self.frame)
     }
 
-    /// What the switch itself has to send next.
+    /// Returns the next frame that the switch sends on its own account.
     pub(crate) fn next(&mut self) -> Option<Ready> {
         self.ready.pop_front()
     }
 
-    /// Datagrams from kernels that wait for the address of their destination, or to be sent by [`Switch::next`].
+    /// Returns the datagrams from kernels that wait for the address of their destination or for [`Switch::next`].
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
         let behind = self.ports.iter().flatten().filter_map(|station| match station {
             Station::Ours(_) => None,
@@ -206,7 +216,8 @@ impl Switch {
         waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(Outgoing::ip_datagram)
     }
 
-    /// Datagrams that were not sent because nobody said that the address is theirs, those that still wait among them.
+    /// Returns the number of datagrams without an answer to the request for their address, including those that still
+    /// wait.
     pub(crate) fn unanswered(&self) -> u64 {
         let waiting = |station: &Station| match station {
             Station::Ours(_) => 0,
@@ -217,7 +228,7 @@ impl Switch {
 }
 
 impl Behind {
-    /// Somebody has an address: what waited for it is ready. Returns how much has waited too long.
+    /// Learns an address and moves the datagrams that waited for it to `ready`. Returns how many had waited too long.
     fn learn(&mut self, (now, port): (Time, usize), address: IpAddr, mac: Mac, ready: &mut VecDeque<Ready>) -> u64 {
         if address.is_unspecified() || address.is_multicast() || is_group(mac) {
             return 0;
@@ -235,8 +246,8 @@ impl Behind {
         (count + before - ready.len()) as u64
     }
 
-    /// A datagram waits for the address of its destination, which is asked for at most once a second (RFC 1122 section 2.3.2.1), as long as there
-    /// are datagrams. Returns how many there is no more room for.
+    /// Queues a datagram until the address of its destination is known. Sends a request at most once a second (RFC 1122
+    /// section 2.3.2.1) while datagrams arrive. Returns the number of dropped datagrams.
     fn ask(&mut self, now: Time, [from, to]: [IpAddr; 2], out: &Outgoing, ready: &mut VecDeque<Ready>) -> u64 {
         let is_new = !self.waiting.contains_key(&to);
         if is_new && self.waiting.len() >= MOST_ASKED {
@@ -248,7 +259,7 @@ impl Behind {
             let question = neighbours::question(from, to);
             ready.extend(question.map(|frame| Ready { port: out.port, frame, waited: None }));
         }
-        // The latest are kept (section 2.3.2.2).
+        // Keep the latest datagrams (RFC 1122 section 2.3.2.2).
         waiting.datagrams.push_back((now, out.clone()));
         if waiting.datagrams.len() > MOST_WAITING {
             waiting.datagrams.pop_front();
@@ -258,24 +269,24 @@ impl Behind {
     }
 }
 
-/// A datagram from the network in a frame.
+/// Writes a datagram from the network into `frame`, with an Ethernet header.
 fn framed(to: Mac, datagram: &[u8], frame: &mut Vec<u8>) {
     let kind = if datagram[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
     frame.clear();
     [&to[..], &NETWORK, &kind, datagram].into_iter().for_each(|part| frame.extend_from_slice(part));
 }
 
-/// Whether an address is a group's.
+/// Returns true if an address is a group address.
 pub(crate) fn is_group(mac: Mac) -> bool {
     mac[0] & 1 != 0
 }
 
-/// The IP datagram in a frame; nothing if there is none.
+/// Returns the IP datagram in a frame, or an empty slice for other frames.
 pub(crate) fn datagram(frame: &[u8]) -> &[u8] {
     ethernet::envelope(frame).map_or(&[][..], |(at, envelope)| &frame[at..at + envelope.end])
 }
 
-/// Destination and source of a frame.
+/// Returns the destination and source addresses of a frame.
 fn addresses(frame: &[u8]) -> Option<(Mac, Mac)> {
     let (to, rest) = frame.split_first_chunk()?;
     Some((*to, *rest.first_chunk()?))
@@ -288,23 +299,24 @@ fn ends(pair: &IpPair) -> [IpAddr; 2] {
     }
 }
 
-/// Notes something unless there is too much.
+/// Inserts an entry unless the table is full.
 fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     if table.len() < MOST_LEARNED || table.contains_key(&key) {
         table.insert(key, value);
     }
 }
 
-/// Where datagrams without a header come from; no node has it alone.
+/// Source address of datagrams that get their header from the switch, shared by all nodes.
 pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
-/// Addresses beyond these are not learned: their frames go everywhere.
+/// Maximum number of learned addresses; the switch floods frames to further ones.
 const MOST_LEARNED: usize = 4096;
-/// Addresses that are asked for at the same time, and datagrams that wait for each: as many as a window of TCP begins with, and more.
+/// Maximum number of addresses that are requested at the same time, and of datagrams that wait for each. The second
+/// exceeds TCP's initial window.
 const MOST_ASKED: usize = 64;
 const MOST_WAITING: usize = 64;
-/// When an address is asked for again.
+/// Interval between two requests for an address.
 const ASKED_AGAIN: Time = Time::from_secs(1);
-/// What has waited longer is of no use any more.
+/// Maximum waiting time of a datagram; older ones are dropped.
 const LONGEST_WAIT: Time = Time::from_secs(3);
 
 #[cfg(test)]
@@ -313,7 +325,7 @@ mod tests {
     use crate::snooping::tests::mld;
     use roughlink_core::net::{NoObserver, Options};
 
-    /// Nodes a, b and c on the Ethernet, d simulated, all at a hub; addresses are counted from 1.
+    /// Creates nodes a, b and c on the Ethernet and a simulated node d, all at a hub; addresses are counted from 1.
     fn network() -> (Network, Switch) {
         let mut text = "duration = \"9 s\"\nnode = [{ name = \"hub\" }".to_owned();
         text +=
@@ -360,7 +372,8 @@ mod tests {
         assert!(ports_of(node_mac(4), a, 0).is_empty(), "a simulated node understands IP only");
     }
 
-    /// RFC 4541 section 2.1.1 (1): reports go to ports with multicast routers only, where queries have come from.
+    /// RFC 4541 section 2.1.1 (1): the switch forwards reports only to ports with multicast routers, which queries
+    /// reveal.
     #[test]
     fn membership_reports_reach_queriers_and_attached_devices_only() {
         let (mut network, mut switch) = network();
@@ -379,7 +392,7 @@ mod tests {
         assert_eq!(ports_of(&mut switch, 130, 2), [0, 1], "a query goes to all");
         assert_eq!(ports_of(&mut switch, 143, 0), [2]);
         assert!(ports_of(&mut switch, 143, 2).is_empty(), "it asked the others");
-        switch.routers[1] = true; // as an attached device has it
+        switch.routers[1] = true; // as for an attached device
         assert_eq!(ports_of(&mut switch, 132, 0), [1, 2]);
     }
 
@@ -397,7 +410,7 @@ mod tests {
         assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), datagram);
     }
 
-    /// Somebody behind an interface at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
+    /// Creates a network with a host behind an attached device at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
     fn behind() -> (Network, Switch, Outgoing) {
         let (network, mut switch) = network();
         switch.ports[0] = Some(Station::Behind(Behind::default()));
@@ -409,12 +422,12 @@ mod tests {
     const NODE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 5));
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-    /// What the switch has to send, and whether it had waited.
+    /// Returns the frames that the switch sends, and whether each contains a datagram that waited.
     fn sent(switch: &mut Switch) -> Vec<(Vec<u8>, bool)> {
         std::iter::from_fn(|| switch.next()).map(|ready| (ready.frame, ready.waited.is_some())).collect()
     }
 
-    /// An answer of the host, whose address is 04:04:..., to the network.
+    /// Returns an answer from the host, whose address is 04:04:..., to the network.
     fn host_answers(to: Mac) -> Vec<u8> {
         let mut answer = neighbours::answer(&neighbours::question(NODE, HOST).unwrap(), HOST, (NODE, to)).unwrap();
         answer[6..12].fill(4);
@@ -432,7 +445,7 @@ mod tests {
         assert_eq!(sent(&mut switch), std::slice::from_ref(&question), "once a second");
         assert_eq!(switch.transmit(at(1000), &out), None);
         assert_eq!((sent(&mut switch), switch.unanswered()), (vec![question], 3));
-        // What has waited for more than 3 s is not sent, the others are.
+        // Datagrams that waited for more than 3 s are dropped.
         switch.receive(&mut network, (at(3500), 0), &host_answers(NETWORK), &mut NoObserver);
         let frame = [&[4; 6][..], &NETWORK, &[8, 0], &out.datagram].concat();
         assert_eq!(sent(&mut switch), vec![(frame.clone(), true); 2]);
@@ -441,7 +454,7 @@ mod tests {
         assert!(network.transmit(at(9000)).is_none(), "it was for the switch");
     }
 
-    /// From datagrams of their own, from questions and announcements, behind tags as well.
+    /// Sources are datagrams, requests and announcements, also with VLAN tags.
     #[test]
     fn addresses_are_learned_from_all_that_has_them() {
         let datagram: [&[u8]; 3] =
@@ -458,7 +471,7 @@ mod tests {
         }
     }
 
-    /// The host asks where the sender of a datagram is, or whether it is still there, and learns of nobody else.
+    /// The host requests the address of a sender, or probes whether it is still reachable, and learns no other address.
     #[test]
     fn the_network_answers_for_whoever_has_sent_something() {
         let (mut network, mut switch, out) = behind();

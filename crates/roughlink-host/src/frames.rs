@@ -9,7 +9,7 @@ use roughlink_core::wire::ethernet;
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     rows: Vec<Row>,
-    /// Frames for which there is no row.
+    /// Frames beyond the maximum number of rows.
     others: Option<[u64; 2]>,
 }
 
@@ -43,7 +43,7 @@ impl Observer for Frames {
 }
 
 impl Frames {
-    /// Returns the rows, with the `names` of nodes, and a last row if there were further frames.
+    /// Returns the rows, with the `names` of nodes, and a last row for further frames.
     pub(crate) fn counts(&self, names: &[String]) -> Vec<FrameCount> {
         let row = |Row { ethertype, nodes, counts: [sent, delivered] }: &Row| {
             let [from, to] = nodes.map(|node| Some(names[node].clone()));
@@ -72,7 +72,7 @@ fn protocol(ethertype: u16) -> String {
     }
 }
 
-/// Rows up to which each EtherType, sender and receiver has its own: programs may send any EtherType.
+/// Maximum number of rows with separate counts: programs may send any EtherType.
 const MOST_ROWS: usize = 64;
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
         [2; 12].into_iter().chain(words.iter().flat_map(|word| word.to_be_bytes())).chain([0; 46]).collect()
     }
 
-    /// Frames from node `from` to node `to`, of which the receiver gets `delivered`.
+    /// Counts frames from node `from` to node `to`: `sent` ones, of which `delivered` reach the receiver.
     fn pass(frames: &mut Frames, [from, to]: [usize; 2], bytes: &[u8], [sent, delivered]: [u64; 2]) {
         for (node, peer, way, count) in [(from, to, Way::Out, sent), (to, from, Way::In, delivered)] {
             let at = Crossing { node, hop: 0, way, flow: 0 };

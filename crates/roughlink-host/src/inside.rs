@@ -1,17 +1,18 @@
-//! What runs between this program and a program at a node: this program again, twice.
+//! Processes between this program and a program at a node: this program again, twice.
 //!
 //! ```text
 //! roughlink emulate ── join ── init ── the program
 //! ```
 //!
-//! `join` joins the network namespace and makes a process namespace, of which `init` is the first process: with it all others in it end,
-//! whatever they have become. Each of the two asks the kernel for a signal that ends it with its parent. So however the emulation
-//! ends, no process of it remains. Nothing of this needs code between `fork` and `exec`, which could not be safe.
+//! `join` joins the network namespace and creates a PID namespace with `init` as its first process. When `init` ends,
+//! the kernel kills all other processes in the PID namespace, including daemons. Both `join` and `init` request a
+//! signal that kills them when their parent dies. So no process remains, however the emulation ends. This design needs
+//! no code between `fork` and `exec`, where few operations are safe.
 //!
-//! A program that has the terminal (`roughlink link -- bash`) is in a process group of its own, as a shell would put it: what is typed
-//! is its business. It cannot be stopped, only ended, because the link does not stop either. If Ctrl-C ends it, all of the group that had the
-//! terminal before get the same signal, as if it had been theirs: a script is to end, too. Within a pipeline (`| less`) the program stays in the
-//! group, since others of it may want the terminal.
+//! A program with the terminal (`roughlink link -- bash`) gets a separate process group, as under a shell, and handles
+//! the keys typed there. The program can be ended but not stopped, because the link does not stop either. If Ctrl-C
+//! ends the program, the process group that had the terminal before gets the same signal, so that a script ends, too.
+//! Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
 
 use crate::abilities::probe;
 use crate::nodes::{Listed, OWN_NODE, hosts, place, read, variable};
@@ -36,7 +37,7 @@ pub(crate) const JOIN: &str = "join";
 pub(crate) const INIT: &str = "init";
 pub(crate) const PROBE: &str = "probe";
 
-/// Does what the hidden command was called for, with the words after it, of which the first is the hidden command itself.
+/// Runs the hidden command with its arguments; the first of them selects the stage.
 pub fn main(hidden: &OsStr, words: &[OsString]) -> ExitCode {
     let [stage, words @ ..] = words else { return ExitCode::from(2) };
     let done = match (stage.to_str(), words) {
@@ -57,22 +58,23 @@ pub fn main(hidden: &OsStr, words: &[OsString]) -> ExitCode {
     )
 }
 
-/// In the network namespace of a node of a list, with a process namespace for the program.
+/// Joins the network namespace of a node in a list and starts `init` in a new PID namespace.
 fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &[OsString]) -> io::Result<u8> {
     let (namespace, users) = place(Path::new(list), &node.to_string_lossy())?;
     let network = File::open(namespace)?;
-    // The namespace of an emulation without root belongs to the emulation's user namespace.
+    // Without root, the namespace belongs to the emulation's user namespace.
     if fs::read_link(&users)? != fs::read_link("/proc/self/ns/user")? {
         setns(File::open(users)?, CloneFlags::CLONE_NEWUSER)?;
     }
     end_with_parent(parent, || Ok(getppid().to_string()))?;
     setns(network, CloneFlags::CLONE_NEWNET)?;
-    // Of another process namespace, /proc has other numbers.
+    // Read the PID from /proc, which may show the numbers of another PID namespace.
     let own = fs::read_link("/proc/self")?;
     unshare(CloneFlags::CLONE_NEWPID)?;
     let has_terminal =
         stdin().is_terminal() && stdout().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-    // An exit code does not tell whether Ctrl-C ended the program: a shell has 130, too, if it ended the last of its commands.
+    // The exit code does not reveal whether Ctrl-C ended the program: a shell returns 130 even if only its last command
+    // ended so.
     let interrupted = File::from(memfd_create("roughlink interrupted", MFdFlags::MFD_CLOEXEC)?);
     let note = format!("/proc/{}/fd/{}", own.display(), interrupted.as_raw_fd());
     let mut init = Command::new("/proc/self/exe");
@@ -81,10 +83,10 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
         init.process_group(0);
     }
     let mut child = init.spawn()?;
-    // Only now: a child inherits what is blocked.
+    // Block signals only now: a child inherits the mask.
     let watched = watched();
     watched.thread_block()?;
-    // It has not been waited for as long as this is used, so the number is still its own.
+    // The child has not been waited for yet, so its number is still valid.
     let number = Pid::from_raw(child.id() as i32);
     if has_terminal {
         let _ = tcsetpgrp(stdin(), number).and_then(|()| killpg(number, Signal::SIGCONT));
@@ -100,16 +102,17 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     if has_terminal {
         let _ = tcsetpgrp(stdin(), getpgrp());
         if interrupted.metadata()?.len() > 0 {
-            // All of our group; within a link its number may be 1, which to `killpg` is everybody.
+            // Signal our process group by 0: within a link its number may be 1, which `killpg` takes for all processes.
             let _ = kill(Pid::from_raw(0), Signal::SIGINT);
         }
     }
     Ok(code(status))
 }
 
-/// The first process of the process namespace, which also gets those whose parents have ended. It notes that Ctrl-C ended the program.
+/// Runs as the first process of the PID namespace, which also adopts orphans. Writes a note if Ctrl-C ended the
+/// program.
 fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io::Result<u8> {
-    // From within the namespace the parent has no number; /proc is still that of the parent's.
+    // The parent has no number in this PID namespace, but /proc still belongs to the parent's.
     end_with_parent(parent, || {
         let status = fs::read_to_string("/proc/self/status")?;
         let above = status.lines().find_map(|line| line.strip_prefix("PPid:"));
@@ -144,7 +147,7 @@ fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[Os
                     }
                     return Ok(128 + signal as u8);
                 }
-                // Nobody else could continue it.
+                // No shell could continue the program.
                 Ok(WaitStatus::Stopped(pid, _)) if pid == child && has_group => {
                     let _ = killpg(getpgrp(), Signal::SIGCONT);
                 }
@@ -158,7 +161,8 @@ fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[Os
     }
 }
 
-/// This process ends when its parent does. If that has already ended, the parent is not the one it was.
+/// Ends this process when its parent ends. Exits at once if the parent has already ended, so that another process has
+/// adopted this one.
 fn end_with_parent(expected: &OsStr, parent: impl FnOnce() -> io::Result<String>) -> io::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     if *expected != *parent()? {
@@ -167,8 +171,8 @@ fn end_with_parent(expected: &OsStr, parent: impl FnOnce() -> io::Result<String>
     Ok(())
 }
 
-/// In /proc and /sys a program sees the processes and devices among which it is, and in /etc/hosts the nodes. Where that is not
-/// allowed, it sees those of the machine, which does no harm.
+/// Mounts /proc, /sys and /etc/hosts of the program's namespaces, so that it sees their processes and devices and the
+/// names of nodes. Without the permission the program sees the machine's files, which does no harm.
 fn show_namespaces(nodes: &[Listed]) {
     let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let none = None::<&str>;
@@ -178,7 +182,7 @@ fn show_namespaces(nodes: &[Listed]) {
         return;
     }
     let cgroups = File::open("/sys/fs/cgroup");
-    // A file can be put in another's place only where it is mounted itself, so it gets a file system for a moment.
+    // A bind mount needs a mounted source file, so mount a temporary file system for it.
     let _ = mount(Some("tmpfs"), "/sys", Some("tmpfs"), safe, none).map_err(io::Error::from).and_then(|()| {
         let written = fs::read_to_string("/etc/hosts")
             .and_then(|machine| fs::write("/sys/hosts", hosts(nodes, &machine)))
@@ -195,8 +199,8 @@ fn show_namespaces(nodes: &[Listed]) {
     }
 }
 
-/// The end of a child, and what a terminal or the emulation says. A terminal says it to the program, too, which decides
-/// what to do. Whoever started us may have had signals ignored (`nohup`).
+/// Returns the signals to wait for: the end of a child, and signals from a terminal or the emulation. A terminal also
+/// signals the program, which decides how to react. SIGHUP may have been ignored from the start (`nohup`).
 fn watched() -> SigSet {
     use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTTOU};
     let mut all = SigSet::from_iter([SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTTOU]);
@@ -206,7 +210,7 @@ fn watched() -> SigSet {
     all
 }
 
-/// Whether this process ignores a signal, by its number.
+/// Returns true if this process ignores the signal with this number.
 pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,10 +1,10 @@
-//! The command `ip` of iproute2, in the namespace of the calling thread.
+//! Command `ip` of iproute2, run in the namespace of the calling thread.
 
 use crate::error::HostError;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Executes lines of commands, up to the first that fails.
+/// Executes commands line by line, up to the first that fails.
 pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     let text = lines.join("\n") + "\n";
     let run = || {
@@ -14,7 +14,7 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
-        // If it stops reading, what it says has the reason.
+        // Ignore the error: if `ip` stops reading, its output contains the reason.
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
         child.wait_with_output()
     };
@@ -29,7 +29,7 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     Err(HostError::Ip { said: format!("{first} (`{line}`)") })
 }
 
-/// What `ip` prints for some arguments.
+/// Returns the output of `ip` for some arguments.
 pub(crate) fn ip_prints(args: &[&str]) -> Result<String, HostError> {
     let out = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(HostError::of("run `ip`"))?;
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())

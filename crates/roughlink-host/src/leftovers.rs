@@ -1,9 +1,10 @@
-//! What is there of emulations that are gone.
+//! Leftover processes of emulations that have ended.
 //!
-//! Namespaces, devices and lists of nodes hang on descriptors of the emulation's process, mounts on the namespace of a program, and programs on
-//! their parents, so the kernel removes them. A namespace outlives its emulation where `roughlink shell` has a program in it; and a process
-//! that joined one would be left if the kernel did not end it with its parent. Both have the words of [`crate::inside`] as their command
-//! line: the parent, and where the emulation has the list of its nodes.
+//! The kernel normally removes everything. Namespaces, devices and lists of nodes are tied to descriptors of the
+//! emulation's process, mounts to the namespace of a program, and programs to their parents. A namespace outlives its
+//! emulation if `roughlink shell` runs a program in it. A process that joined a namespace would also be left if the
+//! kernel did not kill it with its parent. Both kinds have the arguments of [`crate::inside`] in their command line:
+//! the parent, and the path of the emulation's list of nodes.
 
 use crate::error::HostError;
 use crate::inside::JOIN;
@@ -18,20 +19,21 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// A process that belongs to an emulation that is gone.
+/// Process of an emulation that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its number.
+    /// Process number.
     pub process: u32,
-    /// The command that it runs.
+    /// Command line of the program that it runs.
     pub command: String,
-    /// The network namespace that it holds, as /proc names it.
+    /// Network namespace that it holds, as /proc names it.
     pub namespace: String,
-    /// When it began, which with the number is the process.
+    /// Start time, which identifies the process together with its number.
     began: String,
 }
 
-/// Looks for them among the processes that this user may look at; `hidden` is the command that calls [`crate::inside::main`].
+/// Returns the leftovers among the processes that this user may inspect. `hidden` is the command that calls
+/// [`crate::inside::main`].
 pub fn leftovers(hidden: &OsStr) -> Vec<Leftover> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut all: Vec<Leftover> = processes.filter_map(|entry| of(&entry.path(), hidden)).collect();
@@ -44,7 +46,7 @@ fn of(place: &Path, hidden: &OsStr) -> Option<Leftover> {
     let line = fs::read(place.join("cmdline")).ok()?;
     let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
     let [_, inside, stage, expected, list, _, command @ ..] = &words[..] else { return None };
-    // Elsewhere, in a container, processes have other numbers than those that they wrote down.
+    // In another PID namespace, such as a container's, processes have other numbers than in their command lines.
     let is_here = || Some(fs::read_link(place.join("ns/pid")).ok()? == fs::read_link("/proc/self/ns/pid").ok()?);
     if *inside != hidden.as_bytes() || *stage != JOIN.as_bytes() || !is_here()? {
         return None;
@@ -56,11 +58,11 @@ fn of(place: &Path, hidden: &OsStr) -> Option<Leftover> {
     (orphaned || gone).then(|| Leftover { process, command: words.join(" "), namespace: namespace_of(place), began })
 }
 
-/// Whether nobody holds a list of nodes there any more.
+/// Returns true if no process holds a list of nodes at this path any more.
 fn is_gone(list: &Path) -> bool {
     match fs::read_link(list) {
         Ok(to) => !to.as_os_str().as_bytes().starts_with(LINK.as_bytes()),
-        // Whoever may not look there does not know.
+        // Without permission to look, assume that the list is still there.
         Err(e) => e.kind() == ErrorKind::NotFound,
     }
 }
@@ -69,8 +71,8 @@ fn namespace_of(place: &Path) -> String {
     fs::read_link(place.join("ns/net")).map_or_else(|_| "an unknown one".into(), |to: PathBuf| to.display().to_string())
 }
 
-/// Fields 4 and 22 of /proc/PID/stat, proc_pid_stat(5); the second, in brackets, may have spaces. A process that has ended and waits to be
-/// noticed is none.
+/// Reads fields 4 and 22 of /proc/PID/stat, proc_pid_stat(5); field 2, in parentheses, may contain spaces. Returns
+/// `None` for a zombie.
 fn parent_and_start(place: &Path) -> Option<(String, String)> {
     let stat = fs::read_to_string(place.join("stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -80,10 +82,10 @@ fn parent_and_start(place: &Path) -> Option<(String, String)> {
 }
 
 impl Leftover {
-    /// Ends it, and with it everything in its process namespace and what they hold.
+    /// Kills the process and with it all processes in its PID namespace, which releases their namespaces.
     ///
     /// # Errors
-    /// It is not ours to end, or does not end.
+    /// Returns an error if this user may not kill the process, or if it does not end.
     pub fn end(&self) -> Result<(), HostError> {
         let end = || -> io::Result<()> {
             if !self.is_there() {
@@ -108,5 +110,5 @@ impl Leftover {
 }
 
 const TICK: Duration = Duration::from_millis(10);
-/// Ticks until a process that was ended is given up.
+/// Number of ticks to wait for the end of a killed process.
 const PATIENCE: u32 = 200;

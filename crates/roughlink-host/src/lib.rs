@@ -1,38 +1,38 @@
-//! The edge to Linux: nodes of a network become hosts with a kernel of their own, and a wall clock drives the network.
+//! Interface to Linux: turns nodes of a network into hosts with their own kernel and runs the network in real time.
 //!
-//! It is the one crate that calls the operating system. A node that is real has a network namespace and in it a TUN or TAP device, or is
-//! behind a device that was there before; what comes from the device goes into the port of [`Network`](roughlink_core::net::Network) at that node, and what
-//! leaves by the port is handed to the kernel. The network is the one that is simulated elsewhere: it does not learn that the
-//! clock is a real one.
+//! This is the only crate that calls the operating system. A real node has a network namespace with a TUN or TAP
+//! device, or is behind an attached existing device. Packets from the device enter
+//! [`Network`](roughlink_core::net::Network) at the node's port, and packets that leave at the port go to the kernel.
+//! The network is the same as in a simulation, and its clock is the only difference.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `namespace` | network namespaces without a name, the user namespace of an emulation without root |
-//! | `block` | addresses for links that are told none, also nested ones |
-//! | `device` | TUN and TAP devices with their addresses and routes; one face for these and attached ones |
-//! | `ethernet`, `neighbours` | where frames go; ARP and neighbour discovery |
-//! | `attached`, `offload` | devices that were there before |
-//! | `socket_option` | options of sockets without a library: the only unsafe code |
-//! | `snooping` | membership reports, which the switch keeps from kernels that need none |
+//! | `namespace` | unnamed network namespaces, the user namespace of an emulation without root |
+//! | `block` | addresses for links without configured ones, also nested links |
+//! | `device` | TUN and TAP devices with their addresses and routes; common interface for these and attached devices |
+//! | `ethernet`, `neighbours` | Ethernet switch; ARP and neighbor discovery |
+//! | `attached`, `offload` | attached existing devices |
+//! | `socket_option` | socket options that no library offers: the only unsafe code |
+//! | `snooping` | membership reports, which the switch forwards only to multicast routers |
 //! | `congestion` | the default congestion control of a namespace |
 //! | `frames` | counts of frames without an IP datagram |
-//! | `carrier` | devices are told that their links are down |
-//! | `conversations` | what real programs said to each other, and what came of it |
-//! | `relay` | the loop in real time, and what it counted |
-//! | `scheduling` | how long programs waited for a processor |
+//! | `carrier` | carrier of devices, which follows the state of their links |
+//! | `conversations` | conversations of real programs, and their results |
+//! | `relay` | real-time loop and its counters |
+//! | `scheduling` | run delay: time that programs waited for a processor |
 //! | `senders` | TCP senders in the kernel: their algorithms, and whether they are paced |
-//! | `live` | samples of an emulation at work, and changes of its links from outside |
+//! | `live` | samples of a running emulation, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
 //! | `transfers` | flows of a scenario that the kernels of its nodes carry |
 //! | `program` | programs at the nodes, and how they end |
-//! | `undelivered` | what programs that have ended still had to send |
-//! | `inside` | what runs between this program and theirs, in a process of its own |
-//! | `leftovers` | what is there of emulations that are gone |
-//! | `abilities` | what this machine can do |
+//! | `undelivered` | data that programs left unsent when they ended |
+//! | `inside` | processes between this program and programs at the nodes |
+//! | `leftovers` | leftover processes of emulations that have ended |
+//! | `abilities` | features of this machine |
 //!
-//! **Nothing stays behind, also after `kill -9`.** Everything hangs on what the kernel takes back by itself when a process
-//! ends: a namespace without a name lives as long as a descriptor of it, a device that is not persistent as long as its own, and
-//! programs run in a process namespace whose first process dies with this one ([`inside`]).
+//! **Nothing stays behind, even after `kill -9`.** The kernel releases everything when a process ends. An unnamed
+//! namespace and a device that is not persistent live as long as their descriptors. Programs run in a PID namespace
+//! whose first process dies with this one ([`inside`]).
 
 #![cfg(target_os = "linux")]
 #![warn(unreachable_pub)]

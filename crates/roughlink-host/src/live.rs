@@ -16,68 +16,68 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is seen of an emulation at an instant.
+/// State of a running emulation at an instant.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
     /// Both directions of each link, forward first.
     pub links: Vec<[Reading; 2]>,
-    /// What the largest conversations achieved so far.
+    /// Results so far of the largest conversations.
     pub achieved: Achieved,
-    /// How late datagrams left since the sample before; nothing if none did.
+    /// Lateness of datagrams since the previous sample; `None` if no datagram left.
     pub lateness: Option<Lateness>,
 }
 
-/// A link is to change.
+/// Request to change a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The link, by its number in the scenario.
+    /// Index of the link in the scenario.
     pub link: usize,
     /// Forward, reverse or both.
     pub directions: [bool; 2],
-    /// What changes.
+    /// New values.
     pub change: Change,
-    /// How long the link is down, if it goes down and comes up by itself.
+    /// Duration of an outage after which the link comes up again.
     pub outage: Option<Time>,
 }
 
-/// A link has changed.
+/// Applied change of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// When.
+    /// Time of the change.
     pub at: Time,
-    /// The link, by its number in the scenario.
+    /// Index of the link in the scenario.
     pub link: usize,
     /// Forward, reverse or both.
     pub directions: [bool; 2],
-    /// What changed.
+    /// New values.
     pub change: Change,
 }
 
-/// A link cannot be changed now.
+/// Error of a request to change a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The link is not one that can.
+    /// Change that the link does not support.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// The loop has not yet taken in what was asked for before.
+    /// Too many requests that the loop has not applied yet.
     #[error("too many changes at once")]
     Busy,
-    /// All of them are kept for the result.
+    /// Too many changes in total: the result contains all of them.
     #[error("no more than {MOST_CHANGES} changes in one emulation")]
     TooMany,
-    /// It has ended.
+    /// End of the emulation.
     #[error("the emulation has ended")]
     Over,
 }
 
-/// An emulation at work, as other threads see it.
+/// Handle of a running emulation for other threads.
 #[derive(Debug)]
 pub struct Live {
     scenario: Arc<Scenario>,
     shared: Mutex<Shared>,
-    /// Something was asked for: the loop looks at nothing else.
+    /// True if there are requests: the loop checks only this flag.
     asked: AtomicBool,
     over: AtomicBool,
 }
@@ -86,35 +86,35 @@ pub struct Live {
 struct Shared {
     asked: Vec<Asked>,
     accepted: usize,
-    /// The latest, and how many there have been.
+    /// Latest samples, and the number of all samples taken.
     samples: VecDeque<Arc<Sample>>,
     taken: u64,
 }
 
 impl Live {
-    /// As an emulation of this scenario has it before it begins.
+    /// Creates the handle of an emulation of this scenario that has not started.
     pub fn new(scenario: Arc<Scenario>) -> Arc<Self> {
         let (shared, asked, over) = Default::default();
         Arc::new(Live { scenario, shared, asked, over })
     }
 
-    /// The lock, for threads of ordinary priority.
+    /// Locks the shared data, for threads of ordinary priority.
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The scenario.
+    /// Returns the scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Asks for a change, which takes place soon.
+    /// Requests a change, which the loop applies soon.
     ///
     /// # Errors
-    /// It cannot take place.
+    /// Returns an error if the change is impossible.
     ///
     /// # Panics
-    /// The scenario has no such link.
+    /// Panics if the scenario has no such link.
     pub fn ask(&self, asked: Asked) -> Result<(), AskError> {
         asked.change.check(&self.scenario.links[asked.link].model, asked.directions)?;
         let mut shared = self.lock();
@@ -124,7 +124,7 @@ impl Live {
         if shared.asked.len() >= MOST_ASKED {
             return Err(AskError::Busy);
         }
-        // The end of an outage is a change, too.
+        // The end of an outage counts as a change, too.
         let changes = 1 + usize::from(asked.outage.is_some());
         if shared.accepted + changes > MOST_CHANGES {
             return Err(AskError::TooMany);
@@ -135,7 +135,8 @@ impl Live {
         Ok(())
     }
 
-    /// The samples after the first `seen`, at most the latest [`MOST_SAMPLES`]; `seen` counts them, too, then.
+    /// Returns the samples after the first `seen`, at most the latest [`MOST_SAMPLES`], and sets `seen` to the number
+    /// of all samples taken.
     pub fn samples(&self, seen: &mut u64) -> Vec<Arc<Sample>> {
         let shared = self.lock();
         let new = shared.taken - std::mem::replace(seen, shared.taken);
@@ -143,19 +144,19 @@ impl Live {
         shared.samples.range(from..).cloned().collect()
     }
 
-    /// Whether the emulation has ended; what is to be had of its samples is there then.
+    /// Returns true if the emulation has ended; no samples follow.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 }
 
-/// The loop's side of [`Live`]. Without one it costs nothing.
+/// Loop's side of [`Live`], without cost if there is no handle.
 pub(crate) struct Watch {
     live: Option<Arc<Live>>,
     late: Late,
-    /// When the next sample is taken.
+    /// Time of the next sample.
     next: Time,
-    /// When outages end.
+    /// Ends of outages, with their times.
     ends: Vec<(Time, Asked)>,
     changed: Vec<Changed>,
 }
@@ -166,12 +167,12 @@ impl Watch {
         Watch { live, late: Late::default(), next, ends: Vec::new(), changed: Vec::new() }
     }
 
-    /// When it has something to do at the latest.
+    /// Returns the latest time at which [`Watch::wake`] must run.
     pub(crate) fn next_wake(&self) -> Time {
         self.ends.iter().fold(self.next, |next, (at, _)| next.min(*at))
     }
 
-    /// A datagram left so late.
+    /// Records the lateness of a datagram.
     #[inline]
     pub(crate) fn late(&mut self, late: Time) {
         if self.live.is_some() {
@@ -179,7 +180,7 @@ impl Watch {
         }
     }
 
-    /// Does what is due: changes, and a sample. The network was woken for `now`.
+    /// Applies due changes and takes a due sample. The network has run up to `now`.
     pub(crate) fn wake<O: Observer>(
         &mut self,
         now: Time,
@@ -216,7 +217,7 @@ impl Watch {
                 self.late = Late::default();
                 self.next = Time((now.0 / INTERVAL.0 + 1) * INTERVAL.0);
             } else {
-                // Whoever has the lock may be waiting for this processor.
+                // The thread that holds the lock may be waiting for this processor.
                 self.next = now + RETRY;
             }
         }
@@ -225,10 +226,10 @@ impl Watch {
     fn change<O: Observer>(&mut self, now: Time, asked: Asked, network: &mut Network, observer: &mut O) {
         let Asked { link, directions, change, outage } = asked;
         if network.change_observed(now, link, directions, &change, observer).is_err() {
-            return; // it was checked when it was asked for
+            return; // the request was checked
         }
         if change.up.is_some() {
-            // An outage ends where something else is said about the same directions before its end.
+            // A change of `up` replaces the pending end of an outage in the same directions.
             for (_, end) in self.ends.iter_mut().filter(|(_, end)| end.link == link) {
                 end.directions = [0, 1].map(|way| end.directions[way] && !directions[way]);
             }
@@ -241,7 +242,7 @@ impl Watch {
         self.changed.push(Changed { at: now, link, directions, change });
     }
 
-    /// What was changed.
+    /// Takes the list of applied changes.
     pub(crate) fn changed(&mut self) -> Vec<Changed> {
         std::mem::take(&mut self.changed)
     }
@@ -255,15 +256,15 @@ impl Drop for Watch {
     }
 }
 
-/// Time from one sample to the next.
+/// Interval between samples.
 pub const INTERVAL: Time = Time::from_millis(100);
-/// Samples that are kept for whoever fetches them: some seconds.
+/// Number of samples kept for slow threads: some seconds.
 pub const MOST_SAMPLES: usize = 32;
-/// Conversations in a sample.
+/// Maximum number of conversations in a sample.
 const MOST_SAMPLED: usize = 8;
-/// When a sample is tried again for which the lock was not free.
+/// Delay before the next attempt if the lock was not free.
 const RETRY: Time = Time::from_millis(1);
-/// Changes that wait for the loop.
+/// Maximum number of requests that wait for the loop.
 const MOST_ASKED: usize = 64;
-/// Changes in one emulation.
+/// Maximum number of changes in one emulation.
 const MOST_CHANGES: usize = 100_000;

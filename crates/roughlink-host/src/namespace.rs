@@ -1,6 +1,6 @@
-//! Network namespaces without a name. Each is held by a descriptor of this process, and ends with it.
+//! Unnamed network namespaces. A descriptor of this process holds each of them, and the namespace ends with it.
 //!
-//! Only a thread joins a namespace: the process stays where it is, and so do its other threads.
+//! Only separate threads join namespaces; the process and its other threads stay in theirs.
 
 use crate::error::HostError;
 use crate::ip::ip;
@@ -17,15 +17,15 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread;
 
-/// A network namespace.
+/// Network namespace.
 #[derive(Debug)]
 pub struct Namespace(File);
 
 impl Namespace {
-    /// A new one, which has nothing but a loopback device.
+    /// Creates a namespace with only a loopback device.
     ///
     /// # Errors
-    /// The right is missing, or `ip`.
+    /// Returns an error if the permission or `ip` is missing.
     pub fn new() -> Result<Self, HostError> {
         apart(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::errno("make a network namespace"))?;
@@ -34,40 +34,41 @@ impl Namespace {
         })
     }
 
-    /// That of the calling thread.
+    /// Opens the namespace of the calling thread.
     ///
     /// # Errors
-    /// There is no /proc.
+    /// Returns an error if /proc is missing.
     pub fn here() -> Result<Self, HostError> {
         let path = "/proc/thread-self/ns/net";
         File::open(path).map(Namespace).map_err(HostError::of(format!("open {path}")))
     }
 
-    /// The number of its descriptor in this process.
+    /// Returns the number of the namespace's descriptor in this process.
     pub(crate) fn number(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// That which `ip netns` knows by this name, or that at a path.
+    /// Opens the namespace with a name of `ip netns`, or at a path.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
         File::open(&path).map(Namespace).map_err(HostError::of(format!("open the network namespace {path}")))
     }
 
-    /// Visits those that can be found from here: of processes, of mounts such as `ip netns` and containers make, in any mount
-    /// namespace, and of descriptors that processes hold. Each once, with words for people; the caller's own first. They are held one at a time.
+    /// Visits all namespaces that can be found from here, each once, with a description. Sources are processes,
+    /// descriptors that processes hold, and mounts in any mount namespace, such as the mounts of `ip netns` and
+    /// containers. The caller's namespace comes first. Only one namespace is held at a time.
     ///
     /// # Errors
-    /// One cannot be opened although it is there, for lack of descriptors say.
+    /// Returns an error if an existing namespace cannot be opened, for example for lack of descriptors.
     pub fn visit(mut visitor: impl FnMut(String, Self)) -> Result<(), HostError> {
         let mut seen = HashSet::new();
         for (words, path) in paths() {
             let file = match File::open(&path) {
                 Ok(file) => file,
-                // It has gone since, or is hidden from who is not root.
+                // The process has ended since, or is hidden from ordinary users.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
                 Err(e) if e.raw_os_error() == Some(Errno::ESRCH as i32) => continue,
                 Err(e) => return Err(HostError::of(format!("open the network namespace {path}"))(e)),
@@ -79,43 +80,43 @@ impl Namespace {
         Ok(())
     }
 
-    /// The same, held once more.
+    /// Duplicates the handle.
     pub(crate) fn again(&self) -> Result<Self, HostError> {
         self.0.try_clone().map(Namespace).map_err(HostError::of("hold a network namespace"))
     }
 
-    /// The descriptor by which it is held.
+    /// Returns the descriptor that holds the namespace.
     pub(crate) fn into_file(self) -> File {
         self.0
     }
 
-    /// The number that it has in the kernel, as `ls -iL /proc/self/ns/net` shows it.
+    /// Returns the inode number of the namespace, as `ls -iL /proc/self/ns/net` shows it.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// Returns an error if the kernel does not report it.
     pub fn inode(&self) -> Result<u64, HostError> {
         self.0.metadata().map(|m| m.ino()).map_err(HostError::of("look at a network namespace"))
     }
 
-    /// Where other processes find it as long as it is held.
+    /// Returns the path at which other processes find the namespace while it is held.
     pub fn path(&self) -> PathBuf {
         path_of(&self.0)
     }
 
-    /// Whether its kernel forwards packets of IPv4, and of IPv6.
+    /// Returns whether the namespace forwards IPv4 packets and IPv6 packets.
     ///
     /// # Errors
-    /// The namespace cannot be joined.
+    /// Returns an error if the namespace cannot be joined.
     pub(crate) fn forwards(&self) -> Result<[bool; 2], HostError> {
         self.within(|| FORWARDING.map(|file| fs::read_to_string(file).is_ok_and(|text| text.trim() != "0")))
     }
 
-    /// Its kernel forwards packets from now on. Its devices, also those to come, do not announce themselves as routers.
+    /// Turns on forwarding. Existing and later devices of the namespace do not announce themselves as routers.
     ///
     /// # Errors
-    /// The namespace cannot be joined.
+    /// Returns an error if the namespace cannot be joined.
     pub(crate) fn forward(&self) -> Result<(), HostError> {
-        // A kernel without IPv6 has no such files.
+        // Ignore errors: a kernel without IPv6 has no such files.
         let set = |file: &str, value: &str| drop(fs::write(file, value));
         self.within(|| {
             FORWARDING.iter().for_each(|file| set(file, "1"));
@@ -123,10 +124,10 @@ impl Namespace {
         })
     }
 
-    /// Does something in the namespace, in a thread that ends with it. What it opens, it may return.
+    /// Runs `work` in the namespace, in a temporary thread. `work` may return descriptors that it opens.
     ///
     /// # Errors
-    /// The namespace cannot be joined.
+    /// Returns an error if the namespace cannot be joined.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
         apart(|| {
             setns(&self.0, CloneFlags::CLONE_NEWNET).map_err(HostError::errno("join a network namespace"))?;
@@ -135,7 +136,7 @@ impl Namespace {
     }
 }
 
-/// Where namespaces may be found, each with words for it; a process that is not ours hides its own.
+/// Returns paths where namespaces may be found, each with a description; processes of other users hide theirs.
 fn paths() -> Vec<(String, String)> {
     let mut all = vec![("this namespace".to_owned(), "/proc/thread-self/ns/net".to_owned())];
     all.extend(mounts("self", ""));
@@ -159,7 +160,7 @@ fn paths() -> Vec<(String, String)> {
     all
 }
 
-/// The network namespaces that are mounted where a process sees them, below `root`.
+/// Returns the network namespaces that are mounted in the view of a process, with paths below `root`.
 fn mounts(process: &str, root: &str) -> Vec<(String, String)> {
     let table = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
     let mounted = |line: &str| {
@@ -170,12 +171,12 @@ fn mounts(process: &str, root: &str) -> Vec<(String, String)> {
     table.lines().filter_map(mounted).collect()
 }
 
-/// Does something in a thread of its own.
+/// Runs `work` in a separate thread.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Whether this process may make network namespaces and devices as it is.
+/// Returns true if this process may create network namespaces and devices with its present capabilities.
 pub fn is_allowed() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -183,11 +184,11 @@ pub fn is_allowed() -> bool {
     [CAP_NET_ADMIN, CAP_SYS_ADMIN].iter().all(|capability| has >> capability & 1 == 1)
 }
 
-/// Makes this process root of a user namespace of its own, in which it may make network namespaces: outside of it, it has the
-/// rights that it had.
+/// Moves this process into a new user namespace as its root, where it may create network namespaces. Outside of it the
+/// process keeps its previous permissions.
 ///
 /// # Errors
-/// The system does not allow it, or the process has more than one thread.
+/// Returns an error if the system does not allow it, or if the process has more than one thread.
 pub fn become_root() -> Result<(), HostError> {
     let (user, group) = (getuid(), getgid());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(HostError::errno("make a user namespace"))?;
@@ -200,8 +201,8 @@ pub fn become_root() -> Result<(), HostError> {
     Ok(())
 }
 
-/// Of the namespace of the thread that opens them.
+/// Files that turn on forwarding in the namespace of the thread that opens them.
 const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
-/// Bits of capability sets, capabilities(7).
+/// Bit numbers in capability sets, capabilities(7).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;

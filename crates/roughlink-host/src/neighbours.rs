@@ -1,20 +1,20 @@
-//! Who has which address of Ethernet: ARP (RFC 826) and neighbour discovery (RFC 4861), as far as the network itself takes part.
+//! Neighbor resolution on the network's side of an Ethernet: ARP (RFC 826) and IPv6 neighbor discovery (RFC 4861).
 
 use crate::ethernet::{Mac, NETWORK, is_group};
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::{self, IpPair, ethernet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a message says.
+/// Content of an ARP or neighbor discovery message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// Who has which address, as the sender says. Nothing if it only wants to know whether its own is free (RFC 5227, RFC 4862).
+    /// Addresses that the sender announces; `None` if it probes whether its own address is free (RFC 5227, RFC 4862).
     pub(crate) has: Option<(IpAddr, Mac)>,
-    /// Who is asked for.
+    /// IP address whose Ethernet address the message requests.
     pub(crate) asked: Option<IpAddr>,
 }
 
-/// What a frame says, if it is such a message.
+/// Reads the message in a frame; `None` for frames of other protocols.
 pub(crate) fn read(frame: &[u8]) -> Option<Heard> {
     let at = ethernet::payload_offset(frame).ok()?;
     match *frame[at - 2..].first_chunk()? {
@@ -36,12 +36,12 @@ fn read_arp(message: &[u8]) -> Option<Heard> {
     Some(Heard { has: is_known.then_some((sender.into(), mac)), asked: is_question.then(|| address(24).into()) })
 }
 
-/// Of a datagram in a frame from `mac`.
+/// Reads the message in a datagram that came in a frame from `mac`.
 fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
     let envelope = wire::envelope(datagram).ok()?;
     let IpPair::V6 { src, .. } = envelope.pair else { return None };
     let message = &datagram[envelope.transport..envelope.end];
-    // Whoever is not on the link cannot have sent it.
+    // A lower hop limit would mean that the datagram was forwarded, so it could come from another link.
     if envelope.protocol != ICMPV6 || !envelope.whole || datagram[7] != HOP_LIMIT || message.len() < 24 {
         return None;
     }
@@ -71,12 +71,13 @@ fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
     Some(Heard { has, asked: (kind == SOLICITATION).then_some(target.into()) })
 }
 
-/// A question of `own`, who is in the network, for the address of Ethernet of `wanted`; nothing if these are of two versions of IP.
+/// Returns a request by `own`, an address of the network, for the Ethernet address of `wanted`; `None` if the two have
+/// different IP versions.
 pub(crate) fn question(own: IpAddr, wanted: IpAddr) -> Option<Vec<u8>> {
     match (own, wanted) {
         (IpAddr::V4(own), IpAddr::V4(wanted)) => Some(arp((&[], [0xff; 6]), REQUEST, own, ([0; 6], wanted))),
         (IpAddr::V6(own), IpAddr::V6(wanted)) => {
-            // The group of all whose addresses end like this (RFC 4291 section 2.7.1), and its address of Ethernet (RFC 2464 section 7).
+            // Solicited-node multicast address (RFC 4291 section 2.7.1) and its Ethernet address (RFC 2464 section 7).
             let [.., a, b, c] = wanted.octets();
             let group = Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c]);
             let message = ([SOLICITATION, 0], wanted, SOURCE_OPTION);
@@ -86,7 +87,7 @@ pub(crate) fn question(own: IpAddr, wanted: IpAddr) -> Option<Vec<u8>> {
     }
 }
 
-/// The answer to the question for `asked`, who is in the network, behind the tags of the frame with the question.
+/// Returns the answer to a request for `asked`, an address of the network, with the VLAN tags of the request.
 pub(crate) fn answer(question: &[u8], asked: IpAddr, (asker, mac): (IpAddr, Mac)) -> Option<Vec<u8>> {
     let tags = &question[12..ethernet::payload_offset(question).ok()? - 2];
     match (asked, asker) {
@@ -107,7 +108,8 @@ fn arp((tags, to): (&[u8], Mac), operation: u8, own: Ipv4Addr, (mac, target): (M
     frame
 }
 
-/// The message has a type and flags, a target, and an option with our address of Ethernet.
+/// Returns a frame with a neighbor discovery message: type and flags, target, and an option with the network's Ethernet
+/// address.
 fn discovery(
     (tags, to): (&[u8], Mac),
     [src, dst]: [Ipv6Addr; 2],
@@ -121,14 +123,14 @@ fn discovery(
     [&to[..], &NETWORK, tags, &IPV6, &header, &addresses, &message].concat()
 }
 
-/// RFC 4443 section 2.3; 0 for a message that has it.
+/// Computes the ICMPv6 checksum (RFC 4443 section 2.3); 0 for a message with a valid one.
 fn checksum(addresses: &[u8], message: &[u8]) -> u16 {
     finish(add(add(message.len() as u64 + u64::from(ICMPV6), addresses), message))
 }
 
 const ARP: [u8; 2] = [0x08, 0x06];
 const IPV6: [u8; 2] = [0x86, 0xdd];
-/// Of Ethernet, for IPv4, with addresses of six and four bytes.
+/// First bytes of an ARP message for IPv4 over Ethernet, with addresses of six and four bytes.
 const ARP_OVER_ETHERNET: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -152,7 +154,7 @@ mod tests {
         for [own, wanted] in PAIRS.map(|pair| pair.map(|a| a.parse::<IpAddr>().unwrap())) {
             let asked = question(own, wanted).unwrap();
             assert_eq!(read(&asked), Some(Heard { has: Some((own, NETWORK)), asked: Some(wanted) }));
-            // Behind a tag, in the direction of a host, which sees whom the answer is for.
+            // Behind a VLAN tag, as a frame to a host, with the host's address as destination.
             let tagged = [&asked[..12], &[0x81, 0, 0, 5], &asked[12..]].concat();
             let answered = answer(&tagged, wanted, (own, [4; 6])).unwrap();
             assert_eq!(read(&answered), Some(Heard { has: Some((wanted, NETWORK)), asked: None }));
@@ -170,7 +172,7 @@ mod tests {
             let heard = read(&question(own, wanted).unwrap());
             assert_eq!(heard, Some(Heard { has: None, asked: Some(wanted) }));
         }
-        // Who announces itself (RFC 5227 section 3) asks for nobody.
+        // An announcement (RFC 5227 section 3) requests no other address.
         let own = "10.0.0.2".parse().unwrap();
         assert_eq!(read(&question(own, own).unwrap()), Some(Heard { has: Some((own, NETWORK)), asked: None }));
     }

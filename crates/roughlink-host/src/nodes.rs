@@ -1,8 +1,8 @@
-//! Which nodes of which running emulation are where, for its programs and for those that are started later (`roughlink shell`).
+//! Lists of nodes of running emulations, for their programs and for programs started later (`roughlink shell`).
 //!
-//! The list is a file in memory that only its process holds, found by its name among the descriptors of all processes: it ends with the
-//! emulation, however that ends. Only that of a process of the same user is believed, since whoever joins a namespace of another user's
-//! choice is at that user's mercy.
+//! The list is a memory file that only the emulation's process holds, and it ends with the process. Programs find the
+//! list by its name among the descriptors of all processes. Only a list of a process of the same user is trusted: a
+//! program in a namespace of another user's choice would be under that user's control.
 
 use crate::error::HostError;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -15,25 +15,25 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The nodes of a running emulation.
+/// List of the nodes of a running emulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// Its process.
+    /// Process of the emulation.
     pub process: u32,
-    /// The list itself.
+    /// Path of the list.
     pub file: PathBuf,
-    /// Its nodes.
+    /// Nodes of the emulation.
     pub nodes: Vec<Listed>,
 }
 
-/// A node of a running emulation.
+/// Node of a running emulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its addresses.
+    /// Addresses of the node.
     pub addresses: Vec<IpAddr>,
-    /// The descriptor that its process has of the namespace, if the node is real.
+    /// Descriptor of the namespace in the emulation's process, if the node is real.
     namespace: Option<RawFd>,
 }
 
@@ -42,7 +42,7 @@ impl Listed {
         Listed { name: name.to_owned(), addresses, namespace }
     }
 
-    /// Whether programs can run there.
+    /// Returns true if programs can run at the node.
     pub fn is_real(&self) -> bool {
         self.namespace.is_some()
     }
@@ -62,7 +62,7 @@ pub(crate) fn list(nodes: &[Listed]) -> Result<File, HostError> {
     Ok(file)
 }
 
-/// The nodes of a list.
+/// Reads the nodes of a list.
 pub(crate) fn read(list: &Path) -> io::Result<Vec<Listed>> {
     let mut text = String::new();
     File::open(list)?.take(LONGEST).read_to_string(&mut text)?;
@@ -75,10 +75,10 @@ pub(crate) fn read(list: &Path) -> io::Result<Vec<Listed>> {
     Ok(text.lines().filter_map(node).collect())
 }
 
-/// Where the namespace of a real node of a list is, and the user namespace that it belongs to.
+/// Returns the paths of the namespace of a real node in a list and of the user namespace that owns it.
 ///
 /// # Errors
-/// There is no such node, or the process is another user's.
+/// Returns an error if there is no such node or if the process belongs to another user.
 pub(crate) fn place(list: &Path, node: &str) -> io::Result<(PathBuf, PathBuf)> {
     let process = list.ancestors().nth(2).unwrap_or(Path::new("/"));
     if !is_of_this_user(process) || !is_of_this_user(list) {
@@ -90,7 +90,7 @@ pub(crate) fn place(list: &Path, node: &str) -> io::Result<(PathBuf, PathBuf)> {
     Ok((process.join(format!("fd/{namespace}")), process.join("ns/user")))
 }
 
-/// The emulations of this user that run here.
+/// Returns the running emulations of this user.
 pub fn directories() -> Vec<Directory> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut all: Vec<Directory> = processes.filter_map(|entry| of(&entry.path())).collect();
@@ -106,34 +106,35 @@ fn of(process: &Path) -> Option<Directory> {
     let mut files = fs::read_dir(process.join("fd")).ok()?.flatten().map(|entry| entry.path());
     let file =
         files.find(|file| fs::read_link(file).is_ok_and(|to| to.to_str().is_some_and(|to| to.starts_with(LINK))))?;
-    // A set-uid program may have inherited it from whoever started it.
+    // A set-uid program may have inherited the file from another user.
     if !is_of_this_user(&file) {
         return None;
     }
     Some(Directory { process: number, nodes: read(&file).ok()?, file })
 }
 
-/// Whether a process, by its directory, or a file is this user's: a file is that of whoever made it.
+/// Returns true if this user owns a process, by its directory, or a file; its creator owns a file.
 fn is_of_this_user(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|of| of.uid() == geteuid().as_raw())
 }
 
-/// Where this process finds an open file of its own, and its children too. /proc may be that of another process namespace.
+/// Returns the path at which this process and its children find an open file of this process. /proc may belong to
+/// another PID namespace.
 pub(crate) fn path_of(file: &File) -> PathBuf {
     let own = fs::read_link("/proc/self").unwrap_or_else(|_| std::process::id().to_string().into());
     Path::new("/proc").join(own).join("fd").join(file.as_raw_fd().to_string())
 }
 
-/// The environment variable that has the name of the node at which a program is.
+/// Environment variable with the name of the node at which a program runs.
 pub const OWN_NODE: &str = "ROUGHLINK_NODE";
 
-/// The environment variable that has the address of a node.
+/// Returns the environment variable with the address of a node.
 pub fn variable(node: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("ROUGHLINK_{}", node.chars().map(plain).collect::<String>())
 }
 
-/// The lines of /etc/hosts by which nodes are found by name. The machine's own names keep their meaning.
+/// Returns the contents of /etc/hosts with the names of nodes. The machine's own names keep their meaning.
 pub(crate) fn hosts(nodes: &[Listed], machine: &str) -> String {
     let is_name = |name: &str| {
         name.len() <= LONGEST_HOST_NAME
@@ -153,11 +154,11 @@ pub(crate) fn hosts(nodes: &[Listed], machine: &str) -> String {
 }
 
 const NAME: &str = "roughlink-nodes";
-/// How /proc shows it.
+/// Prefix of the link in /proc/PID/fd.
 pub(crate) const LINK: &str = "/memfd:roughlink-nodes";
-/// Bytes of the longest list that is read: more than 100,000 nodes.
+/// Maximum size of a list, bytes: more than 100,000 nodes.
 const LONGEST: u64 = 1 << 24;
-/// RFC 1035 section 2.3.4.
+/// Maximum length of a host name (RFC 1035 section 2.3.4).
 const LONGEST_HOST_NAME: usize = 253;
 
 #[cfg(test)]
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn only_processes_of_the_same_user_are_believed() {
         assert!(is_of_this_user(Path::new("/proc/self")));
-        // In CI and in containers that of root is ours, but then no other is there.
+        // In CI and in containers, tests run as root, but then there are no processes of other users.
         let other = fs::read_dir("/proc")
             .unwrap()
             .flatten()

@@ -1,28 +1,30 @@
-//! What offloads of a network card leave undone in a frame is done here, so that what passes is what is on a cable: checksums that the card was to write,
-//! and TCP segments or UDP datagrams that the kernel has joined (GRO) or was to divide (TSO, and USO, which is `UDP_SEGMENT` of udp(7)).
-//! SCTP packets that were to be divided (GSO) have no word in the header, and do not get here.
+//! Completes offloads of network cards, so that the network gets frames in their form on a cable.
+//!
+//! This module writes checksums that the card was to compute. TCP segments and UDP datagrams that the kernel has joined
+//! (GRO) or has left to the card to divide (TSO, USO) are divided here. USO is `UDP_SEGMENT` of udp(7). The header
+//! cannot express SCTP packets that the card was to divide (GSO), so they do not get here.
 
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::crc32c::crc32c;
 use roughlink_core::wire::{Envelope, IpPair, ethernet};
 
-/// What the kernel says of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
+/// Pending offloads of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Undone {
-    /// Where the summed bytes begin, and where in them the checksum is, if it is still to be written.
+    /// Start of the summed bytes, and offset of the checksum in them, if the checksum is still to be written.
     checksum: Option<(usize, usize)>,
-    /// What is one here and several on a cable, and the bytes of payload of each.
+    /// Kind of the joined packets, and the payload of each, bytes.
     joined: Option<(Joined, usize)>,
 }
 
-/// What is joined.
+/// Kind of joined packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joined {
-    /// Segments.
+    /// TCP segments.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
-    /// The kernel has other kinds, which no card makes any more.
+    /// Remaining kinds of the kernel, which no current card produces.
     Other,
 }
 
@@ -40,22 +42,22 @@ impl Undone {
         Undone { checksum, joined }
     }
 
-    /// The same for the frame after a tag of 4 bytes has been put in before what is summed.
+    /// Adjusts the offsets to a VLAN tag of 4 bytes inserted before the summed bytes.
     pub(crate) fn tagged(self) -> Self {
         Undone { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
     }
 
-    /// Gives `each` the frames that would be on a cable, of which none has more than `longest` bytes behind its addresses, tags and type.
-    /// Returns how many there were that are longer, or cannot be divided.
+    /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes behind its
+    /// addresses, tags and type. Returns the number of frames that are longer or cannot be divided.
     pub(crate) fn finish(self, frame: &mut [u8], longest: usize, each: &mut dyn FnMut(&[u8])) -> u64 {
         let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
         if let Some((start, at)) = self.checksum {
             write_checksum(frame, start, at);
         }
-        // What is joined is several on a cable, also where a link would take it as one.
+        // Joined packets are several on a cable, even if a link would accept them as one.
         if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
             && matches!((kind, envelope.protocol), (Joined::Tcp, TCP) | (Joined::Udp, UDP))
-            // A tunnel's header is not the one that was joined.
+            // The joined header must not belong to a tunnel.
             && self.checksum.is_none_or(|(start, _)| start == ip + envelope.transport)
         {
             return divide((frame, ip, &envelope), size, &fits, each).map_or(1, |()| 0);
@@ -68,7 +70,8 @@ impl Undone {
     }
 }
 
-/// Writes the checksum that a card was to write, `at` bytes behind `start`. The kernel does not say that SCTP's is a CRC (RFC 9260 section 6.8).
+/// Writes the checksum that a card was to write, `at` bytes behind `start`. The kernel does not indicate that SCTP's
+/// checksum is a CRC (RFC 9260 section 6.8).
 fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
     let datagram = ethernet::envelope(frame);
     let (protocol, end) =
@@ -81,7 +84,7 @@ fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
             summed[at..at + 4].copy_from_slice(&sum.to_le_bytes());
         }
         (_, Some([_, _, ..])) => {
-            // The pseudo-header's sum is there already.
+            // The field contains the sum of the pseudo-header already.
             let sum = written(finish(add(0, summed)));
             summed[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
@@ -89,13 +92,13 @@ fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
     }
 }
 
-/// A checksum as it is in a header: UDP has 0 for none (RFC 768), and to TCP it is the same number.
+/// Returns a checksum in its header form: in UDP 0 means no checksum (RFC 768), and in TCP both forms are equivalent.
 fn written(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 
-/// Gives `each` the TCP segments or UDP datagrams with `size` bytes of payload that are joined in a frame, whose IP header is at `ip`; `None` if
-/// they do not fit.
+/// Divides a frame with its IP header at `ip` into the joined TCP segments or UDP datagrams, and passes them to `each`.
+/// Each has `size` bytes of payload, except the last. Returns `None` if they do not fit.
 fn divide(
     (frame, ip, envelope): (&[u8], usize, &Envelope),
     size: usize,
@@ -114,7 +117,7 @@ fn divide(
     }
     let last = payload.len().div_ceil(size).saturating_sub(1);
     let sequence = u32::from_be_bytes(*whole[transport + 4..].first_chunk()?);
-    // A UDP datagram over IPv4 may have none (RFC 768).
+    // A UDP datagram over IPv4 may have no checksum (RFC 768).
     let has_checksum = is_tcp || whole[transport + checksum..][..2] != [0; 2];
     let ident = u16::from_be_bytes([whole[4], whole[5]]);
     let mut out = Vec::with_capacity(ip + header + size);
@@ -148,7 +151,7 @@ fn divide(
             }
         };
         if is_tcp {
-            // Only the first says that the window was reduced, only the last that there is no more.
+            // Keep CWR only in the first segment, FIN and PSH only in the last.
             let not_first = if i > 0 { CWR } else { 0 };
             let not_last = if i < last { FIN | PSH } else { 0 };
             datagram[transport + 13] &= !(not_first | not_last);
@@ -163,7 +166,7 @@ fn divide(
     Some(())
 }
 
-/// Bytes of the header before each frame.
+/// Size of the header before each frame, bytes.
 pub(crate) const HEADER: usize = 10;
 // linux/virtio_net.h
 const NEEDS_CHECKSUM: u8 = 1;
@@ -190,7 +193,7 @@ mod tests {
         IpPair::V4 { src: std::net::Ipv4Addr::new(192, 168, 7, 1), dst: std::net::Ipv4Addr::new(192, 168, 7, 2) };
     const V6: IpPair = IpPair::V6 { src: std::net::Ipv6Addr::LOCALHOST, dst: std::net::Ipv6Addr::UNSPECIFIED };
 
-    /// A frame with the last segment of a connection.
+    /// Returns a frame with the last segment of a connection.
     fn frame(ip: IpPair, payload: &[u8]) -> Vec<u8> {
         let mut p = Packet::tcp(FlowId::new(0, false));
         (p.seq, p.ack, p.flags, p.window) = (0xffff_f000, 7, flags::ACK | flags::FIN | PSH | CWR, 500);
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(finished(Undone { checksum: None, joined }, &noise, 1500), (vec![], 1));
     }
 
-    /// Each has its own length and checksum (RFC 768), and its own number, which Linux counts on.
+    /// Each datagram has its own length and checksum (RFC 768), and its own IP identification, which Linux increments.
     #[test]
     fn joined_datagrams_are_divided() {
         let payload: Vec<u8> = (0..3000_u32).map(|i| (i * 11) as u8).collect();
@@ -262,10 +265,10 @@ mod tests {
             }
             assert_eq!(got, payload);
             assert_eq!(finished(undone, &joined, 1227), (vec![], 1), "the parts are too long as well");
-            // No checksum is none in each.
+            // Without a checksum in the whole there is no checksum in each part.
             joined[udp + 6..udp + 8].fill(0);
             assert!(finished(undone, &joined, 1500).0.iter().all(|part| part[udp + 6..udp + 8] == [0; 2]));
-            // What a tunnel carries is not the tunnel's.
+            // Joined packets inside a tunnel are not divided.
             let inner = Undone { joined: Some((Joined::Tcp, 1200)), ..undone };
             assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
             let inner = Undone { checksum: Some((udp + 24, 6)), ..undone };
@@ -273,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Of SCTP, of which the frame of RFC 9260's checksum is the whole packet with zeros in place of it.
+    /// The CRC of SCTP covers the whole packet, with zeros in the place of the checksum (RFC 9260).
     #[test]
     fn the_checksum_of_sctp_is_a_crc() {
         let p = Packet::sctp(FlowId::new(0, false), 7, Chunk::ShutdownComplete);
@@ -281,7 +284,7 @@ mod tests {
         wire::encode(&p, None, &Addresses { ip: V4, src_port: 1, dst_port: 2 }, &[][..], &mut right).unwrap();
         let mut partial = right.clone();
         partial[14 + 20 + 8..14 + 20 + 12].fill(0x55);
-        partial.extend([0; 6]); // padding of a short frame is not summed
+        partial.extend([0; 6]); // padding of a short frame, which is not summed
         right.extend([0; 6]);
         let undone = Undone { checksum: Some((14 + 20, 8)), joined: None };
         assert_eq!(finished(undone, &partial, 1500), (vec![right], 0));
@@ -304,7 +307,7 @@ mod tests {
             assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![right.clone()], 0));
             header[0] = 0;
             assert_eq!(finished(Undone::read(&header), &right, 1500), (vec![right], 0));
-            // Places beyond the frame are not written.
+            // Offsets beyond the frame are ignored.
             header[0] = NEEDS_CHECKSUM;
             header[6..8].copy_from_slice(&u16::MAX.to_ne_bytes());
             assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![partial.clone()], 0));

@@ -1,4 +1,4 @@
-//! Programs at the nodes: started, watched, ended.
+//! Programs at the nodes: start, supervision and end.
 
 use crate::emulation::Running;
 use crate::error::HostError;
@@ -14,71 +14,71 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How this program starts itself again, to call [`crate::inside::main`] with the words that follow.
+/// Command that starts this program again and calls [`crate::inside::main`] with further arguments.
 #[derive(Clone, Debug)]
 pub struct Launcher(OsString);
 
 impl Launcher {
-    /// `command` is the hidden command of this program that does so.
+    /// Creates a launcher; `command` is the hidden command of this program that calls [`crate::inside::main`].
     pub fn new(command: impl Into<OsString>) -> Self {
         Launcher(command.into())
     }
 
     pub(crate) fn command(&self) -> Command {
-        // The program itself, also if its file has been replaced since.
+        // /proc/self/exe is this program even if its file has been replaced.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("roughlink").arg(&self.0);
         command
     }
 }
 
-/// Where a program's output goes.
+/// Destination of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// To ours, and its input is ours.
+    /// Standard streams of this process, including the input.
     Ours,
-    /// Line by line to our standard output or error, each line after the node's name.
+    /// Standard output and error of this process, line by line, each with the node's name as a prefix.
     Prefixed,
-    /// The same, all to our standard error.
+    /// Standard error of this process for both streams, with the same prefix.
     PrefixedError,
 }
 
-/// Where a program's output goes, too. An error is the writer's business.
+/// Additional destination of a program's output; write errors are ignored.
 pub type Sink = Box<dyn Write + Send>;
 
-/// A program at a node.
+/// Running program at a node.
 #[derive(Debug)]
 pub struct Program {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// The command.
+    /// Command line.
     pub words: Vec<OsString>,
     child: Child,
     readers: Vec<JoinHandle<()>>,
     code: Option<u8>,
-    /// It was told to end.
+    /// True after a request to end.
     stopped: bool,
 }
 
-/// How a program ended.
+/// Result of a program that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its node.
+    /// Name of the node.
     pub node: String,
-    /// The command.
+    /// Command line.
     pub command: String,
-    /// Its exit code; 128 and the number of the signal that ended it; 126 and 127 if it could not be started.
+    /// Exit code: 128 plus the number of the signal that ended the program; 126 or 127 if it could not be started.
     pub code: u8,
-    /// It was told to end, so that the code does not count.
+    /// True after a request to end, in which case the code does not count.
     pub stopped: bool,
 }
 
 impl Program {
-    /// Starts a command at a node of a list ([`crate::Emulation::directory`]). It ends with the calling thread, if not before. The lines of
-    /// its standard output and error, unless they are ours, go to `copies`, too.
+    /// Starts a command at a node of a list ([`crate::Emulation::directory`]). The program ends with the calling thread
+    /// at the latest. Writes the lines of its standard output and error to `copies`, too, unless they are inherited.
     ///
     /// # Errors
-    /// This program cannot be started again.
+    /// Returns an error if this program cannot be started again.
     pub fn start(
         launcher: &Launcher,
         (node, directory): (&str, &Path),
@@ -101,10 +101,10 @@ impl Program {
         Ok(Program { node: node.to_owned(), words: words.to_vec(), child, readers, code: None, stopped: false })
     }
 
-    /// Its exit code, once it has ended; nothing of it runs any more then.
+    /// Returns the exit code once the program and all its processes have ended.
     pub fn code(&mut self) -> Option<u8> {
         if self.code.is_none() {
-            // A child that cannot be waited for is none any more.
+            // Count a child that cannot be waited for as ended.
             self.code = match self.child.try_wait() {
                 Ok(status) => status.map(code),
                 Err(_) => Some(u8::MAX),
@@ -113,7 +113,7 @@ impl Program {
         self.code
     }
 
-    /// Waits for its end; once `told` is set, it is told to end.
+    /// Waits for the end of the program; requests it once `told` is set.
     pub fn wait(&mut self, told: &AtomicBool) -> u8 {
         loop {
             if let Some(code) = self.code() {
@@ -126,11 +126,11 @@ impl Program {
         }
     }
 
-    /// Tells it to end.
+    /// Requests the end of the program.
     fn stop(&mut self) {
         if self.code().is_none() {
             self.stopped = true;
-            // Not waited for yet, so the number is still its own.
+            // The child has not been waited for yet, so its number is still valid.
             let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         }
     }
@@ -148,13 +148,13 @@ impl Program {
     }
 }
 
-/// As shells count it.
+/// Returns the exit code as shells compute it.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).unwrap_or(1) as u8
 }
 
-/// Copies lines, each after a prefix; and without it, if that is wanted.
+/// Copies lines to an output with a prefix, and to `copy` without it.
 fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut copy: Option<Sink>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
@@ -163,7 +163,7 @@ fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut
             if !line.ends_with(b"\n") {
                 line.push(b'\n');
             }
-            // Whoever reads our output may be gone.
+            // Ignore errors: the reader of our output may have ended.
             let _ = copy.as_mut().map(|copy| copy.write_all(&line[prefix.len()..]));
             let _ = if to_error { io::stderr().write_all(&line) } else { io::stdout().write_all(&line) };
             line.truncate(prefix.len());
@@ -171,23 +171,24 @@ fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut
     })
 }
 
-/// Why nobody waits for the programs any more.
+/// Reason for the end of [`attend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attended {
-    /// All have ended, or the one that was waited for.
+    /// End of all programs, or of the one at node `until`.
     Ended,
-    /// One ended with a failure.
+    /// Failure of a program.
     Failed,
-    /// The emulation ended before them.
+    /// End of the emulation.
     Over,
-    /// Somebody said so.
+    /// Interruption by a signal.
     Interrupted,
-    /// What was to be kept of it could not be written.
+    /// Failure to write the results.
     Unwritten,
 }
 
-/// Waits until all programs have ended, or the one at node `until`, or one has failed, or the emulation is over, or `stopped` says
-/// why; then the others are told to end, and after a while ended. Without programs the emulation alone is waited for.
+/// Waits until all programs have ended, the one at node `until` has ended, one has failed, the emulation is over, or
+/// `stopped` returns a reason. Then requests the end of the other programs, and kills them after 2 s. Without programs
+/// waits only for the emulation.
 pub fn attend<O>(
     running: &Running<O>,
     mut programs: Vec<Program>,
@@ -198,7 +199,7 @@ pub fn attend<O>(
         let codes: Vec<Option<u8>> = programs.iter_mut().map(Program::code).collect();
         let is_last = |p: &Program| until.is_some_and(|node| node == &*p.node);
         let last = programs.iter().zip(&codes).any(|(p, code)| code.is_some() && is_last(p));
-        // Ctrl-C ends the programs, too: that is no failure of theirs.
+        // Ctrl-C ends the programs, too: do not count this as a failure.
         if let Some(why) = stopped() {
             break why;
         }
@@ -224,9 +225,9 @@ pub fn attend<O>(
     (why, programs.into_iter().map(Program::ended).collect())
 }
 
-/// How often it is looked whether a program has ended.
+/// Interval between two checks whether a program has ended.
 const TICK: Duration = Duration::from_millis(10);
-/// Time for a program to end when it is told to.
+/// Time for a program to end after the request.
 const GRACE: Duration = Duration::from_secs(2);
-/// Longer lines are divided.
+/// Maximum length of a line, bytes; longer ones are split.
 const LONGEST_LINE: u64 = 8192;

@@ -1,4 +1,4 @@
-//! Time: the clock, how precisely a thread sleeps, and how soon it runs when it should.
+//! Real-time behavior: the clock, precise sleeping, and scheduling priority.
 
 use crate::error::HostError;
 use nix::errno::Errno;
@@ -13,7 +13,7 @@ use thread_priority::{
     thread_native_id,
 };
 
-/// Time since a start, by a clock that nobody sets.
+/// Monotonic time since a start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -22,7 +22,7 @@ impl Clock {
     fn instant() -> Instant {
         Instant::now()
     }
-    /// Starts now.
+    /// Starts the clock.
     pub(crate) fn start() -> Self {
         Clock(Self::instant())
     }
@@ -31,15 +31,15 @@ impl Clock {
     }
 }
 
-/// Lets the calling thread wake as precisely as it can, before every thread without a real-time priority.
+/// Gives the calling thread precise timers and a real-time priority, above all threads without one.
 ///
 /// # Errors
-/// The thread has no such right. It goes on without.
+/// Returns an error if the thread lacks the permission. The thread keeps its priority then.
 pub(crate) fn hurry() -> Result<(), HostError> {
-    // Timers of a thread with an ordinary priority are 50 us late by default, on purpose.
+    // By default the kernel delays timers of threads with ordinary priority by 50 us.
     set_timerslack(1).map_err(HostError::errno("set the precision of timers"))?;
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    // The lowest of its priorities is above all ordinary ones.
+    // The lowest real-time priority is above all ordinary ones.
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).map_err(|e| {
         let source = match e {
             thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(code),
@@ -49,17 +49,17 @@ pub(crate) fn hurry() -> Result<(), HostError> {
     })
 }
 
-/// What a thread used of the processors.
+/// Processor time of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// How long it ran.
+    /// Time that the thread ran.
     pub ran: Duration,
-    /// How long it could have run, and had no processor.
+    /// Time that the thread was runnable and waited for a processor.
     pub waited: Duration,
 }
 
 impl Effort {
-    /// That of the calling thread so far; nothing if the kernel does not count it.
+    /// Returns the processor time of the calling thread since its start, or zero if the kernel does not count it.
     pub(crate) fn so_far() -> Self {
         effort(&fs::read_to_string(SCHEDULING).unwrap_or_default())
     }
@@ -68,7 +68,7 @@ impl Effort {
     }
 }
 
-/// The first two numbers of a file of scheduling statistics, ns.
+/// Parses the first two numbers of a file of scheduling statistics, ns.
 fn effort(text: &str) -> Effort {
     let mut ns = text.split_whitespace().map(|n| Duration::from_nanos(n.parse().unwrap_or(0)));
     Effort { ran: ns.next().unwrap_or_default(), waited: ns.next().unwrap_or_default() }
@@ -76,24 +76,24 @@ fn effort(text: &str) -> Effort {
 
 const SCHEDULING: &str = "/proc/thread-self/schedstat";
 
-/// Sleeps until a time, and the last of it awake.
+/// Timer that sleeps until a time and spends the last part of the wait polling.
 ///
-/// Waking up takes a thread some 25 us, waiting awake does not. But a thread with real-time priority that never sleeps is
-/// stopped by the kernel, for 50 ms of each second; so only a share of the time may be spent so.
+/// Waking up takes a thread some 25 us; polling avoids this delay. But the kernel stops a thread with real-time
+/// priority that never sleeps for 50 ms of each second. So only a share of the time may be spent polling.
 pub(crate) struct Sleeper {
     clock: Clock,
-    /// How long it may yet wait awake.
+    /// Time that may still be spent polling.
     credit: Time,
     last: Time,
     waits: Waits,
 }
 
-/// How a thread was waked.
+/// Result of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Woken {
-    /// Before this, no descriptor had anything: if the thread slept, the time at which it should have run again.
+    /// Time until which no descriptor was ready: if the thread slept, the time at which it should have run again.
     pub(crate) due: Time,
-    /// When it runs.
+    /// Time at which the thread runs.
     pub(crate) at: Time,
 }
 
@@ -102,7 +102,7 @@ impl Sleeper {
         Sleeper { clock, credit: Time::ZERO, last: clock.now(), waits: Waits::new() }
     }
 
-    /// Returns at `until`, or before if something of `polled` is ready. [`LONGEST_SLEEP`] is the longest.
+    /// Sleeps until `until`, or until a descriptor of `polled` is ready, but not longer than [`LONGEST_SLEEP`].
     pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<Woken, Errno> {
         let now = self.clock.now();
         let earned = Time(now.saturating_sub(self.last).0 / AWAKE_SHARE);
@@ -114,7 +114,7 @@ impl Sleeper {
         let ready = poll(polled, asleep)?;
         let at = self.clock.now();
         let slept = at.saturating_sub(now);
-        // A system call alone takes less: something was ready, and may have been since it was last looked at.
+        // The call did not sleep: a descriptor was ready and may have been since its last poll.
         if ready && slept < SHORTEST_SLEEP {
             return Ok(Woken { due: Time::ZERO, at });
         }
@@ -134,7 +134,7 @@ impl Sleeper {
     }
 }
 
-/// How long the calling thread could have run and had no processor, from one question to the next.
+/// Meter for the time that the calling thread waited for a processor between two calls.
 struct Waits {
     file: Option<File>,
     last: Duration,
@@ -145,7 +145,7 @@ impl Waits {
         Waits { file: File::open(SCHEDULING).ok(), last: Duration::ZERO }
     }
 
-    /// Zero if the kernel does not count it.
+    /// Returns the time since the last call, or zero if the kernel does not count it.
     fn since_last(&mut self) -> Time {
         let mut text = [0; 96];
         let read = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
@@ -156,7 +156,7 @@ impl Waits {
     }
 }
 
-/// Waits for one of the descriptors. A signal is not one.
+/// Waits until one of the descriptors is ready or `time` is over; returns false after a signal.
 fn poll(polled: &mut [PollFd<'_>], time: Time) -> Result<bool, Errno> {
     match ppoll(polled, Some(Duration::from_nanos(time.0).into()), None) {
         Ok(ready) => Ok(ready > 0),
@@ -165,14 +165,14 @@ fn poll(polled: &mut [PollFd<'_>], time: Time) -> Result<bool, Errno> {
     }
 }
 
-/// Of each wait this much is spent awake.
+/// Last part of each wait that is spent polling.
 const AWAKE: Time = Time(60_000);
-/// One part of so many of the time may be.
+/// Inverse of the share of time that may be spent polling.
 const AWAKE_SHARE: u64 = 4;
 const MOST_CREDIT: Time = Time(5_000_000);
-/// Less is a system call that did not sleep.
+/// Shortest wait that counts as sleep; shorter ones are the duration of the system call.
 const SHORTEST_SLEEP: Time = Time(5_000);
-/// After this long it is looked whether the emulation is to end.
+/// Longest sleep, after which the loop checks for the end of the emulation.
 const LONGEST_SLEEP: Time = Time(20_000_000);
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
         let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
         let clock = Clock::start();
         let mut sleeper = Sleeper::new(clock);
-        // Waits of this length are spent awake as long as there is credit.
+        // The sleeper polls during waits of this length as long as it has credit.
         let start = Effort::so_far();
         while clock.now() < Time::from_millis(200) {
             sleeper.sleep(&mut polled, clock.now() + AWAKE).unwrap();

@@ -1,11 +1,14 @@
-//! The loop that carries datagrams between kernels and the network, in real time.
+//! Real-time loop that carries datagrams between kernels and the network.
 //!
-//! It sleeps until the network has something to do or a device has something to give. Then it first replays what was due, each
-//! event at its own time, and only then takes in what has come, so that being late does not change what happens. What leaves is late by what
-//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The network does not know of a datagram before the
-//! loop takes it in; how long it had waited by then is reported beside: since the loop last looked at the device, or, if the loop slept,
-//! since it should have run. A datagram that other packets kept in the device's queue may have waited longer. The way through system calls
-//! is in neither: over a link without delay an echo takes some 20 us more than over a loopback device.
+//! The loop sleeps until the network has an event or a device has input. The loop first replays the events that were
+//! due, each at its own time, and only then reads new datagrams. A late loop therefore does not change the results of
+//! the network.
+//!
+//! [`Lateness`] reports how late datagrams leave: the time from when a datagram was due until the kernel gets it.
+//! Incoming datagrams enter the network only when the loop reads them. Their waiting time is reported separately. This
+//! time counts from the loop's last look at the device or, if the loop slept, from the time at which it should have
+//! run. A datagram behind others in the device's queue may have waited longer. Neither figure includes the time in
+//! system calls: over a link without delay an echo takes some 20 us more than over a loopback device.
 
 use crate::carrier::Carrier;
 use crate::conversations::Conversations;
@@ -22,36 +25,36 @@ use serde::Serialize;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How late datagrams were, us. Quantiles are within 1 % where they exceed 1 us.
+/// Lateness of datagrams, us. Quantiles above 1 us are within 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Lateness {
     pub p50: f64,
     pub p99: f64,
     pub max: f64,
-    /// The share of them that was later than 1 ms.
+    /// Share of datagrams with more than 1 ms.
     pub over_1ms: f64,
 }
 
-/// Why the loop ended.
+/// Reason for the end of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The scenario's duration is over.
+    /// End of the scenario's duration.
     Over,
-    /// It was told to, or its observer did not want more.
+    /// Stop request, or end by the observer.
     Stopped,
-    /// A limit of the network was exceeded.
+    /// Exceeded limit of the network.
     Exceeded(roughlink_core::net::Exceeded),
-    /// A device is gone.
+    /// Device that no longer exists.
     Vanished {
-        /// Its name.
+        /// Name of the device.
         device: String,
-        /// What the kernel said.
+        /// Error from the kernel.
         reason: String,
     },
 }
 
-/// How late datagrams were.
+/// Histogram of lateness.
 #[derive(Default)]
 pub(crate) struct Late {
     times: Histogram,
@@ -76,41 +79,42 @@ impl Late {
     }
 }
 
-/// What the loop counted.
+/// Counters of the loop.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Of datagrams that left.
+    /// Lateness of outgoing datagrams.
     pub(crate) late: Late,
-    /// Of datagrams that came in.
+    /// Waiting times of incoming datagrams.
     pub(crate) waited: Late,
-    /// The longest time that passed from when the loop should have looked at the devices until it did.
+    /// Longest time from when the loop should have looked at the devices until it did.
     pub(crate) stall: Time,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel rejected.
     pub(crate) refused: u64,
-    /// What a kernel dropped because its device was full, if that is known.
+    /// Datagrams that a kernel dropped because its device's queue was full, if the count is known.
     pub(crate) overruns: Option<u64>,
-    /// Frames from attached devices that were longer than the MTU.
+    /// Frames from attached devices above the MTU.
     pub(crate) oversized: u64,
-    /// Datagrams for hosts behind attached devices of which nobody said where they are.
+    /// Datagrams for hosts behind attached devices that did not answer ARP or neighbor discovery.
     pub(crate) unanswered: u64,
     pub(crate) effort: Effort,
-    /// How long it ran.
+    /// Duration of the loop.
     pub(crate) elapsed: Time,
-    /// Why it has no real-time priority, if it has none.
+    /// Error that denied the loop real-time priority, if any.
     pub(crate) unhurried: Option<HostError>,
 }
 
-/// What the ports of a network are joined to.
+/// Devices at the ports of a network, with the switch and the carrier state.
 pub(crate) struct Edge {
-    /// Each at the port of its place in the list.
+    /// Devices, in the order of the ports.
     pub(crate) devices: Vec<Device>,
-    /// Where frames go.
+    /// Switch that forwards frames.
     pub(crate) switch: Switch,
-    /// Devices are told when links go down and up, if they are to be.
+    /// Carrier of the devices, if it follows their links.
     pub(crate) carrier: Option<Carrier>,
 }
 
-/// Carries datagrams and frames between the devices and the network, until `end` or until `stop` is set. The clock has just been started.
+/// Carries datagrams and frames between the devices and the network, until `end` or until `stop` is set. The clock has
+/// just been started.
 pub(crate) fn carry<O: Observer>(
     network: &mut Network,
     observer: &mut O,
@@ -124,7 +128,7 @@ pub(crate) fn carry<O: Observer>(
     let mut polled: Vec<PollFd<'_>> = devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
     let mut sleeper = Sleeper::new(clock);
     let mut buffer = vec![0; LONGEST];
-    // When each device was last looked at, and up to when the network has been waked.
+    // Time of the last look at each device, and time up to which the network has run.
     let (mut looked, mut woken) = (vec![Time::ZERO; devices.len()], Time::ZERO);
     let mut seen = clock.now();
     let told = || stop.load(Ordering::Relaxed);
@@ -134,7 +138,7 @@ pub(crate) fn carry<O: Observer>(
             Ok(wake) => wake,
             Err(e) => break Ending::Vanished { device: "of all nodes".into(), reason: e.to_string() },
         };
-        // Where the network has more to do than there is time, it is still to end when it is told to.
+        // Check for a stop request even if the network has more events than it can process in real time.
         while woken < wake.at && !told() {
             woken = (woken + LONGEST_STEP).min(wake.at);
             network.wake_observed(woken, observer);
@@ -143,12 +147,12 @@ pub(crate) fn carry<O: Observer>(
         if let Some(carrier) = carrier {
             carrier.look(network);
         }
-        // Since it should have looked, or since it last did: taking in and handing over take time, too.
+        // Count from when the loop should have looked, or from its last look: reading and sending take time, too.
         let now = clock.now();
         counts.stall = counts.stall.max(now.saturating_sub(wake.due.max(seen)));
         seen = now;
         let taken = polled.iter().zip(&*devices).enumerate().try_for_each(|(port, (polled, device))| {
-            // A ready descriptor that gives nothing is one without a device.
+            // A ready descriptor without data has lost its device.
             let events = polled.revents().unwrap_or(PollFlags::empty());
             let gone = events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL);
             let since = looked[port].max(wake.due);
@@ -177,14 +181,14 @@ pub(crate) fn carry<O: Observer>(
             break Ending::Vanished { device: device.name.clone(), reason };
         }
         let now = clock.now();
-        // What has waited for an address of Ethernet was there before what is due now.
+        // Datagrams that waited for an Ethernet address precede those that are due now.
         hand_over(switch, devices, conversations, &mut counts, now);
         while let Some(out) = network.transmit_observed(now, observer) {
             let late = clock.now().saturating_sub(out.due);
             counts.late.record(late);
             watch.late(late);
             let Some(bytes) = switch.transmit(now, &out) else { continue };
-            // A device that is down takes nothing, as an interface that is.
+            // A device that is down takes nothing, like any network interface.
             if devices[out.port].send(bytes).is_ok() {
                 let datagram = if out.is_frame { datagram(&out.datagram) } else { &out.datagram };
                 conversations.received(out.due, out.since, datagram);
@@ -209,7 +213,7 @@ pub(crate) fn carry<O: Observer>(
     (ending, counts)
 }
 
-/// Sends what the switch has to send by itself.
+/// Sends the frames of the switch.
 fn hand_over(
     switch: &mut Switch,
     devices: &[Device],
@@ -226,10 +230,10 @@ fn hand_over(
     }
 }
 
-/// Datagrams that are taken from a device before what is due is looked at again: some 50 us of work.
+/// Maximum number of reads from a device before the loop looks for due events again: some 50 us of work.
 const BATCH: usize = 16;
-/// Bytes of the longest datagram or frame, and more.
+/// Buffer size, bytes: more than the largest datagram or frame.
 const LONGEST: usize = (1 << 16) + 64;
 const LATE: Time = Time::from_millis(1);
-/// The network is waked for no more time than this at once.
+/// Longest step passed to one `Network::wake_observed`.
 const LONGEST_STEP: Time = Time::from_millis(5);

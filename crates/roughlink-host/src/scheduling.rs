@@ -1,11 +1,14 @@
-//! Run delay: how long the programs at the nodes could have run and had no processor.
+//! Run delay: time that programs at the nodes were runnable and waited for a processor.
 //!
-//! The emulated link may be on time while programs are not: without a processor they send and acknowledge late, and throughput falls. The
-//! kernel counts for each thread the time that it waited for a processor and its time slices (`/proc/PID/task/TID/schedstat`,
-//! Documentation/scheduler/sched-stats.rst). A thread of ordinary priority samples both for all descendants of this process; its figure is the mean
-//! wait before a time slice, within each interval, weighted by time slices. The kernel does its own part of TCP mostly within the system
-//! calls of programs and of the loop, so it waits with them; pressure stall information (`/proc/pressure/cpu`) has the share of time in
-//! which any task of the machine waited.
+//! The emulated link may be on time while programs are not: without a processor they send and acknowledge late, and
+//! throughput falls. The kernel counts for each thread its waiting time and its time slices
+//! (`/proc/PID/task/TID/schedstat`, Documentation/scheduler/sched-stats.rst). A thread of ordinary priority samples
+//! both for all descendants of this process. The result is the mean wait before a time slice, within each interval,
+//! weighted by time slices.
+//!
+//! The kernel does its own part of TCP mostly within the system calls of programs and of the loop, so it waits with
+//! them. Pressure stall information (`/proc/pressure/cpu`) contains the share of time in which any task of the machine
+//! waited.
 
 use crate::realtime::Clock;
 use crate::relay::{Late, Lateness};
@@ -16,7 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A thread that samples run delays until it is told to stop.
+/// Thread that samples run delays until it is stopped.
 pub(crate) struct RunDelayMonitor {
     stop: Sender<()>,
     thread: JoinHandle<Late>,
@@ -25,12 +28,14 @@ pub(crate) struct RunDelayMonitor {
     pressure: Option<u64>,
 }
 
-/// Waits of programs for processors.
+/// Waiting times of programs for processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunDelay {
-    /// Mean wait of a program's thread before a time slice; absent if no program ran long enough to be sampled, or the kernel does not count.
+    /// Mean wait of a program's thread before a time slice; absent if no program ran long enough to be sampled, or if
+    /// the kernel does not count it.
     pub per_slice: Option<Lateness>,
-    /// Share of the time in which any task of this machine waited for a processor; absent if the kernel does not say.
+    /// Share of the time in which any task of this machine waited for a processor; absent if the kernel does not report
+    /// it.
     pub pressure: Option<f64>,
 }
 
@@ -67,8 +72,8 @@ impl RunDelayMonitor {
     }
 }
 
-/// Adds what the threads of processes have waited since they were last sampled. What a thread did before its first sample counts as well: it
-/// began after the monitor did.
+/// Adds the waits of the processes' threads since their last sample. The time before the first sample of a thread
+/// counts as well: the thread began after the monitor.
 fn sample(processes: &BTreeSet<u32>, known: &mut BTreeMap<String, [u64; 2]>, late: &mut Late) {
     for process in processes {
         for entry in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
@@ -84,13 +89,13 @@ fn sample(processes: &BTreeSet<u32>, known: &mut BTreeMap<String, [u64; 2]>, lat
     }
 }
 
-/// Time waited, ns, and time slices, of a file of scheduling statistics.
+/// Parses the waiting time, ns, and the number of time slices in a file of scheduling statistics.
 fn statistics(text: &str) -> Option<[u64; 2]> {
     let mut numbers = text.split_whitespace().skip(1).map(|number| number.parse().ok());
     Some([numbers.next()??, numbers.next()??])
 }
 
-/// Processes that a process has started, and those that these have.
+/// Returns all descendants of a process.
 fn descendants(root: u32) -> BTreeSet<u32> {
     let process = |name: &str| {
         let process = name.parse::<u32>().ok()?;
@@ -107,12 +112,13 @@ fn descendants(root: u32) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The parent in `/proc/PID/stat`: the second field after the name, which may contain anything, in parentheses.
+/// Parses the parent in `/proc/PID/stat`: the second field after the name, which is in parentheses and may contain any
+/// character.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Time in which some task waited for a processor so far, us.
+/// Returns the total time in which any task waited for a processor, us.
 fn pressure() -> Option<u64> {
     total(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
@@ -121,11 +127,11 @@ fn total(text: &str) -> Option<u64> {
     text.lines().find(|line| line.starts_with("some "))?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// Time from one sample to the next.
+/// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// New processes are looked for in one sample of so many.
+/// Number of samples between two searches for new processes.
 const SEARCH_EVERY: u64 = 2;
-/// Time slices of a thread that count in one interval: one for each 0.1 ms.
+/// Maximum number of a thread's time slices that count in one interval: one per 0.1 ms.
 const MOST_SLICES: u64 = 1000;
 
 #[cfg(test)]
@@ -158,7 +164,7 @@ mod tests {
         sample(&BTreeSet::from([child.id()]), &mut known, &mut late);
         let slices = known.values().next().map_or(0, |[_, slices]| *slices);
         assert_eq!(late.lateness().is_some(), slices > 0, "a kernel without the counters has no figure");
-        // SIGTERM by shell: the grandchild first, then its parent ends by itself.
+        // Send SIGTERM through a shell: the grandchild ends first, and then its parent.
         let _ = Command::new("kill").arg(grandchild.to_string()).status();
         child.wait().unwrap();
     }

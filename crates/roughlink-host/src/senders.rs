@@ -1,15 +1,16 @@
 //! TCP senders at kernel nodes: the congestion control of each socket, and whether the kernel paces it.
 //!
-//! A thread of ordinary priority samples the sockets of each node by sock_diag(7). The kernel does not report the pacing
-//! status of a socket (`sk_pacing_status`, include/net/sock.h, Linux 6.18), and `tcpi_pacing_rate` is set for every
-//! connection (`tcp_update_pacing_rate`, net/ipv4/tcp_input.c). Pacing therefore follows from what the kernel does report:
+//! A thread of ordinary priority samples the sockets of each node by sock_diag(7). The kernel does not report the
+//! pacing status of a socket (`sk_pacing_status`, include/net/sock.h, Linux 6.18). `tcpi_pacing_rate` is no indication,
+//! since it is set for every connection (`tcp_update_pacing_rate`, net/ipv4/tcp_input.c). Pacing is therefore derived
+//! from other values:
 //!
 //! | observed | paced |
 //! |---|---|
 //! | an algorithm that paces, now or in an earlier sample: the status survives a change of the algorithm | yes |
 //! | a limit of the pacing rate, `tcpi_max_pacing_rate` (`SO_MAX_PACING_RATE`) | yes |
-//! | another algorithm where the node's default paces: that depends on whether the program selected it before `connect` or `accept` | unknown |
-//! | anything else | no |
+//! | another algorithm where the node's default paces: depends on whether the program selected it before `connect` or `accept` | unknown |
+//! | all other cases | no |
 
 use crate::congestion::{DefaultCongestionControl, paces};
 use crate::error::HostError;
@@ -44,8 +45,8 @@ pub(crate) struct SenderMonitor {
 }
 
 impl SenderMonitor {
-    /// Starts the thread for these nodes; those whose sockets cannot be read are left out. Threads inherit priorities, so
-    /// the caller must not have a real-time one yet.
+    /// Starts the thread for these nodes, except those whose sockets cannot be read. Threads inherit priorities, so the
+    /// caller must not have a real-time one yet.
     pub(crate) fn start(nodes: Vec<SocketTable>) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
@@ -60,18 +61,18 @@ impl SenderMonitor {
         SenderMonitor { stop, thread }
     }
 
-    /// Stops the thread and returns all senders, also those whose connection has ended.
+    /// Stops the thread and returns all senders, including those whose connection has ended.
     pub(crate) fn finish(self) -> TcpSenders {
         let _ = self.stop.send(());
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// Access to the TCP sockets of a node.
+/// Netlink access to the TCP sockets of a node.
 pub(crate) struct SocketTable {
-    /// Of the node's namespace, whichever thread uses it.
+    /// Netlink socket in the node's namespace, for any thread.
     netlink: OwnedFd,
-    /// Other sockets of a shared namespace do not count.
+    /// Addresses of the node: other sockets of a shared namespace do not count.
     addresses: BTreeSet<IpAddr>,
     default_paces: bool,
 }
@@ -80,7 +81,7 @@ impl SocketTable {
     /// Opens the table of a node with these addresses.
     ///
     /// # Errors
-    /// The namespace cannot be joined, or the kernel has no sock_diag.
+    /// Returns an error if the namespace cannot be joined or if the kernel has no sock_diag.
     pub(crate) fn open(
         namespace: &Namespace,
         addresses: &[IpAddr],
@@ -95,7 +96,7 @@ impl SocketTable {
         Ok(SocketTable { netlink, addresses: addresses.iter().copied().collect(), default_paces: default.paced })
     }
 
-    /// Adds the node's connections to `senders`, or renews them. A table that cannot be read adds nothing.
+    /// Adds the node's connections to `senders`, or updates them. A table that cannot be read adds nothing.
     fn sample(&self, senders: &mut TcpSenders) {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let _ = self.dump(family, &mut |socket: &DiagSocket| {
@@ -115,7 +116,7 @@ impl SocketTable {
         }
     }
 
-    /// Visits the connections of an address family.
+    /// Calls `visit` with the connections of an address family.
     fn dump(&self, family: AddressFamily, visit: &mut dyn FnMut(&DiagSocket)) -> Result<(), Errno> {
         send(self.netlink.as_raw_fd(), &request(family as u8), MsgFlags::empty())?;
         let mut buffer = vec![0; BUFFER];
@@ -136,10 +137,10 @@ impl SocketTable {
     }
 }
 
-/// A socket as sock_diag reports it.
+/// Socket as sock_diag reports it.
 #[derive(Debug, PartialEq)]
 struct DiagSocket {
-    /// Local and remote.
+    /// Local and remote address.
     ends: [SocketAddr; 2],
     cc: String,
     /// True if `SO_MAX_PACING_RATE` limits it.
@@ -154,7 +155,7 @@ impl DiagSocket {
             let bytes = header.get(at..at + 16)?;
             Some(match i32::from(header[0]) {
                 family if family == AddressFamily::Inet as i32 => Ipv4Addr::from(*bytes.first_chunk::<4>()?).into(),
-                // A socket of IPv6 may have a connection of IPv4.
+                // An IPv6 socket may have an IPv4 connection.
                 _ => Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_canonical(),
             })
         };
@@ -176,7 +177,7 @@ impl DiagSocket {
     }
 }
 
-/// A request for the connections of an address family: `struct nlmsghdr`, `struct inet_diag_req_v2`.
+/// Returns a request for the connections of an address family: `struct nlmsghdr` and `struct inet_diag_req_v2`.
 fn request(family: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(REQUEST);
     bytes.extend((REQUEST as u32).to_ne_bytes());
@@ -206,11 +207,11 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((kind, value, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Time from one sample to the next.
+/// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Senders that are remembered: both ends of as many conversations as are told apart.
+/// Maximum number of remembered senders: two per separately counted conversation.
 const MOST_SENDERS: usize = 2 * crate::conversations::MOST_CONVERSATIONS;
-/// Bytes of a datagram from the kernel at most, and more.
+/// Buffer size, bytes: more than the largest datagram from the kernel.
 const BUFFER: usize = 1 << 16;
 // linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
 const NLMSG_ERROR: u16 = 2;
@@ -220,14 +221,14 @@ const REQUEST_AND_DUMP: u16 = 0x301;
 const INET_DIAG_INFO: u8 = 2;
 const INET_DIAG_CONG: u8 = 4;
 const TCP: u8 = 6;
-/// Bytes of headers, and of the request.
+/// Sizes of headers and of the request, bytes.
 const MESSAGE_HEADER: usize = 16;
 const ATTRIBUTE_HEADER: usize = 4;
 const DIAG_HEADER: usize = 72;
 const REQUEST: usize = MESSAGE_HEADER + 56;
-/// Place of `tcpi_max_pacing_rate` in `struct tcp_info` (linux/tcp.h).
+/// Offset of `tcpi_max_pacing_rate` in `struct tcp_info` (linux/tcp.h).
 const MAX_PACING_RATE: usize = 112;
-/// States in which the algorithm has begun: ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and CLOSING, by
+/// States in which the algorithm has started: ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and CLOSING, by
 /// Linux's numbers. In SYN-SENT a program may still replace the default without a trace.
 const STATES: [u8; 6] = [1, 4, 5, 8, 9, 11];
 
@@ -250,7 +251,8 @@ mod tests {
         }
     }
 
-    /// Connects to a listener of IPv6 that accepts IPv4 as well; the algorithms of the client before and after.
+    /// Connects to an IPv6 listener that also accepts IPv4; the client uses the first of `algorithms` before
+    /// connecting, and the second after.
     fn connect(algorithms: [Option<&str>; 2]) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
@@ -318,7 +320,7 @@ mod tests {
         let body = [header, attribute(INET_DIAG_CONG, b"cubic\0"), attribute(INET_DIAG_INFO, &info)].concat();
         let ends = ["10.0.0.1:7000", "[fd00::2]:80"].map(|end| end.parse().unwrap());
         assert_eq!(DiagSocket::read(&body), Some(DiagSocket { ends, cc: "cubic".into(), is_limited: true }));
-        // Attributes that are cut off are not read.
+        // Truncated attributes are ignored.
         for length in 0..body.len() - 1 {
             assert!(DiagSocket::read(&body[..length]).is_none_or(|socket| !socket.is_limited), "{length}");
         }

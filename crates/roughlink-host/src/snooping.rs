@@ -1,14 +1,15 @@
-//! IGMP and MLD as a switch sees them (RFC 4541): a membership report goes only to ports behind which a multicast router is.
+//! IGMP and MLD snooping (RFC 4541): a switch forwards membership reports only to ports with a multicast router.
 //!
-//! Every kernel sends reports when it gets an address or a program joins a group, at times and in a number that differ from run to run.
-//! The emulated switch floods multicast and needs none of them, so they must not count as packets of the links.
+//! Every kernel sends reports when it gets an address or a program joins a group. Their times and number differ from
+//! run to run. The emulated switch floods multicast and uses no reports, so they must not count as packets of the
+//! links.
 
 /// Kinds of IGMP and MLD messages that a switch distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
-    /// A multicast router asks for members.
+    /// Request of a multicast router for members.
     Query,
-    /// A host joins or leaves a group, or answers a query.
+    /// Join or leave of a host, or its answer to a query.
     Report,
 }
 
@@ -29,7 +30,7 @@ impl Membership {
                 let options = (usize::from(*datagram.get(IPV6_HEADER + 1)?) + 1) * 8;
                 match datagram.get(IPV6_HEADER + options)? {
                     130 => Some(Membership::Query),
-                    // Reports of version 1, a Done, and reports of version 2.
+                    // Reports of version 1, Done, and reports of version 2.
                     131 | 132 | 143 => Some(Membership::Report),
                     _ => None,
                 }
@@ -48,7 +49,7 @@ const IPV6_HEADER: usize = 40;
 pub(crate) mod tests {
     use super::*;
 
-    /// An MLD message of a type, from `fe80::1` to all MLDv2 routers.
+    /// Returns an MLD message of type `kind`, from `fe80::1` to all MLDv2 routers.
     pub(crate) fn mld(kind: u8) -> Vec<u8> {
         let header = [0x60, 0, 0, 0, 0, 16, HOP_BY_HOP, 1];
         let address = |first: [u8; 2], last| [&first[..], &[0; 13], &[last]].concat();
@@ -58,7 +59,7 @@ pub(crate) mod tests {
     }
 
     fn igmp(kind: u8) -> Vec<u8> {
-        // With the option Router Alert (RFC 3376 section 4).
+        // With the Router Alert option (RFC 3376 section 4).
         let header = [0x46, 0, 0, 32, 0, 0, 0, 0, 1, IGMP, 0, 0, 10, 0, 0, 1, 224, 0, 0, 22, 0x94, 4, 0, 0];
         [&header[..], &[kind, 0, 0, 0, 0, 0, 0, 0]].concat()
     }
@@ -76,7 +77,7 @@ pub(crate) mod tests {
         for (kind, messages) in expected {
             messages.iter().for_each(|message| assert_eq!(Membership::read(message), kind, "{message:x?}"));
         }
-        // The UDP of a program, also to a group, is no membership message.
+        // UDP of a program, even to a group, is no membership message.
         let mut other = igmp(0x22);
         other[9] = 17;
         assert_eq!(Membership::read(&other), None);

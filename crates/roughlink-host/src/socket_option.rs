@@ -1,9 +1,11 @@
-//! The one module with code that the compiler cannot check: options of packet sockets, packet(7), and of TCP, tcp(7), for which there is no library.
+//! The only module with code that the compiler cannot check: options of packet sockets, packet(7), and of TCP, tcp(7),
+//! that no library offers.
 //!
-//! **What there is to audit.** [`set`] and [`get`] have the only `unsafe` blocks. [`set`] hands `setsockopt` the address and the size of a value that lives
-//! until the call is over. The kernel copies that many bytes at most and keeps no pointer. The types that it is called with here are `c_int` and
-//! `packet_mreq`, plain C data without padding, which the kernel expects for these options (linux/if_packet.h). [`get`] hands `getsockopt` the address and
-//! the size of bytes; the kernel writes that many at most, and how many it wrote.
+//! **To audit:** [`set`] and [`get`] contain the only `unsafe` blocks. [`set`] passes `setsockopt` the address and the
+//! size of a value that lives until the call returns. The kernel copies at most that many bytes and keeps no pointer.
+//! The types used here are `c_int` and `packet_mreq`, plain C data without padding, which the kernel expects for these
+//! options (linux/if_packet.h). [`get`] passes `getsockopt` the address and the size of a byte buffer. The kernel
+//! writes at most that many bytes and returns the number written.
 
 #![expect(unsafe_code, reason = "no library sets these options; the module is as small as it can be")]
 
@@ -15,29 +17,29 @@ use nix::libc::{
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// The socket does not receive what its machine sends.
+/// Excludes packets that this machine sends from the socket.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// With each frame comes what the kernel has taken out of it: the VLAN tag.
+/// Adds auxiliary data with the removed VLAN tag to each frame.
 pub(crate) fn tell_of_tags(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_AUXDATA, &1)
 }
 
-/// Before each frame there is a header that says what is still to be done to it: linux/virtio_net.h.
+/// Adds a header with the pending offloads before each frame: linux/virtio_net.h.
 pub(crate) fn tell_of_offloads(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_VNET_HDR, &1)
 }
 
-/// The device with this index takes frames for others, too, until the socket is closed.
+/// Puts the device with this index into promiscuous mode until the socket is closed.
 pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, device: usize) -> Result<(), Errno> {
     let request =
         packet_mreq { mr_ifindex: device as c_int, mr_type: PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
     set(socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// The connections of this socket announce a window of at most so many bytes.
+/// Limits the window that connections of this socket announce.
 pub(crate) fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
     set(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &(bytes as c_int))
 }
@@ -48,7 +50,7 @@ pub(crate) fn pace(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &(u32::MAX - 1).cast_signed())
 }
 
-/// `struct tcp_info` of linux/tcp.h, as much of it as the kernel has; a connection's state and counts.
+/// Returns as much of `struct tcp_info` (linux/tcp.h) as the kernel provides: state and counters of a connection.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; 256];
     let length = get(socket, IPPROTO_TCP, TCP_INFO, &mut bytes)?;
@@ -57,7 +59,8 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 }
 
 fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {
-    // SAFETY: the pointer and the length are those of `value`, which is borrowed until after the call; the kernel only reads it.
+    // SAFETY: the pointer and the length belong to `value`, which is borrowed until after the call; the kernel only
+    // reads it.
     let done = unsafe {
         setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), size_of::<T>() as socklen_t)
     };
@@ -66,7 +69,8 @@ fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) 
 
 fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &mut [u8]) -> Result<usize, Errno> {
     let mut length = value.len() as socklen_t;
-    // SAFETY: the pointer and the length are those of `value`, which is borrowed until after the call; any bytes are a valid value of it.
+    // SAFETY: the pointer and the length belong to `value`, which is borrowed until after the call; any bytes are valid
+    // in it.
     let done = unsafe { getsockopt(socket.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &mut length) };
     Errno::result(done).map(|_| length as usize)
 }

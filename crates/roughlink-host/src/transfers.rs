@@ -1,26 +1,28 @@
-//! Transfers that the kernels of this machine carry.
+//! Transfers carried by the kernels of this machine.
 //!
-//! The `bulk` flows of a scenario go over the TCP of kernels, each from a network namespace at one of its nodes to one at the other, over the
-//! network as it is simulated elsewhere. All other flows stay simulated, also at these nodes. A flow has the addresses and ports that it has in
-//! simulation, so links know it, with its priority class.
+//! The TCP of kernels carries the `bulk` flows of a scenario over the simulated network. Each flow goes from a network
+//! namespace at one of its nodes to one at the other. All other flows stay simulated, even at these nodes. A flow keeps
+//! its simulated addresses and ports, so links recognize it and its priority class.
 //!
-//! | of the scenario | at the kernels |
+//! | Scenario | Kernel |
 //! |---|---|
-//! | `cc` | `TCP_CONGESTION`, by the kernel's own name for it |
-//! | `snd_buf`, `rcv_buf` in bytes | the announced window, `TCP_WINDOW_CLAMP`: the smaller of the two |
-//! | `"auto"` | the kernel's own growth, up to the limits that the `linux` stack has |
+//! | `cc` | `TCP_CONGESTION`, with the kernel's name of the algorithm |
+//! | `snd_buf`, `rcv_buf` in bytes | announced window, `TCP_WINDOW_CLAMP`: the smaller of the two |
+//! | `"auto"` | growing buffers of the kernel, up to the limits of the `linux` stack |
 //! | `delayed_ack = 1` | `quickack 1` on the receiver's route |
 //! | `pacing = true` | `SO_MAX_PACING_RATE`, too high to limit the rate |
-//! | `write_size` | the size of the program's writes |
+//! | `write_size` | size of the program's writes |
 //!
-//! Other keys of `tcp` are the kernel's business, and a flow that sets one is refused.
+//! The kernel decides the values of other keys of `tcp`, so a flow that sets one is refused.
 //!
-//! Two threads serve all sockets of a run, one those that send and one those that receive, with the priority of the loop: a kernel acknowledges
-//! when the program has read, if what is unread narrows the window, so a reader that waits for a processor would change what is measured.
+//! Two threads serve all sockets of a run, one the senders and one the receivers, with the priority of the loop. If
+//! unread data narrows the window, a kernel acknowledges only after the program has read. A reader that waits for a
+//! processor would therefore change the measurement.
 //!
-//! Of a connection everything is read from `TCP_INFO`, at intervals and at the end; `timeouts` are all that the kernel counts there. Fast recoveries and what was
-//! taken back it counts for a namespace only (`TcpExt` in /proc/net/netstat): they are shared out evenly among the flows that send there, so that their sum and mean
-//! are right and the share of a single one of several flows is not.
+//! All counters of a connection come from `TCP_INFO`, at intervals and at the end; `timeouts` includes all time-outs
+//! that the kernel counts there. The kernel counts fast recoveries and undos only per namespace (`TcpExt` in
+//! /proc/net/netstat). These counts are divided evenly among the flows that send from the namespace. Their sum and mean
+//! are therefore right, but the share of a single one of several flows is not.
 
 mod counts;
 
@@ -57,66 +59,66 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// What is to be carried, and how.
+/// Transfers to carry, with their settings.
 pub struct Transfers<'a> {
-    /// The scenario.
+    /// Scenario of the transfers.
     pub scenario: Arc<Scenario>,
-    /// Replica number: other random numbers.
+    /// Replica number: selects other random numbers.
     pub replica: u32,
-    /// What the network may use.
+    /// Limits on the network's resources.
     pub limits: Limits,
-    /// The kernel's name of a flow's congestion control, for each flow of the scenario; unused for those that stay simulated.
+    /// Kernel's name of each flow's congestion control; unused for flows that stay simulated.
     pub names: &'a [String],
-    /// How often connections are looked at.
+    /// Interval between samples of the connections.
     pub every: Time,
 }
 
-/// A connection at a moment, by its sender.
+/// State of a connection at a moment, as its sender reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vitals {
-    /// The flow, by its number in the scenario.
+    /// Index of the flow in the scenario.
     pub flow: usize,
-    /// Since the start of the scenario.
+    /// Time since the start of the scenario.
     pub at: Time,
     /// Congestion window, segments.
     pub cwnd: u32,
     /// Payload of a full segment, bytes.
     pub mss: u32,
-    /// Not acknowledged, segments.
+    /// Unacknowledged segments.
     pub in_flight: u32,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub srtt: Time,
-    /// Segments with data that were sent, repetitions included.
+    /// Data segments sent, including retransmissions.
     pub segments: u64,
     /// Bytes that the receiver has read.
     pub delivered: u64,
 }
 
-/// What was carried.
+/// Results of transfers.
 #[derive(Debug)]
 pub struct Transferred {
-    /// What an emulation has; the transfers are among the flows of its result.
+    /// Results of the emulation; the transfers are among its flows.
     pub outcome: Outcome,
-    /// What was seen of the connections, for each in order of time, the last at its end.
+    /// Samples of the connections, for each in order of time, the last at its end.
     pub vitals: Vec<Vitals>,
 }
 
-/// One transfer.
+/// Flow that kernels carry.
 struct Transfer {
-    /// Its number in the scenario.
+    /// Index of the flow in the scenario.
     flow: usize,
     start: Time,
     bytes: Option<u64>,
     from: SocketAddr,
     to: SocketAddr,
-    /// Places of its nodes in the list of hosts.
+    /// Indices of its nodes in the list of hosts.
     ends: [usize; 2],
     cc: String,
     window: Option<u32>,
     each: bool,
     paced: bool,
     write_size: usize,
-    /// What the receiver has read, and when it last did, ns.
+    /// Bytes that the receiver has read, and the time of its last read, ns.
     read: AtomicU64,
     read_at: AtomicU64,
 }
@@ -128,10 +130,11 @@ impl Transfer {
 }
 
 impl Transfers<'_> {
-    /// Whether the kernels can carry it.
+    /// Checks that the kernels can carry the scenario.
     ///
     /// # Errors
-    /// [`HostError::Transfer`]: a flow needs what a kernel cannot be told, or there is none.
+    /// Returns [`HostError::Transfer`] if a flow needs a setting that a kernel does not offer, or if there is no such
+    /// flow.
     pub fn check(scenario: &Scenario) -> Result<(), HostError> {
         let none = || HostError::Transfer { flow: None, reason: "the scenario has no `bulk` flow".into() };
         carried(scenario).next().ok_or_else(none)?;
@@ -150,7 +153,7 @@ impl Transfers<'_> {
             if let Some(key) = decided_by_kernels(&flow.tcp, flow.ipv6) {
                 return wrong(format!("`tcp.{key}` is decided by the kernel"));
             }
-            // Flows to a node share the socket that waits there, and those of a pair the route.
+            // Flows to a node share the listening socket, and flows with the same ends share the route.
             let others =
                 carried(scenario).take_while(|&o| o != i).map(|o| &scenario.flows[o]).filter(|o| o.to == flow.to);
             for other in others {
@@ -171,10 +174,12 @@ impl Transfers<'_> {
         Ok(())
     }
 
-    /// Carries them in real time, until all are done or the scenario's duration is over. Nothing if `stop` was set before.
+    /// Carries the transfers in real time, until all have ended or the scenario's duration is over. Returns `None` if
+    /// `stop` was set before.
     ///
     /// # Errors
-    /// As [`Emulation::open`]; the kernel does not have an algorithm, or is older than Linux 6.7.
+    /// Returns an error for the reasons of [`Emulation::open`], if the kernel lacks an algorithm, or if it is older
+    /// than Linux 6.7.
     pub fn carry(&self, stop: &AtomicBool) -> Result<Option<Transferred>, HostError> {
         let scenario = &self.scenario;
         Self::check(scenario)?;
@@ -211,7 +216,7 @@ impl Transfers<'_> {
             (received.join(), sent)
         });
         let after = counters(&hosts, |host| running.namespace(host));
-        // Whatever happened, the network ends here.
+        // End the network in any case.
         let (mut outcome, _) = running.finish();
         received.unwrap_or_else(|panic| resume_unwind(panic))?;
         let ((vitals, last), after) = (sent.unwrap_or_else(|panic| resume_unwind(panic))?, after?);
@@ -256,22 +261,24 @@ impl Transfers<'_> {
     }
 }
 
-/// This process may open as many descriptors as it is allowed to: a run with many transfers needs two for each, and several for each node.
+/// Raises the soft limit of descriptors to the hard limit: a run with many transfers needs two for each, and several
+/// for each node.
 pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard); // what lacks then is reported by who lacks it
+        // Ignore the error: an operation that lacks descriptors reports it later.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
-/// The flows that kernels carry.
+/// Returns the flows that kernels carry.
 fn carried(scenario: &Scenario) -> impl Iterator<Item = usize> {
     let flows = scenario.flows.iter().enumerate();
     flows.filter(|(_, f)| matches!(f.traffic, Traffic::Bulk { .. })).map(|(i, _)| i)
 }
 
-/// Sets a flag when it is dropped, whatever happened.
+/// Guard that sets a flag when it is dropped.
 struct Raised<'f>(&'f AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -280,7 +287,7 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// The window that a flow's buffers allow; `None`: the kernel's own growth.
+/// Returns the window that a flow's buffers allow, or `None` if the kernel's buffers grow.
 fn window(config: &TcpConfig) -> Option<u32> {
     let size = |buffer| if let Buffer::Bytes(bytes) = buffer { Some(bytes) } else { None };
     let sizes = [size(config.snd_buf), size(config.rcv_buf)];
@@ -291,7 +298,7 @@ fn acknowledges_each(config: &TcpConfig) -> bool {
     config.delayed_ack == 1
 }
 
-/// A key of `tcp` that is not as it is on the `linux` stack, and that a kernel is not told.
+/// Returns a key of `tcp` that differs from the `linux` stack and that a kernel has no setting for.
 fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
     let linux = TcpConfig::preset(Stack::Linux);
     let told = TcpConfig {
@@ -309,7 +316,7 @@ fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
     given.iter().find(|(key, value)| told.get(*key) != Some(value)).map(|(key, _)| key.clone())
 }
 
-/// The limits up to which buffers grow are those that the `linux` stack has, in the namespace of the calling thread.
+/// Sets the limits of buffers in the namespace of the calling thread to the limits of the `linux` stack.
 fn limit_buffers() -> Result<(), HostError> {
     for (file, limits) in BUFFERS {
         let path = format!("/proc/sys/net/ipv4/{file}");
@@ -318,7 +325,7 @@ fn limit_buffers() -> Result<(), HostError> {
     Ok(())
 }
 
-/// Sockets that wait for the transfers at their nodes, before anything is sent.
+/// Opens the listening sockets of the transfers, before any data is sent.
 fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListener>, HostError> {
     let mut all: BTreeMap<SocketAddr, TcpListener> = BTreeMap::new();
     for t in transfers {
@@ -331,7 +338,8 @@ fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListen
             let listener = namespace.within(open)?.map_err(HostError::of(format!("listen at {}", t.to)))?;
             if let Some(window) = t.window {
                 let set = || {
-                    // A buffer that grows takes the window along. Half of what it is set to holds this window, with the kernel's own use of memory.
+                    // A growing buffer would widen the window. Half of the buffer size holds this window, and the rest
+                    // is the kernel's overhead.
                     setsockopt(&listener, RcvBufForce, &(2 * window as usize).min(i32::MAX as usize))?;
                     clamp_window(listener.as_fd(), window)
                 };
@@ -343,7 +351,7 @@ fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListen
     Ok(all.into_values().collect())
 }
 
-/// The kernel of the calling thread's namespace acknowledges every segment from `peer`.
+/// Configures the kernel of the calling thread's namespace to acknowledge every segment from `peer`.
 fn acknowledge_each(peer: &str) -> Result<(), HostError> {
     let family = if peer.contains(':') { "-6" } else { "-4" };
     let route = ip_prints(&[family, "route", "show", peer])?;
@@ -351,7 +359,7 @@ fn acknowledge_each(peer: &str) -> Result<(), HostError> {
     ip(&[format!("route change {} quickack 1", words.join(" "))])
 }
 
-/// A socket that has its algorithm and address, and is not connected.
+/// Opens a socket with its algorithm and address, without a connection.
 fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
     let family = if t.from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let open = || {
@@ -369,7 +377,8 @@ fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
     Ok(TcpStream::from(fd))
 }
 
-/// Reads what comes, until `over` is set. A fault of this machine, such as a lack of descriptors, is none of a transfer's.
+/// Reads from all connections until `over` is set. Returns an error only for a fault of this machine, such as a lack of
+/// descriptors.
 fn receive(
     listeners: &[TcpListener],
     transfers: &[Transfer],
@@ -382,7 +391,7 @@ fn receive(
         let waiting = listeners.iter().map(|l| l.as_fd()).chain(open.iter().map(|(s, _)| s.as_fd()));
         let mut polled: Vec<PollFd<'_>> = waiting.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         if poll(&mut polled, PollTimeout::from(LOOK)).is_err() {
-            continue; // a signal
+            continue; // interrupted by a signal
         }
         let ready: Vec<bool> = polled.iter().map(|p| p.any() == Some(true)).collect();
         let (new, old) = ready.split_at(listeners.len());
@@ -396,7 +405,8 @@ fn receive(
                 Ok(n) => {
                     t.read_at.store(clock.now().0, Ordering::Relaxed);
                     t.read.fetch_add(n as u64, Ordering::Release);
-                    // Linux takes it back when the share of a segment in the memory that it occupies changes (tcp_measure_rcv_mss).
+                    // Linux resets the clamp when the ratio of payload to memory of a segment changes
+                    // (tcp_measure_rcv_mss).
                     let _ = t.window.map(|window| clamp_window(stream.as_fd(), window));
                     true
                 }
@@ -418,14 +428,14 @@ fn receive(
     Ok(())
 }
 
-/// What is known of a connection at its end.
+/// State of a connection at its end.
 struct Last {
     info: Info,
-    /// When the kernel gave it up.
+    /// Time when the kernel gave up the connection.
     failed_at: Option<Time>,
 }
 
-/// Sends, and looks at the connections, until all is done.
+/// Sends the data of all transfers and samples the connections until all have ended.
 fn send(
     senders: &[TcpStream],
     transfers: &[Transfer],
@@ -435,7 +445,7 @@ fn send(
 ) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
     hurry()?;
     let block = vec![0; transfers.iter().map(|t| t.write_size).max().unwrap_or_default()];
-    // The network goes on for flows that stay simulated.
+    // The network continues for flows that stay simulated.
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
     let mut left: Vec<Option<u64>> = transfers.iter().map(|t| t.bytes.or(Some(u64::MAX))).collect();
     let (mut begun, mut failed) = (vec![false; senders.len()], vec![None; senders.len()]);
@@ -454,9 +464,10 @@ fn send(
                     continue;
                 }
                 let info = Info::of(&senders[i])?;
-                // The kernel has given it up, or the other end has refused it.
+                // The kernel has given up the connection, or the other end has refused it.
                 failed[i] = (info.state() == CLOSE && !t.is_done()).then_some(now);
-                // A threshold beyond infinity is none: crates/roughlink-bpf/bpf/hooks.h, caught_up(). Nor is the window that follows from it.
+                // Skip thresholds beyond infinity, which are not real ones, and the windows that follow from them:
+                // crates/roughlink-bpf/bpf/hooks.h, caught_up().
                 if info.state() != SYN_SENT && info.ssthresh() <= INFINITE {
                     vitals.push(info.vitals(t, now));
                 }
@@ -481,7 +492,7 @@ fn send(
         let next = starts.chain([due]).min().unwrap_or(due);
         let wait = next.saturating_sub(clock.now()).0.div_ceil(1_000_000).min(u64::from(LOOK)) as u16;
         if poll(&mut polled, PollTimeout::from(wait)).is_err() {
-            continue; // a signal
+            continue; // interrupted by a signal
         }
         let ready: Vec<bool> = polled.iter().map(|p| p.any() == Some(true)).collect();
         for (&i, _) in sending.iter().zip(ready).filter(|(_, ready)| *ready) {
@@ -496,7 +507,7 @@ fn send(
                 }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) if e.kind() == io::ErrorKind::OutOfMemory => return Err(HostError::of("send")(e)),
-                Err(_) => failed[i] = Some(clock.now()), // the connection's
+                Err(_) => failed[i] = Some(clock.now()), // failure of the connection
             }
         }
     }
@@ -511,7 +522,7 @@ fn begin(sender: &TcpStream, t: &Transfer) -> Result<(), Errno> {
     }
 }
 
-/// Writes what a transfer did over what the network knows of its flow.
+/// Replaces the network's figures of a flow by the results of its transfer.
 fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]: [u64; 2]) {
     let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
     let spent = read_at.saturating_sub(t.start).as_secs_f64();
@@ -530,18 +541,18 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
     flow.rtt_ms = conversation.and_then(|c| c.forward.rtt_ms);
 }
 
-/// Least, initial and largest size of buffers that grow, bytes: `roughlink_core::tcp::Buffer::Auto` has the same.
+/// Minimum, initial and maximum sizes of growing buffers, bytes, as in `roughlink_core::tcp::Buffer::Auto`.
 const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
-/// Bytes that are read at a time.
+/// Maximum size of a read, bytes.
 const CHUNK: usize = 1 << 18;
-/// Largest write, bytes: the size to which the send buffer grows, so a longer one would never be taken whole.
+/// Maximum size of a write, bytes: the limit of the send buffer's growth, which could not hold a longer one at once.
 const LARGEST_WRITE: u32 = 4 << 20;
-/// The largest window that can be announced (RFC 7323 section 2.3), bytes.
+/// Maximum window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;
-/// What `accept` may say although nothing is wrong here.
+/// Errors of `accept` that are harmless.
 const PASSING: [io::ErrorKind; 3] =
     [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
-/// After this many milliseconds it is looked whether all is over.
+/// Poll timeout, ms.
 const LOOK: u8 = 20;
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! Data that TCP still has to deliver when its program has ended. A kernel goes on sending after `close`; an emulation that ended
-//! with its programs would lose what was not acknowledged by then, without a word to either end.
+//! Data that TCP still has to deliver after its program has ended. A kernel continues to send after `close`. An
+//! emulation that ended with its programs would silently lose the data that is not acknowledged by then.
 
 use std::fs;
 
-/// Bytes of closed connections, in the namespace of the calling thread, that have not been acknowledged; a FIN counts as one.
+/// Returns the number of unacknowledged bytes of closed connections in the namespace of the calling thread; a FIN
+/// counts as one byte.
 pub(crate) fn undelivered() -> u64 {
     TABLES.iter().filter_map(|table| fs::read_to_string(table).ok()).map(|table| closing(&table)).sum()
 }
 
-/// The same of a table of sockets, proc_net_tcp in the kernel's documentation.
+/// Sums the unacknowledged bytes in a table of sockets (Documentation/networking/proc_net_tcp).
 fn closing(table: &str) -> u64 {
     let waiting = |line: &str| {
         let mut columns = line.split_whitespace().skip(3);
@@ -19,9 +20,9 @@ fn closing(table: &str) -> u64 {
     table.lines().filter_map(waiting).sum()
 }
 
-/// Of the namespace of the thread that opens them.
+/// Socket tables of the namespace of the thread that opens them.
 const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
-/// States in which a FIN has not been acknowledged: FIN-WAIT-1, LAST-ACK and CLOSING (RFC 9293 section 3.3.2), by Linux's numbers.
+/// States with an unacknowledged FIN: FIN-WAIT-1, LAST-ACK and CLOSING (RFC 9293 section 3.3.2), by Linux's numbers.
 const CLOSING: [u8; 3] = [4, 9, 11];
 
 #[cfg(test)]

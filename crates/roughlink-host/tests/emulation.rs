@@ -1,6 +1,6 @@
-//! Kernels at both ends of an emulated link, in namespaces that each test makes and that end with it.
+//! Emulated links with a kernel at each end, in namespaces that each test creates and that end with it.
 //!
-//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped. No test asserts that something is fast.
+//! Tests are skipped with a message if namespaces or TUN devices are unavailable. No test asserts speed.
 
 #![cfg(target_os = "linux")]
 
@@ -28,7 +28,7 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Nodes `a` and `b`, Linux hosts, joined by a link with the keys `link`, and the tables `more`.
+/// Returns a scenario with kernel nodes `a` and `b`, a link with the keys `link`, and the tables `more`.
 fn pair(link: &str, more: &str) -> Scenario {
     parse(&format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\", kernel = true }}, {{ name = \"b\", kernel = true }}]\n\
@@ -36,7 +36,8 @@ fn pair(link: &str, more: &str) -> Scenario {
     ))
 }
 
-/// Opens the nodes that are Linux hosts; `None`, and why on standard error, where that is not possible.
+/// Starts an emulation with all kernel nodes. Returns `None` and prints the reason to standard error if that is
+/// impossible.
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
     start_with(scenario, &Settings::default())
 }
@@ -68,7 +69,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The time until a host answers an echo request.
+/// Returns the time until a host answers an echo request.
 fn ping(to: SocketAddr) -> Duration {
     let (family, protocol, request) = match to.ip() {
         IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp, 8),
@@ -80,7 +81,8 @@ fn ping(to: SocketAddr) -> Duration {
     socket.connect(to).unwrap();
     let mut message = [request, 0, 0, 0, 0x52, 0x4c, 0, 1];
     let sum: u32 = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    message[2..4].copy_from_slice(&(!(sum as u16 + (sum >> 16) as u16)).to_be_bytes()); // of IPv6 the kernel's counts
+    // The kernel computes the checksum of ICMPv6.
+    message[2..4].copy_from_slice(&(!(sum as u16 + (sum >> 16) as u16)).to_be_bytes());
     let start = now();
     socket.send(&message).unwrap();
     let mut answer = [0; 200];
@@ -97,7 +99,8 @@ fn ping(to: SocketAddr) -> Duration {
 fn an_echo_takes_the_delay_of_the_link() {
     let Some(running) = start(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", "")) else { return };
     let times = running.namespace(0).within(|| {
-        let all = ["10.0.0.2:0", "[fd00::2]:0", "[fe80::2%2]:0"].map(|to| to.parse().unwrap()); // device 1 is the loopback
+        // Device 1 is the loopback device, so 2 is the TUN device.
+        let all = ["10.0.0.2:0", "[fd00::2]:0", "[fe80::2%2]:0"].map(|to| to.parse().unwrap());
         all.map(|to| [(); 5].map(|()| ping(to)))
     });
     let times = times.unwrap();
@@ -107,7 +110,7 @@ fn an_echo_takes_the_delay_of_the_link() {
     assert_eq!(outcome.ending, Ending::Stopped);
 }
 
-/// The first sample of which something is true.
+/// Returns the first sample that fulfills a condition.
 fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&Sample) -> bool) -> Arc<Sample> {
     for _ in 0..1000 {
         if let Some(sample) = live.samples(seen).into_iter().find(|s| is(s)) {
@@ -139,7 +142,7 @@ fn links_are_watched_and_changed_while_they_run() {
     assert_eq!(state(&sample.links[0][1]), before);
     assert!(echo() >= Duration::from_millis(90));
 
-    // An outage ends by itself, or by what is said about it before.
+    // An outage ends after its time or with the next change of `up`.
     let down = Change { up: Some(false), ..Change::default() };
     let up = Change { up: Some(true), ..Change::default() };
     let is = |up: bool| move |s: &Sample| s.links[0].iter().all(|r| r.up == up);
@@ -174,7 +177,7 @@ fn transfer(from: &Namespace, to: SocketAddr, bytes: &[u8]) -> std::io::Result<(
     .unwrap()
 }
 
-/// All that the first connection to `at` brings.
+/// Returns all data of the first connection to `address`.
 fn receive(at: &Namespace, address: SocketAddr, ready: impl FnOnce() + Send) -> Vec<u8> {
     at.within(|| {
         let listener = TcpListener::bind(address).unwrap();
@@ -188,7 +191,7 @@ fn receive(at: &Namespace, address: SocketAddr, ready: impl FnOnce() + Send) -> 
     .unwrap()
 }
 
-/// The default of the machine may be any, and may not be allowed here.
+/// Selects Reno: the default of the machine may be any algorithm and may not be allowed here.
 fn reno(namespace: &Namespace) {
     let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
     namespace.within(set).unwrap().expect("reno is always there");
@@ -218,7 +221,7 @@ fn a_transfer_over_a_lossy_link_arrives_intact() {
     assert_eq!(outcome.ports.unreachable, 0);
 }
 
-/// Which datagrams of a flow arrive.
+/// Datagrams of a flow that arrive.
 #[derive(Default)]
 struct Arrived(BTreeSet<u32>);
 
@@ -270,7 +273,7 @@ fn the_same_datagrams_are_lost_as_in_the_simulation() {
     assert_eq!(lists.len(), 5, "another seed, another list");
 }
 
-/// Simulated traffic takes its share of the link from what the kernels send.
+/// Simulated traffic and packets of kernels share a link.
 #[test]
 fn simulated_traffic_crosses_that_of_kernels() {
     let text = "duration = \"60 s\"\nnode = [{ name = \"a\", kernel = true }, { name = \"m\" }, { name = \"n\" },\n\
@@ -295,14 +298,14 @@ fn simulated_traffic_crosses_that_of_kernels() {
     let outcome = finish(running);
     let result = &outcome.result;
     let (shared, cross) = (result.links[1].forward, &result.flows[0]);
-    // Both by the network's own time, not that of the machine.
+    // Both figures use the network's time, not the machine's.
     let offered = 4e6 / 8.0 * result.sim_s;
     assert!(cross.delivered_bytes as f64 > offered / 2.0, "{cross:?}");
     assert!(shared.bytes >= 1_000_000 + cross.delivered_bytes, "{shared:?}");
     assert!(shared.bytes as f64 <= 8e6 / 8.0 * result.sim_s + 3000.0, "the link carries no more than its rate");
 }
 
-/// The address and port at which a flow of a scenario ends.
+/// Returns the address and port at which a flow of a scenario ends.
 fn destination(scenario: &Scenario) -> SocketAddr {
     let a = addresses(scenario, 0);
     match a.ip {
@@ -311,7 +314,7 @@ fn destination(scenario: &Scenario) -> SocketAddr {
     }
 }
 
-/// Our TCP and the kernel's, each as the sender.
+/// Roughlink's TCP and the kernel's each take the role of the sender.
 #[test]
 fn our_tcp_speaks_to_a_kernel() {
     const BYTES: usize = 400_000;
@@ -329,7 +332,7 @@ fn our_tcp_speaks_to_a_kernel() {
         let here = destination(&scenario);
         let Some(running) = start(scenario) else { return };
         let got = receive(running.namespace(0), here, || ());
-        thread::sleep(Duration::from_millis(500)); // its acknowledgements are on their way, and none is lost
+        thread::sleep(Duration::from_millis(500)); // time for its acknowledgements, so that all arrive
         let outcome = finish(running);
         let mut expected = vec![0; BYTES];
         wire::pattern(1, &mut expected);
@@ -346,7 +349,7 @@ fn our_tcp_speaks_to_a_kernel() {
     }
 }
 
-/// A device that somebody removes ends the emulation, with its name.
+/// The emulation ends with the name of the removed device.
 #[test]
 fn a_device_that_vanishes_is_noticed() {
     let Some(running) = start(pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "")) else { return };
@@ -360,7 +363,7 @@ fn a_device_that_vanishes_is_noticed() {
     assert_eq!(overruns, None, "the count is gone, too");
 }
 
-/// A duration ends it.
+/// An emulation ends after the scenario's duration.
 #[test]
 fn it_ends_with_the_scenario() {
     let mut scenario = pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "");

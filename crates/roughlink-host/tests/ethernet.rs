@@ -1,6 +1,7 @@
-//! Ethernet between kernels: TAP devices in namespaces that each test makes, and attached devices, which are ends of veth pairs in such namespaces.
+//! Ethernet between kernels: TAP devices in namespaces that each test creates, and attached devices, which are ends of
+//! veth pairs in such namespaces.
 //!
-//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped.
+//! Tests are skipped with a message if namespaces or TUN devices are unavailable.
 
 #![cfg(target_os = "linux")]
 
@@ -25,7 +26,8 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Nodes `a` and `b` with the keys `a` and `b`, joined by a link with the keys `link`, and the tables `more`.
+/// Returns a scenario with nodes `a` and `b` with the keys `a` and `b`, a link with the keys `link`, and the tables
+/// `more`.
 fn pair([a, b]: [&str; 2], link: &str, more: &str) -> Scenario {
     parse(&format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\", {a} }}, {{ name = \"b\", {b} }}]\n\
@@ -41,7 +43,7 @@ fn open(scenario: Scenario, settings: Settings) -> Result<Emulation, HostError> 
     Emulation::open(scenario, &hosts, &settings)
 }
 
-/// What has been made; `None`, and why on standard error, where that is not possible.
+/// Returns the value. Returns `None` and prints the reason to standard error if this machine cannot provide it.
 fn possible<T>(made: Result<T, HostError>) -> Option<T> {
     match made {
         Ok(made) => Some(made),
@@ -66,7 +68,7 @@ fn finish(running: Running<NoObserver>) -> Outcome {
     outcome
 }
 
-/// Runs a command in a namespace; what it prints.
+/// Runs a command in a namespace and returns its output.
 fn run(at: &Namespace, words: &str) -> String {
     let mut command = Command::new(words.split(' ').next().unwrap());
     command.args(words.split(' ').skip(1));
@@ -75,7 +77,7 @@ fn run(at: &Namespace, words: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// A datagram from `a` to the address `to` at `b`, and the answer.
+/// Sends a datagram from `a` to the address `to` at `b`, and an answer back.
 fn exchange([a, b]: [&Namespace; 2], to: SocketAddr) {
     let bind = |address| {
         let socket = UdpSocket::bind(address).unwrap();
@@ -93,7 +95,7 @@ fn exchange([a, b]: [&Namespace; 2], to: SocketAddr) {
     assert_eq!((&buffer[..n], from.ip()), (&b"answer"[..], to.ip()));
 }
 
-/// Sends `bytes` to `to` at `b`, which gets them.
+/// Sends `bytes` from `a` to `to` at `b` and checks that they arrive.
 fn transfer([a, b]: [&Namespace; 2], to: SocketAddr, bytes: &[u8]) {
     let listener = b.within(|| TcpListener::bind(to).unwrap()).unwrap();
     setsockopt(&listener, sockopt::ReceiveTimeout, &TimeVal::new(30, 0)).unwrap();
@@ -113,7 +115,7 @@ fn transfer([a, b]: [&Namespace; 2], to: SocketAddr, bytes: &[u8]) {
     });
 }
 
-/// The default of the machine may be any, and may not be allowed here.
+/// Selects Reno: the default of the machine may be any algorithm and may not be allowed here.
 fn reno(namespace: &Namespace) {
     let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
     namespace.within(set).unwrap().expect("reno is always there");
@@ -123,7 +125,8 @@ fn content(bytes: u32) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// SECC discovery, ISO 15118-2 section 7.10.1: a request to all nodes of the link, and an answer to whoever asked.
+/// Performs SECC discovery, ISO 15118-2 section 7.10.1: a request to all nodes of the link, and an answer to the
+/// sender.
 fn discover([vehicle, charger]: [&Namespace; 2]) {
     let socket = |at: &Namespace, port| {
         let socket = at.within(|| UdpSocket::bind(("::", port)).unwrap()).unwrap();
@@ -146,10 +149,10 @@ fn discover([vehicle, charger]: [&Namespace; 2]) {
 fn hosts_on_an_ethernet_find_each_other() {
     let Some(running) = start(pair([TAP, TAP], LINK, "")) else { return };
     let ends @ [a, b] = [0, 1].map(|host| running.namespace(host));
-    // The scenario's addresses need no queries.
+    // The scenario's addresses need no requests.
     exchange(ends, "10.0.0.2:7000".parse().unwrap());
     exchange(ends, "[fd00::2]:7000".parse().unwrap());
-    // ARP and neighbour discovery find others.
+    // ARP and neighbor discovery resolve other addresses.
     for (at, n) in [(a, 1), (b, 2)] {
         run(at, &format!("ip address add 192.168.7.{n}/24 dev wire0"));
         run(at, &format!("ip address add fe80::aa{n}/64 dev wire0 nodad"));
@@ -166,8 +169,8 @@ fn hosts_on_an_ethernet_find_each_other() {
     finish(running);
 }
 
-/// A Python program sends frames of EtherType 0x88e1, the last with a VLAN tag, and another gets them as they are: the kernel there says what
-/// tag it has taken out.
+/// Sends frames of EtherType 0x88e1 from a Python program, the last with a VLAN tag, and checks that another program
+/// receives them unchanged. The receiving kernel reports the tag that it has removed.
 fn other_frames([a, b]: [&Namespace; 2], device: &str) {
     let python = |at: &Namespace, program: &str| {
         let mut command = Command::new("python3");
@@ -207,7 +210,7 @@ fn any_frame_passes_byte_for_byte() {
     finish(running);
 }
 
-/// What passed which way, in its order.
+/// Packets of each direction, in order.
 #[derive(Default)]
 struct Fates {
     entered: Vec<Vec<u8>>,
@@ -232,7 +235,8 @@ impl Observer for Fates {
     }
 }
 
-/// Packet number n of the link has the fate that it has in the simulation, also if the kernel's reports of multicast groups are among them.
+/// Packet number n of the link has the same fate as in the simulation, even if the kernel's reports of multicast groups
+/// are among the packets.
 #[test]
 fn the_same_packets_are_lost_as_in_the_simulation() {
     const COUNT: usize = 150;
@@ -264,7 +268,7 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
         assert_eq!((outcome.overruns, outcome.refused), (Some(0), 0), "{outcome:?}");
         assert!(fates.entered.len() >= COUNT && (40..COUNT - 10).contains(&got), "{} {got}", fates.entered.len());
         for (number, bytes) in fates.entered.iter().enumerate() {
-            // Of those that are repeated it cannot be said which has arrived.
+            // Identical packets are indistinguishable.
             if fates.entered.iter().filter(|other| *other == bytes).count() == 1 {
                 assert_eq!(fates.left.contains(bytes), expected.contains(&(number as u32)), "seed {seed}: {number}");
             }
@@ -272,8 +276,8 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
     }
 }
 
-/// Packet n of the scenario is packet n of the programs: a kernel sends reports of its groups (MLD, RFC 3810) when it gets an address and when a program
-/// joins a group, in no fixed number, and none of them crosses the link.
+/// Packet n of the scenario is packet n of the programs. A kernel sends reports of its groups (MLD, RFC 3810), in
+/// varying number, when it gets an address and when a program joins a group. None of them crosses the link.
 #[test]
 fn kernels_send_nothing_that_no_program_asked_for() {
     const COUNT: u64 = 6;
@@ -301,7 +305,7 @@ fn kernels_send_nothing_that_no_program_asked_for() {
     assert_eq!(finish(running).ports.received, 2 * COUNT);
 }
 
-/// Our TCP and the kernel's, over Ethernet at the kernel's side only.
+/// Roughlink's TCP and the kernel's communicate; only the kernel's node is on the Ethernet.
 #[test]
 fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
     const BYTES: usize = 300_000;
@@ -322,7 +326,7 @@ fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
             let mut expected = vec![0; BYTES];
             wire::pattern(1, &mut expected);
             assert!(got == expected, "{} bytes", got.len());
-            thread::sleep(Duration::from_millis(300)); // its last acknowledgement is on its way
+            thread::sleep(Duration::from_millis(300)); // time for its last acknowledgement
         } else {
             let mut stream = kernel.within(|| TcpStream::connect(there)).unwrap().unwrap();
             stream.write_all(&vec![1; BYTES]).unwrap();
@@ -334,7 +338,7 @@ fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
     }
 }
 
-/// A host on the Ethernet and one that is joined by IP.
+/// One host is on the Ethernet, and the other has layer `ip`.
 #[test]
 fn layers_may_differ() {
     let Some(running) = start(pair([TAP, "kernel = true"], LINK, "")) else { return };
@@ -346,7 +350,8 @@ fn layers_may_differ() {
     running.finish();
 }
 
-/// From a node to a host beyond the machine, which forwards, and back; on an Ethernet nobody there says where that is.
+/// A node exchanges datagrams with a host behind the machine, which forwards; no station on the Ethernet announces that
+/// host.
 #[test]
 fn the_machine_leads_beyond_the_ethernet() {
     let new = || possible(Namespace::new());
@@ -364,7 +369,8 @@ fn the_machine_leads_beyond_the_ethernet() {
     for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
         let hosts = [Host { node: 0, place: Place::Here }, Host { node: 1, place: Place::Own }];
         let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &Settings::default());
-        // The device of the case before lives until a program that another test starts just now has closed what it inherited.
+        // The device of the previous case lives until a program that another test is just starting has closed the
+        // inherited descriptor.
         let mut opened = machine.within(open).unwrap();
         for _ in 0..500 {
             if !matches!(opened, Err(HostError::Taken { .. })) {
@@ -382,7 +388,7 @@ fn the_machine_leads_beyond_the_ethernet() {
     }
 }
 
-/// A machine with two network devices, `one` and `two`, behind which are two others, each with a device `eth0`.
+/// Machine with two network devices, `one` and `two`, each connected to another machine with a device `eth0`.
 struct Machines {
     bridge: Namespace,
     hosts: [Namespace; 2],
@@ -404,12 +410,12 @@ impl Machines {
         Some(machines)
     }
 
-    /// The key that attaches a device.
+    /// Returns the key that attaches a device.
     fn interface(&self, name: &str) -> String {
         format!("interface = \"{}/{name}\"", self.bridge.path().display())
     }
 
-    /// The machine between the two others.
+    /// Opens an emulation on the machine between the two others.
     fn open(&self, link: &str) -> Result<Emulation, HostError> {
         let keys = ["one", "two"].map(|name| self.interface(name));
         open(pair([&keys[0], &keys[1]], link, ""), Settings::default())
@@ -429,7 +435,7 @@ fn two_attached_devices_are_a_bridge() {
     );
     assert!(run(&machines.bridge, "ip -d link show dev one").contains("promiscuity 1"));
     let running = emulation.start(NoObserver);
-    // Offloads of these devices are on: segments come joined, and without their checksums.
+    // Offloads of these devices are on: segments arrive joined and without their checksums.
     transfer(ends, "192.168.9.2:7000".parse().unwrap(), &content(3_000_000));
     let outcome = running.finish().0;
     assert_eq!((outcome.overruns, outcome.oversized), (Some(0), 0), "{outcome:?}");
@@ -445,7 +451,8 @@ fn two_attached_devices_are_a_bridge() {
     assert_eq!(running.finish().0.oversized, 0);
 }
 
-/// A host behind an interface that has said nothing is found by a kernel that is joined by IP, and finds it, and notes no address by hand.
+/// A kernel node with layer `ip` and a silent host behind an attached device reach each other without static neighbor
+/// entries.
 #[test]
 fn a_silent_host_is_found() {
     let Some(machines) = Machines::new() else { return };
@@ -460,12 +467,12 @@ fn a_silent_host_is_found() {
         let kernel = running.namespace(0);
         reno(kernel);
         transfer([kernel, host], far.parse().unwrap(), &content(100_000));
-        // The host forgets, and asks.
+        // Flush the host's neighbor table, so that it sends a request.
         run(host, &format!("ip -{version} neighbour flush dev eth0"));
         exchange([host, kernel], near.parse().unwrap());
         assert_eq!(finish(running).unanswered, 0);
     }
-    // Of a host that is not there nobody hears.
+    // A missing host does not answer.
     run(host, "ip address delete 10.0.0.2/24 dev eth0");
     let Some(running) = start(scenario()) else { return };
     let socket = running.namespace(0).within(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
@@ -474,7 +481,8 @@ fn a_silent_host_is_found() {
     assert_eq!(finish(running).unanswered, 1);
 }
 
-/// What a program gives its kernel at once with `UDP_SEGMENT`, as QUIC's do, crosses the link datagram by datagram.
+/// Datagrams that a program passes to its kernel in one call with `UDP_SEGMENT`, as QUIC implementations do, cross the
+/// link one by one.
 #[test]
 fn joined_datagrams_are_several_on_the_link() {
     let Some(machines) = Machines::new() else { return };
@@ -505,7 +513,7 @@ fn joined_datagrams_are_several_on_the_link() {
     assert!(outcome.result.links[0].forward.packets >= 22, "{:?}", outcome.result.links[0].forward);
 }
 
-/// The version of the kernel.
+/// Returns the version of the kernel.
 fn kernel() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = text.split(['.', '-']).map(|n| n.trim().parse().unwrap());
@@ -549,7 +557,7 @@ fn devices_that_cannot_be_attached_are_refused() {
     assert!(e.err().expect("there is none").to_string().contains("no-such-namespace"));
 }
 
-/// A link that is down is one without carrier at the hosts beside it.
+/// Hosts next to a link lose their carrier while it is down.
 #[test]
 fn carrier_follows_the_link() {
     let link = format!("{LINK}\ntimeline = [{{ at = \"500 ms\", up = false }}, {{ at = \"3 s\", up = true }}]");

@@ -1,6 +1,7 @@
-//! Flows of a scenario that the kernels of this machine carry, in namespaces that each test makes and that end with it.
+//! Flows of a scenario carried by the kernels of this machine, in namespaces that each test creates and that end with
+//! it.
 //!
-//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped. No test asserts that something is fast.
+//! Tests are skipped with a message if namespaces or TUN devices are unavailable. No test asserts speed.
 
 #![cfg(target_os = "linux")]
 
@@ -27,7 +28,7 @@ fn flow(name: &str, more: &str) -> String {
     format!("[[flow]]\nname = \"{name}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
 }
 
-/// Lets the kernels carry it; `None`, and why on standard error, where that is not possible.
+/// Carries the scenario by kernels. Returns `None` and prints the reason to standard error if that is impossible.
 fn carry(scenario: &Scenario) -> Option<Transferred> {
     let names = vec!["reno".to_owned(); scenario.flows.len()];
     let every = Time::from_millis(10);
@@ -63,7 +64,7 @@ fn kernels_carry_transfers_and_what_they_did_is_the_flows_result() {
     assert_eq!(result.flows[1].start_s, 0.3);
     let sum = |of: fn(&roughlink_core::metrics::FlowResult) -> u64| result.flows.iter().map(of).sum::<u64>();
     assert!(sum(|f| f.retransmits) > 0 && sum(|f| f.fast_recoveries + f.timeouts) > 0, "{:?}", result.flows);
-    // The link saw what the kernels counted, and a SYN, a FIN and acknowledgements alone besides.
+    // The link also carries a SYN, a FIN and pure acknowledgements.
     assert!(wire.packets + wire.dropped >= sum(|f| f.segments), "{wire:?} {:?}", result.flows);
     for flow in [0, 1] {
         let mine: Vec<_> = done.vitals.iter().filter(|v| v.flow == flow).collect();
@@ -74,10 +75,10 @@ fn kernels_carry_transfers_and_what_they_did_is_the_flows_result() {
 
 #[test]
 fn windows_acknowledgements_and_priorities_are_those_of_the_scenario() {
-    // 20 Mbit/s x 10 ms is 25 kB: the window of 16 KiB is what limits.
+    // 20 Mbit/s x 10 ms is 25 kB, so the window of 16 KiB is the limit.
     let text = LINK.to_owned() + &flow("narrow", "bytes = \"1 MB\"\ntcp = { rcv_buf = \"16 KiB\" }");
     let Some(narrow) = carry(&parse(&text)) else { return };
-    // The kernel lets it be wider for the first round trips.
+    // The kernel allows a wider window in the first round trips.
     let later = narrow.vitals.iter().filter(|v| v.at > Time::from_millis(150));
     let most = later.map(|v| v.in_flight * v.mss).max().unwrap();
     assert!((8_000..=16_384).contains(&most), "{most}");
@@ -87,7 +88,7 @@ fn windows_acknowledgements_and_priorities_are_those_of_the_scenario() {
         link.reverse.packets as f64 / link.forward.packets as f64
     };
     let (each, delayed) = (acknowledgements("tcp = { delayed_ack = 1 }"), acknowledgements(""));
-    // Of the others many are acknowledged at once, too: at the start, and where the sender's kernel sets PSH.
+    // The kernel also acknowledges many other segments at once: at the start, and after PSH from the sender's kernel.
     assert!(each > 0.95 && delayed < each - 0.1, "{each} {delayed}");
 }
 
@@ -99,7 +100,7 @@ fn other_flows_stay_simulated_at_the_same_nodes() {
     let Some(done) = carry(&scenario) else { return };
     let [cbr, real] = &done.outcome.result.flows[..] else { panic!() };
     assert_eq!((real.delivered_bytes, real.completed), (1_000_000, true));
-    // It goes on when the transfer is done: 25 packets a second.
+    // The flow continues after the transfer: 25 packets a second.
     assert!((45..=50).contains(&cbr.segments), "{cbr:?}");
     let kinds: BTreeSet<bool> = scenario.flows.iter().map(|f| matches!(f.traffic, Traffic::Bulk { .. })).collect();
     assert_eq!(kinds.len(), 2, "one of each");
@@ -139,7 +140,7 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
         Ok(done) => assert!(done.is_none(), "it was told to stop"),
         Err(e) => return eprintln!("skipped: {}", e.whole()),
     }
-    // What exceeds its limits says so.
+    // Exceeded limits are reported.
     let small = Limits { events: 100, ..Limits::default() };
     let scenario = Arc::clone(&transfers.scenario);
     let short = Transfers { scenario, limits: small, ..transfers }.carry(&AtomicBool::new(false)).unwrap().unwrap();

@@ -1,6 +1,6 @@
-//! What a Linux sender does when a gateway closes its window before a tunnel, and opens it when coverage is back.
+//! Behavior of a Linux sender when a gateway closes its window before a tunnel and opens it when coverage is back.
 //!
-//! Where namespaces or TUN devices are not to be had, the test says so and is skipped. Times are those of the network.
+//! The test is skipped with a message if namespaces or TUN devices are unavailable. All times are network time.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// When the sender, node 0, sent data.
+/// Times at which the sender, node 0, sent data.
 #[derive(Default)]
 struct Sent(Vec<Time>);
 
@@ -27,7 +27,8 @@ impl Observer for Sent {
     }
 }
 
-/// A train leaves coverage at 2 s and is back at 4 s; what a server sends to it for 6 s, and how many time-outs it had.
+/// Runs a train ride that leaves coverage at 2 s and returns to it at 4 s. Returns when a server sent data to the train
+/// in 6 s, and the number of its time-outs.
 fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     let text = format!(
         "duration = \"6 s\"\nnode = [{{ name = \"server\", kernel = true }}, {{ name = \"train\", kernel = true }}]\n\
@@ -60,7 +61,7 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
             let mut buffer = vec![0; 1 << 16];
             while (&reading).read(&mut buffer).is_ok_and(|n| n > 0) {}
         });
-        // A write that waits too long is tried again: the sender always has something to send.
+        // Retry a write that waits too long: the sender always has data.
         while !running.is_over() {
             let _ = sending.write(&[1; 1 << 14]);
         }
@@ -70,7 +71,7 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     Some((running.finish().1.0, timeouts))
 }
 
-/// The retransmission time-outs of a namespace so far.
+/// Returns the number of retransmission time-outs of a namespace so far.
 fn timeouts(of: &Namespace) -> u64 {
     let text = of.within(|| fs::read_to_string("/proc/thread-self/net/netstat").unwrap()).unwrap();
     let mut lines = text.lines().map(|line| line.split_whitespace().skip(1));
@@ -88,11 +89,12 @@ fn linux_stops_when_the_agent_closes_its_window_and_goes_on_when_it_opens() {
     assert!(between(&plain, 2_000, 4_000) > 0 && waits > 0, "without an agent it sends into the tunnel, {waits}");
     let (served, waits) = travel("avoca-rx").unwrap();
     assert!(between(&served, 0, 1_000) > 20);
-    // What was on its way when the window closed is answered within the round trip and the queue, 0.1 s.
+    // Segments in flight when the window closed are acknowledged within the round trip and the queue, 0.1 s.
     assert_eq!(between(&served, 1_500, 4_000), 0);
     assert_eq!(waits, 0, "no time-out");
     let next = served.iter().find(|t| **t >= Time::from_secs(4)).expect("it goes on");
-    let probe = Time::from_millis(200); // Linux's first probe of a closed window comes no sooner, the next ones later
+    // Linux does not send its first probe of a closed window earlier, and sends the next ones later.
+    let probe = Time::from_millis(200);
     assert!(*next < Time::from_secs(4) + probe, "{next}");
     assert!(between(&served, 4_000, 6_000) > 100);
 }

@@ -1,21 +1,23 @@
-//! One direction of a TCP connection, as it passes at the port of the kernel that sends it.
+//! One direction of a TCP connection, measured at the port of the kernel that sends it.
 //!
-//! **Retransmissions.** A segment that occupies sequence numbers (payload, SYN, FIN) and begins below the highest that the kernel has
-//! sent. Probes of an idle connection, which Linux sends without payload, are none.
+//! **Retransmissions.** A segment is a retransmission if it occupies sequence numbers (payload, SYN, FIN) and begins
+//! below the highest number sent. Linux sends probes of an idle connection without payload, so they do not count.
 //!
-//! **Round-trip times.** From sending to the first acknowledgement that covers the segment. A selective one (RFC 2018) counts at
-//! once, so that a segment behind a hole is not measured until the hole is filled. By Karn's rule (RFC 6298 section 3) a
-//! segment that was sent again is not measured, and an acknowledgement that reaches beyond such a one measures nothing: it may have waited
-//! for it. What is remembered of a window is bounded: of very many segments on their way, each second, fourth and so on is measured.
+//! **Round-trip times.** The time runs from sending to the first acknowledgement that covers the segment. A selective
+//! acknowledgement (RFC 2018) counts at once, so that the time of a segment behind a hole does not include the wait
+//! until the hole is filled. By Karn's rule (RFC 6298 section 3) a retransmitted segment is not measured. An
+//! acknowledgement that reaches beyond such a segment measures nothing, because the receiver may have waited for it.
+//! Memory for a window is bounded: if very many segments are in flight, only every second, fourth and so on is
+//! measured.
 //!
-//! Sequence numbers are extended to 64 bits, near the highest known, so that they may wrap around.
+//! Sequence numbers are extended to 64 bits, near the highest known number, so that they may wrap around.
 
 use roughlink_core::packet::flags;
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
 
-/// What is read of a segment.
+/// Fields of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) seq: u32,
@@ -23,13 +25,14 @@ pub(super) struct Segment {
     pub(super) syn: bool,
     pub(super) fin: bool,
     pub(super) payload: usize,
-    /// The selective acknowledgements that may be new: the first two blocks, of which the first may report a duplicate (RFC 2883).
+    /// Selective acknowledgements that may be new: the first two blocks, of which the first may report a duplicate (RFC
+    /// 2883).
     pub(super) sacked: [Option<(u32, u32)>; 2],
 }
 
 impl Segment {
-    /// Of the header at the start of `bytes`, which are what an IP datagram carries. Only what is needed is read: this is done twice for
-    /// each packet.
+    /// Reads the header at the start of `bytes`, the payload of an IP datagram. Reads only the fields that are needed,
+    /// since this happens twice for each packet.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let h = bytes.first_chunk::<HEADER>()?;
         let long = |b: &[u8], at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
@@ -64,39 +67,39 @@ impl Segment {
     }
 }
 
-/// What is known of a direction.
+/// State of a direction.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// The connection that is open, once something of it was seen.
+    /// Open connection, after its first segment.
     open: Option<Open>,
-    /// Payload that earlier connections of the same addresses and ports delivered.
+    /// Payload that earlier connections with the same addresses and ports delivered, bytes.
     before: u64,
     pub(super) retransmits: u64,
     pub(super) rtt: Histogram,
-    /// RFC 6298 section 2: SRTT, ns.
+    /// Smoothed round-trip time, SRTT of RFC 6298 section 2, ns.
     pub(super) smoothed: Option<f64>,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// Sequence numbers from here on: the first that was seen.
+    /// First sequence number seen; smaller ones do not count.
     first: u64,
-    /// The first is that of a SYN.
+    /// True if the first number belongs to a SYN.
     syn: bool,
-    /// That of the FIN.
+    /// Sequence number of the FIN.
     fin: Option<u64>,
-    /// One more than the highest sent.
+    /// Highest sequence number sent, plus one.
     next: u64,
-    /// All below is acknowledged: as the receiver has said, and as the sender has heard.
+    /// Cumulative acknowledgement: as sent by the receiver, and as received by the sender.
     acknowledged: u64,
     heard: u64,
-    /// All that was sent again is below.
+    /// Upper end of all retransmitted ranges.
     again: u64,
-    /// What is on its way, in ascending order.
+    /// Remembered segments in flight, in ascending order.
     flying: VecDeque<Flying>,
-    /// Each so many of the segments is remembered.
+    /// Interval of remembered segments: every n-th is remembered.
     every: u32,
-    /// Of these, until the next is.
+    /// Number of segments to skip before the next is remembered.
     skip: u32,
 }
 
@@ -104,18 +107,19 @@ struct Open {
 struct Flying {
     start: u64,
     end: u64,
-    /// When it was sent; nothing once it was measured or sent again.
+    /// Time of sending; `None` after a measurement or a retransmission.
     at: Option<Time>,
 }
 
 impl Stream {
-    /// A segment passes; `sent` if its kernel sends it. Says whether it is the first time that it is seen.
+    /// Records a segment of this direction; `sent` is true if its kernel sends it. Returns true if it begins with new
+    /// sequence numbers.
     pub(super) fn take(&mut self, now: Time, segment: &Segment, sent: bool) -> bool {
         let length = segment.payload as u64 + u64::from(segment.syn) + u64::from(segment.fin);
         if length == 0 {
             return false;
         }
-        // Another connection of the same ports: a SYN with another number.
+        // A SYN with another sequence number starts another connection of the same ports.
         if segment.syn && self.open.as_ref().is_some_and(|o| o.first as u32 != segment.seq) {
             self.before = self.delivered();
             self.open = None;
@@ -139,8 +143,8 @@ impl Stream {
         !again
     }
 
-    /// A segment of the other direction passes, which acknowledges what was sent in this one; `to_sender` if it is handed to the kernel
-    /// that sent it. Says whether it acknowledges something that no other did.
+    /// Records a segment of the other direction, which acknowledges data of this one; `to_sender` is true if the
+    /// sending kernel gets it. Returns true if it acknowledges new data.
     pub(super) fn acknowledge(&mut self, now: Time, segment: &Segment, to_sender: bool) -> bool {
         let (Some(open), Some(ack)) = (&mut self.open, segment.ack) else { return false };
         let ack = near(open.next, ack);
@@ -180,7 +184,7 @@ impl Stream {
         new
     }
 
-    /// Payload that was acknowledged.
+    /// Returns the number of acknowledged payload bytes.
     pub(super) fn delivered(&self) -> u64 {
         self.before + self.open.as_ref().map_or(0, Open::delivered)
     }
@@ -195,7 +199,7 @@ impl Stream {
 
 impl Open {
     fn new(segment: &Segment) -> Self {
-        // Far enough from 0 for what lies before.
+        // Keep a distance from 0, so that earlier sequence numbers do not underflow.
         let first = (1 << 32) + u64::from(segment.seq);
         Open {
             first,
@@ -235,7 +239,7 @@ impl Open {
         self.flying.push_back(flying);
     }
 
-    /// What overlaps with `start` to `end` is not to be measured any more.
+    /// Excludes segments that overlap with `start` to `end` from measurements.
     fn forget(&mut self, start: u64, end: u64) {
         let from = self.flying.partition_point(|flying| flying.end <= start);
         for flying in self.flying.range_mut(from..).take_while(|flying| flying.start < end) {
@@ -243,7 +247,7 @@ impl Open {
         }
     }
 
-    /// What lies within `left` to `right` and was not acknowledged before: the latest, down to the first that was.
+    /// Measures segments within `left` to `right` from the latest down, until one that was acknowledged before.
     fn measure_latest(&mut self, left: u64, right: u64, mut sample: impl FnMut(Time)) {
         let to = self.flying.partition_point(|flying| flying.end <= right);
         for flying in self.flying.range_mut(..to).rev().take_while(|flying| flying.start >= left) {
@@ -253,16 +257,16 @@ impl Open {
     }
 }
 
-/// The number whose lower half is `seq` that is nearest to `known`.
+/// Returns the number nearest to `known` whose lower half is `seq`.
 fn near(known: u64, seq: u32) -> u64 {
     known.wrapping_add_signed(i64::from(seq.wrapping_sub(known as u32) as i32))
 }
 
-/// Bytes of a TCP header without options.
+/// Size of a TCP header without options, bytes.
 const HEADER: usize = 20;
 // Kinds of options: RFC 9293 section 3.1, RFC 2018 section 3.
 const END: u8 = 0;
 const NOP: u8 = 1;
 const SACK: u8 = 5;
-/// Segments on their way that are remembered of a direction.
+/// Maximum number of remembered segments in flight per direction.
 pub(super) const MOST_FLYING: usize = 512;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An IPv4 datagram from host `from` to host `to` of 10.0.0.0/24, without checksums.
+/// Returns an IPv4 datagram from host `from` to host `to` of 10.0.0.0/24, without checksums.
 fn datagram(protocol: u8, [from, to]: [u8; 2], fragment: u16, body: &[u8]) -> Vec<u8> {
     let length = (20 + body.len() as u16).to_be_bytes();
     let [more, offset] = fragment.to_be_bytes();
@@ -10,7 +10,7 @@ fn datagram(protocol: u8, [from, to]: [u8; 2], fragment: u16, body: &[u8]) -> Ve
     bytes
 }
 
-/// A segment of the connection between port 1000 of host 1 and port 80 of host 2.
+/// Segment of the connection between port 1000 of host 1 and port 80 of host 2.
 #[derive(Clone, Copy, Default)]
 struct Tcp {
     back: bool,
@@ -26,7 +26,7 @@ const ACK: u8 = 16;
 const FIN: u8 = 1;
 
 impl Tcp {
-    /// Relative to the initial sequence numbers.
+    /// Returns the segment's bytes; its numbers are relative to the initial sequence numbers.
     fn bytes(self, [ours, theirs]: [u32; 2]) -> Vec<u8> {
         let option = if self.sacked.is_empty() { 0 } else { 4 + 8 * self.sacked.len() };
         let ports = if self.back { [0, 80, 3, 232] } else { [3, 232, 0, 80] };
@@ -50,8 +50,8 @@ fn kernels() -> Conversations {
 
 const MS: fn(u64) -> Time = Time::from_millis;
 
-/// A connection over a path of 10 ms each way, of whose segments the second of three is lost, with initial sequence numbers just
-/// before the wrap.
+/// The path takes 10 ms each way and loses the second of three segments; the initial sequence numbers are just before
+/// the wrap.
 #[test]
 fn a_connection_with_a_loss() {
     let (mut seen, isn) = (kernels(), [u32::MAX - 100, u32::MAX]);
@@ -72,11 +72,11 @@ fn a_connection_with_a_loss() {
     pass(&mut seen, 33, &ack(1001, &[[2001, 3001]]));
     pass(&mut seen, 43, &data(1001, 1000));
     pass(&mut seen, 53, &ack(3001, &[]));
-    // A retransmission that was not necessary, and its duplicate acknowledgement (RFC 2883).
+    // Spurious retransmission, and its duplicate acknowledgement (RFC 2883).
     pass(&mut seen, 64, &data(1, 1000));
     pass(&mut seen, 74, &ack(3001, &[[1, 1001]]));
     pass(&mut seen, 90, &from(Tcp { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..Tcp::default() }));
-    // The kernel took its time.
+    // Delay by the kernel.
     pass(&mut seen, 130, &ack(3502, &[]));
 
     let achieved = seen.so_far(10, std::iter::empty());
@@ -90,7 +90,7 @@ fn a_connection_with_a_loss() {
     // From the first payload at 21 ms to its acknowledgement at 130 ms.
     assert_eq!(d.throughput_mbps, Some(3500.0 * 8.0 / 1e6 / 0.109));
     let rtt = d.rtt_ms.unwrap();
-    // The SYN, the first, the third by its selective acknowledgement, and the last.
+    // Samples: the SYN, the first segment, the third by its selective acknowledgement, and the last.
     assert_eq!((rtt.min, rtt.max, rtt.mean), (20.0, 50.0, (3.0 * 20.0 + 50.0) / 4.0));
     assert_eq!(d.srtt_ms, Some(20.0 + 30.0 / 8.0));
     assert_eq!(d.delay_ms.map(|d| (d.min, d.max)), Some((10.0, 10.0)));
@@ -99,7 +99,7 @@ fn a_connection_with_a_loss() {
     assert_eq!(d.rtt_ms.map(|rtt| rtt.max), Some(20.0), "the SYN");
 }
 
-/// Without selective acknowledgements what lies behind a hole is not measured: when it arrived is not known.
+/// Without selective acknowledgements, segments behind a hole are not measured: their time of arrival is unknown.
 #[test]
 fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
     let (mut seen, isn) = (kernels(), [5, 5]);
@@ -115,12 +115,12 @@ fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
     seen.sent(MS(530), &data(1001, 100));
     seen.received(MS(537), None, &ack(1101));
     assert_eq!(measured(&seen), Some((7.0, 7.0)));
-    // What acknowledges what was never sent is not believed.
+    // Acknowledgements of data that was never sent are ignored.
     seen.received(MS(540), None, &ack(5001));
     assert_eq!(seen.so_far(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
 }
 
-/// The ports of a connection that has ended serve another, whose numbers begin elsewhere.
+/// After the end of a connection its ports serve another one with other sequence numbers.
 #[test]
 fn connections_follow_each_other() {
     let mut seen = kernels();
@@ -136,7 +136,7 @@ fn connections_follow_each_other() {
     assert_eq!((forward.delivered_bytes, forward.retransmits), (Some(30), Some(0)));
 }
 
-/// Of a window of any size a bounded part is remembered, and the measured times are those of all of it.
+/// The meter remembers a bounded part of a large window, and the measured times are the same as for all of it.
 #[test]
 fn large_windows_are_measured_in_part() {
     let (mut seen, isn) = (kernels(), [0, 0]);
@@ -165,10 +165,10 @@ fn datagrams_of_other_protocols_are_counted() {
             seen.received(MS(100 * i + 20 + i), Some(MS(100 * i)), &udp([2, 1]));
         }
     }
-    // A simulated host answers, and another is spoken to.
+    // A simulated host answers, and a kernel pings another one.
     seen.received(MS(5), None, &udp([9, 2]));
     seen.sent(MS(6), &datagram(ICMP, [1, 9], 0, &[8, 0, 0, 0, 0, 0, 0, 0]));
-    // Both parts of a datagram, and something that is none.
+    // Both fragments of a datagram, and bytes that are no datagram.
     seen.sent(MS(7), &datagram(UDP, [1, 2], 0x2000, &[5; 16]));
     seen.sent(MS(7), &datagram(UDP, [1, 2], 2, &[5; 16]));
     seen.sent(MS(7), &[0x45, 0, 0]);
@@ -192,7 +192,7 @@ fn datagrams_of_other_protocols_are_counted() {
     assert_eq!((all[3].sent, all[3].received, all[3].lost), (count(2, 72), count(0, 0), Some(2)));
 }
 
-/// Of SCTP only user data are delivered: a SACK carries none, and is not when the last arrived.
+/// In SCTP only user data are delivered: a SACK carries none and does not move the time of the last arrival.
 #[test]
 fn acknowledgements_of_sctp_deliver_nothing() {
     let mut seen = kernels();
@@ -210,11 +210,11 @@ fn acknowledgements_of_sctp_deliver_nothing() {
         seen.sent(MS(at), bytes);
         seen.received(MS(at + 10), Some(MS(at)), bytes);
     };
-    // Two messages, of which the first is padded, after an acknowledgement.
+    // Two messages after an acknowledgement; the first is padded.
     pass(&mut seen, 0, &packet([1, 2], vec![sack(), chunk(0, 12 + 101), chunk(0, 12 + 50)]));
     pass(&mut seen, 10, &packet([2, 1], vec![sack()]));
     pass(&mut seen, 90, &packet([1, 2], vec![sack()]));
-    // A chunk without a length ends what can be read.
+    // A chunk without a length ends the parsing.
     pass(&mut seen, 95, &packet([1, 2], vec![vec![0; 40]]));
     let achieved = seen.so_far(1, std::iter::empty());
     let [Conversation { forward, reverse, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
@@ -239,7 +239,7 @@ fn conversations_beyond_the_bound_are_counted_together() {
     assert_eq!(achieved.conversations.len(), MOST_CONVERSATIONS);
     let five = Count { packets: 5, bytes: 150 };
     assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
-    // The busiest, in the order in which they began.
+    // The busiest conversations, in the order of their first datagrams.
     let ports: Vec<_> = seen.so_far(2, std::iter::empty()).conversations.into_iter().map(|c| c.from).collect();
     assert_eq!(ports, ["10.0.0.1:5", "10.0.0.1:7"]);
 }
@@ -254,7 +254,7 @@ fn packets_in_flight_are_not_lost() {
     there.iter().for_each(|datagram| seen.sent(MS(1), datagram));
     seen.sent(MS(2), &udp([1, 2], 0));
     seen.received(MS(11), Some(MS(1)), &there[0]);
-    // A gateway wrote this one: it is not among those that the other kernel sent.
+    // Segment written by a gateway, which the other kernel did not send.
     seen.received(MS(12), None, &there[0]);
     let strange = udp([1, 9], 0);
     let in_flight = [&there[1][..], &there[4], &udp([1, 2], 0), &strange, &[0; 3]];

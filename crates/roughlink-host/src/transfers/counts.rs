@@ -1,4 +1,4 @@
-//! What a kernel counts: of a connection in `TCP_INFO`, of a namespace in /proc/net/netstat.
+//! Counters of a kernel: per connection in `TCP_INFO`, per namespace in /proc/net/netstat.
 
 use super::{Transfer, Vitals};
 use crate::emulation::Host;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::{fs, io};
 
-/// `struct tcp_info`, in the order of linux/tcp.h.
+/// `struct tcp_info`, with the layout of linux/tcp.h.
 pub(super) struct Info(Vec<u8>);
 
 impl Info {
@@ -43,7 +43,7 @@ impl Info {
         u64::from(self.u32(100))
     }
 
-    /// With data, repetitions included.
+    /// Returns the number of data segments, including retransmissions.
     pub(super) fn data_segments(&self) -> u64 {
         u64::from(self.u32(156))
     }
@@ -67,7 +67,7 @@ impl Info {
     }
 }
 
-/// What a kernel counts for a namespace.
+/// Counters of a kernel for a namespace.
 pub(super) struct Counters {
     pub(super) recoveries: u64,
     pub(super) undone: u64,
@@ -91,7 +91,7 @@ pub(super) fn counters<'n>(
     (0..hosts.len()).map(read).collect()
 }
 
-/// The counters of `TcpExt`: a line of names, and one of values.
+/// Parses the counters of `TcpExt`: a line of names and a line of values.
 fn extended(text: &str) -> BTreeMap<&str, u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
@@ -99,10 +99,10 @@ fn extended(text: &str) -> BTreeMap<&str, u64> {
     names.split_whitespace().zip(values).collect()
 }
 
-/// States of a connection, by their numbers in Linux. In the first, segment size and window are not known yet.
+/// Connection states, with Linux's numbers. In SYN-SENT the segment size and the window are still unknown.
 pub(super) const SYN_SENT: u8 = 2;
 pub(super) const CLOSE: u8 = 7;
-/// The threshold of a connection that has none.
+/// Slow-start threshold that means infinity.
 pub(super) const INFINITE: u32 = i32::MAX as u32;
 const TOTAL_RTO_END: usize = 242;
 
