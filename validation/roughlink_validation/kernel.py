@@ -25,7 +25,8 @@ for key, value in {SYSCTLS!r}.items():
         f.write(value)
 """
 
-# Writes [[time, port of the sender, bytes], ...] when the emulation ends it.
+# Writes when the emulation ends it: [[time, port of the sender, bytes], ...], and the TcpExt counters of its network
+# namespace.
 RECEIVER = BOTH + """
 if sys.argv[2] == "each":
     route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], capture_output=True, text=True, check=True)
@@ -47,8 +48,11 @@ try:
             else:
                 select.unregister(key.fileobj)
 finally:
+    with open("/proc/net/netstat") as f:
+        lines = [line.split() for line in f]
+    tables = {names[0]: dict(zip(names[1:], map(int, values[1:]))) for names, values in zip(lines[::2], lines[1::2])}
     with open(folder + "/received.json", "w") as f:
-        json.dump(rows, f)
+        json.dump(dict(rows=rows, counters=tables["TcpExt:"]), f)
 """
 
 # Opens a connection per algorithm, each `apart` seconds after the previous one. Writes its start time, the port of each
@@ -121,8 +125,10 @@ def latest_us(cell: Cell) -> float:
 class Run:
     """Transfers between kernels."""
 
+    ports: list[int]  # of each connection at the sender
     delivered: list[int]  # bytes of each connection that the receiver read before the end
     samples: list[dict]  # TCP_INFO of each connection every 10 ms
+    counters: dict[str, int]  # TcpExt counters of the receiver
     result: dict  # result of the emulation
 
     @property
@@ -152,8 +158,8 @@ def transfer(
         sent = json.loads((at / "sent.json").read_text())
         received = json.loads((at / "received.json").read_text())
     end = sent["start"] + seconds
-    delivered = [sum(n for time, port, n in received if port == own and time <= end) for own in sent["ports"]]
-    return Run(delivered, sent["rows"], parse("roughlink", done.stdout))
+    delivered = [sum(n for time, port, n in received["rows"] if port == own and time <= end) for own in sent["ports"]]
+    return Run(sent["ports"], delivered, sent["rows"], received["counters"], parse("roughlink", done.stdout))
 
 
 def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:

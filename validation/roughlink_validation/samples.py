@@ -1,8 +1,9 @@
 """RTT samples of the algorithm and needless retransmissions, in simulation and in the kernel.
 
 The kernel reports its smoothed RTT before each acknowledgment (trace event `tcp_probe`); two consecutive values give
-the sample between them. On both sides, the needless retransmissions are those in excess of the packets that the link
-lost or dropped.
+the sample between them. The kernel's receiver also rejects segments with an old timestamp (PAWS, RFC 7323), which the
+sender must then retransmit. On both sides, the needless retransmissions are those in excess of the packets that the
+link lost or dropped and of the segments that the receiver rejected.
 """
 
 import csv
@@ -19,10 +20,13 @@ from roughlink_validation import cli, kernel
 from roughlink_validation.simulators import Failed, Missing, call, parse
 
 ALGORITHMS = ("reno", "cubic", "bbr")
-SEEDS, SECONDS, TRIES = (1, 2, 3), 15, 4
+SEEDS, TRIES = (1, 2, 3), 4
 # Largest relative difference of the mean RTT, and largest difference of the share of needless segments.
-RTT, NEEDLESS = 0.25, 0.02
-EVENT = re.compile(r"dest=\S*:7000 .* srtt=(\d+) ")
+RTT, NEEDLESS = 0.10, 0.002
+# Where segments that the kernel's receiver rejects shorten the queue; the simulation rejects none.
+REJECTING = {("2 ms of jitter", "cubic"): 0.25}
+# Other emulations on this machine may use the same destination port.
+EVENT = re.compile(r" src=\S*:(\d+) dest=\S*:7000 .* srtt=(\d+) ")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Link:
     """A link of 20 Mbit/s and 33 ms each way with a queue of 200 packets."""
 
     name: str
+    seconds: int
     keys: tuple[str, ...]
 
 
@@ -42,15 +47,15 @@ def jitter(ms: int) -> tuple[str, ...]:
 
 
 LINKS = (
-    Link("1 % loss in bursts", (burst("1"),)),
-    Link("2 ms of jitter", jitter(2)),
-    Link("2 ms of jitter, 0.1 % loss", (*jitter(2), burst("0.1"))),
+    Link("1 % loss in bursts", 15, (burst("1"),)),
+    Link("2 ms of jitter", 60, jitter(2)),
+    Link("2 ms of jitter, 0.1 % loss", 60, (*jitter(2), burst("0.1"))),
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Goodput, RTT samples in ms, and retransmissions."""
+    """Goodput, RTT samples in ms, retransmissions, and segments that the receiver rejected (PAWS)."""
 
     goodput_mbps: float
     rtt_min_ms: float
@@ -59,6 +64,7 @@ class Outcome:
     rtt_max_ms: float
     segments: int
     retransmits: int
+    rejected: int
     needless: int
 
 
@@ -66,7 +72,7 @@ OUTCOME = [f.name for f in fields(Outcome)]
 
 
 def scenario(link: Link, cc: str, traffic: bool) -> str:
-    lines = ['name = "samples of the RTT"', f'duration = "{SECONDS} s"', "[tcp]", 'stack = "linux"', f'cc = "{cc}"',
+    lines = ['name = "samples of the RTT"', f'duration = "{link.seconds} s"', "[tcp]", 'stack = "linux"', f'cc = "{cc}"',
              'write_size = "256 KiB"', "[[node]]", 'name = "server"', "[[node]]", 'name = "client"', "[[link]]", 'name = "link"',
              'between = ["server", "client"]', 'rate = "20 Mbit/s"', 'delay = "33 ms"', 'queue = "200 pkt"', *link.keys]
     if traffic:
@@ -81,8 +87,8 @@ def simulate(roughlink: Path, link: Link, cc: str, seed: int) -> Outcome:
         result = parse("roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout)
     flow, forward = result["flows"][0], result["links"][0]["forward"]
     rtt = flow["rtt_ms"]
-    return Outcome(flow["delivered_bytes"] * 8 / SECONDS / 1e6, rtt["min"], rtt["mean"], rtt["p99"], rtt["max"],
-                   forward["packets"], flow["retransmits"], flow["retransmits"] - forward["lost"] - forward["dropped"])
+    return Outcome(flow["delivered_bytes"] * 8 / link.seconds / 1e6, rtt["min"], rtt["mean"], rtt["p99"], rtt["max"],
+                   forward["packets"], flow["retransmits"], 0, flow["retransmits"] - forward["lost"] - forward["dropped"])
 
 
 def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcome, str]:
@@ -98,11 +104,11 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
             (mount / "trace").write_text("")
             (event / "enable").write_text("1")
             try:
-                run = kernel.transfer(roughlink, scenario(link, cc, False), [cc], SECONDS, seed, 1650.0)
+                run = kernel.transfer(roughlink, scenario(link, cc, False), [cc], link.seconds, seed, 1650.0)
             finally:
                 (event / "enable").write_text("0")
             with (mount / "trace").open() as stream:
-                smoothed = [int(found[1]) for line in stream if (found := EVENT.search(line))]
+                smoothed = [int(found[2]) for line in stream if (found := EVENT.search(line)) and int(found[1]) in run.ports]
             (event / "filter").write_text("0")
             (mount / "trace").write_text("")
         finally:
@@ -112,9 +118,9 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
     if not samples:
         raise Failed("the kernel's trace has no event")
     last, forward = run.samples[-1], run.result["links"][0]["forward"]
-    lost = forward["lost"] + forward["dropped"]
-    return Outcome(sum(run.delivered) * 8 / SECONDS / 1e6, last["min_rtt_ms"], statistics.fmean(samples), cli.quantile(samples, 0.99),
-                   max(samples), forward["packets"], last["retransmits"], last["retransmits"] - lost), kernel.release()
+    rejected, lost = run.counters["PAWSEstab"], forward["lost"] + forward["dropped"]
+    return Outcome(sum(run.delivered) * 8 / link.seconds / 1e6, last["min_rtt_ms"], statistics.fmean(samples), cli.quantile(samples, 0.99),
+                   max(samples), forward["packets"], last["retransmits"], rejected, last["retransmits"] - lost - rejected), kernel.release()
 
 
 def measure(roughlink: Path, table: Path) -> None:
@@ -153,36 +159,55 @@ def read(table: Path) -> dict[tuple[str, str, int], Outcome]:
 
 
 def compare(roughlink: Path, table: Path) -> list[dict]:
-    """Returns the means of both sides over the seeds, and the largest RTT sample of all seeds."""
+    """Returns means over the seeds for both sides, the range of the mean RTT, and the largest RTT sample."""
     links, groups = {link.name: link for link in LINKS}, defaultdict(list)
     order = [(link.name, cc, seed) for link in LINKS for cc in ALGORITHMS for seed in SEEDS]
     rows = read(table)
     for (name, cc, seed), theirs in ((key, rows[key]) for key in order if key in rows):
         groups[name, cc].append((theirs, simulate(roughlink, links[name], cc, seed)))
-    return [{"link": name, "cc": cc, "runs": len(runs), **{
-        f"{side}_{key}": (max if key == "rtt_max_ms" else statistics.fmean)(getattr(run[number], key) for run in runs)
-        for number, side in enumerate(("linux", "roughlink")) for key in OUTCOME}} for (name, cc), runs in groups.items()]
+    rows = []
+    for (name, cc), runs in groups.items():
+        row = {"link": name, "cc": cc, "runs": len(runs)}
+        for number, side in enumerate(("linux", "roughlink")):
+            outcomes = [run[number] for run in runs]
+            for key in OUTCOME:
+                row[f"{side}_{key}"] = (max if key == "rtt_max_ms" else statistics.fmean)(getattr(o, key) for o in outcomes)
+            means = [o.rtt_mean_ms for o in outcomes]
+            row[f"{side}_rtt_mean_range_ms"] = [min(means), max(means)]
+        rows.append(row)
+    return rows
 
 
 def within(rows: list[dict]) -> bool:
     """Returns true if the mean RTT and the share of needless retransmissions are within their bounds."""
-    return all(abs(r["roughlink_rtt_mean_ms"] / r["linux_rtt_mean_ms"] - 1) <= RTT
+    return all(abs(r["roughlink_rtt_mean_ms"] / r["linux_rtt_mean_ms"] - 1) <= REJECTING.get((r["link"], r["cc"]), RTT)
                and abs(r["roughlink_needless"] / r["roughlink_segments"] - r["linux_needless"] / r["linux_segments"]) <= NEEDLESS
                for r in rows)
 
 
+def pair(row: dict, key: str, digits: int) -> tuple[str, ...]:
+    """Returns the value of both sides; adding 0 turns -0 into 0."""
+    return tuple(f"{round(row[f'{side}_{key}'], digits) + 0:.{digits}f}" for side in ("linux", "roughlink"))
+
+
+def ranges(row: dict) -> tuple[str, ...]:
+    return tuple("{:.0f}-{:.0f}".format(*row[f"{side}_rtt_mean_range_ms"]) for side in ("linux", "roughlink"))
+
+
 def show(rows: list[dict]) -> None:
-    print(f"{'link':<28}{'cc':<7}{'Mbit/s':^15}{'RTT min':^15}{'mean':^15}{'p99':^15}{'max, ms':^15}{'retransmissions':^17}{'needless':^14}")
+    print(f"{'link':<28}{'cc':<7}{'Mbit/s':^16}{'RTT min':^16}{'mean':^16}{'of single runs':^16}{'p99':^16}{'max, ms':^16}"
+          f"{'retransmitted':^16}{'rejected':^16}{'needless':^16}")
     for r in rows:
-        pairs = [(f"{r['linux_' + key]:.{digits}f}", f"{r['roughlink_' + key]:.{digits}f}") for key, digits in (
-            ("goodput_mbps", 2), ("rtt_min_ms", 1), ("rtt_mean_ms", 1), ("rtt_p99_ms", 1), ("rtt_max_ms", 1), ("retransmits", 0), ("needless", 0))]
-        print(f"{r['link']:<28}{r['cc']:<7}" + "".join(f"{a:>8}{b:>7}" for a, b in pairs))
+        pairs = [pair(r, "goodput_mbps", 2), pair(r, "rtt_min_ms", 1), pair(r, "rtt_mean_ms", 1), ranges(r), pair(r, "rtt_p99_ms", 1),
+                 pair(r, "rtt_max_ms", 1), *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
+        print(f"{r['link']:<28}{r['cc']:<7}" + "".join(f"{a:>8}{b:>8}" for a, b in pairs))
 
 
 def tables(rows: list[dict]) -> str:
-    lines = ["| link | algorithm | Mbit/s | mean RTT, ms | 99th percentile | largest | retransmissions | needless |", "|---" * 8 + "|"]
+    lines = ["| link | algorithm | Mbit/s | mean RTT, ms | of single runs | 99th percentile | largest | retransmissions | rejected | needless |",
+             "|---" * 10 + "|"]
     for r in rows:
-        cells = [f"{r['linux_' + key]:.{digits}f} / {r['roughlink_' + key]:.{digits}f}" for key, digits in (
-            ("goodput_mbps", 1), ("rtt_mean_ms", 1), ("rtt_p99_ms", 1), ("rtt_max_ms", 1), ("retransmits", 0), ("needless", 0))]
-        lines.append(f"| {r['link']} | {r['cc']} | " + " | ".join(cells) + " |")
+        pairs = [pair(r, "goodput_mbps", 1), pair(r, "rtt_mean_ms", 1), ranges(r), pair(r, "rtt_p99_ms", 1), pair(r, "rtt_max_ms", 1),
+                 *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
+        lines.append(f"| {r['link']} | {r['cc']} | " + " | ".join(" / ".join(values) for values in pairs) + " |")
     return "\n".join(lines)
