@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Calibrates the loss of each class of stations on the Circle line with the AVOCA paper's volumes of its "TCP".
+"""Calibration of the loss of each class of stations on the Circle line from the AVOCA paper's volumes of its "TCP".
 
 The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; one
 loss for each class and day remains. The script runs the loop at a common loss, for a grid of losses. For each class it
 interpolates the loss at which the stations carry the published volume (table 3). The totals of table 2 are not the sums
-of table 3: there all four losses of a day are multiplied by one factor to match the day's total.
+of table 3. For table 2 all four losses of a day are multiplied by one factor to match the day's total.
 
 The paper's TCP is read as ns-2's SCTP agent; `--transport tcp` fits the other reading. AVOCA's volumes are not used:
 the volume that AVOCA carries at the fitted losses is a prediction, which the script prints. With as many parameters as
 volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same runs that the
-experiments repeat; their `--seed` shows the size of this chance."""
+experiments repeat; their `--seed` shows the size of this chance.
+"""
 
 import json
 import math
@@ -71,7 +72,7 @@ def between(xs: list[float], ys: list[float], y: float) -> float:
     for (x0, y0), (x1, y1) in zip(zip(xs, ys), zip(xs[1:], ys[1:])):
         if y0 >= y >= y1:
             return math.exp(math.log(x0) + (math.log(x1) - math.log(x0)) * math.log(y0 / y) / math.log(y0 / y1))
-    raise Failed(f"{y} MB lie outside what the grid of losses gives, {ys[0]:.0f} to {ys[-1]:.0f} MB")
+    raise Failed(f"{y} MB is outside the range of the grid of losses, {ys[0]:.0f} to {ys[-1]:.0f} MB")
 
 
 def volume(xs: list[float], ys: list[float], x: float) -> float:
@@ -145,7 +146,7 @@ def main() -> int:
                 f"{name} {predicted[name]:.1f} MB for {published[name]} ({100 * (predicted[name] / published[name] - 1):+.1f} %)"
                 for name in errors), flush=True)
         volumes = len(DAYS) * (1 if table == 2 else len(CLASSES))
-        beside = " beside the twelve of table 3" if table == 2 else ""
+        beside = " in addition to the twelve of table 3" if table == 2 else ""
         print(f"\n# {volumes} volumes, {volumes} parameters{beside}: no degrees of freedom\n")
     print(f"# the largest fit error is {100 * worst:.1f} %")
     return 0

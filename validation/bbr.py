@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Compares BBR on the `ns3` stack with ns-3 3.44's over segment sizes, rates, delays and queues.
+"""Comparison of BBR on the `ns3` stack with BBR of ns-3 3.44 over segment sizes, rates, delays and queues.
 
-Each simulator sends without end over the two links of the other comparisons. A link's row has the mean queue at the
-bottleneck, which is what BBR controls, as a delay; goodput; and retransmissions. BBR enters ProbeBW in a random phase,
-which each simulator draws from its own generator: each figure is a mean of --runs runs, with the range of the single
-runs behind ns-3's queue. Before ProbeBW nothing is random, so the segments are also compared one by one: the last column
-is the time until which all agree in sequence, length and retransmission and leave within 0.1 ms of each other.
+Each simulator sends without end over the two links of the other comparisons. A link's row has goodput, retransmissions,
+and the mean queue at the bottleneck as a delay, the quantity that BBR controls. BBR enters ProbeBW in a random phase,
+which each simulator draws from its own generator. Each figure is therefore a mean of --runs runs; the range of the
+single runs follows ns-3's queue.
+
+Before ProbeBW nothing is random, so the segments are also compared one by one. Two segments agree if sequence, length
+and retransmission are the same and the departures differ by at most 0.1 ms. The last column has the number of leading
+segments that agree, and the time until which all do.
 """
 
 import json

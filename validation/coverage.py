@@ -2,8 +2,9 @@
 """Coverage of the 95 % intervals: the share of comparisons whose interval contains the true value.
 
 The truth is a comparison with `--truth` replicas. Each trial is the same comparison with another seed and `--replicas`
-replicas, as a user would run it. `compare` is the interval that the program prints; the others are computed here from the
-same samples: Student's of the paired differences, Welch's of unpaired samples, and for each mean Student's (`ci95`).
+replicas, as a user would run it. `compare` is the interval that the program prints. The other intervals are computed
+here from the same samples: Student's for the paired differences, Welch's for unpaired samples, and Student's for each
+mean (`ci95`).
 """
 
 import json
@@ -32,7 +33,7 @@ def compare(program: Path, case: list[str], replicas: int, seed: int) -> dict:
 
 
 def welch(a: list[float], b: list[float]) -> float:
-    """Half the width for samples of equal size."""
+    """Returns half the width of Welch's interval, for samples of equal size."""
     va, vb = variance(a) / len(a), variance(b) / len(b)
     if va + vb == 0:
         return 0.0

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares roughlink with ns-3 3.44 on random networks: 24 seeds, 8 MB, SACK on and off.
+"""Comparison of roughlink with ns-3 3.44 on random networks: 24 seeds, 8 MB, SACK on and off.
 
-Each seed draws the rate of the slow link (2 to 50 Mbit/s), its queue, both delays and the probability that a burst
-of losses starts (0 to 1.2 %). The output is the median of roughlink / ns-3 throughput and the spread of single pairs:
-the 90th percentile of max(r, 1/r). The two simulators draw different losses, so pairs differ even if the models are the
-same. Each throughput is therefore the mean of --runs runs, and ns-3 against itself with other random streams gives the
-noise floor.
+Each seed draws the rate of the slow link (2 to 50 Mbit/s), its queue, both delays and the probability that a burst of
+losses starts (0 to 1.2 %). The output is the median of roughlink / ns-3 throughput and the spread of single pairs: the
+90th percentile of max(r, 1/r). The two simulators draw different losses, so pairs differ even if the models are the
+same. Each throughput is therefore the mean of --runs runs. A comparison of ns-3 with itself under other random streams
+gives the noise floor.
 """
 
 import json
@@ -29,7 +29,7 @@ def options():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", type=float, metavar="FACTOR",
                         help="exit code 5 unless the medians lie within FACTOR, e.g. 1.05")
-    parser.add_argument("--noise-floor-only", action="store_true", help="ns-3 against itself, no roughlink needed")
+    parser.add_argument("--noise-floor-only", action="store_true", help="compare ns-3 with itself; roughlink is not needed")
     return parser.parse_args()
 
 

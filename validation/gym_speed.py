@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Measures steps per second of `roughlink.gym`, and of the same environment in Gymnasium's own vector environments.
+"""Measurement of steps per second of `roughlink.gym`, and of the same environment in Gymnasium's vector environments.
 
 Gymnasium runs environments in one process each (`AsyncVectorEnv`) or one after the other (`SyncVectorEnv`). Rounds
-alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes,
-and the latter's ratio to the first row in the same round. CPU time depends less on other load on the machine. A step is
-a round trip of a flow with 10 segments in its window. Linux only; needs `roughlink` and `gymnasium`.
+alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes.
+The last column is the ratio of the rate per CPU time to the first row's in the same round. CPU time depends less on
+other load on the machine. A step is a round trip of a flow with 10 segments in its window. Linux only; needs
+`roughlink` and `gymnasium`.
 
     PYTHONPATH=python target/python/bin/python validation/gym_speed.py
 
 `--ns3-gym PROGRAM --ns3-gym-python FOLDER` adds ns3-gym, and the ratios are then to ns3-gym. PROGRAM is its compiled
-example rl-tcp. FOLDER is its `model/ns3gym` with `messages_pb2.py`. The flow has the same bottleneck and window, and
-decides in fixed steps of the same length. Needs `pyzmq` and `protobuf`.
+example rl-tcp. FOLDER is its `model/ns3gym` with `messages_pb2.py`. The flow has the same bottleneck and window,
+with a decision in each fixed step of the same length. Needs `pyzmq` and `protobuf`.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def ways():
 
 
 class Ns3Gym:
-    """ns3-gym's environment of a flow, with its simulation."""
+    """Environment of ns3-gym for one flow, with its simulation."""
 
     def __init__(self, program, folder):
         # ns3-gym was written for older versions of NumPy and Gymnasium.
@@ -63,7 +64,7 @@ class Ns3Gym:
         process = subprocess.Popen([program, f"--openGymPort={port}", *time_based, *link], stdout=subprocess.DEVNULL)
         self.processes = [process]
         self.env = Ns3Env(port=port, stepTime=NS3_STEP_S, startSim=False)
-        for _ in range(100):  # beyond the handshake
+        for _ in range(100):  # past the handshake
             self.step(None)
 
     def reset(self, seed):
@@ -79,7 +80,7 @@ class Ns3Gym:
 
 
 NS3_STEP_S = 0.0212
-"""A round trip of 20 ms, and the time that a packet takes."""
+"""Length of a step, s: a round trip of 20 ms plus the transmission time of a packet."""
 
 
 def cpu(env):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries hostile scenario files: each must run, or be refused with position, reason and fix.
+"""Test with hostile scenario files: each must run, or be refused with position, reason and fix.
 
 A seed and a number determine each file, so a finding can be repeated:
 
@@ -19,8 +19,8 @@ A finding is
 - a control character on the terminal,
 - a long message, or far more results than there are flows.
 
-The files of findings are kept, with the command that repeats each. Exits with 5 if there are findings. Linux only; no
-Python packages needed.
+The files of findings are kept, with the command that repeats each. The exit code is 5 if there are findings. Linux
+only; Python packages are not needed.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU_S, MEMORY_MB, ERRORS_KB, EVENTS = 2.0, 500, 100, 100_000
-# Hard limits of the process, in case the program exceeds its own.
+# Hard limits of the process, in case the program exceeds its own limits.
 KILL_CPU_S, KILL_MEMORY, KILL_FILE, KILL_WALL_S = 10, 6 << 30, 1 << 30, 120
 
 
@@ -585,7 +585,7 @@ def faults(case: Case, o: Outcome) -> list[str]:
     if o.memory > MEMORY_MB:
         found.append(f"{o.memory:.0f} MB of memory")
     if o.code == 2 and not PLACE.search(re.sub(r"\s*\n\s*(?:│ )?", " ", o.err) + o.err):
-        found.append("an error without a place")
+        found.append("a refusal without a position")
     shown = o.err if "--json" in case.options else o.err + o.out.decode("utf-8", "replace")
     if (c := acts(shown)) is not None:
         found.append(f"character U+{ord(c):04X} on the terminal")
@@ -597,7 +597,7 @@ def faults(case: Case, o: Outcome) -> list[str]:
         try:
             json.loads(o.out)
         except ValueError as e:
-            found.append(f"results that are no JSON: {e}")
+            found.append(f"results that are not JSON: {e}")
     return found
 
 

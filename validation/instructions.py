@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Counts instructions per delivered packet, including its acknowledgement: the cost independent of the machine's load.
+"""Count of instructions per delivered packet, including its acknowledgement: a cost independent of the machine's load.
 
 valgrind's callgrind counts the instructions of two runs of a scenario, one longer than the other. The difference,
 divided by the difference in delivered packets, is the cost of a packet without start-up. The count is the same in every
-run, so a change of 1 % is visible. `instructions.toml` keeps the figures of a binary with the tests' profile
-(cargo build --profile test).
+run, so a change of 1 % is visible. `instructions.toml` keeps the figures of a binary with the tests' profile (cargo
+build --profile test).
 
 With --strict the exit code is 5 if a case differs from the file by more than 2 %: costs have risen, or the file is out
-of date. --against PATH compares with another binary instead of the file; --update writes the file. Exits with 3 if
-valgrind is missing. Needs no ns-3.
+of date. Use --against PATH to compare with another binary instead of the file, and --update to write the file. The exit
+code is 3 if valgrind is missing. ns-3 is not needed.
 """
 
 import re
@@ -30,7 +30,7 @@ TOLERANCE = 0.02
 
 ONE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
 MANY = ONE.with_(groups=7, flows_per_group=3)
-# A stack sets everything else itself.
+# The stack determines all other settings.
 LINUX = ('stack = "ns3"', 'stack = "linux"')
 CABLE = re.compile(r'name = "plc"\n(between = .*)\n(?:.*\n)*?mtu = .*\n')
 
@@ -124,10 +124,10 @@ def write(costs: dict[str, float]) -> None:
 def main() -> int:
     o = options()
     if shutil.which("valgrind") is None:
-        raise Missing("no valgrind to count instructions with")
+        raise Missing("counting instructions needs valgrind")
     costs = per_packet(program(o.roughlink), o.case)
     before = per_packet(program(o.against), o.case) if o.against else figures()
-    other = "there" if o.against else "in the file"
+    other = "other program" if o.against else "file"
     print(f"{'instructions per delivered packet':<36}{'now':>10}{other:>14}{'change':>12}")
     wrong = []
     for name, cost in costs.items():
@@ -139,13 +139,13 @@ def main() -> int:
         change = cost / old - 1
         print(f"{name:<36}{cost:>10.0f}{old:>14.0f}{change:>+11.1%}")
         if abs(change) > TOLERANCE:
-            wrong.append(f"{name}: {change:+.1%}, which is {'more' if change > 0 else 'less'} than {other}")
+            wrong.append(f"{name}: {change:+.1%}, {'more' if change > 0 else 'less'} than the {other}")
     if o.update:
         write({**figures(), **costs})
     elif o.strict and wrong:
         for line in wrong:
             print(f"error: {line}", file=sys.stderr)
-        print(f"If this is meant to be: python3 validation/instructions.py --roughlink {o.roughlink} --update", file=sys.stderr)
+        print(f"help: if this is intended, run python3 validation/instructions.py --roughlink {o.roughlink} --update", file=sys.stderr)
         return cli.EXPECTATION
     return 0
 

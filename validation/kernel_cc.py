@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Compares roughlink's algorithms in the running kernel with the same algorithms in simulation with `stack = "linux"`.
+"""Comparison of roughlink's algorithms in the running kernel with the same algorithms in simulation.
 
-The link has 10 Mbit/s and a queue of 100 packets; round trips take 22 and 80 ms. There is no loss, or 0.1 to 5 % of the
-data in bursts of one to four packets. Kernels are at both ends of the emulated link, and the sending one uses the
-algorithm. Packet n of the data meets the same fate in simulation and emulation. A cell's ratio is the mean goodput in
-simulation over the mean goodput in the kernel, for the same seeds.
+The simulations use `stack = "linux"`. The link has 10 Mbit/s and a queue of 100 packets; round trips take 22 and 80 ms.
+There is no loss, or 0.1 to 5 % of the data in bursts of one to four packets. Kernels are at both ends of the emulated
+link, and the sending one uses the algorithm. Packet n of the data meets the same fate in simulation and emulation. A
+cell's ratio is the mean goodput in simulation over the mean goodput in the kernel, for the same seeds.
 
 Parallel runs share the machine; a run whose link was late is repeated. The algorithms are always unloaded at the end.
---table keeps the runs, one per line, and only missing runs are measured, so the script can be stopped and resumed.
+With --table the runs are kept, one per line, and only missing runs are measured, so the script can be stopped and
+resumed.
 
-Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. --kept compares the runs of the table
-again and needs neither. With --strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is
-within 5 % and every cell within 15 %.
+Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. With --kept, the runs of the table
+are compared again, which needs neither. With --strict the exit code is 5 unless, for each algorithm, the median of
+|ratio - 1| is within 5 % and every cell within 15 %.
 """
 
 import itertools
@@ -35,7 +36,7 @@ MEDIAN, CELL = 0.05, 0.15
 LOSSES = [0, 0.1, 0.5, 1, 2, 5]
 RTTS = [22, 80]
 OWN = ["reno", "cubic"]
-# Linux repairs all holes of a window at once, like `wave-fr`, and the program `wave` uses the measurements of
+# Linux repairs all holes of a window at once, like `wave-fr`, and the BPF program `wave` uses the measurements of
 # `wave-fr`.
 SIMULATED_AS = {"wave": "wave-fr"}
 
@@ -45,24 +46,24 @@ def options():
     parser.add_argument("--cc", nargs="+", metavar="NAME",
                         help="algorithms (default: all that roughlink provides for the kernel)")
     parser.add_argument("--own", nargs="*", default=OWN, metavar="NAME",
-                        help="the kernel's own, as a reference: their differences are not the programs'")
+                        help="the kernel's own algorithms: their differences are a reference for the others")
     parser.add_argument("--loss", nargs="+", type=float, default=LOSSES, metavar="PERCENT")
     parser.add_argument("--rtt", nargs="+", type=int, default=RTTS, metavar="MS", help="round trips, even numbers")
     parser.add_argument("--seconds", type=int, default=20, help="duration of a run")
-    parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; others have one")
+    parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; other cells have one")
     parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
     parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
     parser.add_argument("--jobs", type=int, default=4, help="parallel emulations")
     parser.add_argument("--table", type=Path, metavar="FILE",
                         help=f"file for the kernel's runs (default: none; with --kept {REFERENCE.name})")
-    parser.add_argument("--kept", action="store_true", help="compare the runs of the table, measure nothing")
+    parser.add_argument("--kept", action="store_true", help="compare the runs of the table without measuring")
     parser.add_argument("--page", type=Path, metavar="FILE",
-                        help="renew the tables of this page (docs/validation/kernel-cc.md)")
+                        help="rewrite the tables of this page (docs/validation/kernel-cc.md)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
     o = parser.parse_args()
     if any(rtt < 2 or rtt % 2 for rtt in o.rtt):
-        parser.error("--rtt: even numbers of milliseconds, half of it is the delay of each way")
+        parser.error("--rtt: give even numbers of milliseconds; the delay of each way is half the value")
     if o.quick:
         o.loss, o.rtt, o.seconds, o.seeds = [0, 1], [22], 5, 1
     return o
@@ -75,7 +76,7 @@ def wanted(o, names: list[str]) -> list[Cell]:
 
 def chosen(o, there: list[str]) -> list[str]:
     if unknown := set(o.cc or []) - set(there):
-        raise Failed(f"not for the kernel: {', '.join(sorted(unknown))}; there are {', '.join(there)}")
+        raise Failed(f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}")
     return o.cc or there
 
 
@@ -145,7 +146,7 @@ def main() -> int:
         raise Missing(f"no roughlink program at {o.roughlink}: make kernel, or --roughlink PATH")
     rows = rows_of(o, roughlink)
     if not rows:
-        raise Missing("the table has no such cell")
+        raise Missing("the table has no matching cell")
     cells = compare(roughlink, rows, SIMULATED_AS)
     if o.page:
         page.renew(o.page, "kernel_cc.py", tables(cells))

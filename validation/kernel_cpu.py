@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
+"""Cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
 
 Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
 segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Rounds alternate
 between cubic, the algorithm, and the algorithm while the kernel counts the time of BPF programs
-(kernel.bpf_stats_enabled), which itself costs time. The last gives ns and programs per ACK. The first two give the
-processor time of both ends per ACK that the sender received, as a ratio, round by round. Cubic against cubic shows the
-noise.
+(kernel.bpf_stats_enabled), which itself costs time. The connection with these counts gives ns and programs per ACK. The
+other two give the processor time of both ends per ACK that the sender received, as a ratio, round by round. A
+comparison of cubic with cubic shows the noise.
 
 Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10).
 The processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
@@ -117,7 +117,7 @@ def options():
                         help="algorithms (default: all that roughlink provides for the kernel)")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=0.5, help="duration of a connection; each round has three")
-    parser.add_argument("--segments", type=int, default=1, help="segments in a packet of the sender's device")
+    parser.add_argument("--segments", type=int, default=1, help="largest number of segments in a packet of the sender's device")
     parser.add_argument("--quick", action="store_true", help="three rounds of 0.2 s")
     parser.add_argument("--json", action="store_true")
     o = parser.parse_args()
@@ -169,7 +169,7 @@ def round_of(ends: subprocess.Popen, name: str, seconds: float, softirqs: Path) 
     if not line:
         raise Failed(f"{name}: {ends.stderr.read().strip()[-1500:] or 'the sender ended'}")
     done = json.loads(line)
-    # The kernel's own thread took over work from the two programs: count it as theirs.
+    # The kernel's softirq thread takes over work from the two programs: count its time as theirs.
     done["cpu_ns"] += (machine.ran(softirqs) - before) * 1e9
     return done
 
@@ -191,7 +191,7 @@ def softirq_thread() -> Path:
                 return file.parent
         except OSError:
             continue
-    raise Failed("no ksoftirqd")
+    raise Failed("no ksoftirqd thread of the last processor")
 
 
 def measure(o, names: list[str], held: dict[str, tuple[str, int]], folder: Path) -> dict[str, list[dict]]:
@@ -239,7 +239,7 @@ def main() -> int:
     roughlink = o.roughlink.resolve()
     there = algorithms(roughlink)
     if unknown := set(o.cc or []) - set(there):
-        raise Failed(f"not for the kernel: {', '.join(sorted(unknown))}; there are {', '.join(there)}")
+        raise Failed(f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}")
     names = o.cc or there
     with loaded(roughlink, names) as held, tempfile.TemporaryDirectory() as folder:
         table = {cc: summed(rounds) for cc, rounds in measure(o, names, held, Path(folder)).items()}

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""The `linux` stack against Linux 6.18 itself: the same links in front of the kernel's TCP and of roughlink's.
+"""Comparison of the `linux` stack with Linux 6.18: the same links with the TCP of the kernel and of roughlink.
 
 The matrix has reno, cubic and bbr at 2, 10 and 100 Mbit/s, 2, 10, 40 and 150 ms each way, and queues of 10 and 100
-packets, without loss and with 1 % in bursts. Its edges have other losses, packets that overtake each other, four flows,
-and a receiver that acknowledges every segment. The kernel's results are in reference/linux-matrix-6.18.csv, measured
-with `roughlink emulate` and real Linux TCP at both nodes. The same seeds are simulated here with `stack = "linux"`:
-packet n of the data meets the same fate on both sides. A cell's ratio is the mean goodput of roughlink / that of the
-kernel. After the matrix come one link measured with iperf3 and another relay (reference/linux-6.18.csv), the shares of
-flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions (linux-rtt-6.18.csv).
+packets, without loss and with 1 % in bursts. The edges of the matrix have other losses, packets that overtake each
+other, four flows, and a receiver that acknowledges every segment. The kernel's results are in
+reference/linux-matrix-6.18.csv, measured with `roughlink emulate` and real Linux TCP at both nodes. The same seeds are
+simulated here with `stack = "linux"`: packet n of the data meets the same fate on both sides. A cell's ratio is the
+mean goodput of roughlink divided by the kernel's.
 
---measure runs the kernel for the results missing from the table of the matrix, or of the part given. It appends one
-line per run, so it can be stopped and resumed. It needs root or user namespaces, half an hour to an hour, and a machine
-that does little else; runs in which the link was late are repeated.
+Three more comparisons follow the matrix: one link measured with iperf3 and another relay (reference/linux-6.18.csv),
+shares of flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions
+(linux-rtt-6.18.csv).
+
+With --measure the kernel produces the results missing from the table of the matrix, or of the given part. Each run
+appends one line, so the measurement can be stopped and resumed. Measuring needs root or user namespaces, half an hour
+to an hour, and a machine that does little else. Runs in which the link was late are repeated.
 
 ns-3 is not needed. With --strict the exit code is 5 unless all of these hold. Over the cells, the median of |ratio - 1|
 is within 5 % and its 90th percentile within 15 %. On the one link, every ratio is within 25 % and their median within
@@ -36,20 +39,20 @@ MEDIAN, NINTH_DECILE = 0.05, 0.15
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--only", nargs="+", default=[], metavar="KEY=VALUE[,VALUE]", help="the cells that match: cc=bbr rate_mbit=2,10")
+    parser.add_argument("--only", nargs="+", default=[], metavar="KEY=VALUE[,VALUE]", help="only matching cells, such as cc=bbr rate_mbit=2,10")
     parser.add_argument("--part", choices=("matrix", "one-link", "shares", "samples"), help="one of the comparisons")
-    parser.add_argument("--replicas", type=int, default=10, help="of the one link; the matrix is simulated with the seeds that were measured")
+    parser.add_argument("--replicas", type=int, default=10, help="simulations of the one link; the matrix uses the measured seeds")
     parser.add_argument("--cells", action="store_true", help="print every cell, not only those beyond 15 %%")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all cells of the matrix to this file")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the tables of this page (docs/validation/linux.md)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page (docs/validation/linux.md)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
     parser.add_argument("--reference", type=Path, default=REFERENCE, metavar="FILE", help="the kernel's table")
     measuring = parser.add_argument_group("measuring")
-    measuring.add_argument("--measure", action="store_true", help="let the kernel run what the table lacks")
-    measuring.add_argument("--seeds", type=int, default=3, help="runs per cell with losses or reordering; others have one")
-    measuring.add_argument("--load", type=float, default=30, metavar="MBIT", help="what emulations side by side may carry in all")
-    measuring.add_argument("--jobs", type=int, default=4, help="emulations side by side")
+    measuring.add_argument("--measure", action="store_true", help="measure the kernel's runs that are missing from the table")
+    measuring.add_argument("--seeds", type=int, default=3, help="runs per cell with losses or reordering; other cells have one")
+    measuring.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
+    measuring.add_argument("--jobs", type=int, default=4, help="parallel emulations")
     return parser.parse_args()
 
 
@@ -92,7 +95,7 @@ def main() -> int:
         wanted = set(matrix.chosen(rows, o.only))
         rows = {cell: runs for cell, runs in rows.items() if cell in wanted}
         if not rows:
-            raise Missing(f"{o.reference.name} has no such cell")
+            raise Missing(f"{o.reference.name} has no matching cell")
         cells = compare(roughlink, rows)
         result["matrix"] = {**summary(cells), "table": cells}
         good &= result["matrix"]["median_off"] <= MEDIAN and result["matrix"]["p90_off"] <= NINTH_DECILE

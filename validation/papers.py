@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Judges the claims of the Wave, AVOCA and PLC papers with Linux at the ends, and with the same runs in simulation.
+"""Verdicts on the claims of the Wave, AVOCA and PLC papers, with Linux at the ends and in simulation.
 
-The same code measures simulated and emulated runs in the captures of their hosts. A claim is confirmed if every run
-meets it, refuted if none does, and undecided otherwise; the interval is the range of the runs. A full pass takes about
-half an hour, since emulations run in real time. Each result is stored at once, and an interrupted pass resumes where it
-stopped.
+The runs in simulation are the same as those between Linux hosts, and the same code measures both in the captures of
+their hosts. A claim is confirmed if every run meets it, refuted if none does, and undecided otherwise; the interval is
+the range of the runs. A full pass takes about half an hour, since emulations run in real time. Each result is stored at
+once, and an interrupted pass resumes where it stopped.
 
 Needs root, or user namespaces; Linux only. Exits with 3 if emulation is not possible.
 """
@@ -25,7 +25,7 @@ SYSTEMS = {"wave": paper_wave, "avoca": paper_avoca, "plc": paper_plc}
 
 def main() -> int:
     parser = cli.parser(__doc__)
-    parser.add_argument("systems", nargs="*", choices=[*SYSTEMS, []], help="wave, avoca, plc; all if none is named")
+    parser.add_argument("systems", nargs="*", choices=[*SYSTEMS, []], help="wave, avoca, plc (default: all)")
     parser.add_argument("--quick", action="store_true", help="one run each of a few cases, three minutes")
     parser.add_argument("--runs", type=int, metavar="N", help="runs of each case (default: 3, with --quick 1)")
     parser.add_argument("--jobs", type=int, default=6, metavar="N", help="parallel emulations (default: 6)")
@@ -53,7 +53,7 @@ def main() -> int:
         written[name] = {"claims": judged(system.CLAIMS, seen), "runs": seen}
     late = [run["late_us"] for system in written.values() for run in system["runs"] if run["column"] == KERNEL]
     if late:
-        print(f"\nlateness p99 of {len(late)} emulations: median {sorted(late)[len(late) // 2]:.0f} us, longest {max(late):.0f} us")
+        print(f"\nlateness p99 of {len(late)} emulations: median {sorted(late)[len(late) // 2]:.0f} us, maximum {max(late):.0f} us")
     if options.json:
         options.json.write_text(json.dumps(written, indent=1))
     return 0

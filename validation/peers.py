@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares roughlink with netem, Rattan and Mahimahi, and measures the lateness of an emulated link on this machine.
+"""Comparison of roughlink with netem, Rattan and Mahimahi, and lateness of an emulated link on this machine.
 
 The same two programs (ends.c) run at both ends of a path. The emulators take turns in rounds, so that a busy machine
 affects them alike:
@@ -11,7 +11,7 @@ rate      links of 10 and 100 Mbit/s with 1.5 times as much offered: rate, and d
 loss      losses among 2,000 packets a second at 1 %, and whether the same packets are lost in each round
 
 `--only roughlink` measures the lateness that roughlink reports. Emulators that are not installed are skipped, with the
-reason. Needs root and a C compiler; Linux only. Exit codes: 3 not possible on this machine, 1 a run failed.
+reason. Needs root and a C compiler; Linux only. The exit code is 3 if this machine cannot measure, 1 if a run fails.
 
   validation/peers.py --rattan PATH --mahimahi DIR --json validation/reference/peers-MACHINE.json
   validation/peers.py --from validation/reference/peers-*.json --page docs/validation/peers.md    (rewrites the tables)
@@ -68,7 +68,7 @@ def cases(rates: list[float], seconds: float) -> dict[str, Case]:
     for rate in (5_000, 20_000):
         made[f"cpu-{rate}"] = Case(delay, *flood(seconds, rate, 200 - HEADERS), lambda r, s, rate=rate: cpu(r, rate))
     for rate in rates:
-        # Offer more than the link carries: its queue bridges the times in which the sender has no processor.
+        # Offer more than the link carries: the queue bridges times in which the sender waits for a processor.
         offered = 1.5 * rate * 1e6 / 8 / PACKET
         made[f"rate-{rate:g}"] = Case(Link(delay_ms=WAY_MS, rate_mbit=rate), *flood(seconds, offered, PACKET - HEADERS),
                                       lambda r, s, rate=rate: limited(r, s, rate))
@@ -116,7 +116,7 @@ def echo(r: Run, _: float) -> dict:
 def cpu(r: Run, rate: float) -> dict:
     sent, _, ns = r.saw["udp-send"]
     if sent * 1e9 / ns < 0.9 * rate:
-        raise Failed(f"the sender had no processor for more than {sent * 1e9 / ns:.0f} packets/s")
+        raise Failed(f"the sender reached only {sent * 1e9 / ns:.0f} packets/s for lack of processor time")
     packets = sum(r.cpu["from"] <= t < r.cpu["to"] for t in r.saw["udp-read"][1::2])
     return {**per_packet(r, packets), "arrived": len(r.saw["udp-read"]) / 2 / sent}
 
@@ -132,7 +132,7 @@ def limited(r: Run, seconds: float, rate: float) -> dict:
     sent, _, ns = r.saw["udp-send"]
     offered = sent * PACKET * 8e3 / ns
     if offered < 1.2 * rate or len(times) < 100:
-        raise Failed(f"the sender had no processor for more than {offered:.1f} Mbit/s; {len(times)} packets arrived")
+        raise Failed(f"the sender reached only {offered:.1f} Mbit/s for lack of processor time; {len(times)} packets arrived")
     times = [t for t in times if times[0] + 5e8 <= t <= times[0] + seconds * 1e9]
     should = PACKET * 8e3 / rate
     errors = sorted(abs(b - a - should) / 1e3 for a, b in zip(times, times[1:]))
@@ -164,9 +164,9 @@ def measure(options) -> dict:
         named = lambda text: any(text.lower().startswith(name.lower()) for name in options.only)
         here, absent = [e for e in here if named(e.name)], [line for line in absent if named(line)]
         if not here:
-            raise Missing("; ".join(absent) or "nothing has such a name")
+            raise Missing("; ".join(absent) or "no emulator matches --only")
     for line in absent:
-        print(f"left out: {line}", file=sys.stderr)
+        print(f"skipped: {line}", file=sys.stderr)
     todo = cases(options.rates, options.seconds)
     if options.cases:
         todo = {name: case for name, case in todo.items() if name.split("-")[0] in options.cases}
@@ -255,7 +255,7 @@ class Results:
         return [r for r in self.made["runs"] if r["case"] == case and r["emulator"] == emulator]
 
     def marked(self, rows: list[dict]) -> str:
-        """Counts runs with more than QUIET of steal, and runs without a result (such as an end without a processor)."""
+        """Counts runs with more than QUIET of steal, and runs without a result (such as a lack of processor time)."""
         failed = sum("failed" in r for r in rows)
         steal = sum(r.get("machine", {}).get("steal", 0) > QUIET for r in rows)
         text = [f"{steal} of {len(rows)}" if steal else "", f"{failed} without result" if failed else ""]
@@ -346,7 +346,7 @@ MARK = re.compile(r"(<!-- measured -->\n).*?(<!-- end of what was measured -->)"
 def rewrite(page: Path, text: str) -> None:
     old = page.read_text()
     if not MARK.search(old):
-        raise Failed(f"{page} has no part between `<!-- measured -->` and `<!-- end of what was measured -->`")
+        raise Failed(f"{page} has no text between `<!-- measured -->` and `<!-- end of what was measured -->`")
     page.write_text(MARK.sub(lambda m: f"{m[1]}\n{text}\n{m[2]}", old))
 
 
@@ -364,7 +364,7 @@ def main() -> int:
     parser.add_argument("--rates", type=float, nargs="+", default=[10, 100], metavar="MBIT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all results in this file, after each round")
     parser.add_argument("--from", type=Path, nargs="+", dest="read", metavar="FILE",
-                        help="read these results, measure nothing")
+                        help="read these results instead of measuring")
     parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures the cost of Python compared with the command line.
+"""Cost of Python compared with the command line.
 
-The script measures the CPU time of 1000 small runs, in one process per variant and in alternating rounds. It also
+The script measures the CPU time of 1000 small runs, in one process per variant and in alternating rounds. Then it
 measures the time to move 5 million rows of series to Polars. The interpreter needs `roughlink` and `polars`.
 
     PYTHONPATH=python target/python/bin/python validation/python_cost.py --roughlink target/release/roughlink

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares CoDel, FQ-CoDel and DCTCP with ns-3 3.44's: marks or drops, goodput and the delay in the queue.
+"""Comparison of CoDel, FQ-CoDel and DCTCP with ns-3 3.44: marks or drops, goodput and the delay in the queue.
 
-Bulk transfers run for a minute over 10 Mbit/s with a round-trip time of 40 ms: with NewReno, with and without ECN, and
-with DCTCP over a queue that marks from 20 packets on. Both
-simulators use the parameters of the RFCs. Only the hash of fq_codel is random, so there is one run each. Two
-differences are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both
+Bulk transfers run for a minute over 10 Mbit/s with a round-trip time of 40 ms. Transfers use NewReno, with and without
+ECN, and DCTCP over a queue that marks from 20 packets on. Both simulators use the parameters of the RFCs. Only the hash
+of fq_codel is random, so there is one run each.
+
+Two differences are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both
 outside the discipline. For a mark ns-3 reduces the window step by step (PRR); the `ns3` stack here reduces it at once.
 """
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Compares the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
+"""Comparison of the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
 
-NewReno, 2 MB, delayed ACK of 2; without SACK unless --sack. Each case loses packets by their arrival number at the car
-(the SYN is 0, the ACK of the handshake 1, every IP fragment counts), so no random number is involved. Sequence, length
-and retransmission flag of every data segment must agree; the difference in time is reported, and bounded by
---time-tolerance.
+Transfers use NewReno, 2 MB and a delayed ACK of 2, without SACK unless --sack is given. Each case loses packets by
+their arrival number at the car, so no random number is involved. The SYN is 0, the ACK of the handshake 1, and every IP
+fragment counts. Sequence, length and retransmission flag of every data segment must agree. The difference in time is
+reported, and bounded by --time-tolerance.
 
-ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s: times drift by that much per packet unless
+ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s. Times drift by that much per packet unless
 roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full send
-buffer makes it send short segments; the send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
+buffer makes it send short segments. The send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
 
---write DIR stores ns-3's traces; --from DIR compares with stored ones, and then needs no ns-3.
+Use --write DIR to store ns-3's traces, and --from DIR to compare with stored traces without ns-3.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ def options():
     parser = cli.parser(__doc__)
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--cc", default="newreno", metavar="NAME")
-    parser.add_argument("--sack", action="store_true", help="with SACK (and PRR, as always)")
+    parser.add_argument("--sack", action="store_true", help="with SACK (PRR is on in any case)")
     parser.add_argument("--link-overhead", type=int, default=0, metavar="BYTES")
     parser.add_argument("--time-tolerance", type=float, metavar="US",
                         help="a larger difference in time is a divergence")
@@ -105,7 +105,7 @@ def stored(folder: Path, name: str) -> tuple[Scenario, list[Segment]]:
     try:
         fields = json.loads((folder / f"{name}.json").read_text())["scenario"]
     except FileNotFoundError:
-        raise Missing(f"{folder} holds no trace of the case {name}: write it with --write {folder}")
+        raise Missing(f"{folder} has no trace of the case {name}: write it with --write {folder}")
     return Scenario(**{**fields, "drop": tuple(fields["drop"])}), read_ns3_segments(folder / f"{name}.csv.gz")
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures CPU time per delivered packet and memory per flow of roughlink and ns-3 3.44.
+"""Measurement of CPU time per delivered packet and memory per flow of roughlink and ns-3 3.44.
 
 Groups of up to three flows share one chain of links; groups share nothing. Rounds alternate between the simulators, and
 the result is the median of the rounds' ratios, because a busy machine affects both. For ns-3 only the user CPU time of
-the event loop counts. For roughlink the whole process counts, including start-up, unless its JSON result has a `cpu_s`
-(then both are event loops). roughlink simulates --stretch times as long, so that a run lasts long enough to be timed.
-Both applications write whole segments unless --write is 512, ns-3's default: the pieces cost ns-3 time and memory.
-Memory per flow = (peak with 999 flows - peak with 3) / 996.
+the event loop counts. For roughlink the whole process counts, including start-up, unless its JSON result has a `cpu_s`.
+In that case both figures are event loops. roughlink simulates --stretch times as long, so that a run lasts long enough
+to be timed. Both applications write whole segments unless --write is 512, ns-3's default: the pieces cost ns-3 time and
+memory. Memory per flow = (peak with 999 flows - peak with 3) / 996.
 """
 
 import json
@@ -18,7 +18,7 @@ from roughlink_validation.scenario import Scenario
 from roughlink_validation.simulators import Failed, Ns3, Roughlink, delivered_packets
 
 BASE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
-# name -> scenario; simulated time is what ns-3 gets
+# name -> scenario; the simulated time is ns-3's
 CASES = {
     "1": BASE.with_(duration_s=60),
     "21": BASE.with_(groups=7, flows_per_group=3, duration_s=20),
@@ -35,7 +35,7 @@ def options():
     parser.add_argument("--cc", default="newreno")
     parser.add_argument("--write", type=int, default=BASE.send_size, help="bytes that both applications write at once")
     parser.add_argument("--no-memory", action="store_true")
-    parser.add_argument("--only", choices=("ns3", "roughlink"), help="run one side alone")
+    parser.add_argument("--only", choices=("ns3", "roughlink"), help="run only this simulator")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the throughput of every variant on the V2G scenario between roughlink and ns-3 3.44.
+"""Comparison of the throughput of every variant on the V2G scenario between roughlink and ns-3 3.44.
 
 Each cell is the mean over the seeds +- its 95 % confidence interval; the ratio is roughlink / ns-3. The two draw
 different losses, so single seeds do not match. Two means agree if they differ by less than their intervals allow
@@ -33,7 +33,7 @@ def options():
                         help="packets; a window of 128 KiB in fragments is 178, so 100 would drop (default 200)")
     parser.add_argument("--queue-disc", choices=("none", "default"), default="none", help="ns-3 only")
     parser.add_argument("--data-retries", type=int, default=6)
-    parser.add_argument("--only", choices=("ns3", "roughlink"), help="run one side alone")
+    parser.add_argument("--only", choices=("ns3", "roughlink"), help="run only this simulator")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 

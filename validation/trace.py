@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Traces a cell of linux.py's matrix in kernel and simulation: window, threshold, RTT, retransmissions over time.
+"""Trace of a cell of linux.py's matrix in kernel and simulation: window, threshold, RTT, retransmissions over time.
 
     validation/trace.py cc=cubic rate_mbit=10 delay_ms=40 queue_pkt=10 loss_pct=1 --seed 2 -o trace
 
 The kernel run takes as long as the cell (needs root or user namespaces) and is sampled every 10 ms (TCP_INFO); the
 simulation provides its series. The output is DIR/trace.csv with the same columns for both sides, DIR/trace.svg, and
-DIR/kernel.json with all samples of the kernel. --from DIR compares an earlier kernel run with a new simulation. Exits
-with 3 if emulation is not possible, or if pyarrow or matplotlib is missing (validation/requirements-trace.txt).
+DIR/kernel.json with all samples of the kernel. Use --from DIR to compare an earlier kernel run with a new simulation.
+Exits with 3 if emulation is not possible, or if pyarrow or matplotlib is missing (validation/requirements-trace.txt).
 """
 
 import csv

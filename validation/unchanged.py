@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares all results with those of a commit, to prove that a rewrite changes none.
+"""Comparison of all results with the results of a commit, to prove that a rewrite changes none.
 
     unchanged.py main~3
     unchanged.py --old ./roughlink-before --new target/debug/roughlink
@@ -245,7 +245,7 @@ def compare(sides: list[Side], chosen) -> int:
     plan = [entry for entry in had + [e for e in has if e not in had] if not chosen.only or entry[1] in chosen.only]
     unknown = set(chosen.only) - {name for _, name in plan}
     if unknown:
-        raise Failed(f"there is no scenario or paper {', '.join(sorted(unknown))}")
+        raise Failed(f"unknown scenario or paper {', '.join(sorted(unknown))}")
     not_compared = NOT_RESULTS | set(chosen.ignore)
     differing = 0
     for i, (kind, name) in enumerate(plan, 1):
@@ -283,7 +283,7 @@ def main() -> int:
         sides = []
         for side, program in (("old", old), ("new", new)):
             if not program.exists():
-                raise Missing(f"there is no program {program}")
+                raise Missing(f"no program at {program}")
             own = Path(folder) / side
             own.mkdir()
             # Use a copy, so that a concurrent build does not replace the program.

@@ -1,4 +1,4 @@
-"""Simulate TCP over rough links: power-line cables, satellites, trains, modems.
+"""Simulator of TCP over rough links: power-line cables, satellites, trains, modems.
 
     >>> import roughlink as rl
     >>> scenario = rl.load("hello").set("tcp.cc", "cubic")
@@ -8,10 +8,10 @@
 
 A scenario is a file, a built-in scenario, or a dictionary with the same keys (``docs/reference/keys.md``). Times, rates
 and sizes are text with a unit, such as ``"10 ms"``, ``"2 Mbit/s"`` and ``"1 MB"``. The same scenario, seed and replica
-give the same result as the command line, bit for bit.
+give the same result as on the command line, bit for bit.
 
 Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)``
-use them without a copy. Tables themselves need no other library.
+use tables without a copy. Tables need no other library.
 """
 
 from ._cc import UNLIMITED, CongestionControl, Permit, register

@@ -1,4 +1,4 @@
-"""``python -m roughlink sweep``: a sweep from a shell, on this machine or a Ray cluster, without the Rust program."""
+"""Command line ``python -m roughlink sweep``: sweeps on this machine or a Ray cluster, without the Rust program."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Permit = Union[int, "tuple[int, float]", None]
 class CongestionControl:
     """Base class of congestion controls in Python, one instance per connection.
 
-    The methods are those of the Rust trait ``cc::CongestionControl`` and are called at the same times. Subclasses must
+    The methods match the Rust trait ``cc::CongestionControl`` and are called at the same times. Subclasses must
     define :meth:`on_ack` and :meth:`on_congestion`. After each call the attributes are read. `cwnd` and `rate_bps`
     limit the sender, unless the class overrides :meth:`permit`. All attributes appear in the series of the run.
 
@@ -57,9 +57,9 @@ class CongestionControl:
         much faster.
 
         Returns:
-            Bytes that may be in flight, by default ``flow.window(cwnd)``, the window or, during recovery, its limit; or
-            bytes and a pacing rate in bit/s; or ``None``, which freezes the connection and its timers. Only `on_link`
-            and `on_timer` may change to or from ``None``.
+            Bytes that may be in flight; or bytes and a pacing rate in bit/s; or ``None``. The default is
+            ``flow.window(cwnd)``: the window or, during recovery, the limit of recovery. ``None`` freezes the
+            connection and its timers. Only `on_link` and `on_timer` may change to or from ``None``.
         """
         window = flow.window(int(self.cwnd))
         return window if self.rate_bps is None else (window, self.rate_bps)
@@ -71,8 +71,8 @@ class CongestionControl:
         """Processes the end of recovery, before `on_ack` of the same acknowledgement."""
 
     def lower_window(self, flow: Flow, cwnd: int, ssthresh: int) -> None:
-        """Sets both attributes, bytes, after an idle time or while the application does not fill the window. Override it
-        with an empty method if the algorithm has a model of the path, which a pause does not change."""
+        """Sets both attributes, bytes, after an idle time or while the application does not fill the window. Override
+        this method with an empty one if the algorithm has a model of the path, which a pause does not change."""
         self.cwnd = cwnd
         self.ssthresh = ssthresh
 
@@ -91,12 +91,12 @@ class CongestionControl:
         return None
 
     def rto_sample(self, flow: Flow, ack: int, measured: float | None) -> float | None:
-        """Returns the round-trip time, s, for the retransmission time-out, for an acknowledgement up to offset `ack`.
-        `measured` is the endpoint's own sample."""
+        """Returns the round-trip time, s, that the retransmission time-out uses for an acknowledgement up to offset
+        `ack`. `measured` is the endpoint's sample."""
         return measured
 
     def starts_anew(self) -> bool:
-        """Returns true if the endpoint shall forget its round-trip times when `permit` stops returning ``None``,
+        """Returns true if the endpoint must discard its round-trip times when `permit` stops returning ``None``,
         because the path changed."""
         return False
 
@@ -111,13 +111,13 @@ def register(name: str, algorithm: Maker) -> None:
     """Registers an algorithm under a name for use in scenarios: ``load("hello").set("tcp.cc", "mine")``. Registering a
     name again replaces the class in runs that start later.
 
-    Only this process has the name. :func:`sweep` rejects it, because its run store reuses earlier results and cannot
+    The name exists only in this process. :func:`sweep` rejects it: the run store reuses earlier results and cannot
     detect that a class has changed.
 
     Args:
         name: lower-case letters, digits, ``-`` and ``_``.
-        algorithm: a subclass of :class:`CongestionControl`, or a function that returns an instance: ``lambda flow:
-            Mine(flow, gain=0.7)``.
+        algorithm: a subclass of :class:`CongestionControl`, or a function that returns an instance, such as
+            ``lambda flow: Mine(flow, gain=0.7)``.
 
     Raises:
         ValueError: the name is invalid or belongs to a built-in algorithm.
@@ -133,7 +133,7 @@ def register(name: str, algorithm: Maker) -> None:
 
 
 def bound(used: list[str], given: Mapping[str, Maker] | None) -> list[tuple[str, Maker]]:
-    """Returns the Python algorithms among the `used` names: those `given`, else the registered ones."""
+    """Returns the Python algorithms among the `used` names: the `given` ones, else the registered ones."""
     for name in given or ():
         if name not in _registered:
             raise ValueError(f"{name!r} is not registered: call roughlink.register({name!r}, ...) before creating the scenario")

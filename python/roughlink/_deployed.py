@@ -85,7 +85,7 @@ class Deployed(CongestionControl):
         self._window = FIRST_WINDOW  # segments
         self.cwnd, self.ssthresh = int(self._window * flow.mss), UNLIMITED
         self._flow = flow
-        # Times are whole nanoseconds. Only the sending end decides.
+        # Times are whole nanoseconds. Only the sending end makes decisions.
         self._since = 0
         self._due: int | None = None
         self._begin()
@@ -109,7 +109,7 @@ class Deployed(CongestionControl):
 
     def on_sent(self, flow: Flow, sent: Sent) -> None:
         if self._due is None:
-            if sent.len <= 1:  # a FIN, which counts one
+            if sent.len <= 1:  # a FIN, which counts as one byte
                 return
             self._since = round(flow.now * 1e9)
             self._due = self._since + 1
@@ -132,7 +132,7 @@ class Deployed(CongestionControl):
         return window if self.rate_bps is None else (window, self.rate_bps)
 
     def _look(self, flow: Flow) -> None:
-        """Decides if a decision is due. It takes effect one nanosecond after the interval that it is based on."""
+        """Makes a decision if one is due. The decision takes effect one nanosecond after the observed interval."""
         if self._due is None or round(flow.now * 1e9) < self._due:
             return
         now = self._due - 1

@@ -1,4 +1,4 @@
-"""Means with what is known of their error."""
+"""Means and their standard errors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from . import _native
 
 
 class Estimate(NamedTuple):
-    """A mean, and how far off it may be."""
+    """A mean and its standard error."""
 
     mean: float | None
-    """``None`` if it is not known."""
+    """Mean; ``None`` if unknown."""
     error: float | None
-    """Its standard error; ``None`` if it is not known, and 0 if nothing is random."""
+    """Standard error of the mean; ``None`` if unknown, 0 if nothing is random."""
     freedom: float
     """Degrees of freedom of the standard error."""
     values: Mapping[int, float] | None = None
-    """The values by replica, where they are known."""
+    """Values by replica; ``None`` if unknown."""
     is_difference: bool = False
-    """Whether the values are differences within replicas. Their interval is corrected for skewness
+    """True if the values are differences within replicas, whose interval is corrected for skewness
     (``docs/reference/statistics.md``)."""
 
     @classmethod
     def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
-        """The mean over cells of results, each counting the same. Cells share their replicas' random numbers, so they are
-        averaged replica by replica, and what these averages differ by is the error."""
+        """Returns the mean over cells of results, all with the same weight. Replicas with the same number share their
+        random numbers in all cells. The cells are therefore averaged within each replica, and the error follows from
+        the differences between these averages."""
         if any(cell["measured"] is None or cell.get("at_least") for cell in cells):
             return cls(None, None, 0.0)
         mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)
@@ -41,11 +42,12 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of_samples(cls, samples: Sequence[float]) -> Estimate:
-        """The mean of independent values, such as those of replicas, or of the differences between two algorithms in the same replicas."""
+        """Returns the mean of independent values, such as the values of replicas, or the differences between two
+        algorithms within replicas."""
         return cls(fmean(samples), *_error(samples)) if samples else cls(None, None, 0.0)
 
     def interval(self) -> tuple[float | None, float | None]:
-        """The 95 % interval (Student)."""
+        """Returns the 95 % interval (Student)."""
         if self.is_difference and self.values:
             return _native.interval(list(self.values.values())) or (None, None)
         if self.mean is None or not self.error:
@@ -54,8 +56,8 @@ class Estimate(NamedTuple):
         return self.mean - half, self.mean + half
 
     def minus(self, other: Estimate) -> Estimate:
-        """The mean of the differences within replicas, which share their random numbers. An exact value is subtracted
-        from each."""
+        """Returns the mean of the differences within replicas, which share their random numbers. If one side is exact,
+        it is paired with every replica of the other."""
         if self.mean is None or other.mean is None:
             return Estimate(None, None, 0.0)
         mean = self.mean - other.mean
@@ -75,16 +77,16 @@ class Estimate(NamedTuple):
 
 
 def _error(samples: Sequence[float]) -> tuple[float | None, float]:
-    """The standard error of a mean, and its degrees of freedom."""
+    """Returns the standard error of a mean, and its degrees of freedom."""
     n = len(samples)
-    # Equal values say something once the sign test does: with six.
+    # The sign test is significant only from six equal values on.
     if n < 2 or (n < 6 and min(samples) == max(samples)):
         return None, 0.0
     return sqrt(variance(samples) / n), n - 1.0
 
 
 def _by_replica(cells: Sequence[dict[str, Any]]) -> dict[int, float]:
-    """The mean over the cells in each replica that all of them have; what is not random counts in each."""
+    """Returns the mean over the cells in each replica that all have; deterministic cells count in every replica."""
     found: list[dict[int, float]] = []
     fixed = []
     for cell in cells:

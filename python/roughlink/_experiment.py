@@ -1,4 +1,4 @@
-"""The statistics of many runs."""
+"""Statistics of many runs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ._table import shown
 
 
 class Experiment:
-    """What was measured in many runs, and what was varied in them."""
+    """Metrics of many runs, by the values of the varied keys."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         self.result = result
-        """The object that ``roughlink sweep --json`` prints (``docs/reference/results.md``)."""
+        """The JSON object of ``roughlink sweep --json`` (``docs/reference/results.md``)."""
 
     @property
     def metrics(self) -> list[str]:
-        """The names of what was measured, the main one first."""
+        """Names of the metrics, the main one first."""
         return [metric["name"] for metric in self.result["metrics"]]
 
     def unit(self, key: str) -> str | None:
-        """The unit that all values of a key have, as far as it is known: of sweeps."""
+        """Returns the common unit of a key's values. Units are available only for sweeps; the default is ``None``."""
         del key
         return None
 
@@ -37,25 +37,34 @@ class Experiment:
         by: str | Sequence[str] | None = None,
         against: Mapping[str, Value] | None = None,
     ) -> list[dict[str, Any]]:
-        """Means, as the command line computes them, and their differences from one of them.
+        """Returns means as the command line computes them, and their differences from a reference row.
 
-        A row has the values of the keys, and of those that are quantities of one unit also the number, ``KEY.number``; ``mean``, ``low``
-        and ``high`` (95 % interval, Student; of shares of runs Wilson; of percentiles order statistics); ``runs`` and ``values``, the
-        number of runs that have a value; ``difference``, ``difference_low`` and ``difference_high`` (95 %), taken within replicas,
-        which share their random numbers (``docs/reference/statistics.md``). Where some runs ended before their value was reached,
-        ``mean`` is ``None``, ``median`` is the median of all runs, or ``bound`` a lower bound of it, and ``difference`` the median of
-        the differences. The ``mean`` of a metric such as ``duration_s:p90`` is that percentile. ``None`` where there is none: the
-        interval of what is not random, an end of an interval beyond the end of the runs.
+        A row has:
+
+        - The values of the keys. If a key's values are quantities of one unit, ``KEY.number`` has the number.
+        - ``mean``, ``low`` and ``high``: the mean and its 95 % interval. The interval is Student's; for shares of runs
+          it is Wilson's, and for percentiles it comes from order statistics. The ``mean`` of a metric such as
+          ``duration_s:p90`` is that percentile.
+        - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
+        - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its 95 %
+          interval. Differences are taken within replicas, which share their random numbers
+          (``docs/reference/statistics.md``).
+        - ``median`` and ``bound``, if some runs ended before they reached their value. Then ``mean`` is ``None``, and
+          either ``median`` is the median of all runs or ``bound`` is a lower bound of it. ``difference`` is the median
+          of the differences.
+
+        A field without a value is ``None``. For example, a metric that is not random has no interval, and an interval
+        that extends beyond the end of the runs lacks that end.
 
         Args:
-            metric: its name; the main one if none is given.
-            by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same, and its
-                interval is Student's over the replicas; all keys that were varied if none are given.
-            against: what a row's difference is from: the row that has these values, and of other keys the same as it. With
-                ``{"tcp.cc": "cubic"}`` each algorithm is compared with CUBIC under the same noise. The first row if none are given.
+            metric: name of the metric, by default the main one.
+            by: keys that make rows, by default all varied keys. The mean is taken over the other keys. Each combination
+                of their values has the same weight, and the interval is Student's over the replicas.
+            against: values that select the reference row, by default the first row. The other keys keep the values of
+                the compared row. ``{"tcp.cc": "cubic"}`` compares each algorithm with CUBIC under the same noise.
 
         Raises:
-            KeyError: it was not measured, or a key does not make rows.
+            KeyError: the metric was not measured, or a key does not make rows.
             ValueError: a key never had the value.
         """
         wanted = metric or self.metrics[0]
@@ -86,7 +95,7 @@ class Experiment:
             compared = tuple({**named, **fixed}.values()) if fixed else next(iter(estimates))
             low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
             one = cells[0] if len(cells) == 1 and cells[0].get("at_least") else {}
-            # Of an unfinished sweep there may be nothing to compare with.
+            # An unfinished sweep may lack the reference row.
             others = groups.get(compared, [])
             difference, below, above = None, None, None
             if len(cells) == len(others) == 1 and cells is not others:
@@ -126,13 +135,13 @@ class Experiment:
 
 
 def _value(cell: dict[str, Any], key: str) -> str:
-    """Of a cell's stack or one of its axes."""
+    """Returns the value of a key in a cell: the stack or the value of an axis."""
     found: str = cell["stack"] if key == _STACK else cell["axes"][key]
     return found
 
 
 def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:
-    """That of one cell; shares of runs and percentiles have their own."""
+    """Returns the interval of one cell. Shares of runs and percentiles have a stored one."""
     own = cell.get("interval")
     return (own[0], own[1]) if own else estimate.interval()
 

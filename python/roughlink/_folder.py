@@ -56,10 +56,14 @@ class Paper:
 def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000) -> Run | Sweep | Paper:
     """Reads the results in a folder, with the same bits as the program that wrote them.
 
-    Returns a :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Its series are read on first use, so
-    the folder must not change until then. Returns a :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep``
-    and ``compare``; an unfinished sweep, or one part of several, has the runs so far (:attr:`Sweep.planned`). Returns a
-    :class:`Paper` for folders of ``roughlink reproduce``.
+    Returns:
+        A :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Series are read on first use, so the
+        folder must not change until then.
+
+        A :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep`` and ``compare``. An unfinished sweep, or one
+        part of several, has the runs finished so far (:attr:`Sweep.planned`).
+
+        A :class:`Paper` for folders of ``roughlink reproduce``.
 
     Args:
         folder: the folder.

@@ -1,4 +1,4 @@
-"""Pictures."""
+"""Plots with matplotlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def new_axes() -> Any:
-    """New axes of matplotlib."""
+    """Creates axes of matplotlib."""
     try:
         from matplotlib import pyplot
     except ImportError as e:
@@ -24,7 +24,7 @@ def new_axes() -> Any:
 
 
 def throughput(run: Run, axes: Axes | None) -> Axes:
-    """The throughput of each flow over time."""
+    """Plots the throughput of each flow over time."""
     table = run.series("delivered_bytes")
     drawn: Axes = new_axes() if axes is None else axes
     end_s = run.result["sim_s"]
@@ -55,13 +55,13 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
 
 
 def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | None, axes: Axes | None) -> Axes:
-    """The means of a metric with their intervals."""
+    """Plots the means of a metric with their intervals."""
     rows = sweep.summary(metric, by=by)
     keys = [axis["name"] for axis in sweep.result["axes"] if axis["name"] in rows[0]]
     if not keys:
         raise ValueError("nothing was varied, so there is nothing to draw over")
     if x is None:
-        # As many as there can be of those with numbers, and of several the first; without numbers the first key.
+        # Prefer keys whose values are numbers, then the key with the most values, then the first.
         x = max(keys, key=lambda key: (f"{key}.number" in rows[0], len({row[key] for row in rows})))
     elif x not in keys:
         raise KeyError(f"{x} does not make rows: there are {', '.join(keys)}")

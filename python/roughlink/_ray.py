@@ -27,8 +27,7 @@ def work(
     address: str | None,
     report: Report,
 ) -> tuple[PathLike[str], str, _native.Table]:
-    """Executes the missing runs of a plan on the cluster at `address`. Returns the result of :meth:`_native.Plan.work`.
-    """
+    """Executes the missing runs of a plan on the cluster at `address`, with the result of `_native.Plan.work`."""
     try:
         ray: Any = import_module("ray")
     except ImportError as e:
@@ -88,7 +87,7 @@ class _Driver:
             self.end()
             raise
         if self.faults:
-            # As on one machine, a failed run does not end the others.
+            # A failed run does not end the others, as on one machine.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
             text += f"\n{others} other runs also failed." if others else ""
@@ -120,7 +119,7 @@ class _Driver:
             try:
                 lines, faults, seconds = self.ray.get(task, timeout=_FETCH_S)
             except self.ray.exceptions.GetTimeoutError:
-                continue  # Its node was lost; Ray repeats the task.
+                continue  # The task's node was lost; Ray repeats the task.
             except self.ray.exceptions.RayTaskError as e:
                 if isinstance(e.cause, _native.RoughlinkError):
                     raise e.cause from None
@@ -153,7 +152,7 @@ _shares: dict[str, _native.Share] = {}
 
 
 def _runs(described: list[Any], digest: str, numbers: list[int]) -> tuple[bytes, list[tuple[bool, str]], float]:
-    """Task: executes runs of a plan. Returns lines of the run store, failures, and the time taken, s."""
+    """Executes runs of a plan in a task. Returns lines of the run store, failures, and the time taken, s."""
     share = _shares.get(digest)
     if share is None:
         _shares.clear()

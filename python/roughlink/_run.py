@@ -1,4 +1,4 @@
-"""The result of a run."""
+"""Results of a run."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Run:
 
         Args:
             name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for a whole table; or the name of one
-                column, with or without unit (``"cwnd"``, ``"rtt_ms"``), which is returned with its time (ns) and the
-                names of its flow, link or gateway.
+                column, with or without unit (``"cwnd"``, ``"rtt_ms"``). A single column comes with its time (ns) and
+                the names of its flow, link or gateway.
 
         Raises:
             KeyError: no series has this name.

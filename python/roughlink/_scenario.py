@@ -1,4 +1,4 @@
-"""Scenarios."""
+"""Scenarios: networks with their traffic and duration."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Scenario:
 
     def set(self, key: str | Mapping[str, Value], value: Value | None = None) -> Scenario:
         """Returns a copy with one or several keys changed: ``s.set("link.plc.rate", "5 Mbit/s")``,
-        ``s.set({"tcp.cc": "cubic", "seed": 7})``. Keys are those of ``--set`` on the command line.
+        ``s.set({"tcp.cc": "cubic", "seed": 7})``. Keys have the form of ``--set`` on the command line.
 
         Raises:
             ScenarioError: the key does not exist, or the value is invalid.
@@ -87,8 +87,8 @@ class Scenario:
         max_events: int | None = None,
         cc: Mapping[str, Maker] | None = None,
     ) -> Run:
-        """Simulates the scenario. Other Python threads keep running. Ctrl-C ends a run in the main thread; in others it
-        runs to its end.
+        """Simulates the scenario without blocking other Python threads. Ctrl-C ends a run in the main thread; runs in
+        other threads continue to their end.
 
         Args:
             replica: number of the run, from 0; each has different random numbers.
@@ -97,7 +97,7 @@ class Scenario:
             max_memory: limit for packets in flight and records of senders, bytes; 256 MB by default.
             max_series: limit for the series, bytes; a row of a flow takes about 150.
             max_events: limit for the number of events; none by default.
-            cc: Python algorithms for this run, by name, instead of those of :func:`register`.
+            cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.
 
         Raises:
             ScenarioError: a flow has no path.
@@ -105,7 +105,7 @@ class Scenario:
             ValueError: a number is out of range.
             KeyboardInterrupt: Ctrl-C was pressed.
 
-        Exceptions of Python algorithms are passed on unchanged.
+        Exceptions of Python algorithms reach the caller unchanged.
         """
         mine = bound(self._native.algorithms, cc)
         kept = (sample, whole(max_series, "max_series")) if series else None
@@ -147,8 +147,8 @@ def scenario(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, fol
     name as in :func:`load`.
 
     Args:
-        what: the keys of a scenario file, or its text, or a path or name.
-        folder: folder of the files that it refers to, by default the working directory.
+        what: the keys of a scenario file, the text of one, a path, or a name.
+        folder: folder of the files that the scenario refers to, by default the working directory.
 
     Raises:
         ScenarioError: the scenario is invalid.

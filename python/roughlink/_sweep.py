@@ -1,4 +1,4 @@
-"""Sweeps: many runs, kept in a folder, with means and intervals."""
+"""Sweeps: many runs, stored in a folder, with means and intervals."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 
 
 class Sweep(Experiment):
-    """The results of a sweep. They can be pickled."""
+    """Results of a sweep. Sweeps can be pickled."""
 
     def __init__(self, folder: Path, result: dict[str, Any], runs: Table, planned: int | None = None) -> None:
         super().__init__(result)
         self.folder = folder
-        """The result folder, which the command line reads and continues, too: ``roughlink report FOLDER``."""
+        """Result folder. The command line can also read and continue it: ``roughlink report FOLDER``."""
         self.runs = runs
-        """A row for each run that is finished: what was varied, replica, seed, and every metric."""
+        """Table with a row per finished run: varied values, replica, seed, and every metric."""
         self.planned = len(runs) if planned is None else planned
-        """How many runs it has once it is finished."""
+        """Number of runs of the finished sweep."""
 
     def unit(self, key: str) -> str | None:
-        """The unit that all values of a key have, empty if they are plain numbers; ``None`` if they are no numbers or differ in it."""
+        """Returns the common unit of a key's values, which is empty for plain numbers. Returns ``None`` if values are
+        not numbers or their units differ."""
         names = {f"{key}.number", f"axis.{key}.number"}
         return next((column.unit for column in self.runs.columns if column.name in names), None)
 
@@ -45,13 +46,14 @@ class Sweep(Experiment):
         by: str | Sequence[str] | None = None,
         axes: Axes | None = None,
     ) -> Axes:
-        """Draws means with their 95 % intervals, a line for each combination of the other keys. It needs matplotlib.
+        """Plots means with their 95 % intervals, one line per combination of the other keys. Needs matplotlib.
 
         Args:
-            metric: its name; the main one if none is given.
-            x: the key along the x axis; of those that make rows, the one with the most values that are numbers, if none is given.
+            metric: name of the metric, by default the main one.
+            x: key of the x axis, one of the keys that make rows. By default the key with the most values; keys with
+                numbers take precedence.
             by: as for :meth:`summary`.
-            axes: where to draw; new ones if none are given.
+            axes: axes to draw on; new ones by default.
 
         Returns:
             The axes.
@@ -91,30 +93,30 @@ def sweep(
     engine: str = "local",
     ray_address: str | None = None,
 ) -> Sweep:
-    """Runs a scenario over the product of the values of keys, on all cores: ``roughlink sweep``, with its run store, so that either goes on
-    with what the other began. A run whose result the folder has is not repeated.
+    """Runs a scenario over the product of the values of keys, on all cores. The run store is the same as for
+    ``roughlink sweep``, so either can continue a sweep of the other. Runs with a result in the folder are not repeated.
 
     Args:
-        what: the scenario, or what :func:`scenario` makes one of.
-        vary: for each key its values: ``{"tcp.cc": ["cubic", "bbr"]}``; a single one is fixed.
-        replicas: runs of each combination, with other random numbers.
-        metrics: names of what is measured (``roughlink metric list``); if none are given, what is usual for the flows.
-        seed: of all random streams, instead of the scenario's.
-        folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given. To a folder
-            that has the same sweep with fewer replicas, those that are missing are added.
-        jobs: runs at a time; as many as there are processors, if no number is given. On Ray, tasks at a time.
-        progress: show progress on standard error; if it is not said, at a terminal and in notebooks.
-        max_memory: bytes that packets and records of a run may take; 256 MB if none is given.
-        max_runs: a sweep of more runs is refused.
-        engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``): the folder is here, the runs are done there, with the same
-            results. Workers need this package in the same version; files that the scenario reads go with it. Tasks whose node is lost
-            are done again.
-        ray_address: of the cluster, as ``ray.init`` takes it, if the program is not connected to one.
+        what: the scenario, in any form that :func:`scenario` accepts.
+        vary: values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value is the same in all runs.
+        replicas: runs of each combination, each with different random numbers.
+        metrics: names of metrics (``roughlink metric list``), by default the usual ones for the flows.
+        seed: seed of all random streams, instead of the scenario's.
+        folder: result folder. By default a folder below ``results`` that is free or has the same sweep. If the folder
+            has the same sweep with fewer replicas, the missing replicas are added.
+        jobs: number of parallel runs, by default the number of processors. On Ray, number of parallel tasks.
+        progress: show progress on standard error; by default only on terminals and in notebooks.
+        max_memory: limit for packets and records of a run, bytes; 256 MB by default.
+        max_runs: limit for the number of runs; a larger sweep is refused.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``). On Ray the runs execute on the
+            cluster, with the same results, and the folder is on this machine. Workers need this package in the same
+            version. Files that the scenario reads are sent to them. Tasks of a lost node are repeated.
+        ray_address: address of the cluster, as for ``ray.init``, if the program is not already connected to one.
 
     Raises:
-        ScenarioError: one of the scenarios is wrong.
-        ValueError: a key has no values, or one twice; or a number is out of its range.
-        KeyboardInterrupt: Ctrl-C was pressed; the same call goes on from what was finished.
+        ScenarioError: one of the scenarios is invalid.
+        ValueError: a key has no values or the same value twice, or a number is out of range.
+        KeyboardInterrupt: Ctrl-C was pressed; the same call continues after the finished runs.
         RoughlinkError: the folder has other results, or cannot be written.
     """
     if engine not in ("local", "ray"):
@@ -146,7 +148,7 @@ def sweep(
 
 
 class _Progress:
-    """A line on standard error."""
+    """Progress line on standard error."""
 
     def __init__(self) -> None:
         self.begin = time.monotonic()
@@ -166,11 +168,11 @@ class _Progress:
 
 
 def _silent(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
-    """Shows nothing."""
+    """Ignores the progress."""
 
 
 def _is_watched() -> bool:
-    """Whether somebody reads standard error as it is written: at a terminal, or in a notebook."""
+    """Returns true if progress is visible at once: on a terminal or in a notebook."""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 

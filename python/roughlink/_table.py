@@ -1,4 +1,4 @@
-"""Tables."""
+"""Tables that other libraries can use without a copy."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from . import _native
 
 
 class Column(NamedTuple):
-    """The heading of a column."""
+    """Heading of a column."""
 
     name: str
-    """Its name, which carries the unit if there is one."""
+    """Name of the column, including the unit if it has one."""
     type: str
-    """``int``, ``float``, ``bool`` or ``str``."""
+    """Type of the values: ``int``, ``float``, ``bool`` or ``str``."""
     unit: str
-    """Its unit; empty if it has none."""
+    """Unit of the values; empty if they have none."""
     meaning: str
-    """What it is."""
+    """Description of the values."""
 
 
 class Table:
-    """Columns of one length, each with a unit and a meaning.
+    """Columns of the same length, each with a unit and a meaning.
 
-    ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and ``pandas.DataFrame.from_arrow(table)`` take it through
-    ``__arrow_c_stream__`` without a copy. Without any of them, ``table["name"]`` is a list and ``table.rows()`` gives dictionaries.
-    Units and meanings are in the metadata of the Arrow fields, too. A table does not change; it can be pickled.
+    ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and ``pandas.DataFrame.from_arrow(table)`` use a table through
+    ``__arrow_c_stream__`` without a copy. Without these libraries, ``table["name"]`` is a list and ``table.rows()``
+    yields dictionaries. The metadata of the Arrow fields also has units and meanings. Tables are immutable and can be
+    pickled.
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -35,52 +36,52 @@ class Table:
 
     @property
     def columns(self) -> list[Column]:
-        """The headings."""
+        """Headings of the columns."""
         return [Column(*each) for each in self._native.columns()]
 
     def __len__(self) -> int:
         return len(self._native)
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column; ``None`` where there is none.
+        """Returns the values of a column; missing values are ``None``.
 
         Raises:
-            KeyError: there is no such column.
+            KeyError: no column has this name.
         """
         return self._native.column(name)
 
     def select(self, *names: str) -> Table:
-        """These columns of it, without a copy.
+        """Returns a table of these columns, without a copy.
 
         Raises:
-            KeyError: there is no such column.
+            KeyError: no column has one of these names.
         """
         return Table(self._native.select(list(names)))
 
     def head(self, count: int) -> Table:
-        """Its first rows, without a copy."""
+        """Returns a table of the first rows, without a copy."""
         return Table(self._native.head(count))
 
     def __contains__(self, name: object) -> bool:
-        """Whether it has a column of this name."""
+        """Returns true if a column has this name."""
         return any(column.name == name for column in self.columns)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of its columns."""
+        """Iterates over the names of the columns."""
         return iter([column.name for column in self.columns])
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Its rows."""
+        """Yields the rows as dictionaries."""
         names = [column.name for column in self.columns]
         for values in zip(*(self[name] for name in names), strict=True):
             yield dict(zip(names, values, strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The table for other libraries (Arrow PyCapsule interface)."""
+        """Exports the table to other libraries (Arrow PyCapsule interface)."""
         return self._native.__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
-        """The types of its columns for other libraries."""
+        """Exports the types of the columns to other libraries."""
         return self._native.__arrow_c_schema__()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,7 +109,7 @@ def _again(ipc: bytes) -> Table:
 
 
 def shown(value: Any) -> str:
-    """A value in HTML."""
+    """Formats a value as HTML."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))

@@ -1,4 +1,4 @@
-"""Transfers in a capture (pcapng, IPv4, TCP), with the same code for captures of simulations and emulations.
+"""Transfers in a capture (pcapng, IPv4, TCP), measured with the same code for simulations and emulations.
 
 Times are the network's, in seconds from the start of the scenario.
 """
@@ -24,7 +24,8 @@ class Transfer:
 
     sent: list[Segment] = field(default_factory=list)  # at the sender's interface; empty if not captured
     arrived: list[Segment] = field(default_factory=list)  # at the receiver's
-    windows: list[tuple[float, int, int]] = field(default_factory=list)  # ACKs that reached the sender: time, ack, window in bytes
+    # ACKs that reached the sender: time, ack, window in bytes.
+    windows: list[tuple[float, int, int]] = field(default_factory=list)
     first: int | None = None
     scale: int = 0
 
@@ -43,7 +44,7 @@ class Transfer:
         return steps
 
     def repeats(self) -> list[float]:
-        """Returns the arrival times of segments that are not the newest: retransmissions."""
+        """Returns the arrival times of retransmissions: segments below the highest sequence number so far."""
         newest, times = -1, []
         for segment in self.arrived:
             if segment.seq < newest:
@@ -77,7 +78,8 @@ def throughput_mbps(steps: list[tuple[float, int]], begin: float, end: float) ->
 def recovery_s(steps: list[tuple[float, int]], back: float, end: float, bytes_per_s: float) -> tuple[float, bool]:
     """Returns the time after `back` until the application gets 95 % of a rate in each of five consecutive seconds.
 
-    The time has steps of 0.1 s, like the metric `recovery_s` of `roughlink reproduce`. With False, it is a lower bound.
+    The time has steps of 0.1 s, like the metric `recovery_s` of `roughlink reproduce`. If the second value is False,
+    the time is a lower bound.
     """
     values = [at(steps, back + i / 10) for i in range(int((end - back) * 10 + 1e-6) + 1)]
     enough = 0.95 * bytes_per_s
@@ -90,7 +92,7 @@ def recovery_s(steps: list[tuple[float, int]], back: float, end: float, bytes_pe
 def read(path: Path, nodes: list[str], clients: list[str]) -> dict[str, Transfer]:
     """Returns the transfers of a capture, one for each node that opened a connection.
 
-    `nodes` are the scenario's; their order gives the addresses.
+    `nodes` are all nodes of the scenario, whose order gives the addresses.
     """
     addresses = {node: bytes([10, 0, 0, number + 1]) for number, node in enumerate(nodes)}
     transfers = {addresses[node]: Transfer() for node in clients}

@@ -20,7 +20,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def guarded(main) -> int:
-    """Runs a command; a missing program skips it with a message (exit code 3), a failed run is an error (1)."""
+    """Runs a command and returns its exit code: 3 if a prerequisite is missing, 1 if a run failed."""
     try:
         return main() or 0
     except Missing as missing:
@@ -56,7 +56,7 @@ def mean_ci(values: list[float]) -> tuple[float, float]:
 
 
 def quantile(values: list[float], q: float) -> float:
-    """Interpolates linearly between the order statistics."""
+    """Returns a quantile, interpolated linearly between the order statistics."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     low = math.floor(at)

@@ -1,7 +1,7 @@
-"""Emulators that peers.py compares: starting programs outside and inside a path, and collecting the output of a run.
+"""Emulators that peers.py compares, and runs of them with programs outside and inside a path.
 
 Every run has new namespaces for processes, mounts and the network. The kernel removes them when their first process
-ends, and that process dies with this one. So nothing remains: no device, address, rule, process or mount.
+ends, and that process ends with this one. Therefore nothing remains: no device, address, rule, process or mount.
 """
 
 import os
@@ -38,7 +38,7 @@ QUEUE = 1000  # packets, on links with a rate
 
 @dataclass(frozen=True)
 class Emulator:
-    """An emulator; `peer` is the variable that gives the program inside the outside address."""
+    """An emulator. `peer` is the environment variable with the outside address for the program inside."""
 
     name: str
     program: str
@@ -50,7 +50,7 @@ class Emulator:
         raise NotImplementedError
 
     def programs(self) -> tuple[str, ...]:
-        """Names of the programs whose processor time counts as the emulator's."""
+        """Returns the programs whose processor time counts as the emulator's."""
         return (self.program,)
 
     def settled(self, stdout: str) -> dict:
@@ -59,7 +59,7 @@ class Emulator:
 
     @property
     def delays(self) -> bool:
-        """Returns true if the emulator can delay packets."""
+        """True if the emulator can delay packets."""
         return True
 
     @property
@@ -122,7 +122,7 @@ class Rattan(Emulator):
 
 
 class Mahimahi(Emulator):
-    """Mahimahi's nested shells, one for each effect; a rate is a list of milliseconds in which a packet may leave."""
+    """Mahimahi: nested shells, one for each effect. A rate is a list of milliseconds in which a packet may leave."""
 
     def programs(self) -> tuple[str, ...]:
         return tuple(str(Path(self.program) / name) for name in ("mm-delay", "mm-link", "mm-loss"))
@@ -205,9 +205,9 @@ def found(roughlink: Path, rattan: str, mahimahi: str, built: dict[str, str]) ->
     """Returns the available emulators, and the reasons why others are missing."""
     for tool in NEEDED:
         if not shutil.which(tool):
-            raise Missing(f"no {tool}: it is in util-linux or iproute2")
+            raise Missing(f"no {tool}: install util-linux and iproute2")
     if os.geteuid():
-        raise Missing("the emulators are started by root here, in namespaces of their own")
+        raise Missing("starting the emulators in namespaces needs root")
     if not roughlink.exists():
         raise Missing(f"no roughlink program at {roughlink}: cargo build --release, or --roughlink PATH")
     kernel = "Linux " + os.uname().release

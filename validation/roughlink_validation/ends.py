@@ -35,7 +35,7 @@ BLOCK = bytes(1 << 16)
 
 
 def tcp_info(connection: socket.socket) -> dict:
-    """Returns the kernel's TCP_INFO of a connection; older kernels have fewer fields."""
+    """Returns the kernel's TCP_INFO of a connection. Older kernels provide fewer fields."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return {
         name: struct.unpack_from("=" + form, raw, at)[0]

@@ -1,4 +1,4 @@
-"""Runs transfers between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
+"""Transfers between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
 
 import json
 import platform
@@ -11,8 +11,9 @@ from pathlib import Path
 from roughlink_validation.matrix import SYSCTLS, Cell, Outcome, Row
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# At both nodes: the limits of the buffers, and the link's own priority. If unread data narrows the window, the kernel
-# acknowledges only after the program has read: a reader that waits for a core would acknowledge many segments at once.
+# Start of both programs: limits of the buffers, and the priority of the emulated link. If unread data narrows the
+# window, the kernel acknowledges only after the program has read. A reader that waits for a core would therefore
+# acknowledge many segments at once.
 BOTH = f"""
 import json, os, selectors, signal, socket, struct, subprocess, sys, time
 folder = sys.argv[1]
@@ -163,7 +164,7 @@ def transfer(
 
 
 def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
-    """Runs a cell between kernels; returns its row and samples of TCP_INFO.
+    """Runs a cell between kernels and returns its row and samples of TCP_INFO.
 
     `name` is the kernel's name of the algorithm if it differs from the cell's.
     """

@@ -18,7 +18,7 @@ def algorithms(roughlink: Path) -> list[str]:
     if not roughlink.exists():
         raise Missing(f"no roughlink program at {roughlink}: make kernel, or --roughlink PATH")
     if os.geteuid():
-        raise Missing("algorithms are loaded into the kernel by root")
+        raise Missing("loading algorithms into the kernel needs root")
     return [a["name"] for a in json.loads(said(roughlink, "list", "--kernel", "--json"))["available"]]
 
 
@@ -33,9 +33,9 @@ def said(roughlink: Path, *words: str) -> str:
 
 @contextmanager
 def loaded(roughlink: Path, wanted: list[str]) -> Iterator[dict[str, tuple[str, int]]]:
-    """Loads algorithms; yields for each its name in the kernel, which is unique, and the process that holds it there.
+    """Loads algorithms and yields, for each, a unique name in the kernel and the id of the process that holds it.
 
-    The processes always end with this one and unload the algorithms.
+    The processes always end with this process and unload the algorithms.
     """
     with ExitStack() as stack:
         yield {cc: stack.enter_context(one(roughlink, cc, f"v{os.getpid()}_{number}")) for number, cc in enumerate(wanted)}
@@ -51,7 +51,7 @@ def one(roughlink: Path, cc: str, name: str) -> Iterator[tuple[str, int]]:
         while "takes it out" not in heard:
             line = loader.stderr.readline()
             if not line:
-                raise (Missing if loader.wait() == 3 else Failed)(f"{cc} is not in the kernel: {heard.strip()}")
+                raise (Missing if loader.wait() == 3 else Failed)(f"{cc} was not loaded into the kernel: {heard.strip()}")
             heard += line
         yield name, loader.pid
     finally:

@@ -1,4 +1,4 @@
-"""Linux's figures of processes and processors, and the number files of validation/ends.c."""
+"""Figures of Linux about processes and processors, and the number files of validation/ends.c."""
 
 import array
 import os
@@ -20,7 +20,7 @@ def numbers(file: Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Machine:
-    """Cumulative processor time in s by use, and the part used by this script's own programs."""
+    """Cumulative processor time in s by use, and the part of this script's programs."""
 
     wall: float
     spent: dict[str, float]
@@ -34,7 +34,7 @@ class Machine:
         return cls(time.monotonic(), {name: n / TICK for name, n in zip(FIELDS, ticks)}, usage.ru_utime + usage.ru_stime)
 
     def since(self, start: "Machine") -> dict:
-        """Returns shares of all processors: `steal` by the host of a virtual machine, `others` by foreign programs."""
+        """Returns shares of all processors: `steal` by the host of a virtual machine, `others` by other programs."""
         all_of_it = (self.wall - start.wall) * PROCESSORS
         spent = {name: self.spent[name] - start.spent[name] for name in FIELDS}
         busy = sum(spent[name] for name in ("user", "nice", "system", "irq", "softirq"))

@@ -28,8 +28,8 @@ class Cell:
     loss_pct: float = 0.0
     jitter_ms: int = 0  # uniform and independent for each packet, so that packets overtake each other
     flows: int = 1
-    ack: str = "delayed"  # or "each": every segment acknowledged at once
-    duration_s: int = 0  # 0 = 20, or 40 if a window grows from loss to loss over a round trip of 300 ms
+    ack: str = "delayed"  # or "each": acknowledge every segment at once
+    duration_s: int = 0  # 0 = 20, or 40 for round trips of 300 ms, over which a window grows slowly from loss to loss
 
     def __post_init__(self) -> None:
         if not self.duration_s:
@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def block(self) -> str:
-        """Returns the part of the matrix that contains the cell."""
+        """Part of the matrix that contains the cell."""
         if self.flows > 1:
             return f"{self.flows} flows"
         if self.jitter_ms:
@@ -66,7 +66,7 @@ class Cell:
             "[tcp]",
             'stack = "linux"',
             f'cc = "{self.cc}"',
-            'write_size = "256 KiB"',  # as the program that sends under the kernel
+            'write_size = "256 KiB"',  # like the sending program in kernel runs
             *(["delayed_ack = 1"] if self.ack == "each" else []),
             "",
             "[[node]]",

@@ -1,4 +1,4 @@
-"""Measures many cells of the matrix with the kernel, several in parallel, and appends the results to the table."""
+"""Measurement of many cells of the matrix with the kernel, several in parallel, with results appended to the table."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ TRIES = 4
 
 @dataclass
 class Room:
-    """Total rate that parallel runs may carry; a run above this limit runs alone."""
+    """Limit of the total rate of parallel runs. A run above this limit runs alone."""
 
     load: float
     jobs: int

@@ -1,4 +1,4 @@
-"""Tables of a page for the comparisons with Linux: ratios of goodput, and a map of links for the main block."""
+"""Tables of a page about a comparison with Linux: ratios of goodput, and a map of links for the main block."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def renew(page: Path, script: str, text: str) -> None:
     before, found, rest = page.read_text().partition(begin)
     _, ended, after = rest.partition(end)
     if not (found and ended):
-        raise Failed(f"{page} has not both {begin} and {end}")
+        raise Failed(f"{page} needs both {begin} and {end}")
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 

@@ -1,4 +1,4 @@
-"""A train with coverage that comes and goes: avoca-rx on the train between a Linux server and a Linux client."""
+"""Train with intermittent coverage: avoca-rx on the train between a Linux server and a Linux client."""
 
 from roughlink_validation.captures import at, throughput_mbps
 from roughlink_validation.paper_runs import KERNEL, MODEL, PAPER, AtLeast, Claim, Observed, Run, ratio
@@ -123,7 +123,7 @@ def resume(get, case: str):
 
 
 def longest(name: str):
-    """Makes a function for the longest of the waits after the outages."""
+    """Returns a function that computes the longest wait after the outages."""
 
     def value(get):
         waits = [wait for outage in OUTAGES if (wait := resume(get, f"{name}, {outage} s")) is not None]
@@ -141,7 +141,7 @@ def total(name: str, metric: str):
 
 
 def gain(name: str, of: str = "avoca-rx"):
-    """Makes a function for the gain over a run without the agent, in percent."""
+    """Returns a function that computes the gain over a run without the agent, in percent."""
 
     def value(get):
         more = ratio(get(f"{name}, {of}, line" if of == "avoca-rx" else f"{of}, line", "megabytes"), get(f"{name}, none, line", "megabytes"))
@@ -151,10 +151,10 @@ def gain(name: str, of: str = "avoca-rx"):
 
 
 CLAIMS = [
-    Claim("TCP waits after coverage returns", "the longest of the waits after outages of 5, 20 and 50 s is longer than 1 s (12.3 s in the paper "
+    Claim("TCP waits after coverage returns", "the longest wait after outages of 5, 20 and 50 s is longer than 1 s (12.3 s in the paper "
           "after 50 s, up to RTO.max in general)", "VIII", longest("TCP, none"), least=1, published=12.3, unit="s"),
     Claim("… and BBR", "the same with BBR", "ours", longest("BBR, none"), least=1, origin="ours", unit="s"),
-    Claim("AVOCA sends at once", "AVOCA, at the server, sends within 1 ms when coverage is back", "VIII",
+    Claim("AVOCA sends at once", "AVOCA at the server sends within 1 ms after coverage returns", "VIII",
           longest("AVOCA"), most=0.001, published=0, unit="s"),
     Claim("avoca-rx: within a round trip", "with the agent an unchanged server sends within a round trip (33.6 ms) after each outage", "ours",
           longest("TCP, avoca-rx"), most=ROUND_TRIP_S, origin="ours", unit="s"),

@@ -1,4 +1,4 @@
-"""A home behind a power-line modem that rewrites windows: Linux servers and a Linux host in the house."""
+"""Home behind a power-line modem that rewrites windows: Linux servers and a Linux host in the house."""
 
 import bisect
 
@@ -170,9 +170,9 @@ def least_and_most(transfer: Transfer, begin: float) -> tuple[int, int]:
 
 
 def backlog(transfers: dict[str, Transfer], begin: float, end: float) -> tuple[float, float]:
-    """Returns mean and 95th percentile of the packets between the modem's input and its peer's output.
+    """Returns the mean and 95th percentile of the number of packets between the modem's input and its peer's output.
 
-    These packets wait, are on air, or are held back until an earlier one has been repeated.
+    These packets wait, are being sent, or are held back until an earlier packet has been retransmitted.
     """
     entered, left = [], []
     for server, transfer in transfers.items():
@@ -212,15 +212,15 @@ def over(metric: str, a: str, b: str):
 
 CLAIMS = [
     Claim("plain TCP: the queue drops", "without a gateway the modem's queue overflows", "R1", of("none, TCP", "dropped"), least=1),
-    Claim("plain TCP: the queue is high", "on average the queue of 256 packets is at least half full", "R1", of("none, TCP", "queue_mean"),
+    Claim("plain TCP: the queue is high", "the queue of 256 packets is at least half full on average", "R1", of("none, TCP", "queue_mean"),
           least=128, unit="packets"),
-    Claim("plain TCP is unfair", "over some 10 s Jain's index is below 0.85", "R2", of("none, TCP", "jain_min_10s"), most=0.85),
-    Claim("previous scheme: short queue", "on average there are at most three frames, 93 packets", "R4", of("mizutani, TCP", "queue_mean"),
+    Claim("plain TCP is unfair", "Jain's index is below 0.85 over at least one interval of 10 s", "R2", of("none, TCP", "jain_min_10s"), most=0.85),
+    Claim("previous scheme: short queue", "the mean queue is at most three frames, 93 packets", "R4", of("mizutani, TCP", "queue_mean"),
           most=93, unit="packets"),
     Claim("previous scheme is unfair", "Jain's index is at most 0.9 (with the queue of all flows, the default)", "R5",
           of("mizutani, TCP", "jain"), most=0.9, origin="ours"),
     Claim("muniz is fair", "Jain's index of the two flows is at least 0.95", "R9", of("muniz, TCP", "jain"), least=0.95),
-    Claim("muniz: short queue", "on average there are at most two frames, 62 packets", "R9", of("muniz, TCP", "queue_mean"), most=62,
+    Claim("muniz: short queue", "the mean queue is at most two frames, 62 packets", "R9", of("muniz, TCP", "queue_mean"), most=62,
           origin="ours", unit="packets"),
     Claim("muniz: no drops", "the queue drops nothing", "R1", of("muniz, TCP", "dropped"), most=0),
     Claim("muniz: no less throughput", "the total is at least 95 % of plain TCP's", "R14", over("total_mbps", "muniz, TCP", "none, TCP"),

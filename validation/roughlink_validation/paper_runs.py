@@ -15,15 +15,16 @@ from pathlib import Path
 from roughlink_validation import captures
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# Columns of the table: location of a run's transports.
+# Columns of the table: location of a run's endpoints.
 PAPER, MODEL, KERNEL = "paper", "model", "kernel"
 COLUMNS = {PAPER: "simulated, as published", MODEL: "simulated, Linux's rules", KERNEL: "emulated, Linux kernel"}
 ENDS = Path(__file__).resolve().parent / "ends.py"
 # Captures are large, and the loop that writes them must not wait for a disk.
 MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-# A run with a larger 99th percentile of lateness is repeated up to this many times; the run with the smallest counts.
+# A run with a larger 99th percentile of lateness is repeated, up to TRIES runs in total. The run with the smallest
+# percentile counts.
 LATE_US, TRIES = 2000, 2
-VERSION = 1  # of the definitions below: stored runs of another version are not used
+VERSION = 1  # version of the definitions below; stored runs of other versions are ignored
 
 
 @dataclass
@@ -72,7 +73,7 @@ class Run:
             if kept["late_us"] <= LATE_US:
                 break
         if kept is None:
-            raise Failed(f"{self.name}: its programs left nothing {TRIES} times")
+            raise Failed(f"{self.name}: programs wrote no results in {TRIES} attempts")
         return kept
 
     def once(self, roughlink: Path) -> dict:
@@ -141,7 +142,7 @@ class Claim:
     name: str
     text: str
     place: str
-    value: Callable[[Callable[[str, str], float | None]], float | None]  # from one run of each case that it reads
+    value: Callable[[Callable[[str, str], float | None]], float | None]  # reads one run of each case
     least: float | None = None
     most: float | None = None
     origin: str = "paper"
@@ -187,7 +188,7 @@ def shown(value: float) -> str:
 
 
 class Store:
-    """Store of results of runs, each in a separate file as soon as it exists."""
+    """Store of results of runs, each written at once to a separate file."""
 
     def __init__(self, folder: Path, roughlink: Path) -> None:
         self.folder = folder

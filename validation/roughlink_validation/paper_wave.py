@@ -1,4 +1,4 @@
-"""TCP Wave over a handover: our sender with a Linux receiver, compared with Linux senders over the same handover."""
+"""TCP Wave over a handover: roughlink's sender with a Linux receiver, and Linux senders over the same handover."""
 
 from roughlink_validation.captures import at, recovery_s, throughput_mbps
 from roughlink_validation.paper_runs import KERNEL, MODEL, PAPER, AtLeast, Claim, Observed, Run, Unfinished, ratio
@@ -50,7 +50,7 @@ from = "source"
 to = "sink"
 start = "3 s"
 """
-# The paper's simulator, as in experiments/wave; Wave keeps its own rule about fast retransmit after a time-out.
+# The paper's simulator, as in experiments/wave. Wave has a separate rule about fast retransmit after a time-out.
 NS2 = """stack = "ns2"
 mss = "960 B"
 mss_includes_options = true
@@ -88,7 +88,7 @@ def tcp(cc: str, column: str) -> str:
 
 
 def run(cc: str, column: str, to: str, outage: float, start: float, duration: float, seed: int) -> Run:
-    """Returns a run with a handover to one of the links; the seed decides only the time of the handover."""
+    """Returns a run with a handover to one of the links. The seed determines only the time of the handover."""
     begin = round(start + 0.3 * (seed - 1), 1)
     old, new = (LINKS[name] for name in (("satellite", to) if to == "terrestrial" else ("terrestrial", to)))
     text = SCENARIO.format(duration=duration, tcp=tcp(cc, column), rate=old[0], delay=old[1], new_rate=new[0], new_delay=new[1],
@@ -182,7 +182,7 @@ CLAIMS = [
           "3.3", time_of("wave 2 s to satellite"), most=3.2, published=3.2, unit="s"),
     Claim("… after 10 s", "the same after an outage of 10 s, within 5.6 s", "table 1", time_of("wave 10 s to satellite"), most=5.6,
           published=5.6, unit="s"),
-    Claim("sooner than Reno", "to the satellite Reno needs longer than Wave (by 5 % at least)", "3.4",
+    Claim("sooner than Reno", "to the satellite Reno needs at least 5 % longer than Wave", "3.4",
           slower("reno 2 s to satellite", "wave 2 s to satellite"), least=1.05, published=84, unit="times"),
     Claim("sooner than CUBIC", "to the satellite CUBIC needs longer than Wave", "ours",
           slower("cubic 2 s to satellite", "wave 2 s to satellite"), least=1.05, origin="ours", unit="times"),
@@ -195,11 +195,11 @@ CLAIMS = [
           of("wave 2 s to satellite", "arrived_4s"), least=501, published=500),
     Claim("250 packets in 8 s", "window-based TCP (NewReno; here Reno) sends about 250 packets in 8 s (within 25 %)", "3.2",
           of("reno 2 s to satellite", "arrived_8s"), least=188, most=312, published=250),
-    Claim("suffers from a short outage", "after 0.5 s Wave needs at least ten times what it needs after 2 s, to the satellite", "3.4",
+    Claim("suffers from a short outage", "to the satellite Wave needs at least ten times as long after 0.5 s as after 2 s", "3.4",
           slower("wave 0.5 s to satellite", "wave 2 s to satellite"), least=10, published=25, unit="times"),
-    Claim("no time-out after a short outage", "Wave does not fall into a time-out after 0.5 s, from the satellite", "3.4",
+    Claim("no time-out after a short outage", "from the satellite Wave has no time-out after 0.5 s", "3.4",
           lambda get: get("wave 0.5 s to terrestrial", "timeouts") if get("wave 0.5 s to terrestrial", "was_moving") else None, most=0),
-    Claim("worst after a short outage", "after 0.5 s, from the satellite, Wave needs ten times what Reno needs", "3.4",
+    Claim("worst after a short outage", "from the satellite Wave needs at least ten times as long as Reno after 0.5 s", "3.4",
           slower("wave 0.5 s to terrestrial", "reno 0.5 s to terrestrial"), least=10, published=49, unit="times"),
     Claim("slows down", "from the satellite Wave is steady within 1.5 s, after an outage of 2 s", "3.3",
           time_of("wave 2 s to terrestrial"), most=1.5, published=1.5, unit="s"),

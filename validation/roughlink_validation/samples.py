@@ -23,9 +23,9 @@ ALGORITHMS = ("reno", "cubic", "bbr")
 SEEDS, TRIES = (1, 2, 3), 4
 # Largest relative difference of the mean RTT, and largest difference of the share of needless segments.
 RTT, NEEDLESS = 0.10, 0.002
-# Where segments that the kernel's receiver rejects shorten the queue; the simulation rejects none.
+# Larger bounds of the mean RTT, where rejected segments shorten the kernel's queue; the simulation rejects none.
 REJECTING = {("2 ms of jitter", "cubic"): 0.25}
-# Other emulations on this machine may use the same destination port.
+# Emulations on this machine may share the destination port, so the source port selects the connection.
 EVENT = re.compile(r" src=\S*:(\d+) dest=\S*:7000 .* srtt=(\d+) ")
 
 
@@ -96,7 +96,7 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
         mount = Path(folder) / "trace"
         mount.mkdir()
         if subprocess.run(["mount", "-t", "tracefs", "none", str(mount)], capture_output=True, check=False).returncode:
-            raise Missing("trace events of the kernel need root and tracefs")
+            raise Missing("reading the kernel's trace events needs root and tracefs")
         try:
             event = mount / "events" / "tcp" / "tcp_probe"
             (event / "filter").write_text("dport == 7000")
@@ -116,7 +116,7 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
     # srtt = 7/8 srtt + 1/8 sample.
     samples = [(8 * after - 7 * before) / 1e3 for before, after in zip(smoothed, smoothed[1:]) if before and before != after]
     if not samples:
-        raise Failed("the kernel's trace has no event")
+        raise Failed("the kernel's trace has no `tcp_probe` event")
     last, forward = run.samples[-1], run.result["links"][0]["forward"]
     rejected, lost = run.counters["PAWSEstab"], forward["lost"] + forward["dropped"]
     return Outcome(sum(run.delivered) * 8 / link.seconds / 1e6, last["min_rtt_ms"], statistics.fmean(samples), cli.quantile(samples, 0.99),

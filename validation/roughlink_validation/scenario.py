@@ -31,7 +31,7 @@ class Scenario:
     rate2_mbps: float = 10.0
     delay1_ms: float = 9.1
     delay2_ms: float = 0.9
-    queue: int = 100  # packets waiting, the one on the wire not counted
+    queue: int = 100  # waiting packets, without the one on the wire
     mtu: int = 1500
     segment: int = 1460  # payload bytes; with timestamps 1460 is a 1512-byte packet, 1448 fits
     timestamps: bool = True
@@ -44,7 +44,7 @@ class Scenario:
     initial_window: int = 10
     min_rto_ms: float = 1000.0
     limited_transmit: bool = True
-    data_retries: int = 6  # ns-3's default; the connection is abandoned after as many time-outs in a row
+    data_retries: int = 6  # ns-3's default; the connection is abandoned after this many consecutive time-outs
     bytes: int = 10_000_000  # per flow, 0 = unlimited
     duration_s: float = 100_000.0
     seed: int = 1

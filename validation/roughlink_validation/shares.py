@@ -1,7 +1,7 @@
 """Shares of a queue: flows of several algorithms on one link, in simulation and between Linux kernels.
 
 The link has 20 Mbit/s, 20 ms each way and no losses, so a run depends only on the algorithms and the start times of the
-flows. Single runs are sensitive to these times; means over the offsets are compared.
+flows. Single runs are sensitive to these times, so the comparison uses means over the offsets.
 """
 
 import csv
@@ -42,7 +42,7 @@ class Mix:
             f'duration = "{SECONDS} s"',
             "[tcp]",
             'stack = "linux"',
-            'write_size = "256 KiB"',  # as the program that sends under the kernel
+            'write_size = "256 KiB"',  # like the sending program in kernel runs
             "[[node]]",
             'name = "server"',
             "[[node]]",

@@ -31,7 +31,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Segment:
-    """A data segment as the sender hands it to IP; `seq` counts from the first byte of the stream."""
+    """A data segment as the sender passes it to IP. `seq` counts from the first byte of the stream."""
 
     time_ns: int
     seq: int
@@ -147,7 +147,7 @@ def run_cell(roughlink: Path, cell: Cell, seed: int) -> Outcome:
 
 
 def delivered_packets(result: dict, scenario: Scenario) -> int:
-    """Returns the delivered bytes in full segments, the same count for both simulators."""
+    """Returns the delivered bytes in full segments, counted in the same way for both simulators."""
     return sum(-(-flow["delivered_bytes"] // scenario.segment) for flow in result["flows"])
 
 
