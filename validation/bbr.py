@@ -47,8 +47,8 @@ def options():
     parser.add_argument("--runs", type=int, default=4, help="runs per row and simulator")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true",
-                        help=f"exit code 5 if a mean RTT without losses differs by more than {DELAY_BOUND:.0%} or a "
-                             f"goodput by more than {GOODPUT_BOUND:.0%}")
+                        help=f"exit code 5 if a mean RTT without losses differs by more than {DELAY_BOUND:.0%}% or a "
+                             f"goodput by more than {GOODPUT_BOUND:.0%}%")
     return parser.parse_args()
 
 

@@ -48,7 +48,7 @@ def one(roughlink: Path, cc: str, name: str) -> Iterator[tuple[str, int]]:
     loader = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         heard = ""
-        while "takes it out" not in heard:
+        while "to unload" not in heard:
             line = loader.stderr.readline()
             if not line:
                 raise (Missing if loader.wait() == 3 else Failed)(f"{cc} was not loaded into the kernel: {heard.strip()}")
