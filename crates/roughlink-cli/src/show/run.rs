@@ -146,6 +146,7 @@ fn exchanges(r: &RunResult) -> Option<Table> {
         exchanges.add_row(counts.into_iter().chain(latencies));
     }
     exchanges.numbers(2);
+    exchanges.less_important(&[5]);
     (exchanges.row_count() > 0).then_some(exchanges)
 }
 
