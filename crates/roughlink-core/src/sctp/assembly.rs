@@ -1,7 +1,7 @@
 //! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the beginning to the end of the
 //! message.
 
-use super::receive::Part;
+use super::part::Part;
 use std::collections::BTreeMap;
 
 /// A message, or a run of its parts received without a gap.

@@ -111,11 +111,7 @@ impl Association {
     /// TSN, from which the verification tag follows; it should be unpredictable. Each message leaves at least once:
     /// the [`lifetime`](SctpConfig::lifetime) of `cfg` does not apply.
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<SctpConfig>>, factory: cc::Factory, tsn: u32) -> Self {
-        let mut cfg = cfg.into();
-        if cfg.lifetime.is_some() {
-            Arc::make_mut(&mut cfg).lifetime = None;
-        }
-        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg, factory, tsn);
+        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
         endpoint.rcv.read_by_hand();
         Association {
             endpoint,
@@ -166,7 +162,7 @@ impl Association {
             self.refused = true;
             return Ok(false);
         }
-        sender.write(stream, u32::from(length), Time::ZERO); // without a lifetime, the time has no effect
+        sender.write(stream, u32::from(length), Time::MAX); // never too old
         self.bytes += message.len();
         self.written.push_back(message.to_vec());
         Ok(true)

@@ -66,11 +66,11 @@ pub struct SctpConfig {
     #[serde(with = "threshold")]
     #[schemars(with = "threshold::Threshold")]
     pub initial_ssthresh: Option<Amount>,
-    /// Abandon some messages, and send a FORWARD TSN that lets the receiver skip them (PR-SCTP, RFC 3758): those beyond
-    /// `lifetime` or `max_retransmissions`, and with `cc = "avoca"` those in flight when coverage ends.
+    /// Abandon messages beyond `lifetime` or `max_retransmissions`, and with `cc = "avoca"` those in flight when coverage
+    /// ends. A FORWARD TSN lets the receiver skip them (PR-SCTP, RFC 3758).
     pub partial_reliability: bool,
-    /// Time, from when a message is due, after which it is abandoned: before its first transmission, or when a packet of it
-    /// is lost (timed reliability, RFC 3758 section 4.1). With `max_retransmissions` too, either limit abandons. Needs
+    /// Time from when a message is due until it is abandoned, if it has not left by then or a packet of it is lost (timed
+    /// reliability, RFC 3758 section 4.1). With `max_retransmissions` too, either limit abandons. Needs
     /// `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]

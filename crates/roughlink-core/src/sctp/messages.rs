@@ -1,6 +1,7 @@
-//! Messages that wait to be sent: division into chunks (RFC 9260 section 6.9) and stream sequence numbers (section 6.5).
+//! Messages that wait to be sent: their division into chunks (RFC 9260 section 6.9) and their stream sequence numbers
+//! (section 6.5).
 
-use super::receive::Part;
+use super::part::Part;
 use crate::units::Time;
 use std::collections::VecDeque;
 

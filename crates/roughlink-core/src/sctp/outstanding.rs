@@ -1,6 +1,6 @@
 //! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
-use super::receive::Part;
+use super::part::Part;
 use crate::packet::{Gap, Skipped};
 use crate::sender::Stamp;
 use crate::units::Time;
@@ -39,7 +39,7 @@ pub(super) struct Sent {
     pub resent: bool,
     /// Number of retransmissions.
     pub repeats: u32,
-    /// Set if its message was abandoned: it does not leave again, even if another chunk of the message was acknowledged.
+    /// Set if its message was abandoned. The chunk does not leave again, even if others of the message arrived.
     pub abandoned: bool,
     /// Set if it was counted as delivered.
     pub counted: bool,
@@ -105,13 +105,14 @@ impl Outstanding {
     }
     /// Returns the departure time of an outstanding chunk; `None` if it was retransmitted.
     pub(super) fn sent_at(&self, tsn: u64) -> Option<Time> {
-        let chunk = self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)?;
-        (!chunk.resent).then_some(chunk.at)
+        self.get(tsn).filter(|chunk| !chunk.resent).map(|chunk| chunk.at)
     }
     /// Returns when the message of an outstanding chunk was written.
     pub(super) fn written_at(&self, tsn: u64) -> Option<Time> {
-        let i = usize::try_from(tsn.checked_sub(self.first)?).ok()?;
-        Some(self.chunks.get(i)?.written)
+        self.get(tsn).map(|chunk| chunk.written)
+    }
+    fn get(&self, tsn: u64) -> Option<&Sent> {
+        self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)
     }
     /// Returns the memory of the chunks, bytes.
     pub(super) fn memory(&self) -> usize {
@@ -359,8 +360,8 @@ impl Outstanding {
         self.chunks.back().is_some_and(|c| !c.part.ends)
     }
 
-    /// Ends the last message with an empty chunk, which is to be abandoned. The receiver may already have all the others
-    /// and would wait for the rest, unless a FORWARD TSN covers this chunk.
+    /// Ends the last message with an empty chunk, which is to be abandoned. The receiver may already have all the others;
+    /// it would wait for the rest, unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
             let part = Part { len: 0, begins: false, ends: true, ..last.part };

@@ -7,42 +7,10 @@
 
 use super::assembly::{Assembly, Run};
 use super::config::SctpConfig;
-use crate::packet::{Gap, Gaps, Packet, chunk_flags};
+use super::part::Part;
+use crate::packet::{Gap, Gaps};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
-
-/// A DATA chunk: a message, or a part of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// Stream of the message.
-    pub stream: u16,
-    /// Stream sequence number (SSN) of the message.
-    pub ssn: u16,
-    /// Bytes.
-    pub len: u16,
-    /// Set if the message waits for those before it in its stream.
-    pub ordered: bool,
-    /// Set if this is the first part of the message.
-    pub begins: bool,
-    /// Set if this is the last part of the message.
-    pub ends: bool,
-}
-
-impl Part {
-    /// Returns the content of a packet with DATA.
-    #[inline]
-    pub(super) fn of(p: &Packet) -> Self {
-        let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);
-        let (begins, ends) = (has(chunk_flags::BEGIN), has(chunk_flags::END));
-        Part { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }
-    }
-    /// Returns the flags of the chunk (RFC 9260 section 3.3.1).
-    pub(super) fn flags(&self) -> u8 {
-        let flags =
-            [(self.begins, chunk_flags::BEGIN), (self.ends, chunk_flags::END), (!self.ordered, chunk_flags::UNORDERED)];
-        flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum()
-    }
-}
 
 /// Message delivered to an application with explicit reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@
 use super::config::SctpConfig;
 use super::messages::Messages;
 use super::outstanding::{Covered, Fate, Outstanding, Sent};
-use super::receive::Part;
+use super::part::Part;
 use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
 use crate::sender::{Newest, Patience, SenderCore, SenderStats};
@@ -165,8 +165,8 @@ impl Sender {
     pub fn stats(&self) -> &SenderStats {
         &self.core.stats
     }
-    /// Abandons the messages that are beyond `lifetime` or `max_retransmissions`, unless they may still arrive: those not
-    /// sent, and those of which a chunk is lost (RFC 3758 section 3.5 (A), RFC 7496 section 3.1).
+    /// Abandons messages beyond `lifetime` or `max_retransmissions`, if they have not left or one of their chunks is lost
+    /// (RFC 3758 section 3.5, RFC 7496 section 3.1). Others may still arrive.
     pub(super) fn abandon_overdue(&mut self, now: Time) {
         let SctpConfig { lifetime, max_retransmissions, .. } = *self.cfg;
         if !self.forward_tsn || self.core.held || (lifetime, max_retransmissions) == (None, None) {

@@ -1,5 +1,6 @@
 //! Associations over a channel with impairments. Every packet is written to bytes and read back on its way.
 
+use super::part::Part;
 use super::*;
 use crate::cc::algorithm;
 use crate::channel::{Channel, Impairments, Peer};

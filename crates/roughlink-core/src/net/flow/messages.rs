@@ -9,11 +9,12 @@ use crate::packet::{FlowId, Packet, Sides};
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
-use crate::sctp::{Endpoint, SctpConfig};
+use crate::sctp::{Endpoint, SctpConfig, State};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// An association whose end 0 writes messages and whose end 1 reads them at once. An end outside remains closed.
+/// An association with its applications: end 0 writes messages, and end 1 reads each at once. An end outside remains
+/// closed.
 pub(super) struct Messages {
     ends: [Endpoint; 2],
     open: [bool; 2],
@@ -161,8 +162,7 @@ impl Application for Messages {
         self.ends[end].next_wake(now).min(app)
     }
     fn listens(&self) -> bool {
-        let sink = &self.ends[1];
-        self.open == [true, false] && sink.failed_at().is_none() && sink.is_done() && sink.sender().is_none()
+        self.open == [true, false] && self.ends[1].state() == State::Listen
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
