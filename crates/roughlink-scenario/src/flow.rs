@@ -214,7 +214,7 @@ impl Context<'_> {
         }
     }
 
-    /// Resolves the flow's association over SCTP, from its own keys and those of its connection.
+    /// Resolves the flow's association from `own`, its table `sctp`, and from the keys of its connection.
     pub(crate) fn over_sctp(
         &mut self,
         spec: &mut FlowSpec,

@@ -29,10 +29,10 @@ pub(super) struct Messages {
     pub count: Option<Leaf<u64>>,
     /// End of the messages; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
-    /// Any other `[sctp]` key, for this flow: `streams`, which the messages take in turn, `ordered`, `partial_reliability` with
-    /// `lifetime` or `max_retransmissions`, and so on.
+    /// Any other `[sctp]` key, for this flow, such as `streams`, `ordered`, or `partial_reliability` with `lifetime` or
+    /// `max_retransmissions`.
     pub sctp: Option<Box<At<Sctp>>>,
-    /// Its association.
+    /// Congestion control of the association.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub connection: Connection,
