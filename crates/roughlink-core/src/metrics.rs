@@ -86,6 +86,10 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// Episodes taken back as spurious.
     pub undos: u64,
+    /// Segments of either end that arrived and were dropped for an old timestamp (PAWS, RFC 7323 section 5; Linux
+    /// `PAWSEstab`); absent if no TCP of the simulation carries the flow.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub paws_rejected: Option<u64>,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
     /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as over
@@ -220,6 +224,7 @@ pub struct FlowOutcome {
     pub(crate) failed: Option<Time>,
     pub(crate) datagrams: u64,
     pub(crate) skipped: u64,
+    pub(crate) rejected: u64,
     pub(crate) delay: Option<RttResult>,
     pub(crate) sender: SenderOutcome,
     pub(crate) voip: Option<Box<[VoipResult; 2]>>,
@@ -351,6 +356,7 @@ impl FlowResult {
             fast_recoveries: f.sender.fast_recoveries,
             timeouts: f.sender.timeouts,
             undos: f.sender.undos,
+            paws_rejected: spec.stack().map(|_| f.rejected),
             rtt_ms: f.sender.rtt,
             delay_ms: f.delay,
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),

@@ -1,9 +1,9 @@
 //! TCP endpoint: sans-IO, one connection, both halves.
 //!
 //! Implements RFC 9293 with the extensions listed in `config`. An endpoint works on stream ranges; the bytes behind
-//! them are implied in simulation. It has no clock and no socket: callers pass packets and the time, and get packets
-//! and the time of the next wake-up. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and TIME-WAIT
-//! has no timer (it answers a repeated FIN as long as the endpoint exists).
+//! them are implied in simulation. Callers pass packets and the time, and get packets and the time of the next
+//! wake-up; an endpoint has no clock and no socket. Deviations: no urgent data, no simultaneous open, and TIME-WAIT has
+//! no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
 mod arrival;
@@ -15,6 +15,7 @@ pub(crate) mod dialogue;
 mod ecn;
 mod hold;
 mod keepalive;
+mod paws;
 mod prr;
 mod rack;
 mod ranges;
@@ -29,6 +30,7 @@ mod unread;
 pub use config::{
     Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, TcpConfig, threshold,
 };
+pub use paws::Paws;
 pub use send::Sender;
 pub use stream::Stream;
 pub(crate) use unread::Unread;
@@ -409,7 +411,7 @@ impl Endpoint {
         p.flags = flags::ACK | flags;
         p.size = 40 + len as u16;
         if self.timestamps {
-            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+            p.set_timestamps(now.as_millis() as u32, self.rcv.peer.recent());
             p.size += 12;
         }
         p
@@ -455,7 +457,7 @@ impl Endpoint {
             timestamps: if answer { self.timestamps } else { self.cfg.timestamps },
         };
         if o.timestamps {
-            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+            p.set_timestamps(now.as_millis() as u32, self.rcv.peer.recent());
         }
         p.set_side(sides.store(Side::Syn(o)));
         p.size = 40 + o.header_bytes();

@@ -148,6 +148,7 @@ fn every_key_of_tcp_is_taken() {
         ecn = true
         ecn_echo = "each"
         timestamps = false
+        paws = "linux"
         window_scaling = false
         initial_window = 3
         initial_ssthresh = "20 pkt"

@@ -538,6 +538,7 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
     flow.retransmits = last.info.retransmissions();
     flow.timeouts = last.info.timeouts();
     (flow.fast_recoveries, flow.undos) = (recoveries, undone);
+    flow.paws_rejected = None;
     flow.rtt_ms = conversation.and_then(|c| c.forward.rtt_ms);
 }
 

@@ -142,6 +142,13 @@ impl End {
     pub(super) fn failed_at(&self) -> Option<Time> {
         either!(self, e => e.failed_at())
     }
+    /// Returns the segments that this end dropped for an old timestamp.
+    pub(super) fn rejected(&self) -> u64 {
+        match self {
+            End::Tcp(e) => e.rejected(),
+            End::Sctp(_) => 0,
+        }
+    }
     /// Returns the bytes sent by `peer`, the other end, that FORWARD TSNs skipped.
     pub(super) fn skipped_bytes(&self, peer: &End) -> u64 {
         match (self, peer) {

@@ -101,7 +101,7 @@ trait Application {
     }
     /// Parses the payload of a packet from outside that `end` is about to receive. Returns false if it is not
     /// understood.
-    fn read(&mut self, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
+    fn read(&mut self, _now: Time, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
         true
     }
     /// Returns the payload of a packet from here that leaves the network with these addresses; `None` for implied
@@ -215,8 +215,8 @@ impl Flow {
         of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
     }
     /// See [`Application::read`].
-    pub(super) fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
-        of_kind!(&mut self.kind, k => k.read(end, p, payload), false)
+    pub(super) fn read(&mut self, now: Time, end: usize, p: &Packet, payload: &[u8]) -> bool {
+        of_kind!(&mut self.kind, k => k.read(now, end, p, payload), false)
     }
     /// See [`Application::payload`].
     pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {

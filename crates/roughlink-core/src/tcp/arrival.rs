@@ -19,6 +19,7 @@ impl Endpoint {
             && p.flags & !flags::PSH == flags::ACK
             && p.seq == self.irs.wrapping_add(next as u32)
             && let Some(payload) = p.plain_payload(self.timestamps)
+            && !self.is_old(now, p)
         {
             let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
             let segment = Segment { start: next, payload: u64::from(payload), fin: false, timestamps };
@@ -86,7 +87,7 @@ impl Endpoint {
             self.peer_shift = shift.min(14); // RFC 7323 section 2.3
             self.rcv.shift = self.rcv.offered_shift();
         }
-        self.rcv.on_syn(p.tsval);
+        self.rcv.on_syn(now, p.tsval);
         self.rcv.sack = self.sack;
         let announced = match o.mss {
             0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
@@ -149,6 +150,9 @@ impl Endpoint {
         let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
         if is_before_all(start) {
             self.rcv.acknowledge_now();
+            return;
+        }
+        if self.is_old(now, p) && self.rejects(now, p, start) {
             return;
         }
         if self.state == State::SynReceived {

@@ -8,6 +8,7 @@ mod amount;
 
 pub use amount::{Amount, Buffer, InitialSsthresh, threshold};
 
+use super::paws::Paws;
 pub use crate::sender::RtoFloor;
 use crate::sender::{Patience, RttEstimator};
 use crate::units::{self, Bytes, Time};
@@ -106,6 +107,8 @@ pub struct TcpConfig {
     pub ecn_echo: EcnEcho,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
+    /// Rejection of segments with an old timestamp.
+    pub paws: Paws,
     /// Offer and accept window scaling (RFC 7323); without it the largest window is 65535 B.
     pub window_scaling: bool,
     /// Initial window in segments.
@@ -274,6 +277,7 @@ impl TcpConfig {
             ecn: false,
             ecn_echo: EcnEcho::UntilCwr,
             timestamps: true,
+            paws: Paws::Rfc,
             window_scaling: true,
             initial_window: 10,
             initial_ssthresh: InitialSsthresh::Unlimited,
@@ -328,6 +332,7 @@ impl TcpConfig {
                 recovery: Recovery::Rack,
                 delayed_ack_timeout: Time::from_millis(40),
                 quick_ack: true,
+                paws: Paws::Linux,
                 min_rto: Time::from_millis(200),
                 rto_floor: RtoFloor::Variance,
                 max_rto: Time::from_secs(120),
@@ -345,6 +350,7 @@ impl TcpConfig {
             },
             Stack::Ns3 => TcpConfig {
                 recovery: Recovery::Prr,
+                paws: Paws::None,
                 syn_rto: Time::from_secs(3),
                 data_retries: 6,
                 fill_window: true,
@@ -369,6 +375,7 @@ impl TcpConfig {
             Stack::Ns2 => TcpConfig {
                 recovery: Recovery::NewReno,
                 sack: false,
+                paws: Paws::None,
                 timestamps: false,                           // timestamps_
                 window_scaling: true,                        // window_ counts packets and has no largest value
                 initial_window: 2,                           // windowInit_

@@ -9,6 +9,7 @@ mod space;
 use super::arrived::Arrived;
 use super::config::{EcnEcho, Recovery, TcpConfig};
 use super::delayed::DelayedAck;
+use super::paws::PeerTimestamps;
 use crate::units::Time;
 use space::Space;
 
@@ -23,8 +24,7 @@ pub(super) struct Receiver {
     dsack: Option<(u64, u64)>,
     /// Offset of the peer's FIN.
     fin: Option<u64>,
-    /// TS.Recent (RFC 7323 section 4.3).
-    ts_recent: u32,
+    pub(super) peer: PeerTimestamps,
     last_ack_sent: u64,
     /// Right edge advertised.
     edge: u64,
@@ -58,7 +58,7 @@ impl Receiver {
             ranges: Arrived::default(),
             dsack: None,
             fin: None,
-            ts_recent: 0,
+            peer: PeerTimestamps::new(cfg.paws),
             last_ack_sent: 0,
             edge: 0,
             read: None,
@@ -104,9 +104,9 @@ impl Receiver {
     }
 
     /// Handles the peer's SYN, which occupies offset 0.
-    pub(super) fn on_syn(&mut self, tsval: u32) {
+    pub(super) fn on_syn(&mut self, now: Time, tsval: u32) {
         self.nxt = 1;
-        self.ts_recent = tsval;
+        self.peer.record(now, tsval);
         self.last_ack_sent = 1;
         self.delayed.on_syn();
     }
@@ -124,11 +124,6 @@ impl Receiver {
     #[inline]
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|f| self.nxt > f)
-    }
-    /// Returns TS.Recent.
-    #[inline]
-    pub(super) fn ts_recent(&self) -> u32 {
-        self.ts_recent
     }
     /// Returns when the delayed ACK is due.
     #[inline]
@@ -162,11 +157,11 @@ impl Receiver {
     /// Handles a segment with `len` bytes at `start`, with a FIN after them if `fin` is set.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
+        // Old duplicates do not count (RFC 7323 section 5.3, rules R2 and R3; Linux `tcp_sequence`).
         if let Some(ts) = tsval
-            && start <= self.last_ack_sent
-            && ts.wrapping_sub(self.ts_recent) < 1 << 31
+            && (start..=start + len + u64::from(fin)).contains(&self.last_ack_sent)
         {
-            self.ts_recent = ts;
+            self.peer.advance(now, ts);
         }
         if start == self.nxt && len > 0 && !fin && self.ranges.is_empty() && self.fin.is_none() && self.read.is_none() {
             self.nxt += len;
@@ -254,6 +249,18 @@ impl Receiver {
             || self.ranges.is_empty()
             || self.nxt > self.last_ack_sent + u64::from(self.mss)
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
+    }
+
+    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Data that was delivered before
+    /// is reported as a duplicate (Linux `tcp_send_dupack`).
+    pub(super) fn report_rejected(&mut self, start: u64, end: u64) {
+        if start < self.nxt {
+            if self.send_dsack {
+                self.dsack = Some((start, end.min(self.nxt)));
+            }
+            self.delayed.on_duplicate();
+        }
+        self.ack_now = true;
     }
 
     /// Fast path: the next segment, without a gap.
@@ -380,7 +387,7 @@ mod tests {
 
     fn receiver(stack: Stack) -> Receiver {
         let mut r = Receiver::new(&TcpConfig::preset(stack));
-        r.on_syn(0);
+        r.on_syn(Time(0), 0);
         r
     }
     fn blocks(r: &Receiver) -> Vec<(u64, u64)> {

@@ -143,7 +143,7 @@ impl Stream {
         let Some(decoded) = ours else { return false };
         let payload = decoded.payload.clone();
         let unread = self.endpoint.rcv.unread();
-        self.arrived.keep(&self.endpoint, &decoded.packet, &datagram[payload]);
+        self.arrived.keep(now, &self.endpoint, &decoded.packet, &datagram[payload]);
         let packet = decoded.into_packet(datagram, FlowId::new(0, true), &mut self.sides);
         self.endpoint.receive(now, &packet, &self.sides);
         self.sides.free(&packet);

@@ -2,6 +2,7 @@
 
 use super::{Endpoint, State, is_before_all, unwrap};
 use crate::packet::{Packet, flags};
+use crate::units::Time;
 use std::collections::VecDeque;
 
 /// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
@@ -15,10 +16,11 @@ pub(crate) struct Unread {
 impl Unread {
     /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which will process the
     /// segment next.
-    pub(crate) fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, now: Time, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
         let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
-        let data = !p.is(flags::SYN | flags::RST) && (p.has_timestamps() || !endpoint.timestamps);
+        let current = (p.has_timestamps() || !endpoint.timestamps) && !endpoint.is_old(now, p);
+        let data = !p.is(flags::SYN | flags::RST) && current;
         let start = unwrap(receiver.nxt(), p.seq, endpoint.irs);
         if bytes.is_empty() || !established || !data || is_before_all(start) || receiver.is_beyond(start) {
             return;

@@ -414,7 +414,7 @@ impl Component {
             self.sides.free(&p);
             return self.unbundle(now, (p.flow, end), decoded, &bytes);
         }
-        let understood = flow.read(end, &decoded.packet, &bytes[decoded.payload.clone()]);
+        let understood = flow.read(now, end, &decoded.packet, &bytes[decoded.payload.clone()]);
         self.sides.free(&p);
         if !understood {
             ports.stats.unreadable += 1;

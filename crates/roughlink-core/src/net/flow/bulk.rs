@@ -113,6 +113,7 @@ impl Application for Bulk {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
         out.failed = self.ends.iter().filter_map(End::failed_at).min();
+        out.rejected = self.ends.iter().map(End::rejected).sum();
         out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
     }
 }

@@ -64,7 +64,7 @@ impl Application for Call {
         let header = Header::read(&bytes[d.payload.clone()]).filter(|_| rtp);
         header.and_then(|h| heard.hear(now, &h)).unwrap_or(STRAY)
     }
-    fn read(&mut self, _: usize, p: &Packet, _: &[u8]) -> bool {
+    fn read(&mut self, _: Time, _: usize, p: &Packet, _: &[u8]) -> bool {
         p.seq != STRAY
     }
     fn payload(&self, p: &Packet, _: &Addresses) -> Option<Vec<u8>> {

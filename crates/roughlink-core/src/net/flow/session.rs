@@ -48,11 +48,11 @@ impl Application for Requests {
         self.act(now, progress);
         true
     }
-    fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
+    fn read(&mut self, now: Time, end: usize, p: &Packet, payload: &[u8]) -> bool {
         if p.protocol() == Protocol::Udp {
             return v2gtp::is_sdp(SIDES[1 - end], payload);
         }
-        self.unread.keep(&self.ends[end], p, payload);
+        self.unread.keep(now, &self.ends[end], p, payload);
         true
     }
     fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
@@ -104,6 +104,7 @@ impl Application for Requests {
         out.delivered = self.delivered(0) + self.delivered(1);
         out.sized = true;
         out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
+        out.rejected = self.ends.iter().map(Endpoint::rejected).sum();
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
         // A session that only passes through has no known results.
         out.session = (self.open != [true; 2]).then(|| Box::new(self.session.result()));

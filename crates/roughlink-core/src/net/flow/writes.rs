@@ -156,6 +156,7 @@ impl Application for Writes {
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.received;
         out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
+        out.rejected = self.ends.iter().map(Endpoint::rejected).sum();
         match &self.writer {
             Writer::OnOff(_, all) => out.sized = all.is_some(),
             Writer::Web(web) => {

@@ -1,0 +1,138 @@
+//! Protection against old segments by their timestamps (PAWS, RFC 7323 section 5).
+//!
+//! The receiver keeps the timestamp of the last segment that advanced the stream (TS.Recent) and drops segments with
+//! an older one. Under reordering this also concerns new data: if a retransmission fills a gap and overtakes data that
+//! left earlier, that data is dropped, although the network delivered it.
+
+use super::Endpoint;
+use crate::packet::{Packet, flags};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Rejection of segments with an old timestamp (PAWS, RFC 7323 section 5). No effect without `timestamps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Paws {
+    /// No rejection (ns-2, ns-3).
+    None,
+    /// Drop and answer each segment whose timestamp is older than TS.Recent (RFC 7323 section 5.3, rule R1).
+    Rfc,
+    /// As Linux 6.18 (`tcp_validate_incoming`): timestamps may be one tick older than TS.Recent, duplicate ACKs are
+    /// processed, older ACKs without data are dropped, and such ACKs get at most one answer in 500 ms.
+    Linux,
+}
+
+/// Timestamps of the peer.
+#[derive(Clone, Debug)]
+pub(super) struct PeerTimestamps {
+    rule: Paws,
+    /// TS.Recent (RFC 7323 section 4.3), and when it was recorded.
+    recent: u32,
+    recorded: Time,
+    /// Time of the last answer to a rejected ACK without data.
+    answered: Option<Time>,
+    /// Segments dropped for their timestamps (Linux `PAWSEstab`).
+    rejected: u64,
+}
+
+impl PeerTimestamps {
+    /// Creates the state before the handshake.
+    pub(super) fn new(rule: Paws) -> Self {
+        PeerTimestamps { rule, recent: 0, recorded: Time::ZERO, answered: None, rejected: 0 }
+    }
+    /// Returns TS.Recent.
+    #[inline]
+    pub(super) fn recent(&self) -> u32 {
+        self.recent
+    }
+    /// Records `tsval` as TS.Recent.
+    #[inline]
+    pub(super) fn record(&mut self, now: Time, tsval: u32) {
+        (self.recent, self.recorded) = (tsval, now);
+    }
+    /// Records `tsval` as TS.Recent unless it is older (RFC 7323 section 4.3, step 2).
+    #[inline]
+    pub(super) fn advance(&mut self, now: Time, tsval: u32) {
+        if self.age(now, tsval) <= 0 {
+            self.record(now, tsval);
+        }
+    }
+    /// Returns the ticks by which `tsval` is older than TS.Recent, at most 0 if it is not. After 24 days without
+    /// progress no timestamp is old (RFC 7323 section 5.5).
+    #[inline]
+    fn age(&self, now: Time, tsval: u32) -> i32 {
+        let age = self.recent.wrapping_sub(tsval) as i32;
+        if age > 0 && now - self.recorded > VALID { 0 } else { age }
+    }
+    /// Returns true if PAWS applies to a segment with `tsval`.
+    #[inline]
+    fn is_old(&self, now: Time, tsval: u32) -> bool {
+        match self.rule {
+            Paws::None => false,
+            Paws::Rfc => self.age(now, tsval) > 0,
+            Paws::Linux => self.age(now, tsval) > LINUX_WINDOW,
+        }
+    }
+    /// Returns true if a rejected ACK without data is answered now.
+    fn is_answered(&mut self, now: Time) -> bool {
+        let answered = self.rule == Paws::Rfc || self.answered.is_none_or(|last| now - last >= LINUX_RATE_LIMIT);
+        if answered {
+            self.answered = Some(now);
+        }
+        answered
+    }
+}
+
+impl Endpoint {
+    /// Returns true if the timestamp of `p` is too old.
+    #[inline]
+    pub(super) fn is_old(&self, now: Time, p: &Packet) -> bool {
+        p.has_timestamps() && self.rcv.peer.is_old(now, p.tsval)
+    }
+
+    /// Handles a segment at offset `start` whose timestamp is too old. Returns false if it is processed nevertheless.
+    #[cold]
+    pub(super) fn rejects(&mut self, now: Time, p: &Packet, start: u64) -> bool {
+        let end = start + u64::from(p.payload()) + u64::from(p.is(flags::FIN));
+        let nxt = self.rcv.nxt();
+        if end == start && self.rcv.peer.rule == Paws::Linux {
+            if start < nxt {
+                return true; // counted apart, without an answer (`PAWSOldAck`)
+            }
+            if start == nxt && self.repeats_acknowledgment(now, p) {
+                return false;
+            }
+        }
+        self.rcv.peer.rejected += 1;
+        if end > start {
+            self.rcv.report_rejected(start, end);
+        } else if self.rcv.peer.is_answered(now) {
+            self.rcv.acknowledge_now();
+        }
+        true
+    }
+
+    /// Returns true if `p`, which carries no data, is a duplicate ACK that leaves the window unchanged and is recent
+    /// enough (Linux `tcp_disordered_ack_check`).
+    fn repeats_acknowledgment(&self, now: Time, p: &Packet) -> bool {
+        let Some(snd) = &self.snd else { return false };
+        let window = u64::from(p.window) << self.peer_shift;
+        let age = Time::from_millis(self.rcv.peer.age(now, p.tsval).max(0) as u64);
+        p.ack == self.iss.wrapping_add(snd.una() as u32)
+            && (1..=snd.flow().send_window).contains(&window)
+            && age <= snd.core.rtt.rto() + snd.core.rtt.rto() / 5
+    }
+
+    /// Returns the segments dropped for an old timestamp.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rcv.peer.rejected
+    }
+}
+
+/// Time for which TS.Recent stays valid without being updated (RFC 7323 section 5.5).
+const VALID: Time = Time::from_secs(24 * 24 * 3600);
+/// Ticks by which a timestamp may be older than TS.Recent in Linux (`TCP_PAWS_WINDOW`).
+const LINUX_WINDOW: i32 = 1;
+/// Least time between two answers to ACKs without data (Linux `tcp_invalid_ratelimit`).
+const LINUX_RATE_LIMIT: Time = Time::from_millis(500);
