@@ -18,8 +18,8 @@ to an hour, and a machine that does little else. Runs in which the link was late
 
 ns-3 is not needed. With --strict the exit code is 5 unless all of these hold. Over the cells, the median of |ratio - 1|
 is within 5 % and its 90th percentile within 15 %. On the one link, every ratio is within 25 % and their median within
-10 %. Every flow's share of the goodput is within 5 percentage points of the kernel's. The mean RTT is within 10 %, with
-cubic and jitter alone within 25 %, and needless retransmissions within 0.2 % of the segments.
+10 %. Every flow's share of the goodput is within 5 percentage points of the kernel's. The mean RTT is within 5 %, and
+needless retransmissions within 0.2 % of the segments.
 """
 
 import csv
