@@ -7,7 +7,7 @@
 //! Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
 //! removed, and [`offload`](crate::offload) does the rest.
 
-use crate::error::{HostError, Unfit};
+use crate::error::{HostError, Operation, Unfit};
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, Undone};
@@ -61,7 +61,7 @@ impl Attached {
             if !flags.contains(InterfaceFlags::IFF_UP) {
                 return Err(unfit("is down", "ip link set up dev DEVICE"));
             }
-            let refused = || HostError::errno(format!("attach a packet socket to {name}"));
+            let refused = || HostError::errno(Operation::PacketSocket(name.to_owned()));
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
             let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll).map_err(refused())?;
             let set = || {

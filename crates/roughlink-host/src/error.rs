@@ -13,10 +13,10 @@ pub enum HostError {
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// Refused system call or file operation.
-    #[error("cannot {what}")]
+    #[error("cannot {operation}")]
     System {
         /// Operation that failed.
-        what: String,
+        operation: Operation,
         /// Reason of the failure.
         source: io::Error,
     },
@@ -71,21 +71,53 @@ pub enum HostError {
     },
 }
 
+/// Operation that Linux refused; the advice depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Operation {
+    /// Start of `ip`.
+    #[error("run `ip`")]
+    RunIp,
+    /// Use of the driver of TUN devices.
+    #[error("{0}")]
+    Tun(String),
+    /// Opening of a network namespace, by path.
+    #[error("open the network namespace {0}")]
+    OpenNamespace(String),
+    /// Creation of a packet socket at a device.
+    #[error("attach a packet socket to {0}")]
+    PacketSocket(String),
+    /// Creation of a user namespace.
+    #[error("make a user namespace")]
+    MakeUserNamespace,
+    /// Mapping of users into a user namespace, by file.
+    #[error("write {0}")]
+    MapUsers(String),
+    /// Any other operation.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl<T: Into<String>> From<T> for Operation {
+    fn from(text: T) -> Self {
+        Operation::Other(text.into())
+    }
+}
+
 /// Reason why a device cannot be attached, and advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub(crate) &'static str, pub(crate) &'static str);
 
 impl HostError {
     /// Returns a function that adds the failed operation to a system error.
-    pub(crate) fn of(what: impl Into<String>) -> impl FnOnce(io::Error) -> HostError {
-        let what = what.into();
-        |source| HostError::System { what, source }
+    pub(crate) fn of(operation: impl Into<Operation>) -> impl FnOnce(io::Error) -> HostError {
+        let operation = operation.into();
+        |source| HostError::System { operation, source }
     }
 
     /// Returns a function that adds the failed operation to an error of nix.
-    pub(crate) fn errno(what: impl Into<String>) -> impl FnOnce(Errno) -> HostError {
-        let what = what.into();
-        |e| HostError::System { what, source: e.into() }
+    pub(crate) fn errno(operation: impl Into<Operation>) -> impl FnOnce(Errno) -> HostError {
+        let operation = operation.into();
+        |e| HostError::System { operation, source: e.into() }
     }
 
     /// Formats the error with its cause.
@@ -96,21 +128,23 @@ impl HostError {
     /// Returns short advice, if there is any.
     pub fn help(&self) -> Option<&'static str> {
         match self {
-            HostError::System { source, what } => match source.kind() {
-                io::ErrorKind::NotFound if what.contains("`ip`") => Some("install iproute2"),
-                io::ErrorKind::NotFound if what.contains("TUN") => Some("load the module `tun`: modprobe tun"),
-                io::ErrorKind::NotFound if what.contains("open the network namespace") => {
+            HostError::System { source, operation } => match (source.kind(), operation) {
+                (io::ErrorKind::NotFound, Operation::RunIp) => Some("install iproute2"),
+                (io::ErrorKind::NotFound, Operation::Tun(_)) => Some("load the module `tun`: modprobe tun"),
+                (io::ErrorKind::NotFound, Operation::OpenNamespace(_)) => {
                     Some("list the names of network namespaces with `ip netns`")
                 }
-                io::ErrorKind::PermissionDenied if what.contains("packet socket") => {
+                (io::ErrorKind::PermissionDenied, Operation::PacketSocket(_)) => {
                     Some("to attach a device of this machine needs root, or CAP_NET_RAW and CAP_NET_ADMIN")
                 }
-                io::ErrorKind::PermissionDenied if what.contains("uid_map") => Some(
-                    "user namespaces are restricted here: run it as root, or allow them (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+                (io::ErrorKind::PermissionDenied, Operation::MapUsers(_)) => Some(
+                    "user namespaces are restricted here: run it as root, or allow them (Ubuntu: sysctl \
+                     kernel.apparmor_restrict_unprivileged_userns=0)",
                 ),
                 // The number of user namespaces may be limited to zero: ENOSPC, user_namespaces(7).
-                kind if kind == io::ErrorKind::PermissionDenied || what.contains("user namespace") => Some(
-                    "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink doctor` says what is here; a container needs --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
+                (io::ErrorKind::PermissionDenied, _) | (_, Operation::MakeUserNamespace) => Some(
+                    "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink \
+                     doctor` says what is here; a container needs --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
                 ),
                 _ => None,
             },
@@ -127,5 +161,25 @@ impl HostError {
             | HostError::Ip { .. }
             | HostError::Transfer { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::ErrorKind::{NotFound, PermissionDenied, StorageFull};
+
+    #[test]
+    fn advice_depends_on_operation_and_cause_not_on_wording() {
+        let help = |operation: Operation, kind: io::ErrorKind| HostError::of(operation)(kind.into()).help();
+        let advice = |operation, kind| help(operation, kind).unwrap_or_default();
+        assert!(advice(Operation::RunIp, NotFound).contains("iproute2"));
+        assert!(advice(Operation::Tun("reach the driver".into()), NotFound).contains("modprobe tun"));
+        assert!(advice(Operation::OpenNamespace("/run/netns/car".into()), NotFound).contains("`ip netns`"));
+        assert!(advice(Operation::PacketSocket("eth0".into()), PermissionDenied).contains("CAP_NET_RAW"));
+        assert!(advice(Operation::MapUsers("/proc/self/gid_map".into()), PermissionDenied).contains("restricted"));
+        assert!(advice(Operation::MakeUserNamespace, StorageFull).contains("doctor"));
+        assert!(advice("join a network namespace".into(), PermissionDenied).contains("doctor"));
+        assert_eq!(help("read the TUN documentation of `ip`".into(), NotFound), None);
     }
 }

@@ -70,7 +70,7 @@ pub use abilities::{Ability, abilities};
 pub use block::{Block, Claim};
 pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
 pub use emulation::{Emulation, Host, Outcome, Place, Running, Settings};
-pub use error::{HostError, Unfit};
+pub use error::{HostError, Operation, Unfit};
 pub use leftovers::{Leftover, leftovers};
 pub use live::{AskError, Asked, Changed, INTERVAL, Live, MOST_SAMPLES, Sample};
 pub use namespace::{Namespace, become_root, is_allowed};

@@ -2,7 +2,7 @@
 //!
 //! Only separate threads join namespaces; the process and its other threads stay in theirs.
 
-use crate::error::HostError;
+use crate::error::{HostError, Operation};
 use crate::ip::ip;
 use crate::nodes::path_of;
 use nix::errno::Errno;
@@ -54,7 +54,7 @@ impl Namespace {
     /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
-        File::open(&path).map(Namespace).map_err(HostError::of(format!("open the network namespace {path}")))
+        File::open(&path).map(Namespace).map_err(HostError::of(Operation::OpenNamespace(path)))
     }
 
     /// Visits all namespaces that can be found from here, each once, with a description. Sources are processes,
@@ -71,7 +71,7 @@ impl Namespace {
                 // The process has ended since, or is hidden from ordinary users.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
                 Err(e) if e.raw_os_error() == Some(Errno::ESRCH as i32) => continue,
-                Err(e) => return Err(HostError::of(format!("open the network namespace {path}"))(e)),
+                Err(e) => return Err(HostError::of(Operation::OpenNamespace(path))(e)),
             };
             if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
                 visitor(words, Namespace(file));
@@ -191,12 +191,12 @@ pub fn is_allowed() -> bool {
 /// Returns an error if the system does not allow it, or if the process has more than one thread.
 pub fn become_root() -> Result<(), HostError> {
     let (user, group) = (getuid(), getgid());
-    unshare(CloneFlags::CLONE_NEWUSER).map_err(HostError::errno("make a user namespace"))?;
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(HostError::errno(Operation::MakeUserNamespace))?;
     let maps =
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {user} 1")), ("gid_map", format!("0 {group} 1"))];
     for (file, text) in maps {
         let path = format!("/proc/self/{file}");
-        fs::write(&path, text).map_err(HostError::of(format!("write {path}")))?;
+        fs::write(&path, text).map_err(HostError::of(Operation::MapUsers(path)))?;
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) fn hurry() -> Result<(), HostError> {
             thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(code),
             other => std::io::Error::other(format!("{other:?}")),
         };
-        HostError::System { what: "have real-time priority (SCHED_FIFO)".into(), source }
+        HostError::System { operation: "have real-time priority (SCHED_FIFO)".into(), source }
     })
 }
 

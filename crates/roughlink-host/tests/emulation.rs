@@ -46,10 +46,10 @@ fn start_with(scenario: Scenario, settings: &Settings) -> Option<Running<NoObser
     let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
     match Emulation::open(scenario, &hosts, settings) {
         Ok(emulation) => Some(emulation.start(NoObserver)),
-        Err(HostError::System { what, source })
+        Err(HostError::System { operation, source })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
         {
-            eprintln!("skipped: this machine cannot {what}: {source}");
+            eprintln!("skipped: this machine cannot {operation}: {source}");
             None
         }
         Err(e) => panic!("{e}"),

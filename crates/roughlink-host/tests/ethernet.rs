@@ -47,10 +47,10 @@ fn open(scenario: Scenario, settings: Settings) -> Result<Emulation, HostError> 
 fn possible<T>(made: Result<T, HostError>) -> Option<T> {
     match made {
         Ok(made) => Some(made),
-        Err(HostError::System { what, source })
+        Err(HostError::System { operation, source })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
         {
-            eprintln!("skipped: this machine cannot {what}: {source}");
+            eprintln!("skipped: this machine cannot {operation}: {source}");
             None
         }
         Err(e) => panic!("{}", e.whole()),

@@ -36,10 +36,10 @@ fn carry(scenario: &Scenario) -> Option<Transferred> {
     let transfers = Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every };
     match transfers.carry(&AtomicBool::new(false)) {
         Ok(done) => Some(done.expect("nobody stopped it")),
-        Err(HostError::System { what, source })
+        Err(HostError::System { operation, source })
             if [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported].contains(&source.kind()) =>
         {
-            eprintln!("skipped: this machine cannot {what}: {source}");
+            eprintln!("skipped: this machine cannot {operation}: {source}");
             None
         }
         Err(e) => panic!("{}", e.whole()),

@@ -41,10 +41,10 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
     let running = match Emulation::open(scenario, &hosts, &Settings::default()) {
         Ok(emulation) => emulation.start(Sent::default()),
-        Err(HostError::System { what, source })
+        Err(HostError::System { operation, source })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
         {
-            eprintln!("skipped: this machine cannot {what}: {source}");
+            eprintln!("skipped: this machine cannot {operation}: {source}");
             return None;
         }
         Err(e) => panic!("{e}"),

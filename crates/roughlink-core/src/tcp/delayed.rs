@@ -193,7 +193,7 @@ impl DelayedAck {
     }
 }
 
-/// Linux `tcp_ecn_check_ce`.
+/// Linux `tcp_data_ecn_check`.
 const QUICK_ECHOES: u32 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;

@@ -21,7 +21,7 @@ impl Info {
         match bytes.len() {
             TOTAL_RTO_END.. => Ok(Info(bytes)),
             _ => Err(HostError::System {
-                what: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
+                operation: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
                 source: io::Error::from(io::ErrorKind::Unsupported),
             }),
         }
