@@ -34,7 +34,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use connections::PATIENCE;
 use feed::Feed;
-use roughlink_host::{AskError, Live};
+use roughlink_host::{ChangeRequestError, Live};
 use roughlink_lab::error::LabError;
 use roughlink_lab::report::STYLE;
 use serde::Serialize;
@@ -228,8 +228,10 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(e) => {
             let code = match e {
-                AskError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                AskError::Change(_) | AskError::TooMany | AskError::Over => StatusCode::CONFLICT,
+                ChangeRequestError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                ChangeRequestError::Change(_) | ChangeRequestError::TooMany | ChangeRequestError::Over => {
+                    StatusCode::CONFLICT
+                }
             };
             (code, e.to_string()).into_response()
         }

@@ -5,7 +5,7 @@ use crate::error::{HostError, Operation};
 use crate::inside::PROBE;
 use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
-use crate::realtime::hurry;
+use crate::realtime::raise_priority;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -51,13 +51,15 @@ pub(crate) fn probe(rootless: bool) {
     let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
         // Root may open files that other users may not.
-        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(Operation::Tun(format!("open {DRIVER} as another user than root")))(io::ErrorKind::PermissionDenied.into())),
+        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(Operation::Tun(format!(
+            "open {DRIVER} as another user than root"
+        )))(io::ErrorKind::PermissionDenied.into())),
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
         Err(_) => open_driver(),
     };
     let namespace = namespace.map(drop);
-    for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, hurry())] {
-        println!("{name}={}", tried.err().map(|e| e.whole()).unwrap_or_default().replace('\n', " "));
+    for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, raise_priority())] {
+        println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
     }
 }
 

@@ -7,7 +7,7 @@
 //! Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
 //! removed, and [`offload`](crate::offload) does the rest.
 
-use crate::error::{HostError, Operation, Unfit};
+use crate::error::{HostError, Operation, UnfitReason};
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, Undone};
@@ -48,7 +48,7 @@ impl Attached {
             let all: Vec<InterfaceAddress> =
                 getifaddrs().map_err(HostError::errno("list the network devices"))?.collect();
             let own = || all.iter().filter(|entry| entry.interface_name == name);
-            let unfit = |why, help| HostError::Unfit { name: name.to_owned(), reason: Unfit(why, help) };
+            let unfit = |why, help| HostError::Unfit { name: name.to_owned(), reason: UnfitReason(why, help) };
             let (flags, link) = own()
                 .find_map(|entry| Some((entry.flags, *entry.address.as_ref()?.as_link_addr()?)))
                 .ok_or_else(|| {

@@ -42,14 +42,14 @@ pub fn has_unexpected_pacing(direction: &Direction) -> bool {
 
 /// Results of all conversations so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Achieved {
+pub struct ConversationResults {
     /// Conversations in the order of their first datagrams.
     pub conversations: Vec<Conversation>,
     /// Counts of further conversations; null if there are no others.
     pub others: Option<Others>,
 }
 
-impl Achieved {
+impl ConversationResults {
     /// Adds the congestion control of TCP senders.
     pub(crate) fn add_senders(&mut self, senders: &TcpSenders) {
         for c in self.conversations.iter_mut().filter(|c| c.protocol == "TCP") {
@@ -116,7 +116,7 @@ struct Way {
 
 /// Point of the path at which a datagram is read.
 #[derive(Clone, Copy)]
-enum Seen {
+enum PathPoint {
     /// Source: a kernel sends the datagram.
     Sent,
     /// Destination: a kernel gets the datagram, which entered the network at the given time if another kernel sent it.
@@ -131,23 +131,23 @@ impl Conversations {
 
     /// Records a datagram that a kernel sends.
     pub fn sent(&mut self, now: Time, datagram: &[u8]) {
-        self.see(now, datagram, Seen::Sent);
+        self.see(now, datagram, PathPoint::Sent);
     }
 
     /// Records a datagram that a kernel gets; `since` is the time when another kernel sent it, or `None` for a
     /// simulated host.
     pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
-        self.see(now, datagram, Seen::Received(since));
+        self.see(now, datagram, PathPoint::Received(since));
     }
 
-    fn see(&mut self, now: Time, bytes: &[u8], seen: Seen) {
+    fn see(&mut self, now: Time, bytes: &[u8], seen: PathPoint) {
         let Some((key, reversed, body)) = read(bytes) else { return };
         let (_, protocol, whole) = key;
         let Some(place) = self.place(key, reversed, now) else {
             let others = self.others.get_or_insert_default();
             match seen {
-                Seen::Sent => others.sent.add(bytes.len()),
-                Seen::Received(_) => others.received.add(bytes.len()),
+                PathPoint::Sent => others.sent.add(bytes.len()),
+                PathPoint::Received(_) => others.received.add(bytes.len()),
             }
             return;
         };
@@ -158,12 +158,12 @@ impl Conversations {
             [forward, reverse] => [reverse, forward],
         };
         match seen {
-            Seen::Sent => {
+            PathPoint::Sent => {
                 way.kernels[0] = true;
                 opposite.kernels[1] = true;
                 way.sent.add(bytes.len());
             }
-            Seen::Received(since) => {
+            PathPoint::Received(since) => {
                 way.kernels[1] = true;
                 opposite.kernels[0] = true;
                 way.received.add(bytes.len());
@@ -209,7 +209,7 @@ impl Conversations {
 
     /// Returns the results so far of the `most` conversations that sent and received the most bytes. `in_flight` are
     /// the datagrams of kernels that have neither arrived nor been lost.
-    pub fn so_far<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> Achieved {
+    pub fn results<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> ConversationResults {
         let mut flying = vec![[0; 2]; self.all.len()];
         for (key, reversed, _) in in_flight.filter_map(read) {
             if let Some(&place) = self.known.get(&key) {
@@ -223,7 +223,7 @@ impl Conversations {
             chosen.sort_unstable();
         }
         let conversations = chosen.into_iter().map(|i| self.all[i].result(flying[i])).collect();
-        Achieved { conversations, others: self.others }
+        ConversationResults { conversations, others: self.others }
     }
 }
 
@@ -262,8 +262,8 @@ impl State {
 
 impl Way {
     /// Records a TCP segment of this direction.
-    fn segment(&mut self, now: Time, segment: &Segment, seen: Seen) {
-        let sent = matches!(seen, Seen::Sent);
+    fn segment(&mut self, now: Time, segment: &Segment, seen: PathPoint) {
+        let sent = matches!(seen, PathPoint::Sent);
         if !sent && self.kernels[0] {
             return; // counted when it was sent
         }
@@ -274,8 +274,8 @@ impl Way {
     }
 
     /// Records a segment of the opposite direction, which acknowledges data of this one.
-    fn acknowledged(&mut self, now: Time, segment: &Segment, seen: Seen) {
-        let to_sender = matches!(seen, Seen::Received(_));
+    fn acknowledged(&mut self, now: Time, segment: &Segment, seen: PathPoint) {
+        let to_sender = matches!(seen, PathPoint::Received(_));
         if self.stream.acknowledge(now, segment, to_sender)
             && let Some((_, last)) = &mut self.active
         {
@@ -284,12 +284,12 @@ impl Way {
     }
 
     /// Records a datagram of another protocol than TCP.
-    fn message(&mut self, now: Time, payload: usize, seen: Seen) {
+    fn message(&mut self, now: Time, payload: usize, seen: PathPoint) {
         if payload == 0 {
             return; // for example an SCTP acknowledgement
         }
         let (_, last) = self.active.get_or_insert((now, now));
-        if matches!(seen, Seen::Received(_)) {
+        if matches!(seen, PathPoint::Received(_)) {
             *last = now;
             self.payload += payload as u64;
         }

@@ -69,9 +69,14 @@ impl Device {
             // Keep one packet per datagram: with offloads, a link would lose several segments joined in one packet
             // together.
             let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
-            let device = device.build_sync().map_err(HostError::of(Operation::Tun(format!("make the TUN device {name}"))))?;
-            let name = device.name().map_err(HostError::of(Operation::Tun(format!("ask for the name of the TUN device {name}"))))?;
-            device.set_nonblocking(true).map_err(HostError::of(Operation::Tun(format!("prepare the TUN device {name}"))))?;
+            let device =
+                device.build_sync().map_err(HostError::of(Operation::Tun(format!("make the TUN device {name}"))))?;
+            let name = device
+                .name()
+                .map_err(HostError::of(Operation::Tun(format!("ask for the name of the TUN device {name}"))))?;
+            device
+                .set_nonblocking(true)
+                .map_err(HostError::of(Operation::Tun(format!("prepare the TUN device {name}"))))?;
             if has_ipv6 {
                 // There is no router here. Ignore the error: a kernel without IPv6 at this device has no such file.
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");

@@ -3,14 +3,14 @@
 use crate::block::Block;
 use crate::carrier::Carrier;
 use crate::congestion::{DefaultCongestionControl, RENO};
-use crate::conversations::{Achieved, Conversations};
+use crate::conversations::{ConversationResults, Conversations};
 use crate::device::{Device, Setup, full, name_at};
-use crate::error::{HostError, Unfit};
+use crate::error::{HostError, UnfitReason};
 use crate::ethernet::{Switch, node_mac};
 use crate::frames::Frames;
-use crate::live::{Changed, Live, Watch};
+use crate::live::{AppliedChange, Live, Watch};
 use crate::namespace::Namespace;
-use crate::nodes::{Listed, list, path_of};
+use crate::nodes::{ListedNode, list, path_of};
 use crate::realtime::{Clock, Effort};
 use crate::relay::{Counts, Edge, Ending, Lateness, carry};
 use crate::scheduling::{RunDelay, RunDelayMonitor};
@@ -132,7 +132,8 @@ impl Emulation {
                     None => (Namespace::here()?, &**interface),
                 };
                 if is_attached((&nodes, &devices), &namespace, device)? {
-                    let reason = Unfit("is attached to another node already", "attach each device to one node only");
+                    let reason =
+                        UnfitReason("is attached to another node already", "attach each device to one node only");
                     return Err(HostError::Unfit { name: device.to_owned(), reason });
                 }
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
@@ -177,7 +178,7 @@ impl Emulation {
             _ => both_addresses(&scenario, node).to_vec(),
         };
         let listed = scenario.nodes.iter().enumerate();
-        let listed = listed.map(|(i, name)| Listed::new(name, addresses(i), namespace(name)));
+        let listed = listed.map(|(i, name)| ListedNode::new(name, addresses(i), namespace(name)));
         let listed = list(&listed.collect::<Vec<_>>())?;
         let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
         let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
@@ -251,10 +252,10 @@ impl Emulation {
             counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
             let in_flight = network.in_flight().chain(edge.switch.waiting());
-            let achieved = conversations.so_far(usize::MAX, in_flight);
+            let achieved = conversations.results(usize::MAX, in_flight);
             let (observer, frames) = observers;
             let frames = frames.counts(&scenario.nodes);
-            Carried { network, observer, achieved, frames, ending, counts, changes: watch.changed() }
+            LoopResult { network, observer, achieved, frames, ending, counts, changes: watch.changed() }
         });
         Running { thread, stop, nodes, listed, live, clock, run_delay, senders }
     }
@@ -277,19 +278,19 @@ fn dropped(nodes: &[Node], devices: &[Device]) -> Option<u64> {
 }
 
 /// Results of the loop's thread.
-struct Carried<O> {
+struct LoopResult<O> {
     network: Network,
     observer: O,
-    achieved: Achieved,
+    achieved: ConversationResults,
     frames: Vec<FrameCount>,
     ending: Ending,
     counts: Counts,
-    changes: Vec<Changed>,
+    changes: Vec<AppliedChange>,
 }
 
 /// Running emulation, in a separate thread.
 pub struct Running<O> {
-    thread: JoinHandle<Carried<O>>,
+    thread: JoinHandle<LoopResult<O>>,
     stop: Arc<AtomicBool>,
     nodes: Arc<Vec<Node>>,
     /// List of nodes, kept open so that [`crate::directories`] finds it.
@@ -308,7 +309,7 @@ pub struct Outcome {
     /// Results as for a simulated run.
     pub result: RunResult,
     /// Results of the programs' conversations.
-    pub achieved: Achieved,
+    pub achieved: ConversationResults,
     /// Frames without an IP datagram, by protocol, sender and receiver.
     pub frames: Vec<FrameCount>,
     /// Lateness of outgoing datagrams; `None` if there were no datagrams.
@@ -337,7 +338,7 @@ pub struct Outcome {
     /// Processor time of the loop.
     pub effort: Effort,
     /// Changes of links from outside, in order of time.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<AppliedChange>,
 }
 
 impl<O> Running<O> {
@@ -368,7 +369,7 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let Carried { network, observer, mut achieved, frames, ending, counts, changes } = carried;
+        let LoopResult { network, observer, mut achieved, frames, ending, counts, changes } = carried;
         achieved.add_senders(&senders);
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
@@ -386,7 +387,7 @@ impl<O> Running<O> {
             unanswered: counts.unanswered,
             ports: network.port_stats(),
             ending,
-            unhurried: counts.unhurried.as_ref().map(HostError::whole),
+            unhurried: counts.unhurried.as_ref().map(HostError::with_cause),
             effort: counts.effort,
             changes,
         };

@@ -40,7 +40,7 @@ pub enum HostError {
         /// Name of the device.
         name: String,
         /// Reason, with advice.
-        reason: Unfit,
+        reason: UnfitReason,
     },
     /// Scenario that the kernels' TCP cannot carry.
     #[error("{}{reason}", flow.iter().map(|flow| format!("flow {flow}: ")).collect::<String>())]
@@ -105,7 +105,7 @@ impl<T: Into<String>> From<T> for Operation {
 
 /// Reason why a device cannot be attached, and advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfit(pub(crate) &'static str, pub(crate) &'static str);
+pub struct UnfitReason(pub(crate) &'static str, pub(crate) &'static str);
 
 impl HostError {
     /// Returns a function that adds the failed operation to a system error.
@@ -121,7 +121,7 @@ impl HostError {
     }
 
     /// Formats the error with its cause.
-    pub fn whole(&self) -> String {
+    pub fn with_cause(&self) -> String {
         self.source().map_or_else(|| self.to_string(), |source| format!("{self}: {source}"))
     }
 

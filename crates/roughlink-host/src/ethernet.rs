@@ -19,7 +19,7 @@
 //! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
 //! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
 
-use crate::neighbours::{self, Heard};
+use crate::neighbours::{self, NeighborMessage};
 use crate::snooping::Membership;
 use roughlink_core::net::{Network, Observer, Outgoing};
 use roughlink_core::scenario::{Interface, Scenario};
@@ -55,12 +55,12 @@ pub(crate) struct Switch {
     routers: Vec<bool>,
     /// Buffer for a datagram with its header.
     frame: Vec<u8>,
-    ready: VecDeque<Ready>,
+    ready: VecDeque<OutgoingFrame>,
     unanswered: u64,
 }
 
 /// Frame that the switch sends on its own account.
-pub(crate) struct Ready {
+pub(crate) struct OutgoingFrame {
     pub(crate) port: usize,
     pub(crate) frame: Vec<u8>,
     /// Datagram inside the frame that waited for an address; `None` for requests and answers.
@@ -72,12 +72,12 @@ enum Station {
     /// Host with a device of this emulation, and its address.
     Ours(Mac),
     /// Hosts behind an attached device.
-    Behind(Behind),
+    Attached(AttachedHosts),
 }
 
 /// Hosts behind an attached device.
 #[derive(Default)]
-struct Behind {
+struct AttachedHosts {
     /// Learned addresses.
     known: BTreeMap<IpAddr, Mac>,
     /// IP addresses that have sent something to these hosts.
@@ -99,7 +99,7 @@ impl Switch {
         let station = |node: &usize| match scenario.interfaces.get(node) {
             None | Some(Interface::Ip) => None,
             Some(Interface::Ethernet) => Some(Station::Ours(node_mac(*node))),
-            Some(Interface::Attached(_)) => Some(Station::Behind(Behind::default())),
+            Some(Interface::Attached(_)) => Some(Station::Attached(AttachedHosts::default())),
         };
         let ports: Vec<_> = nodes.iter().map(station).collect();
         let port_of = |node: usize| nodes.iter().position(|n| *n == node).filter(|&port| ports[port].is_some());
@@ -111,7 +111,7 @@ impl Switch {
         };
         let learned = ports.iter().enumerate().filter_map(ours).collect();
         // The network behind an attached device is unknown.
-        let routers = ports.iter().map(|station| matches!(station, Some(Station::Behind(_)))).collect();
+        let routers = ports.iter().map(|station| matches!(station, Some(Station::Attached(_)))).collect();
         Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
@@ -138,16 +138,16 @@ impl Switch {
         if !is_group(from) {
             note(&mut self.learned, from, port);
         }
-        if let Station::Behind(behind) = station {
+        if let Station::Attached(attached) = station {
             let sender = wire::envelope(datagram).ok().map(|envelope| (ends(&envelope.pair)[0], from));
             for (address, mac) in sender.into_iter().chain(heard.and_then(|heard| heard.has)) {
-                self.unanswered += behind.learn((now, port), address, mac, &mut self.ready);
+                self.unanswered += attached.learn((now, port), address, mac, &mut self.ready);
             }
-            if let Some(Heard { has: Some(asker), asked: Some(asked) }) = heard
-                && (is_here || behind.senders.contains(&asked))
+            if let Some(NeighborMessage { has: Some(asker), asked: Some(asked) }) = heard
+                && (is_here || attached.senders.contains(&asked))
             {
                 let frame = neighbours::answer(bytes, asked, asker);
-                self.ready.extend(frame.map(|frame| Ready { port, frame, waited: None }));
+                self.ready.extend(frame.map(|frame| OutgoingFrame { port, frame, waited: None }));
             }
         }
         if is_here && heard.is_some() {
@@ -184,14 +184,14 @@ impl Switch {
         let [from, to] = ends(&envelope.pair);
         let mac = match station {
             Station::Ours(mac) => *mac,
-            Station::Behind(behind) => {
-                if behind.senders.len() < MOST_LEARNED {
-                    behind.senders.insert(from);
+            Station::Attached(attached) => {
+                if attached.senders.len() < MOST_LEARNED {
+                    attached.senders.insert(from);
                 }
-                if let Some(mac) = behind.known.get(&to) {
+                if let Some(mac) = attached.known.get(&to) {
                     *mac
                 } else {
-                    self.unanswered += behind.ask(now, [from, to], out, &mut self.ready);
+                    self.unanswered += attached.ask(now, [from, to], out, &mut self.ready);
                     return None;
                 }
             }
@@ -201,17 +201,17 @@ impl Switch {
     }
 
     /// Returns the next frame that the switch sends on its own account.
-    pub(crate) fn next(&mut self) -> Option<Ready> {
+    pub(crate) fn next(&mut self) -> Option<OutgoingFrame> {
         self.ready.pop_front()
     }
 
     /// Returns the datagrams from kernels that wait for the address of their destination or for [`Switch::next`].
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
-        let behind = self.ports.iter().flatten().filter_map(|station| match station {
+        let attached = self.ports.iter().flatten().filter_map(|station| match station {
             Station::Ours(_) => None,
-            Station::Behind(behind) => Some(&behind.waiting),
+            Station::Attached(attached) => Some(&attached.waiting),
         });
-        let waiting = behind.flat_map(BTreeMap::values).flat_map(|waiting| &waiting.datagrams).map(|(_, out)| out);
+        let waiting = attached.flat_map(BTreeMap::values).flat_map(|waiting| &waiting.datagrams).map(|(_, out)| out);
         let ready = self.ready.iter().filter_map(|ready| ready.waited.as_ref());
         waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(Outgoing::ip_datagram)
     }
@@ -221,15 +221,23 @@ impl Switch {
     pub(crate) fn unanswered(&self) -> u64 {
         let waiting = |station: &Station| match station {
             Station::Ours(_) => 0,
-            Station::Behind(behind) => behind.waiting.values().map(|waiting| waiting.datagrams.len() as u64).sum(),
+            Station::Attached(attached) => {
+                attached.waiting.values().map(|waiting| waiting.datagrams.len() as u64).sum()
+            }
         };
         self.unanswered + self.ports.iter().flatten().map(waiting).sum::<u64>()
     }
 }
 
-impl Behind {
+impl AttachedHosts {
     /// Learns an address and moves the datagrams that waited for it to `ready`. Returns how many had waited too long.
-    fn learn(&mut self, (now, port): (Time, usize), address: IpAddr, mac: Mac, ready: &mut VecDeque<Ready>) -> u64 {
+    fn learn(
+        &mut self,
+        (now, port): (Time, usize),
+        address: IpAddr,
+        mac: Mac,
+        ready: &mut VecDeque<OutgoingFrame>,
+    ) -> u64 {
         if address.is_unspecified() || address.is_multicast() || is_group(mac) {
             return 0;
         }
@@ -241,14 +249,14 @@ impl Behind {
         ready.extend(fresh.map(|(_, out)| {
             let mut frame = Vec::new();
             framed(mac, &out.datagram, &mut frame);
-            Ready { port, frame, waited: Some(out) }
+            OutgoingFrame { port, frame, waited: Some(out) }
         }));
         (count + before - ready.len()) as u64
     }
 
     /// Queues a datagram until the address of its destination is known. Sends a request at most once a second (RFC 1122
     /// section 2.3.2.1) while datagrams arrive. Returns the number of dropped datagrams.
-    fn ask(&mut self, now: Time, [from, to]: [IpAddr; 2], out: &Outgoing, ready: &mut VecDeque<Ready>) -> u64 {
+    fn ask(&mut self, now: Time, [from, to]: [IpAddr; 2], out: &Outgoing, ready: &mut VecDeque<OutgoingFrame>) -> u64 {
         let is_new = !self.waiting.contains_key(&to);
         if is_new && self.waiting.len() >= MOST_ASKED {
             return 1;
@@ -257,7 +265,7 @@ impl Behind {
         if is_new || now.saturating_sub(waiting.asked) >= ASKED_AGAIN {
             waiting.asked = now;
             let question = neighbours::question(from, to);
-            ready.extend(question.map(|frame| Ready { port: out.port, frame, waited: None }));
+            ready.extend(question.map(|frame| OutgoingFrame { port: out.port, frame, waited: None }));
         }
         // Keep the latest datagrams (RFC 1122 section 2.3.2.2).
         waiting.datagrams.push_back((now, out.clone()));
@@ -411,9 +419,9 @@ mod tests {
     }
 
     /// Creates a network with a host behind an attached device at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
-    fn behind() -> (Network, Switch, Outgoing) {
+    fn attached() -> (Network, Switch, Outgoing) {
         let (network, mut switch) = network();
-        switch.ports[0] = Some(Station::Behind(Behind::default()));
+        switch.ports[0] = Some(Station::Attached(AttachedHosts::default()));
         let datagram = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 5, 10, 0, 0, 2];
         (network, switch, Outgoing { due: Time::ZERO, port: 0, datagram, since: None, is_frame: false })
     }
@@ -437,7 +445,7 @@ mod tests {
 
     #[test]
     fn who_is_not_known_is_asked_for() {
-        let (mut network, mut switch, out) = behind();
+        let (mut network, mut switch, out) = attached();
         let question = (neighbours::question(NODE, HOST).unwrap(), false);
         let at = Time::from_millis;
         assert_eq!(switch.transmit(at(0), &out), None);
@@ -464,7 +472,7 @@ mod tests {
         asks[22..28].fill(4);
         let tagged = [&asks[..12], &[0x81, 0, 0, 5], &asks[12..]].concat();
         for frame in [datagram.concat(), asks, tagged, host_answers(BROADCAST)] {
-            let (mut network, mut switch, out) = behind();
+            let (mut network, mut switch, out) = attached();
             switch.receive(&mut network, (Time::ZERO, 0), &frame, &mut NoObserver);
             let sent = switch.transmit(Time::ZERO, &out).expect("it is known");
             assert_eq!(sent[..6], [4; 6]);
@@ -474,7 +482,7 @@ mod tests {
     /// The host requests the address of a sender, or probes whether it is still reachable, and learns no other address.
     #[test]
     fn the_network_answers_for_whoever_has_sent_something() {
-        let (mut network, mut switch, out) = behind();
+        let (mut network, mut switch, out) = attached();
         let ask = |to: Mac, mac: Mac| {
             let mut asks = neighbours::question(HOST, NODE).unwrap();
             for (at, address) in [(0, to), (6, mac), (22, mac)] {
@@ -496,7 +504,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded() {
-        let (_, mut switch, out) = behind();
+        let (_, mut switch, out) = attached();
         for _ in 0..2 * MOST_WAITING {
             assert_eq!(switch.transmit(Time::ZERO, &out), None);
         }
@@ -505,8 +513,8 @@ mod tests {
             to.datagram[19] = 100 + host as u8;
             assert_eq!(switch.transmit(Time::ZERO, &to), None);
         }
-        let Some(Station::Behind(behind)) = &switch.ports[0] else { unreachable!() };
-        assert_eq!((behind.waiting.len(), behind.waiting[&HOST].datagrams.len()), (MOST_ASKED, MOST_WAITING));
+        let Some(Station::Attached(attached)) = &switch.ports[0] else { unreachable!() };
+        assert_eq!((attached.waiting.len(), attached.waiting[&HOST].datagrams.len()), (MOST_ASKED, MOST_WAITING));
         assert_eq!(switch.unanswered(), 2 * (MOST_WAITING + MOST_ASKED) as u64, "none is forgotten");
     }
 

@@ -15,7 +15,7 @@
 //! Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
 
 use crate::abilities::probe;
-use crate::nodes::{Listed, OWN_NODE, hosts, place, read, variable};
+use crate::nodes::{ListedNode, OWN_NODE, hosts, place, read, variable};
 use crate::program::code;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -173,7 +173,7 @@ fn end_with_parent(expected: &OsStr, parent: impl FnOnce() -> io::Result<String>
 
 /// Mounts /proc, /sys and /etc/hosts of the program's namespaces, so that it sees their processes and devices and the
 /// names of nodes. Without the permission the program sees the machine's files, which does no harm.
-fn show_namespaces(nodes: &[Listed]) {
+fn show_namespaces(nodes: &[ListedNode]) {
     let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let none = None::<&str>;
     let private = unshare(CloneFlags::CLONE_NEWNS)

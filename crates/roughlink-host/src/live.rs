@@ -6,9 +6,9 @@
 //! number of threads, and each fetches them at its own pace. A thread that is too slow misses the oldest samples.
 //! Counts are totals, so only the lateness of these intervals is lost.
 
-use crate::conversations::{Achieved, Conversations};
+use crate::conversations::{ConversationResults, Conversations};
 use crate::ethernet::Switch;
-use crate::relay::{Late, Lateness};
+use crate::relay::{Lateness, LatenessHistogram};
 use roughlink_core::net::{Change, ChangeError, Network, Observer, Reading};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -24,14 +24,14 @@ pub struct Sample {
     /// Both directions of each link, forward first.
     pub links: Vec<[Reading; 2]>,
     /// Results so far of the largest conversations.
-    pub achieved: Achieved,
+    pub achieved: ConversationResults,
     /// Lateness of datagrams since the previous sample; `None` if no datagram left.
     pub lateness: Option<Lateness>,
 }
 
 /// Request to change a link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ChangeRequest {
     /// Index of the link in the scenario.
     pub link: usize,
     /// Forward, reverse or both.
@@ -44,7 +44,7 @@ pub struct Asked {
 
 /// Applied change of a link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Changed {
+pub struct AppliedChange {
     /// Time of the change.
     pub at: Time,
     /// Index of the link in the scenario.
@@ -57,7 +57,7 @@ pub struct Changed {
 
 /// Error of a request to change a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum ChangeRequestError {
     /// Change that the link does not support.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -84,7 +84,7 @@ pub struct Live {
 
 #[derive(Debug, Default)]
 struct Shared {
-    asked: Vec<Asked>,
+    asked: Vec<ChangeRequest>,
     accepted: usize,
     /// Latest samples, and the number of all samples taken.
     samples: VecDeque<Arc<Sample>>,
@@ -115,19 +115,19 @@ impl Live {
     ///
     /// # Panics
     /// Panics if the scenario has no such link.
-    pub fn ask(&self, asked: Asked) -> Result<(), AskError> {
+    pub fn ask(&self, asked: ChangeRequest) -> Result<(), ChangeRequestError> {
         asked.change.check(&self.scenario.links[asked.link].model, asked.directions)?;
         let mut shared = self.lock();
         if self.is_over() {
-            return Err(AskError::Over);
+            return Err(ChangeRequestError::Over);
         }
         if shared.asked.len() >= MOST_ASKED {
-            return Err(AskError::Busy);
+            return Err(ChangeRequestError::Busy);
         }
         // The end of an outage counts as a change, too.
         let changes = 1 + usize::from(asked.outage.is_some());
         if shared.accepted + changes > MOST_CHANGES {
-            return Err(AskError::TooMany);
+            return Err(ChangeRequestError::TooMany);
         }
         shared.accepted += changes;
         shared.asked.push(asked);
@@ -153,18 +153,18 @@ impl Live {
 /// Loop's side of [`Live`], without cost if there is no handle.
 pub(crate) struct Watch {
     live: Option<Arc<Live>>,
-    late: Late,
+    late: LatenessHistogram,
     /// Time of the next sample.
     next: Time,
     /// Ends of outages, with their times.
-    ends: Vec<(Time, Asked)>,
-    changed: Vec<Changed>,
+    ends: Vec<(Time, ChangeRequest)>,
+    changed: Vec<AppliedChange>,
 }
 
 impl Watch {
     pub(crate) fn new(live: Option<Arc<Live>>) -> Self {
         let next = if live.is_some() { Time::ZERO } else { Time::MAX };
-        Watch { live, late: Late::default(), next, ends: Vec::new(), changed: Vec::new() }
+        Watch { live, late: LatenessHistogram::default(), next, ends: Vec::new(), changed: Vec::new() }
     }
 
     /// Returns the latest time at which [`Watch::wake`] must run.
@@ -204,7 +204,7 @@ impl Watch {
             }
         }
         if now >= self.next {
-            let achieved = conversations.so_far(MOST_SAMPLED, network.in_flight().chain(switch.waiting()));
+            let achieved = conversations.results(MOST_SAMPLED, network.in_flight().chain(switch.waiting()));
             let lateness = self.late.lateness();
             let sample = Arc::new(Sample { at: now, links: network.readings(), achieved, lateness });
             if let Ok(mut shared) = live.shared.try_lock() {
@@ -214,7 +214,7 @@ impl Watch {
                 shared.samples.push_back(sample);
                 shared.taken += 1;
                 drop(shared);
-                self.late = Late::default();
+                self.late = LatenessHistogram::default();
                 self.next = Time((now.0 / INTERVAL.0 + 1) * INTERVAL.0);
             } else {
                 // The thread that holds the lock may be waiting for this processor.
@@ -223,8 +223,8 @@ impl Watch {
         }
     }
 
-    fn change<O: Observer>(&mut self, now: Time, asked: Asked, network: &mut Network, observer: &mut O) {
-        let Asked { link, directions, change, outage } = asked;
+    fn change<O: Observer>(&mut self, now: Time, asked: ChangeRequest, network: &mut Network, observer: &mut O) {
+        let ChangeRequest { link, directions, change, outage } = asked;
         if network.change_observed(now, link, directions, &change, observer).is_err() {
             return; // the request was checked
         }
@@ -237,13 +237,13 @@ impl Watch {
         }
         if let Some(outage) = outage {
             let up = Change { up: Some(true), ..Change::default() };
-            self.ends.push((now + outage, Asked { link, directions, change: up, outage: None }));
+            self.ends.push((now + outage, ChangeRequest { link, directions, change: up, outage: None }));
         }
-        self.changed.push(Changed { at: now, link, directions, change });
+        self.changed.push(AppliedChange { at: now, link, directions, change });
     }
 
     /// Takes the list of applied changes.
-    pub(crate) fn changed(&mut self) -> Vec<Changed> {
+    pub(crate) fn changed(&mut self) -> Vec<AppliedChange> {
         std::mem::take(&mut self.changed)
     }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Content of an ARP or neighbor discovery message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct NeighborMessage {
     /// Addresses that the sender announces; `None` if it probes whether its own address is free (RFC 5227, RFC 4862).
     pub(crate) has: Option<(IpAddr, Mac)>,
     /// IP address whose Ethernet address the message requests.
@@ -15,7 +15,7 @@ pub(crate) struct Heard {
 }
 
 /// Reads the message in a frame; `None` for frames of other protocols.
-pub(crate) fn read(frame: &[u8]) -> Option<Heard> {
+pub(crate) fn read(frame: &[u8]) -> Option<NeighborMessage> {
     let at = ethernet::payload_offset(frame).ok()?;
     match *frame[at - 2..].first_chunk()? {
         ARP => read_arp(&frame[at..]),
@@ -24,7 +24,7 @@ pub(crate) fn read(frame: &[u8]) -> Option<Heard> {
     }
 }
 
-fn read_arp(message: &[u8]) -> Option<Heard> {
+fn read_arp(message: &[u8]) -> Option<NeighborMessage> {
     let message: &[u8; 28] = message.first_chunk()?;
     let address = |at: usize| Ipv4Addr::from([message[at], message[at + 1], message[at + 2], message[at + 3]]);
     if message[..6] != ARP_OVER_ETHERNET || !matches!(message[6..8], [0, REQUEST | REPLY]) {
@@ -33,11 +33,14 @@ fn read_arp(message: &[u8]) -> Option<Heard> {
     let (sender, mac) = (address(14), *message[8..].first_chunk()?);
     let is_known = !sender.is_unspecified() && !is_group(mac);
     let is_question = message[7] == REQUEST && address(24) != sender;
-    Some(Heard { has: is_known.then_some((sender.into(), mac)), asked: is_question.then(|| address(24).into()) })
+    Some(NeighborMessage {
+        has: is_known.then_some((sender.into(), mac)),
+        asked: is_question.then(|| address(24).into()),
+    })
 }
 
 /// Reads the message in a datagram that came in a frame from `mac`.
-fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
+fn read_discovery(datagram: &[u8], mac: Mac) -> Option<NeighborMessage> {
     let envelope = wire::envelope(datagram).ok()?;
     let IpPair::V6 { src, .. } = envelope.pair else { return None };
     let message = &datagram[envelope.transport..envelope.end];
@@ -68,7 +71,7 @@ fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
     }
     let who = if kind == SOLICITATION { src } else { target };
     let has = mac.filter(|mac| !is_group(*mac) && !who.is_unspecified()).map(|mac| (who.into(), mac));
-    Some(Heard { has, asked: (kind == SOLICITATION).then_some(target.into()) })
+    Some(NeighborMessage { has, asked: (kind == SOLICITATION).then_some(target.into()) })
 }
 
 /// Returns a request by `own`, an address of the network, for the Ethernet address of `wanted`; `None` if the two have
@@ -153,11 +156,11 @@ mod tests {
     fn questions_and_answers_are_read() {
         for [own, wanted] in PAIRS.map(|pair| pair.map(|a| a.parse::<IpAddr>().unwrap())) {
             let asked = question(own, wanted).unwrap();
-            assert_eq!(read(&asked), Some(Heard { has: Some((own, NETWORK)), asked: Some(wanted) }));
+            assert_eq!(read(&asked), Some(NeighborMessage { has: Some((own, NETWORK)), asked: Some(wanted) }));
             // Behind a VLAN tag, as a frame to a host, with the host's address as destination.
             let tagged = [&asked[..12], &[0x81, 0, 0, 5], &asked[12..]].concat();
             let answered = answer(&tagged, wanted, (own, [4; 6])).unwrap();
-            assert_eq!(read(&answered), Some(Heard { has: Some((wanted, NETWORK)), asked: None }));
+            assert_eq!(read(&answered), Some(NeighborMessage { has: Some((wanted, NETWORK)), asked: None }));
             assert_eq!((&answered[..6], &answered[12..16]), (&[4; 6][..], &tagged[12..16]));
             for n in 0..asked.len() {
                 assert_eq!(read(&asked[..n]), None, "{n}");
@@ -170,11 +173,14 @@ mod tests {
     fn who_asks_whether_an_address_is_free_has_none() {
         for [own, wanted] in [["0.0.0.0", "10.0.0.2"], ["::", "fd00::2"]].map(|p| p.map(|a| a.parse().unwrap())) {
             let heard = read(&question(own, wanted).unwrap());
-            assert_eq!(heard, Some(Heard { has: None, asked: Some(wanted) }));
+            assert_eq!(heard, Some(NeighborMessage { has: None, asked: Some(wanted) }));
         }
         // An announcement (RFC 5227 section 3) requests no other address.
         let own = "10.0.0.2".parse().unwrap();
-        assert_eq!(read(&question(own, own).unwrap()), Some(Heard { has: Some((own, NETWORK)), asked: None }));
+        assert_eq!(
+            read(&question(own, own).unwrap()),
+            Some(NeighborMessage { has: Some((own, NETWORK)), asked: None })
+        );
     }
 
     #[test]

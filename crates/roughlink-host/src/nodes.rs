@@ -23,12 +23,12 @@ pub struct Directory {
     /// Path of the list.
     pub file: PathBuf,
     /// Nodes of the emulation.
-    pub nodes: Vec<Listed>,
+    pub nodes: Vec<ListedNode>,
 }
 
 /// Node of a running emulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedNode {
     /// Name of the node.
     pub name: String,
     /// Addresses of the node.
@@ -37,9 +37,9 @@ pub struct Listed {
     namespace: Option<RawFd>,
 }
 
-impl Listed {
+impl ListedNode {
     pub(crate) fn new(name: &str, addresses: Vec<IpAddr>, namespace: Option<RawFd>) -> Self {
-        Listed { name: name.to_owned(), addresses, namespace }
+        ListedNode { name: name.to_owned(), addresses, namespace }
     }
 
     /// Returns true if programs can run at the node.
@@ -49,10 +49,10 @@ impl Listed {
 }
 
 /// Lists nodes until the file is dropped.
-pub(crate) fn list(nodes: &[Listed]) -> Result<File, HostError> {
+pub(crate) fn list(nodes: &[ListedNode]) -> Result<File, HostError> {
     let file = memfd_create(NAME, MFdFlags::MFD_CLOEXEC).map_err(HostError::errno("make a file in memory"))?;
     let mut text = String::new();
-    for Listed { name, addresses, namespace } in nodes {
+    for ListedNode { name, addresses, namespace } in nodes {
         let namespace = namespace.map_or_else(String::new, |fd| fd.to_string());
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{namespace}\t{}\t{name}", addresses.join(","));
@@ -63,14 +63,14 @@ pub(crate) fn list(nodes: &[Listed]) -> Result<File, HostError> {
 }
 
 /// Reads the nodes of a list.
-pub(crate) fn read(list: &Path) -> io::Result<Vec<Listed>> {
+pub(crate) fn read(list: &Path) -> io::Result<Vec<ListedNode>> {
     let mut text = String::new();
     File::open(list)?.take(LONGEST).read_to_string(&mut text)?;
     let node = |line: &str| {
         let mut columns = line.splitn(3, '\t');
         let namespace = columns.next()?.parse().ok();
         let addresses = columns.next()?.split(',').filter_map(|a| a.parse().ok()).collect();
-        Some(Listed { name: columns.next()?.to_owned(), addresses, namespace })
+        Some(ListedNode { name: columns.next()?.to_owned(), addresses, namespace })
     };
     Ok(text.lines().filter_map(node).collect())
 }
@@ -135,7 +135,7 @@ pub fn variable(node: &str) -> String {
 }
 
 /// Returns the contents of /etc/hosts with the names of nodes. The machine's own names keep their meaning.
-pub(crate) fn hosts(nodes: &[Listed], machine: &str) -> String {
+pub(crate) fn hosts(nodes: &[ListedNode], machine: &str) -> String {
     let is_name = |name: &str| {
         name.len() <= LONGEST_HOST_NAME
             && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -165,8 +165,8 @@ const LONGEST_HOST_NAME: usize = 253;
 mod tests {
     use super::*;
 
-    fn node(name: &str, address: &str, namespace: Option<RawFd>) -> Listed {
-        Listed::new(name, vec![address.parse().unwrap(), "fd00::1".parse().unwrap()], namespace)
+    fn node(name: &str, address: &str, namespace: Option<RawFd>) -> ListedNode {
+        ListedNode::new(name, vec![address.parse().unwrap(), "fd00::1".parse().unwrap()], namespace)
     }
 
     #[test]

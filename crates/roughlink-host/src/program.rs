@@ -173,7 +173,7 @@ fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut
 
 /// Reason for the end of [`attend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attended {
+pub enum EndReason {
     /// End of all programs, or of the one at node `until`.
     Ended,
     /// Failure of a program.
@@ -193,8 +193,8 @@ pub fn attend<O>(
     running: &Running<O>,
     mut programs: Vec<Program>,
     until: Option<&OsStr>,
-    stopped: impl Fn() -> Option<Attended>,
-) -> (Attended, Vec<Ended>) {
+    stopped: impl Fn() -> Option<EndReason>,
+) -> (EndReason, Vec<Ended>) {
     let why = loop {
         let codes: Vec<Option<u8>> = programs.iter_mut().map(Program::code).collect();
         let is_last = |p: &Program| until.is_some_and(|node| node == &*p.node);
@@ -205,13 +205,13 @@ pub fn attend<O>(
         }
         if codes.iter().flatten().any(|code| *code != 0) {
             thread::sleep(TICK);
-            break stopped().unwrap_or(Attended::Failed);
+            break stopped().unwrap_or(EndReason::Failed);
         }
         if last || !codes.is_empty() && codes.iter().all(Option::is_some) {
-            break Attended::Ended;
+            break EndReason::Ended;
         }
         if running.is_over() {
-            break Attended::Over;
+            break EndReason::Over;
         }
         thread::sleep(TICK);
     };

@@ -35,7 +35,7 @@ impl Clock {
 ///
 /// # Errors
 /// Returns an error if the thread lacks the permission. The thread keeps its priority then.
-pub(crate) fn hurry() -> Result<(), HostError> {
+pub(crate) fn raise_priority() -> Result<(), HostError> {
     // By default the kernel delays timers of threads with ordinary priority by 50 us.
     set_timerslack(1).map_err(HostError::errno("set the precision of timers"))?;
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
@@ -60,7 +60,7 @@ pub struct Effort {
 
 impl Effort {
     /// Returns the processor time of the calling thread since its start, or zero if the kernel does not count it.
-    pub(crate) fn so_far() -> Self {
+    pub(crate) fn of_current_thread() -> Self {
         effort(&fs::read_to_string(SCHEDULING).unwrap_or_default())
     }
     pub(crate) fn since(self, start: Self) -> Self {
@@ -90,7 +90,7 @@ pub(crate) struct Sleeper {
 
 /// Result of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Woken {
+pub(crate) struct WakeUp {
     /// Time until which no descriptor was ready: if the thread slept, the time at which it should have run again.
     pub(crate) due: Time,
     /// Time at which the thread runs.
@@ -103,7 +103,7 @@ impl Sleeper {
     }
 
     /// Sleeps until `until`, or until a descriptor of `polled` is ready, but not longer than [`LONGEST_SLEEP`].
-    pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<Woken, Errno> {
+    pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<WakeUp, Errno> {
         let now = self.clock.now();
         let earned = Time(now.saturating_sub(self.last).0 / AWAKE_SHARE);
         (self.credit, self.last) = ((self.credit + earned).min(MOST_CREDIT), now);
@@ -116,19 +116,19 @@ impl Sleeper {
         let slept = at.saturating_sub(now);
         // The call did not sleep: a descriptor was ready and may have been since its last poll.
         if ready && slept < SHORTEST_SLEEP {
-            return Ok(Woken { due: Time::ZERO, at });
+            return Ok(WakeUp { due: Time::ZERO, at });
         }
         let late = slept.saturating_sub(asleep).max(self.waits.since_last());
         let due = at.saturating_sub(late);
         if ready || awake.is_zero() {
-            return Ok(Woken { due, at });
+            return Ok(WakeUp { due, at });
         }
         let end = now + wait;
         loop {
             let now = self.clock.now();
             if now >= end || poll(polled, Time::ZERO)? {
                 self.credit = self.credit.saturating_sub(now.saturating_sub(at));
-                return Ok(Woken { due: now.min(end), at: now });
+                return Ok(WakeUp { due: now.min(end), at: now });
             }
         }
     }
@@ -209,11 +209,11 @@ mod tests {
         let clock = Clock::start();
         let mut sleeper = Sleeper::new(clock);
         // The sleeper polls during waits of this length as long as it has credit.
-        let start = Effort::so_far();
+        let start = Effort::of_current_thread();
         while clock.now() < Time::from_millis(200) {
             sleeper.sleep(&mut polled, clock.now() + AWAKE).unwrap();
         }
-        let ran = Effort::so_far().since(start).ran;
+        let ran = Effort::of_current_thread().since(start).ran;
         assert!(
             ran < Duration::from_millis(150),
             "{ran:?} of 200 ms, where a quarter is meant, and falling asleep takes some"

@@ -14,9 +14,9 @@ use crate::carrier::Carrier;
 use crate::conversations::Conversations;
 use crate::device::Device;
 use crate::error::HostError;
-use crate::ethernet::{Ready, Switch, datagram};
+use crate::ethernet::{OutgoingFrame, Switch, datagram};
 use crate::live::Watch;
-use crate::realtime::{Clock, Effort, Sleeper, hurry};
+use crate::realtime::{Clock, Effort, Sleeper, raise_priority};
 use nix::poll::{PollFd, PollFlags};
 use roughlink_core::net::{Network, Observer};
 use roughlink_core::quantiles::Histogram;
@@ -56,12 +56,12 @@ pub enum Ending {
 
 /// Histogram of lateness.
 #[derive(Default)]
-pub(crate) struct Late {
+pub(crate) struct LatenessHistogram {
     times: Histogram,
     over: u64,
 }
 
-impl Late {
+impl LatenessHistogram {
     #[inline]
     pub(crate) fn record(&mut self, late: Time) {
         self.times.record(late.0);
@@ -83,9 +83,9 @@ impl Late {
 #[derive(Default)]
 pub(crate) struct Counts {
     /// Lateness of outgoing datagrams.
-    pub(crate) late: Late,
+    pub(crate) late: LatenessHistogram,
     /// Waiting times of incoming datagrams.
-    pub(crate) waited: Late,
+    pub(crate) waited: LatenessHistogram,
     /// Longest time from when the loop should have looked at the devices until it did.
     pub(crate) stall: Time,
     /// Datagrams that the kernel rejected.
@@ -123,8 +123,8 @@ pub(crate) fn carry<O: Observer>(
     (clock, end): (Clock, Time),
     stop: &AtomicBool,
 ) -> (Ending, Counts) {
-    let mut counts = Counts { unhurried: hurry().err(), ..Counts::default() };
-    let start = Effort::so_far();
+    let mut counts = Counts { unhurried: raise_priority().err(), ..Counts::default() };
+    let start = Effort::of_current_thread();
     let mut polled: Vec<PollFd<'_>> = devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
     let mut sleeper = Sleeper::new(clock);
     let mut buffer = vec![0; LONGEST];
@@ -145,7 +145,7 @@ pub(crate) fn carry<O: Observer>(
         }
         watch.wake(woken, (network, switch, conversations), observer);
         if let Some(carrier) = carrier {
-            carrier.look(network);
+            carrier.update(network);
         }
         // Count from when the loop should have looked, or from its last look: reading and sending take time, too.
         let now = clock.now();
@@ -182,7 +182,7 @@ pub(crate) fn carry<O: Observer>(
         }
         let now = clock.now();
         // Datagrams that waited for an Ethernet address precede those that are due now.
-        hand_over(switch, devices, conversations, &mut counts, now);
+        send_frames(switch, devices, conversations, &mut counts, now);
         while let Some(out) = network.transmit_observed(now, observer) {
             let late = clock.now().saturating_sub(out.due);
             counts.late.record(late);
@@ -196,7 +196,7 @@ pub(crate) fn carry<O: Observer>(
                 counts.refused += 1;
             }
         }
-        hand_over(switch, devices, conversations, &mut counts, now);
+        send_frames(switch, devices, conversations, &mut counts, now);
         if let Some(limit) = network.exceeded() {
             break Ending::Exceeded(limit);
         }
@@ -208,20 +208,20 @@ pub(crate) fn carry<O: Observer>(
         }
     };
     counts.unanswered = switch.unanswered();
-    counts.effort = Effort::so_far().since(start);
+    counts.effort = Effort::of_current_thread().since(start);
     counts.elapsed = clock.now();
     (ending, counts)
 }
 
 /// Sends the frames of the switch.
-fn hand_over(
+fn send_frames(
     switch: &mut Switch,
     devices: &[Device],
     conversations: &mut Conversations,
     counts: &mut Counts,
     now: Time,
 ) {
-    while let Some(Ready { port, frame, waited }) = switch.next() {
+    while let Some(OutgoingFrame { port, frame, waited }) = switch.next() {
         match (devices[port].send(&frame), waited) {
             (Ok(()), Some(out)) => conversations.received(now, out.since, &out.datagram),
             (Err(_), Some(_)) => counts.refused += 1,

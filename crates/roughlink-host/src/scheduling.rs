@@ -11,7 +11,7 @@
 //! waited.
 
 use crate::realtime::Clock;
-use crate::relay::{Late, Lateness};
+use crate::relay::{Lateness, LatenessHistogram};
 use roughlink_core::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Thread that samples run delays until it is stopped.
 pub(crate) struct RunDelayMonitor {
     stop: Sender<()>,
-    thread: JoinHandle<Late>,
+    thread: JoinHandle<LatenessHistogram>,
     clock: Clock,
     began: Time,
     pressure: Option<u64>,
@@ -44,7 +44,7 @@ impl RunDelayMonitor {
     pub(crate) fn start(clock: Clock) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
-            let (mut late, mut known) = (Late::default(), BTreeMap::new());
+            let (mut late, mut known) = (LatenessHistogram::default(), BTreeMap::new());
             let mut processes = BTreeSet::new();
             for round in 0_u64.. {
                 if round % SEARCH_EVERY == 0 {
@@ -74,7 +74,7 @@ impl RunDelayMonitor {
 
 /// Adds the waits of the processes' threads since their last sample. The time before the first sample of a thread
 /// counts as well: the thread began after the monitor.
-fn sample(processes: &BTreeSet<u32>, known: &mut BTreeMap<String, [u64; 2]>, late: &mut Late) {
+fn sample(processes: &BTreeSet<u32>, known: &mut BTreeMap<String, [u64; 2]>, late: &mut LatenessHistogram) {
     for process in processes {
         for entry in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
             let Some(now) = fs::read_to_string(entry.path().join("schedstat")).ok().and_then(|text| statistics(&text))
@@ -160,7 +160,7 @@ mod tests {
         };
         let all = descendants(std::process::id());
         assert!(all.contains(&child.id()) && all.contains(&grandchild) && !all.contains(&std::process::id()));
-        let (mut late, mut known) = (Late::default(), BTreeMap::new());
+        let (mut late, mut known) = (LatenessHistogram::default(), BTreeMap::new());
         sample(&BTreeSet::from([child.id()]), &mut known, &mut late);
         let slices = known.values().next().map_or(0, |[_, slices]| *slices);
         assert_eq!(late.lateness().is_some(), slices > 0, "a kernel without the counters has no figure");

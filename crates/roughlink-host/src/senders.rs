@@ -245,7 +245,7 @@ mod tests {
         match SocketTable::open(&here, &addresses, &default) {
             Ok(table) => Some(table),
             Err(e) => {
-                eprintln!("skipped: {}", e.whole());
+                eprintln!("skipped: {}", e.with_cause());
                 None
             }
         }

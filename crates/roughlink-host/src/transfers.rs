@@ -30,7 +30,7 @@ use crate::emulation::{Emulation, Host, Outcome, Place, Settings};
 use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
-use crate::realtime::{Clock, hurry};
+use crate::realtime::{Clock, raise_priority};
 use crate::socket_option::{clamp_window, pace};
 use counts::{CLOSE, Counters, INFINITE, Info, SYN_SENT, counters};
 use nix::errno::Errno;
@@ -137,8 +137,8 @@ impl Transfers<'_> {
     /// flow.
     pub fn check(scenario: &Scenario) -> Result<(), HostError> {
         let none = || HostError::Transfer { flow: None, reason: "the scenario has no `bulk` flow".into() };
-        carried(scenario).next().ok_or_else(none)?;
-        for i in carried(scenario) {
+        bulk_flows(scenario).next().ok_or_else(none)?;
+        for i in bulk_flows(scenario) {
             let flow = &scenario.flows[i];
             let wrong = |reason: String| Err(HostError::Transfer { flow: Some(flow.name.clone()), reason });
             if flow.protocol() != Protocol::Tcp {
@@ -155,7 +155,7 @@ impl Transfers<'_> {
             }
             // Flows to a node share the listening socket, and flows with the same ends share the route.
             let others =
-                carried(scenario).take_while(|&o| o != i).map(|o| &scenario.flows[o]).filter(|o| o.to == flow.to);
+                bulk_flows(scenario).take_while(|&o| o != i).map(|o| &scenario.flows[o]).filter(|o| o.to == flow.to);
             for other in others {
                 if window(&flow.tcp) != window(&other.tcp) {
                     return wrong(format!(
@@ -184,11 +184,11 @@ impl Transfers<'_> {
         let scenario = &self.scenario;
         Self::check(scenario)?;
         let mut nodes: Vec<usize> =
-            carried(scenario).flat_map(|i| [scenario.flows[i].from, scenario.flows[i].to]).collect();
+            bulk_flows(scenario).flat_map(|i| [scenario.flows[i].from, scenario.flows[i].to]).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let hosts: Vec<Host> = nodes.iter().map(|&node| Host { node, place: Place::Own }).collect();
-        let transfers: Vec<Transfer> = carried(scenario).map(|i| self.transfer(i, &nodes)).collect();
+        let transfers: Vec<Transfer> = bulk_flows(scenario).map(|i| self.transfer(i, &nodes)).collect();
         let settings = Settings {
             replica: self.replica,
             limits: self.limits,
@@ -205,7 +205,7 @@ impl Transfers<'_> {
         let (clock, over, broken) = (running.clock, AtomicBool::new(false), AtomicBool::new(false));
         let ended = |all: bool| [&broken, stop].iter().any(|s| s.load(Ordering::Relaxed)) || all || running.is_over();
         let (received, sent) = thread::scope(|scope| {
-            let raised = Raised(&over);
+            let raised = SetOnDrop(&over);
             let received = scope.spawn(|| {
                 let received = receive(&listeners, &transfers, (clock, &over));
                 broken.store(received.is_err(), Ordering::Relaxed);
@@ -273,15 +273,15 @@ pub fn raise_descriptor_limit() {
 }
 
 /// Returns the flows that kernels carry.
-fn carried(scenario: &Scenario) -> impl Iterator<Item = usize> {
+fn bulk_flows(scenario: &Scenario) -> impl Iterator<Item = usize> {
     let flows = scenario.flows.iter().enumerate();
     flows.filter(|(_, f)| matches!(f.traffic, Traffic::Bulk { .. })).map(|(i, _)| i)
 }
 
 /// Guard that sets a flag when it is dropped.
-struct Raised<'f>(&'f AtomicBool);
+struct SetOnDrop<'f>(&'f AtomicBool);
 
-impl Drop for Raised<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -384,7 +384,7 @@ fn receive(
     transfers: &[Transfer],
     (clock, over): (Clock, &AtomicBool),
 ) -> Result<(), HostError> {
-    hurry()?;
+    raise_priority()?;
     let mut buffer = vec![0; CHUNK];
     let mut open: Vec<(TcpStream, &Transfer)> = Vec::new();
     while !over.load(Ordering::Acquire) {
@@ -443,7 +443,7 @@ fn send(
     ended: &(dyn Fn(bool) -> bool + Sync),
     scenario: &Scenario,
 ) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
-    hurry()?;
+    raise_priority()?;
     let block = vec![0; transfers.iter().map(|t| t.write_size).max().unwrap_or_default()];
     // The network continues for flows that stay simulated.
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
@@ -576,7 +576,7 @@ mod tests {
             );
             let (scenario, _) =
                 roughlink_scenario::parse(&text, "two", &[], &|_| Err("none".into())).expect("a scenario");
-            Transfers::check(&scenario).map_err(|e| e.whole())
+            Transfers::check(&scenario).map_err(|e| e.with_cause())
         };
         assert_eq!(with("tcp.rcv_buf", "\"auto\""), Ok(()));
         assert!(

@@ -13,7 +13,8 @@ use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire;
 use roughlink_core::wire::IpPair;
 use roughlink_host::{
-    AskError, Asked, Emulation, Ending, Host, HostError, Live, Namespace, Outcome, Place, Running, Sample, Settings,
+    ChangeRequest, ChangeRequestError, Emulation, Ending, Host, HostError, Live, Namespace, Outcome, Place, Running,
+    Sample, Settings,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +136,7 @@ fn links_are_watched_and_changed_while_they_run() {
     assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
     assert!(sample.achieved.conversations.iter().any(|c| c.protocol == "ICMP"));
 
-    let ask = |change, directions, outage| live.ask(Asked { link: 0, directions, change, outage });
+    let ask = |change, directions, outage| live.ask(ChangeRequest { link: 0, directions, change, outage });
     let slower = Change { delay: Some(Time::from_millis(70)), ..Change::default() };
     ask(slower.clone(), [true, false], None).unwrap();
     let sample = seen((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));
@@ -155,9 +156,9 @@ fn links_are_watched_and_changed_while_they_run() {
     seen((&live, &mut at), is(true));
 
     let none = Change { rate: Some(Rate(0)), ..Change::default() };
-    assert!(matches!(ask(none, [true; 2], None), Err(AskError::Change(_))));
+    assert!(matches!(ask(none, [true; 2], None), Err(ChangeRequestError::Change(_))));
     let outcome = finish(running);
-    assert_eq!(ask(slower.clone(), [true; 2], None), Err(AskError::Over));
+    assert_eq!(ask(slower.clone(), [true; 2], None), Err(ChangeRequestError::Over));
     assert!(live.is_over() && outcome.changes.is_sorted_by_key(|c| c.at));
     let made: Vec<_> = outcome.changes.iter().map(|c| (&c.change, c.directions)).collect();
     let both = [true; 2];

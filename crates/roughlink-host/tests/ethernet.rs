@@ -53,7 +53,7 @@ fn possible<T>(made: Result<T, HostError>) -> Option<T> {
             eprintln!("skipped: this machine cannot {operation}: {source}");
             None
         }
-        Err(e) => panic!("{}", e.whole()),
+        Err(e) => panic!("{}", e.with_cause()),
     }
 }
 

@@ -42,7 +42,7 @@ fn carry(scenario: &Scenario) -> Option<Transferred> {
             eprintln!("skipped: this machine cannot {operation}: {source}");
             None
         }
-        Err(e) => panic!("{}", e.whole()),
+        Err(e) => panic!("{}", e.with_cause()),
     }
 }
 
@@ -108,7 +108,7 @@ fn other_flows_stay_simulated_at_the_same_nodes() {
 
 #[test]
 fn what_a_kernel_cannot_be_told_is_refused() {
-    let refused = |text: &str| Transfers::check(&parse(text)).unwrap_err().whole();
+    let refused = |text: &str| Transfers::check(&parse(text)).unwrap_err().with_cause();
     let one = |more: &str| LINK.to_owned() + &flow("f", more);
     assert_eq!(refused(&one("tcp = { initial_window = 3 }")), "flow f: `tcp.initial_window` is decided by the kernel");
     assert_eq!(refused(&one("tcp = { stack = \"ns3\" }")).split(" is ").nth(1), Some("decided by the kernel"));
@@ -138,7 +138,7 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
     });
     match done {
         Ok(done) => assert!(done.is_none(), "it was told to stop"),
-        Err(e) => return eprintln!("skipped: {}", e.whole()),
+        Err(e) => return eprintln!("skipped: {}", e.with_cause()),
     }
     // Exceeded limits are reported.
     let small = Limits { events: 100, ..Limits::default() };
@@ -150,6 +150,6 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
     let scenario = short_scenario();
     let transfers =
         Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
-    let refused = transfers.carry(&AtomicBool::new(false)).unwrap_err().whole();
+    let refused = transfers.carry(&AtomicBool::new(false)).unwrap_err().with_cause();
     assert!(refused.contains("select the kernel's `nonesuch`") || refused.contains("cannot"), "{refused}");
 }

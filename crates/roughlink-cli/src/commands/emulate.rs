@@ -60,7 +60,7 @@ pub(crate) fn clean() -> Cleaned {
             process: left.process,
             command: left.command.clone(),
             namespace: left.namespace.clone(),
-            error: left.end().err().map(|e| e.whole()),
+            error: left.end().err().map(|e| e.with_cause()),
         };
         cleaned.found.push(found);
     }
@@ -158,6 +158,6 @@ fn failure(e: HostError) -> Failure {
             let help = nearest::suggest(&name, "there are", there.iter().map(String::as_str));
             LabError::NotFound { what: "network device", name, help }.into()
         }
-        e => Failure::Machine(e.whole(), e.help()),
+        e => Failure::Machine(e.with_cause(), e.help()),
     }
 }

@@ -4,7 +4,7 @@ use roughlink_core::link::Noise;
 use roughlink_core::net::Change;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Share, Time, UnitError};
-use roughlink_host::Asked;
+use roughlink_host::ChangeRequest;
 use roughlink_lab::nearest;
 use serde::Deserialize;
 use std::fmt::Display;
@@ -44,7 +44,7 @@ impl Request {
     }
 
     /// What the loop is asked for.
-    pub(super) fn asked(&self, scenario: &Scenario) -> Result<Asked, String> {
+    pub(super) fn asked(&self, scenario: &Scenario) -> Result<ChangeRequest, String> {
         let names = || scenario.links.iter().map(|link| &*link.name);
         let link = names().position(|name| name == self.link).ok_or_else(|| {
             format!("there is no link `{}`: {}", self.link, nearest::suggest(&self.link, "there are", names()))
@@ -69,7 +69,7 @@ impl Request {
             Way::Reverse => [false, true],
             Way::Both => [true; 2],
         };
-        Ok(Asked { link, directions, change, outage })
+        Ok(ChangeRequest { link, directions, change, outage })
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::super::tests::scenario;
     use super::*;
 
-    fn asked(json: &str) -> Result<Asked, String> {
+    fn asked(json: &str) -> Result<ChangeRequest, String> {
         Request::read(json.as_bytes()).and_then(|request| request.asked(&scenario()))
     }
 
@@ -118,11 +118,11 @@ mod tests {
             noise: Some(Noise::Random { loss: 0.05 }),
             ..Change::default()
         };
-        assert_eq!(asked(json), Ok(Asked { link: 1, directions: [false, true], change, outage: None }));
+        assert_eq!(asked(json), Ok(ChangeRequest { link: 1, directions: [false, true], change, outage: None }));
         let change = Change { up: Some(false), ..Change::default() };
         let outage = Some(Time::from_millis(1500));
         let both = asked(r#"{"link": "plc", "outage": "1.5 s"}"#);
-        assert_eq!(both, Ok(Asked { link: 1, directions: [true; 2], change, outage }));
+        assert_eq!(both, Ok(ChangeRequest { link: 1, directions: [true; 2], change, outage }));
         assert_eq!(asked(r#"{"link": "plc", "loss": "0 %"}"#).unwrap().change.noise, Some(Noise::None));
     }
 

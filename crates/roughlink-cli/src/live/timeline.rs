@@ -3,7 +3,7 @@
 use roughlink_core::link::Noise;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Share, Time};
-use roughlink_host::Changed;
+use roughlink_host::AppliedChange;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -33,8 +33,8 @@ struct Loss {
 }
 
 /// The steps, in order of time.
-pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[Changed]) -> Vec<Step<'s>> {
-    let of = |Changed { at, link, directions, change }: &Changed| Step {
+pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Vec<Step<'s>> {
+    let of = |AppliedChange { at, link, directions, change }: &AppliedChange| Step {
         link: &scenario.links[*link].name,
         at: at.to_string(),
         direction: match directions {
@@ -107,8 +107,12 @@ mod tests {
     /// A network that is changed, and one whose scenario has what is printed of it, have the same result.
     #[test]
     fn the_timeline_repeats_the_changes() {
-        let at =
-            |ms: u64, directions, change| Changed { at: Time::from_micros(1000 * ms + 7), link: 1, directions, change };
+        let at = |ms: u64, directions, change| AppliedChange {
+            at: Time::from_micros(1000 * ms + 7),
+            link: 1,
+            directions,
+            change,
+        };
         let none = Change::default;
         let changes = [
             at(900, [true; 2], Change { rate: Some(Rate::from_bps(1_234_567)), ..none() }),
@@ -122,7 +126,7 @@ mod tests {
         let scenario = scenario();
         let options = Options { changes: true, ..Options::default() };
         let mut network = Network::new(scenario.clone(), options).unwrap();
-        for Changed { at, link, directions, change } in &changes {
+        for AppliedChange { at, link, directions, change } in &changes {
             network.change(*at, *link, *directions, change).unwrap();
         }
         let changed = network.run().unwrap();

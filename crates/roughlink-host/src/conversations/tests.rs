@@ -79,7 +79,7 @@ fn a_connection_with_a_loss() {
     // Delay by the kernel.
     pass(&mut seen, 130, &ack(3502, &[]));
 
-    let achieved = seen.so_far(10, std::iter::empty());
+    let achieved = seen.results(10, std::iter::empty());
     let [c] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     assert_eq!((&*c.protocol, &*c.from, &*c.to), ("TCP", "10.0.0.1:1000", "10.0.0.2:80"));
     assert_eq!((c.start_s, c.end_s, achieved.others), (0.0, 0.14, None));
@@ -109,7 +109,7 @@ fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
     seen.sent(MS(500), &data(1, 100));
     seen.received(MS(520), None, &ack(1001));
     let measured = |seen: &Conversations| {
-        seen.so_far(1, std::iter::empty()).conversations[0].forward.rtt_ms.map(|rtt| (rtt.min, rtt.max))
+        seen.results(1, std::iter::empty()).conversations[0].forward.rtt_ms.map(|rtt| (rtt.min, rtt.max))
     };
     assert_eq!(measured(&seen), None);
     seen.sent(MS(530), &data(1001, 100));
@@ -117,7 +117,7 @@ fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
     assert_eq!(measured(&seen), Some((7.0, 7.0)));
     // Acknowledgements of data that was never sent are ignored.
     seen.received(MS(540), None, &ack(5001));
-    assert_eq!(seen.so_far(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
+    assert_eq!(seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
 }
 
 /// After the end of a connection its ports serve another one with other sequence numbers.
@@ -131,7 +131,7 @@ fn connections_follow_each_other() {
         seen.sent(at, &Tcp { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..Tcp::default() }.bytes(isn));
         seen.sent(at, &Tcp { back: true, seq: 1, ack: 12, flags: ACK, ..Tcp::default() }.bytes(isn));
     }
-    let achieved = seen.so_far(9, std::iter::empty());
+    let achieved = seen.results(9, std::iter::empty());
     let [Conversation { forward, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     assert_eq!((forward.delivered_bytes, forward.retransmits), (Some(30), Some(0)));
 }
@@ -150,7 +150,7 @@ fn large_windows_are_measured_in_part() {
         let ack = Tcp { back: true, seq: 1, ack: 2 + i, flags: ACK, ..Tcp::default() };
         seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ack.bytes(isn));
     }
-    let rtt = seen.so_far(1, std::iter::empty()).conversations[0].forward.rtt_ms.unwrap();
+    let rtt = seen.results(1, std::iter::empty()).conversations[0].forward.rtt_ms.unwrap();
     assert!((1000.0..1001.0).contains(&rtt.min) && (1199.0..1200.1).contains(&rtt.max), "{rtt:?}");
     assert!((rtt.mean - 1100.0).abs() < 1.0, "{rtt:?}");
 }
@@ -172,7 +172,7 @@ fn datagrams_of_other_protocols_are_counted() {
     seen.sent(MS(7), &datagram(UDP, [1, 2], 0x2000, &[5; 16]));
     seen.sent(MS(7), &datagram(UDP, [1, 2], 2, &[5; 16]));
     seen.sent(MS(7), &[0x45, 0, 0]);
-    let achieved = seen.so_far(10, std::iter::empty());
+    let achieved = seen.results(10, std::iter::empty());
     let names: Vec<_> = achieved.conversations.iter().map(|c| format!("{} {} {}", c.protocol, c.from, c.to)).collect();
     let expected = [
         "UDP 10.0.0.2:9 10.0.0.1:9",
@@ -216,7 +216,7 @@ fn acknowledgements_of_sctp_deliver_nothing() {
     pass(&mut seen, 90, &packet([1, 2], vec![sack()]));
     // A chunk without a length ends the parsing.
     pass(&mut seen, 95, &packet([1, 2], vec![vec![0; 40]]));
-    let achieved = seen.so_far(1, std::iter::empty());
+    let achieved = seen.results(1, std::iter::empty());
     let [Conversation { forward, reverse, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     assert_eq!((forward.delivered_bytes, forward.throughput_mbps), (Some(151), Some(151.0 * 8.0 / 1e6 / 0.01)));
     assert_eq!((reverse.delivered_bytes, reverse.throughput_mbps), (Some(0), None));
@@ -235,12 +235,12 @@ fn conversations_beyond_the_bound_are_counted_together() {
     }
     (0..3).for_each(|_| seen.sent(MS(3), &ask(7)));
     seen.sent(MS(3), &ask(5));
-    let achieved = seen.so_far(usize::MAX, std::iter::empty());
+    let achieved = seen.results(usize::MAX, std::iter::empty());
     assert_eq!(achieved.conversations.len(), MOST_CONVERSATIONS);
     let five = Count { packets: 5, bytes: 150 };
     assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
     // The busiest conversations, in the order of their first datagrams.
-    let ports: Vec<_> = seen.so_far(2, std::iter::empty()).conversations.into_iter().map(|c| c.from).collect();
+    let ports: Vec<_> = seen.results(2, std::iter::empty()).conversations.into_iter().map(|c| c.from).collect();
     assert_eq!(ports, ["10.0.0.1:5", "10.0.0.1:7"]);
 }
 
@@ -258,11 +258,11 @@ fn packets_in_flight_are_not_lost() {
     seen.received(MS(12), None, &there[0]);
     let strange = udp([1, 9], 0);
     let in_flight = [&there[1][..], &there[4], &udp([1, 2], 0), &strange, &[0; 3]];
-    let achieved = seen.so_far(9, in_flight.into_iter());
+    let achieved = seen.results(9, in_flight.into_iter());
     let [c] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     let counts = |d: &Direction| (d.sent.unwrap().packets, d.received.unwrap().packets, d.in_flight, d.lost);
     assert_eq!(counts(&c.forward), (5, 2, Some(2), Some(2)));
     assert_eq!(counts(&c.reverse), (1, 0, Some(1), Some(0)));
-    let at_the_end = seen.so_far(9, std::iter::empty());
+    let at_the_end = seen.results(9, std::iter::empty());
     assert_eq!(at_the_end.conversations[0].forward.lost, Some(4));
 }

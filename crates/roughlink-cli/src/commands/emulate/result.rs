@@ -6,8 +6,8 @@ use crate::show::{digits, size, table};
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::units::Time;
-use roughlink_host::conversations::{Achieved, Conversation, Direction, Others, has_unexpected_pacing};
-use roughlink_host::{Attended, Ended, Ending, Lateness, Outcome};
+use roughlink_host::conversations::{Conversation, ConversationResults, Direction, Others, has_unexpected_pacing};
+use roughlink_host::{EndReason, Ended, Ending, Lateness, Outcome};
 use roughlink_lab::error::exceeded_help;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ struct ProgramResult<'o> {
 impl<'o> Emulated<'o> {
     pub(super) fn new(
         outcome: &'o Outcome,
-        why: Attended,
+        why: EndReason,
         ended: &'o [Ended],
         (changes, uncaptured): (&'o [Step<'o>], u64),
         most_late: Time,
@@ -102,11 +102,11 @@ impl<'o> Emulated<'o> {
             ended: match (why, &outcome.ending) {
                 (_, Ending::Vanished { .. }) => "vanished",
                 (_, Ending::Exceeded(_)) => "exceeded",
-                (Attended::Interrupted, _) => "interrupted",
-                (Attended::Failed, _) => "failed",
-                (Attended::Unwritten, _) => "unwritten",
-                (Attended::Ended, _) => "programs",
-                (Attended::Over, _) => "duration",
+                (EndReason::Interrupted, _) => "interrupted",
+                (EndReason::Failed, _) => "failed",
+                (EndReason::Unwritten, _) => "unwritten",
+                (EndReason::Ended, _) => "programs",
+                (EndReason::Over, _) => "duration",
             },
             programs: ended.iter().map(program).collect(),
             conversations: &outcome.achieved.conversations,
@@ -119,7 +119,7 @@ impl<'o> Emulated<'o> {
 
 /// The conversations of programs that carried most, a line for each direction that carried something. Congestion controls
 /// are shown if one of them is paced that does not pace itself.
-pub(super) fn conversations(achieved: &Achieved) -> String {
+pub(super) fn conversations(achieved: &ConversationResults) -> String {
     let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
     let shown = all.iter().take(MOST_SHOWN).flat_map(|c| directions(c));
@@ -206,13 +206,13 @@ pub(super) struct SenderResult<'o> {
 }
 
 /// TCP senders whose congestion control is known, in the order of their conversations.
-pub(super) fn senders(achieved: &Achieved) -> Vec<SenderResult<'_>> {
+pub(super) fn senders(achieved: &ConversationResults) -> Vec<SenderResult<'_>> {
     let all = achieved.conversations.iter().flat_map(directions);
     all.filter_map(|(_, [from, to], d)| Some(SenderResult { from, to, cc: d.cc.as_deref()?, paced: d.paced })).collect()
 }
 
 /// Warnings about senders that the kernel paces, or may, although their algorithm does not pace.
-pub(super) fn pacing_warnings(achieved: &Achieved) -> Vec<String> {
+pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| has_unexpected_pacing(d));
     let text = |(protocol, [from, to], d): (&str, [&str; 2], &Direction)| {
         let cc = d.cc.as_deref().unwrap_or_default();
@@ -278,8 +278,8 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
 }
 
 /// How it ended, as an exit code says it.
-pub(super) fn verdict(outcome: &Outcome, why: Attended, ended: &[Ended], most_late: Time) -> Result<(), Failure> {
-    if why == Attended::Interrupted {
+pub(super) fn verdict(outcome: &Outcome, why: EndReason, ended: &[Ended], most_late: Time) -> Result<(), Failure> {
+    if why == EndReason::Interrupted {
         return Err(Failure::Interrupted("interrupted".into()));
     }
     if let Ending::Vanished { device, reason } = &outcome.ending {

@@ -16,7 +16,7 @@ use roughlink_core::scenario::Interface;
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_host::{
-    Attended, Claim, Emulation, Ended, Launcher, Outcome, Output, Program, Running, Settings, Sink, attend,
+    Claim, Emulation, EndReason, Ended, Launcher, Outcome, Output, Program, Running, Settings, Sink, attend,
     become_root, is_allowed,
 };
 use roughlink_lab::error::LabError;
@@ -153,7 +153,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
 /// An emulation that is over.
 struct Done {
     outcome: Outcome,
-    why: Attended,
+    why: EndReason,
     ended: Vec<Ended>,
     /// The live view, which is to be told how it ended.
     server: Option<Server>,
@@ -192,13 +192,13 @@ fn carry_out<O: Observer + Send + 'static>(
     }
     let stopped = || {
         if interrupted.load(Ordering::Relaxed) {
-            Some(Attended::Interrupted)
+            Some(EndReason::Interrupted)
         } else {
-            files.have_failed().then_some(Attended::Unwritten)
+            files.have_failed().then_some(EndReason::Unwritten)
         }
     };
     let (mut why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
-    if why == Attended::Ended {
+    if why == EndReason::Ended {
         why = deliver(&running, linger, plan.quiet, stopped);
     }
     let (outcome, observer) = running.finish();
@@ -212,13 +212,13 @@ fn now() -> Instant {
 }
 
 /// Goes on while what programs have sent by TCP is on its way, for this long at most. Returns why it ends.
-fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<Attended>) -> Attended {
+fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<EndReason>) -> EndReason {
     let begin = now();
     let mut told = quiet;
     loop {
         let (left, waited) = (running.undelivered(), now().duration_since(begin));
         if left == 0 {
-            return Attended::Ended;
+            return EndReason::Ended;
         }
         let is_late = waited.as_nanos() >= u128::from(longest.0);
         let stopped = stopped();
@@ -227,7 +227,7 @@ fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn
             say(&format!(
                 "warning: {left} bytes that programs had sent before they ended are lost: they were not acknowledged{within}"
             ));
-            return stopped.unwrap_or(Attended::Ended);
+            return stopped.unwrap_or(EndReason::Ended);
         }
         if !told && waited >= PATIENCE {
             say(&format!(

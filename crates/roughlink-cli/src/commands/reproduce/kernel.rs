@@ -51,7 +51,7 @@ impl Ready {
             return Err(Failure::Machine("TCP of the kernel is measured as root".into(), Some(help)));
         }
         raise_descriptor_limit();
-        lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.whole(), e.help()))?;
+        lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.with_cause(), e.help()))?;
         Ok(Ready { algorithms: Algorithms::load(&lacked)? })
     }
 
@@ -191,7 +191,7 @@ impl Algorithms {
             names: &names,
             every,
         };
-        let done = transfers.carry(&stop.unwrap_or_default()).map_err(|e| Failed::Machine(e.whole()))?;
+        let done = transfers.carry(&stop.unwrap_or_default()).map_err(|e| Failed::Machine(e.with_cause()))?;
         let stopped = || Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
         let done = done.ok_or_else(stopped)?;
         match &done.outcome.ending {
