@@ -120,8 +120,8 @@ class _Flows:
         both[~active, 0] = -1
         return np.frombuffer(self.batch.step(both.tobytes()), np.uint8)
 
-    def seen(self) -> Numbers:
-        return np.frombuffer(self.batch.seen(), np.float32).reshape(self.count, len(OBSERVATION)).copy()
+    def observations(self) -> Numbers:
+        return np.frombuffer(self.batch.observations(), np.float32).reshape(self.count, len(OBSERVATION)).copy()
 
 
 class TransportEnv(gymnasium.Env[Numbers, Numbers]):
@@ -183,14 +183,14 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         self._replica = int(self.np_random.integers(2**32))
         self._flows.reset([0], [self._replica])
         self._over = False
-        return self._flows.seen()[0], self._info()
+        return self._flows.observations()[0], self._info()
 
     def step(self, action: Numbers) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
         end = int(self._flows.step(action, np.ones(1, np.bool_))[0])
         self._over = end != _GOES_ON
-        seen = self._flows.seen()
+        seen = self._flows.observations()
         reward = float(self._flows.reward.of(seen)[0])
         return seen[0], reward, end == _TERMINATED, end == _TRUNCATED, self._info()
 
@@ -272,7 +272,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
             if seeds[i] is not None:
                 self._random[i] = gymnasium.utils.seeding.np_random(seeds[i])[0]
         self._begin(which)
-        return self._flows.seen(), self._info()
+        return self._flows.observations(), self._info()
 
     def step(
         self, actions: Numbers
@@ -281,7 +281,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         ends = self._flows.step(actions, ~again)
         self._begin([int(i) for i in np.flatnonzero(again)])
         self._over = ends != _GOES_ON
-        seen = self._flows.seen()
+        seen = self._flows.observations()
         rewards = np.where(again, 0.0, self._flows.reward.of(seen))
         return seen, rewards, ends == _TERMINATED, ends == _TRUNCATED, self._info()
 

@@ -204,7 +204,7 @@ def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
         flows.reset([0], [replica])
         for action, expected, time_s in episode:
             flows.step(action, np.ones(1, np.bool_))
-            assert np.array_equal(flows.seen()[0], expected) and flows.batch.times() == [time_s]
+            assert np.array_equal(flows.observations()[0], expected) and flows.batch.times() == [time_s]
 
 
 def test_threads_do_not_matter() -> None:

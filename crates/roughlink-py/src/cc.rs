@@ -46,7 +46,7 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
         let class = Arc::new(class);
         for flow in scenario.flows.iter_mut().filter(|flow| flow.cc == name) {
             let (class, ends, name) = (Arc::clone(&class), ends.clone(), name.clone());
-            flow.factory = Some(Arc::new(move |flow| Box::new(Mine::new(&class, &name, &ends, flow))));
+            flow.factory = Some(Arc::new(move |flow| Box::new(PythonAlgorithm::new(&class, &name, &ends, flow))));
         }
     }
     ends
@@ -105,7 +105,7 @@ const NOTHING: Vitals = Vitals { cwnd: 0, ssthresh: u64::MAX, rate: None, phase:
 
 /// Python class in use by a connection.
 #[derive(Debug)]
-struct Mine {
+struct PythonAlgorithm {
     name: String,
     ends: Ends,
     /// `None` if the instance could not be created; the run ends.
@@ -171,8 +171,8 @@ impl Methods {
     /// Reads attributes and results after the instance was in `phase`.
     fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<State> {
         let instance = self.instance.bind(py);
-        let cwnd = whole(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
-        let ssthresh = whole(&instance.getattr(intern!(py, "ssthresh"))?, "ssthresh", "bytes")?;
+        let cwnd = integer(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
+        let ssthresh = integer(&instance.getattr(intern!(py, "ssthresh"))?, "ssthresh", "bytes")?;
         let rate = rate(&instance.getattr(intern!(py, "rate_bps"))?)?;
         let named = instance.getattr(intern!(py, "phase"))?;
         let named = named.extract::<std::borrow::Cow<'_, str>>()?;
@@ -189,9 +189,9 @@ impl Methods {
     }
 }
 
-impl Mine {
+impl PythonAlgorithm {
     fn new(class: &Py<PyAny>, name: &str, ends: &Ends, flow: &Flow) -> Self {
-        let mut mine = Mine {
+        let mut mine = PythonAlgorithm {
             name: name.to_owned(),
             ends: ends.clone(),
             methods: None,
@@ -244,7 +244,7 @@ impl Mine {
     }
 }
 
-impl CongestionControl for Mine {
+impl CongestionControl for PythonAlgorithm {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         self.tell(|m| Some(&m.on_ack), || (FlowView::of(flow), AckView(*ack)));
     }
@@ -308,7 +308,7 @@ impl CongestionControl for Mine {
 }
 
 /// Converts a number of bytes, truncating its fraction.
-fn whole(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<u64> {
+fn integer(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<u64> {
     if let Ok(n) = value.extract::<u64>() {
         return Ok(n);
     }
@@ -322,7 +322,7 @@ fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
     if value.is_none() {
         return Ok(None);
     }
-    match whole(value, "rate_bps", "bit/s")? {
+    match integer(value, "rate_bps", "bit/s")? {
         0 => Err(PyValueError::new_err("rate_bps is 0; where nothing may be sent, permit() returns None")),
         n => Ok(Some(Rate(n))),
     }
@@ -347,9 +347,9 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     }
     if let Ok(pair) = value.cast::<PyTuple>() {
         let (window, pace) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        return Ok(Permit::Send { window: whole(&window, "the window", "bytes")?, rate: rate(&pace)? });
+        return Ok(Permit::Send { window: integer(&window, "the window", "bytes")?, rate: rate(&pace)? });
     }
-    Ok(Permit::window(whole(value, "the window", "bytes")?))
+    Ok(Permit::window(integer(value, "the window", "bytes")?))
 }
 
 /// Returns the name of a phase with the lifetime of the process. A class that keeps inventing names gets "other" for

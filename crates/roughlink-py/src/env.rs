@@ -17,7 +17,7 @@ use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Number of values in an observation.
-const SEEN: usize = 9;
+const OBSERVATION_LENGTH: usize = 9;
 /// Limits of an interval in round trips; before the first RTT sample, the interval is the shorter one.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Packets in the window before the first decision (RFC 6928).
@@ -27,7 +27,7 @@ const LEAST_PER_THREAD: usize = 16;
 
 /// State shared by the algorithm inside a network and the caller outside.
 #[derive(Debug, Default)]
-struct Desk {
+struct ControlState {
     /// Window in segments, and pacing rate.
     window: f64,
     rate: Option<Rate>,
@@ -45,17 +45,17 @@ struct Desk {
 }
 
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Desk>>);
+struct Shared(Arc<Mutex<ControlState>>);
 
 impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Algorithm controlled from outside. Recovery repairs losses and does not change the window.
 #[derive(Debug)]
-struct Told {
+struct ExternalControl {
     shared: Shared,
     mss: u32,
     sends: bool,
@@ -63,47 +63,47 @@ struct Told {
     at: Option<Time>,
 }
 
-impl CongestionControl for Told {
+impl CongestionControl for ExternalControl {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         if !self.sends {
             return;
         }
-        let mut desk = self.shared.desk();
-        desk.delivered += ack.delivered;
-        desk.lost += ack.rate.map_or(0, |rate| rate.losses);
+        let mut state = self.shared.lock();
+        state.delivered += ack.delivered;
+        state.lost += ack.rate.map_or(0, |rate| rate.losses);
         if let Some(rtt) = ack.rtt {
-            desk.rtt = (desk.rtt.0 + rtt, desk.rtt.1 + 1);
+            state.rtt = (state.rtt.0 + rtt, state.rtt.1 + 1);
         }
-        desk.flow.clone_from(flow);
+        state.flow.clone_from(flow);
     }
     fn on_congestion(&mut self, _: &Flow, _: Congestion) {}
     fn permit(&self, flow: &Flow) -> Permit {
-        let desk = self.shared.desk();
-        let window = (desk.window * f64::from(flow.mss)) as u64;
-        Permit::Send { window: window.max(u64::from(flow.mss)), rate: desk.rate }
+        let state = self.shared.lock();
+        let window = (state.window * f64::from(flow.mss)) as u64;
+        Permit::Send { window: window.max(u64::from(flow.mss)), rate: state.rate }
     }
     fn vitals(&self) -> Vitals {
-        let desk = self.shared.desk();
-        let cwnd = (desk.window * f64::from(self.mss)) as u64;
-        Vitals { cwnd, ssthresh: u64::MAX, rate: desk.rate, phase: "controlled" }
+        let state = self.shared.lock();
+        let cwnd = (state.window * f64::from(self.mss)) as u64;
+        Vitals { cwnd, ssthresh: u64::MAX, rate: state.rate, phase: "controlled" }
     }
     fn listens(&self) -> Listens {
         Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
-        let mut desk = self.shared.desk();
-        if !self.sends && sent.len > 0 && !desk.claimed {
+        let mut state = self.shared.lock();
+        if !self.sends && sent.len > 0 && !state.claimed {
             self.sends = true;
-            desk.claimed = true;
+            state.claimed = true;
             self.at = Some(flow.now.saturating_add(Time(1)));
         }
         if self.sends {
-            desk.sent += u64::from(sent.len);
-            desk.flow.clone_from(flow);
+            state.sent += u64::from(sent.len);
+            state.flow.clone_from(flow);
         }
     }
     fn on_timer(&mut self, _: &Flow) {
-        self.at = Some(self.shared.desk().due);
+        self.at = Some(self.shared.lock().due);
     }
     fn timer(&self) -> Option<Time> {
         self.at
@@ -136,19 +136,20 @@ impl World {
     fn new(scenario: &Plain, flow: usize) -> Self {
         let shared = Shared(Arc::default());
         let mut scenario = scenario.clone();
-        let desk = shared.clone();
-        scenario.flows[flow].factory =
-            Some(Arc::new(move |flow| Box::new(Told { shared: desk.clone(), mss: flow.mss, sends: false, at: None })));
+        let state = shared.clone();
+        scenario.flows[flow].factory = Some(Arc::new(move |flow| {
+            Box::new(ExternalControl { shared: state.clone(), mss: flow.mss, sends: false, at: None })
+        }));
         World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
     /// Restarts the network up to the first data: before it, an agent has nothing to decide.
     fn reset(&mut self, replica: u32) -> Result<(), Failure> {
-        *self.shared.desk() = Desk { window: FIRST_WINDOW, ..Desk::default() };
+        *self.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
         self.now = self.scenario.flows[self.flow].start.min(self.scenario.duration);
         network.wake(self.now);
-        while !self.shared.desk().claimed && self.now < self.scenario.duration {
+        while !self.shared.lock().claimed && self.now < self.scenario.duration {
             self.now = network.next_wake().min(self.scenario.duration);
             network.wake(self.now);
             if let Some(exceeded) = network.exceeded() {
@@ -164,20 +165,20 @@ impl World {
         let Some(network) = &mut self.network else {
             return Err(usage(&"a step before the first reset", "reset it").into());
         };
-        let mut desk = self.shared.desk();
+        let mut state = self.shared.lock();
         let length = match interval {
             Interval::Fixed(length) => length,
             Interval::RoundTrips(n) => {
-                let rtt = Time::from_secs_f64(desk.flow.srtt.as_secs_f64() * n);
+                let rtt = Time::from_secs_f64(state.flow.srtt.as_secs_f64() * n);
                 rtt.clamp(INTERVALS[0], INTERVALS[1])
             }
         };
         let end = self.scenario.duration;
         let until = self.now.saturating_add(length).min(end);
-        (desk.window, desk.rate) = (window, (rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
-        (desk.delivered, desk.lost, desk.sent, desk.rtt) = (0, 0, 0, (Time::ZERO, 0));
-        desk.due = until.saturating_add(Time(1));
-        drop(desk);
+        (state.window, state.rate) = (window, (rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
+        (state.delivered, state.lost, state.sent, state.rtt) = (0, 0, 0, (Time::ZERO, 0));
+        state.due = until.saturating_add(Time(1));
+        drop(state);
         network.wake(until);
         if let Some(exceeded) = network.exceeded() {
             return Err(exceeded.into());
@@ -189,7 +190,7 @@ impl World {
             _ => u64::MAX,
         };
         // Nothing more happens after the connection gave up either.
-        let over = self.shared.desk().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
+        let over = self.shared.lock().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
         Ok(if over {
             TERMINATED
         } else if until >= end {
@@ -200,16 +201,16 @@ impl World {
     }
 
     /// Returns the observation of the last interval; `roughlink.gym` documents its values.
-    fn seen(&self) -> [f32; SEEN] {
-        let desk = self.shared.desk();
+    fn observation(&self) -> [f32; OBSERVATION_LENGTH] {
+        let state = self.shared.lock();
         let took = self.took.as_secs_f64();
         let mbps = |bytes: u64| if took > 0.0 { bytes as f64 * 8e-6 / took } else { 0.0 };
-        let rtt = if desk.rtt.1 > 0 { desk.rtt.0.as_secs_f64() / desk.rtt.1 as f64 } else { 0.0 };
-        let least = if desk.flow.min_rtt.is_max() { 0.0 } else { desk.flow.min_rtt.as_secs_f64() };
-        let lost = desk.lost as f64 / (desk.lost + desk.delivered).max(1) as f64;
-        let in_flight = desk.flow.in_flight as f64 / f64::from(desk.flow.mss.max(1));
-        let repairs = !matches!(desk.flow.state, CongestionState::Open | CongestionState::Disorder);
-        [mbps(desk.delivered), mbps(desk.sent), rtt, least, lost, desk.window, in_flight, f64::from(repairs), took]
+        let rtt = if state.rtt.1 > 0 { state.rtt.0.as_secs_f64() / state.rtt.1 as f64 } else { 0.0 };
+        let least = if state.flow.min_rtt.is_max() { 0.0 } else { state.flow.min_rtt.as_secs_f64() };
+        let lost = state.lost as f64 / (state.lost + state.delivered).max(1) as f64;
+        let in_flight = state.flow.in_flight as f64 / f64::from(state.flow.mss.max(1));
+        let repairs = !matches!(state.flow.state, CongestionState::Open | CongestionState::Disorder);
+        [mbps(state.delivered), mbps(state.sent), rtt, least, lost, state.window, in_flight, f64::from(repairs), took]
             .map(|n| n as f32)
     }
 }
@@ -315,12 +316,12 @@ impl Batch {
     }
 
     /// Returns the observations of all networks as float32.
-    fn seen<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let seen: Vec<u8> = py.detach(|| {
+    fn observations<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let values: Vec<u8> = py.detach(|| {
             let worlds = self.worlds();
-            worlds.iter().flat_map(World::seen).flat_map(f32::to_ne_bytes).collect()
+            worlds.iter().flat_map(World::observation).flat_map(f32::to_ne_bytes).collect()
         });
-        PyBytes::new(py, &seen)
+        PyBytes::new(py, &values)
     }
 
     /// Returns the time in each network, s.

@@ -4,7 +4,7 @@ use crate::cc::in_python;
 use crate::error::{Failure, guarded};
 use crate::run::Run;
 use crate::scenario::{Scenario, limits_of, usage};
-use crate::table::{Table, Values, real, words};
+use crate::table::{Table, Values, reals, words};
 use arrow_array::Int64Array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,7 +29,7 @@ pub(crate) struct Plan(Mutex<LabPlan>);
 
 /// Progress passed to the callback: number of all runs, of finished ones, and of those already in the folder; cost of
 /// the missing runs, and of the finished ones among them.
-type Told = (usize, usize, usize, u64, u64);
+type ProgressCounts = (usize, usize, usize, u64, u64);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
 pub(crate) type Outcome = (PathBuf, String, Table);
@@ -72,7 +72,7 @@ impl Plan {
                 let (mut store, mut description) = opened(&plan, &folder)?;
                 let asked = Arc::new(AtomicBool::new(false));
                 let mut raised: Option<PyErr> = None;
-                let mut tell = |told: Told| {
+                let mut tell = |told: ProgressCounts| {
                     let done = Python::attach(|py| {
                         py.check_signals()?;
                         report.call1(py, told).map(drop)
@@ -82,7 +82,7 @@ impl Plan {
                         raised.get_or_insert(e);
                     }
                 };
-                let jobs = plan.jobs().map(|job| kept(Job { limits, ..job? }));
+                let jobs = plan.jobs().map(|job| storable(Job { limits, ..job? }));
                 let ending = runner::run(jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent));
                 });
@@ -117,7 +117,7 @@ pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<(Store, Descriptio
 
 /// Checks that a run store can keep the result of a job: it reuses results of previous runs, and cannot compare the
 /// code of Python classes.
-fn kept(job: Job) -> Result<Job, LabError> {
+fn storable(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
         None => Ok(job),
         Some(name) => Err(usage(
@@ -148,7 +148,7 @@ fn table(plan: &LabPlan, runs: &impl AsRef<Records>) -> Table {
                 values: match &column.values {
                     Column::Words(v) => words(v.iter().map(|word| Some(&**word))),
                     Column::Whole(v) => Arc::new(Int64Array::from(v.clone())),
-                    Column::Real(v) => real(v.iter().copied()),
+                    Column::Real(v) => reals(v.iter().copied()),
                 },
             })
             .collect(),
@@ -212,7 +212,7 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
 
 /// Content of a result folder.
 #[derive(IntoPyObject)]
-pub(crate) enum Found {
+pub(crate) enum FolderContent {
     Run(Run),
     /// Statistics of experiments as JSON; the runs (absent for a paper alone); the planned number of runs if the folder
     /// is not finished.
@@ -221,18 +221,18 @@ pub(crate) enum Found {
 
 /// Reads a result folder. Limits: size of a table in bytes, and number of planned runs of an unfinished folder.
 #[pyfunction]
-pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<Found> {
+pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<FolderContent> {
     let read = || match folder::kind(&folder)? {
-        folder::Kind::Run => Run::read(&folder, most).map(Found::Run),
+        folder::Kind::Run => Run::read(&folder, most).map(FolderContent::Run),
         folder::Kind::Grid => {
             let (input, runs) = folder::tabled(&folder)?;
             let runs = runs.map(|file| Table::stored(&file, most)).transpose()?;
-            Ok(Found::Grid((json(&input), runs, None)))
+            Ok(FolderContent::Grid((json(&input), runs, None)))
         }
         folder::Kind::Unfinished => {
             let (plan, records) = folder::unfinished(&folder, max_runs)?;
             let input = ReportInput { experiments: vec![plan.result(&records)], ..ReportInput::default() };
-            Ok(Found::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
+            Ok(FolderContent::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
         }
     };
     py.detach(|| guarded(read))

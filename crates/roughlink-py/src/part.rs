@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Description of a plan for a worker: its order, and the maximum memory of a run in bytes.
-type Told = (Order, Option<u64>);
+type WorkerPlan = (Order, Option<u64>);
 
 /// Missing runs of a plan's folder.
 #[pyclass(frozen, module = "roughlink._native")]
@@ -118,7 +118,7 @@ impl Work {
     /// Returns the description from which a [`Share`] is created.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let order = self.plan.get().plan().portable();
-        let told: Told = (order.expect("it is a sweep"), self.max_memory);
+        let told: WorkerPlan = (order.expect("it is a sweep"), self.max_memory);
         Ok(PyBytes::new(py, &serde_json::to_vec(&told).expect("plain data")))
     }
 
@@ -210,7 +210,7 @@ impl Share {
         py.detach(|| {
             guarded(|| {
                 let wrong = |e: serde_json::Error| usage(&e, "install the same version of roughlink on all workers");
-                let (order, max_memory): Told = serde_json::from_slice(&description).map_err(wrong)?;
+                let (order, max_memory): WorkerPlan = serde_json::from_slice(&description).map_err(wrong)?;
                 if order.engine != ENGINE {
                     let message = format!("a worker has roughlink {ENGINE}, the sweep was begun by {}", order.engine);
                     return Err(usage(&message, "install the same version on all workers").into());

@@ -3,7 +3,7 @@
 use crate::cc::bind;
 use crate::error::{Failure, guarded};
 use crate::scenario::usage;
-use crate::table::{Kept, Table, TooLong, Values, flags, real, whole, words};
+use crate::table::{SeriesBuffer, Table, TooLong, Values, flags, integers, reals, words};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
@@ -107,7 +107,7 @@ impl Run {
         let theirs = ends.clone();
         let work = move || {
             let most = series.map_or(0, |(_, most)| most);
-            let recorder = series.map(|(sample, most)| Recorder::new(scenario, sample, Kept::new(most)));
+            let recorder = series.map(|(sample, most)| Recorder::new(scenario, sample, SeriesBuffer::new(most)));
             let mut observers = (recorder, theirs);
             let result = timed(|| match &observers {
                 (None, None) => network.run(),
@@ -181,10 +181,10 @@ impl Run {
             .map(|(link, way)| (&*link.name, way, if way == "forward" { &link.forward } else { &link.reverse }))
             .collect();
         let count = |name: &'static str, get: fn(&DirectionResult) -> u64| {
-            measured(name, whole(each.iter().map(|(_, _, d)| get(d))))
+            measured(name, integers(each.iter().map(|(_, _, d)| get(d))))
         };
         let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
-            measured(name, real(each.iter().map(|l| l.2.queue_delay_ms.as_ref().map(get))))
+            measured(name, reals(each.iter().map(|l| l.2.queue_delay_ms.as_ref().map(get))))
         };
         Table::of(vec![
             Values {
@@ -203,8 +203,8 @@ impl Run {
             Values { unit: "B", meaning: "bytes of the packets", ..count("bytes", |d| d.bytes) },
             count("dropped", |d| d.dropped),
             count("lost", |d| d.lost),
-            measured("loss", real(each.iter().map(|l| l.2.loss))),
-            measured("queue_mean_pkt", real(each.iter().map(|l| Some(l.2.queue_mean_pkt)))),
+            measured("loss", reals(each.iter().map(|l| l.2.loss))),
+            measured("queue_mean_pkt", reals(each.iter().map(|l| Some(l.2.queue_mean_pkt)))),
             count("queue_max_pkt", |d| u64::from(d.queue_max_pkt)),
             delay("queue_delay_p50_ms", |d| d.p50),
             delay("queue_delay_p95_ms", |d| d.p95),
@@ -238,12 +238,12 @@ fn named(name: &str) -> Option<Series> {
 }
 
 fn flows(all: &[FlowResult]) -> Table {
-    let count = |name: &'static str, get: fn(&FlowResult) -> u64| measured(name, whole(all.iter().map(get)));
+    let count = |name: &'static str, get: fn(&FlowResult) -> u64| measured(name, integers(all.iter().map(get)));
     let rtt = |name: &'static str, get: fn(&RttResult) -> f64| {
-        measured(name, real(all.iter().map(|f| f.rtt_ms.as_ref().map(get))))
+        measured(name, reals(all.iter().map(|f| f.rtt_ms.as_ref().map(get))))
     };
     let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
-        measured(name, real(all.iter().map(|f| f.delay_ms.as_ref().map(get))))
+        measured(name, reals(all.iter().map(|f| f.delay_ms.as_ref().map(get))))
     };
     let word = |name, meaning, get: fn(&FlowResult) -> Option<&str>| Values {
         name,
@@ -255,7 +255,7 @@ fn flows(all: &[FlowResult]) -> Table {
         name,
         unit: "s",
         meaning,
-        values: real(all.iter().map(get)),
+        values: reals(all.iter().map(get)),
     };
     let flag = |name, meaning, get: fn(&FlowResult) -> bool| Values {
         name,
@@ -273,7 +273,7 @@ fn flows(all: &[FlowResult]) -> Table {
         flag("failed", "the connection gave up after too long a time without an answer, or was reset", |f| f.failed),
         time("failed_s", "when it did; null if it did not", |f| f.failed_s),
         count("delivered_bytes", |f| f.delivered_bytes),
-        measured("throughput_mbps", real(all.iter().map(|f| f.throughput_mbps))),
+        measured("throughput_mbps", reals(all.iter().map(|f| f.throughput_mbps))),
         count("segments", |f| f.segments),
         count("retransmits", |f| f.retransmits),
         count("fast_recoveries", |f| f.fast_recoveries),

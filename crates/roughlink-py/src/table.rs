@@ -213,12 +213,12 @@ pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> Arr
 }
 
 /// Whole numbers as a column.
-pub(crate) fn whole(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+pub(crate) fn integers(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().map(|n| n as i64).collect::<Int64Array>())
 }
 
 /// Numbers as a column.
-pub(crate) fn real(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
+pub(crate) fn reals(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Float64Array>())
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
 }
 
 /// Keeps the series of a run in memory.
-pub(crate) struct Kept {
+pub(crate) struct SeriesBuffer {
     batches: HashMap<Series, Vec<RecordBatch>>,
     bytes: u64,
     /// Bytes that they may take.
@@ -238,9 +238,9 @@ pub(crate) struct Kept {
 /// The series take more memory than they may.
 pub(crate) struct TooLong;
 
-impl Kept {
+impl SeriesBuffer {
     pub(crate) fn new(most: u64) -> Self {
-        Kept { batches: HashMap::new(), bytes: 0, most }
+        SeriesBuffer { batches: HashMap::new(), bytes: 0, most }
     }
 
     /// The series.
@@ -251,7 +251,7 @@ impl Kept {
     }
 }
 
-impl Sink for Kept {
+impl Sink for SeriesBuffer {
     type Error = TooLong;
 
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), TooLong> {
@@ -283,7 +283,7 @@ fn kind(kind: Kind) -> DataType {
 fn read(column: &folder::Values, rows: usize) -> ArrayRef {
     match column {
         folder::Values::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),
-        folder::Values::Real(v) => real(v.iter().copied()),
+        folder::Values::Real(v) => reals(v.iter().copied()),
         folder::Values::Flags(v) => Arc::new(v.iter().copied().collect::<BooleanArray>()),
         folder::Values::Words(_) => {
             // Each word is there once.
@@ -297,10 +297,10 @@ fn read(column: &folder::Values, rows: usize) -> ArrayRef {
 
 fn array(column: &Column<'_>) -> ArrayRef {
     match column {
-        Column::Whole(v) => whole(v.iter().copied()),
+        Column::Whole(v) => integers(v.iter().copied()),
         Column::WholeOrNull(v) => Arc::new(v.iter().map(|n| n.map(|n| n as i64)).collect::<Int64Array>()),
         Column::Real(v) => Arc::new(Float64Array::from(v.to_vec())),
-        Column::RealOrNull(v) => real(v.iter().copied()),
+        Column::RealOrNull(v) => reals(v.iter().copied()),
         Column::Flag(v) => flags(v.iter().copied()),
         Column::Word { codes, words } => {
             // Each word is there once; rows refer to it.
