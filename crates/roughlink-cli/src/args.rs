@@ -41,7 +41,7 @@ pub(crate) enum Any {
     Reference(Reference),
 }
 
-/// The commands that help, manual pages and completions show.
+/// Commands that appear in help, manual pages and completions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one scenario.
@@ -52,35 +52,35 @@ pub(crate) enum Command {
     Link(Link),
     /// Open a shell at a node of a running emulation (Linux).
     Shell(ShellAt),
-    /// Recompute a paper and compare with what it published.
+    /// Recompute a paper and compare the results with the published ones.
     Reproduce(Reproduce),
     /// Run a scenario over a grid of values, on all cores.
     Sweep(Sweep),
     /// Compare scenarios or algorithms side by side, with confidence intervals.
     Compare(Compare),
-    /// Put the parts of a sweep or comparison together.
+    /// Merge the parts of a sweep or comparison.
     Merge(Merge),
-    /// Make an HTML report of a result folder.
+    /// Write an HTML report of a result folder.
     Report(Report),
-    /// The congestion control algorithms.
+    /// List, load and inspect congestion control algorithms.
     #[command(subcommand)]
     Cc(Cc),
-    /// The gateways that can stand beside a link.
+    /// List the gateways, which can be placed at a link.
     #[command(subcommand)]
     Gateway(Gateway),
-    /// The built-in scenarios.
+    /// List, print, check and copy scenarios.
     #[command(subcommand)]
     Scenario(Scenario),
-    /// What can be measured.
+    /// List the metrics.
     #[command(subcommand)]
     Metric(Metric),
     /// Print the JSON Schema of scenario files, or of results.
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
     Schema(Schema),
-    /// Show what this machine supports.
+    /// List the features that this machine supports.
     Doctor(Doctor),
-    /// Print completions of the command line for a shell.
+    /// Print the completion script for a shell.
     Completions(Completions),
     /// Print a manual page.
     Man(Man),
@@ -110,22 +110,22 @@ pub(crate) struct Run {
     pub max_events: Option<u64>,
     #[command(flatten)]
     pub memory: Memory,
-    /// Leave results, time series and a capture at each host in this folder.
+    /// Write results, time series and a capture of each host to this folder.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace the results that the folder holds.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Rows of the time series, at most one per flow and interval (10 ms, ...); all if absent.
+    /// Write at most one row of the time series per flow and interval (10 ms, ...); all rows if absent.
     #[arg(long, value_name = "TIME", requires = "output")]
     pub sample: Option<String>,
-    /// No captures: they are the largest of the files.
+    /// Write no captures, which are the largest files.
     #[arg(long, requires = "output")]
     pub no_capture: bool,
     /// Capture at these hosts only.
     #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
     pub capture_at: Option<String>,
-    /// One capture.pcapng for all hosts instead of a file for each; always so with more than 64 hosts.
+    /// Write one capture.pcapng for all hosts instead of a file for each; always so with more than 64 hosts.
     #[arg(long, requires = "output", conflicts_with = "no_capture")]
     pub one_capture: bool,
     /// Bytes of each packet that captures keep; 0 = all. The default of 128 holds all headers; packets of charging
@@ -152,39 +152,43 @@ all programs have ended, or one of them fails, or when the scenario's duration i
 pub(crate) struct Emulate {
     /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
-    /// A node that becomes a Linux host in a network namespace of its own, as with `kernel = true` in the scenario.
+    /// Make this node a kernel node, a Linux host with its own network namespace, as `kernel = true` does in the
+    /// scenario.
     #[arg(long, value_name = "NODE")]
     pub kernel: Vec<String>,
-    /// A node that is this machine itself, with a network device more as long as the emulation runs.
+    /// Use this machine itself as the node, with an additional network device during the emulation.
     #[arg(long, value_name = "NODE")]
     pub here: Option<String>,
-    /// Attach this network device of the machine, or NETNS/DEVICE, to a node, which is then whoever is behind it, as with `interface` in the
-    /// scenario.
+    /// Attach a network device of this machine, DEVICE or NETNS/DEVICE, as with `interface` in the scenario; the hosts
+    /// behind it take the place of NODE.
     #[arg(long, value_name = "NODE=DEVICE")]
     pub interface: Vec<String>,
-    /// What all Linux hosts and the network exchange, instead of `layer` in the scenario: `ip` or `ethernet`.
+    /// Exchange IP datagrams (`ip`) or Ethernet frames (`ethernet`) with all kernel nodes, instead of `layer` in the
+    /// scenario.
     #[arg(long, value_name = "LAYER")]
     pub layer: Option<String>,
-    /// The devices of Linux hosts lose their carrier while all links at their nodes are down.
+    /// Turn off the carrier of a kernel node's device while all links at the node are down.
     #[arg(long)]
     pub carrier: bool,
-    /// Run the command after `--` at this node, which becomes a Linux host.
+    /// Run the command after `--` at this node, which becomes a kernel node.
     #[arg(long, value_name = "NODE", requires = "command")]
     pub exec: Option<String>,
-    /// The emulation ends when the program at this node does.
+    /// End the emulation when the program at this node ends.
     #[arg(long, value_name = "NODE", requires = "exec")]
     pub until: Option<String>,
-    /// How long it may last, instead of the scenario's duration.
+    /// Maximum duration, instead of the scenario's.
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<String>,
-    /// Capture in this file what leaves and reaches the Linux hosts, whole packets with the network's own times: pcapng.
+    /// Capture the packets of kernel nodes and attached devices in this pcapng file, in full and with the network's own
+    /// times.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Leave in this folder, which must be new or empty, the scenario, the result, what happened over time (CSV), a capture, the programs' output
-    /// and what it was made with; written as it goes.
+    /// Write results to this folder, which must be new or empty: the scenario, the result, time series (CSV), a capture
+    /// and the output of the programs. The folder also records the command line and versions. Files are written during
+    /// the run, the result at the end.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// No capture in the folder.
+    /// Write no capture to the folder.
     #[arg(long, requires = "output", conflicts_with = "capture")]
     pub no_capture: bool,
     #[command(flatten)]
@@ -197,7 +201,7 @@ pub(crate) struct Emulate {
     pub memory: Memory,
     #[command(flatten)]
     pub form: Form,
-    /// A program and its arguments; then `--exec NODE -- COMMAND` again for others.
+    /// Program and its arguments, followed by `--exec NODE -- COMMAND` for each further program.
     #[arg(last = true, requires = "exec", value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -207,26 +211,26 @@ pub(crate) struct Emulate {
   roughlink shell car
   roughlink shell car -- ip -s link")]
 pub(crate) struct ShellAt {
-    /// The node.
+    /// Node of the emulation.
     pub node: String,
-    /// The process of the emulation, if several run.
+    /// Process ID of the emulation, if several run.
     #[arg(long, value_name = "N")]
     pub process: Option<u32>,
-    /// A command instead of a shell.
+    /// Command to run instead of a shell.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
-/// What emulations have in common.
+/// Options that all emulations share.
 #[derive(Debug, Args)]
 pub(crate) struct RealTime {
-    /// Fail (exit code 4) if one of a hundred packets left later than this after it was due, or was taken in
-    /// so late, or if the link stood still a hundred times as long. The same limit holds for programs: fail if one
-    /// of a hundred of their time slices began later than this after the program could have run.
+    /// Fail (exit code 4) if more than 1 % of packets leave later than this after they are due, or wait longer than
+    /// this before the link reads them. Also fail if the link stalls for more than 100 times this time. The limit
+    /// applies to programs, too: fail if more than 1 % of their time slices begin later than this after the program
+    /// became runnable.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
-    /// When all programs have ended, go on for this long at most while data that they sent by TCP has not been
-    /// acknowledged.
+    /// After all programs have ended, wait for at most this time until the data that they sent by TCP is acknowledged.
     #[arg(long, value_name = "TIME", default_value = "10 s")]
     pub linger: String,
     /// Seed of all random streams, instead of the scenario's.
@@ -235,8 +239,8 @@ pub(crate) struct RealTime {
     /// Replica number: the same scenario with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
-    /// Show it in a browser while it runs, at this address or port of this machine, and let links be changed there. What is printed
-    /// leads there; port 0 is any that is free.
+    /// Serve the live view, a page that shows the emulation and can change links, at this address or at this port of
+    /// 127.0.0.1. The command prints the URL. Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS")]
     pub serve: Option<String>,
 }
@@ -251,14 +255,14 @@ pub(crate) struct RealTime {
   roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'
       another reading of the paper")]
 pub(crate) struct Reproduce {
-    /// The paper, or `all`.
+    /// Name of the paper, or `all`.
     pub paper: Option<String>,
-    /// Its experiments; all if none is named. `fig8` means fig8a and fig8b.
+    /// Experiments of the paper; all if absent. `fig8` means fig8a and fig8b.
     pub experiments: Vec<String>,
-    /// Fewer and smaller cells.
+    /// Compute fewer and smaller cells.
     #[arg(long)]
     pub quick: bool,
-    /// Fail (exit code 5) if a value, a rank or a claim misses what was published.
+    /// Fail (exit code 5) if a value, a ranking or a claim does not agree with the paper within the tolerance.
     #[arg(long)]
     pub strict: bool,
     /// Stacks to run on.
@@ -287,7 +291,7 @@ The same command again goes on where it was interrupted.")]
 pub(crate) struct Sweep {
     /// A scenario file, or the name of a built-in scenario.
     pub scenario: String,
-    /// A key and its values; a single value is fixed, several are an axis.
+    /// Set a key: a single value is fixed, several values form an axis.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
     #[command(flatten)]
@@ -295,8 +299,8 @@ pub(crate) struct Sweep {
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = SWEEP_REPLICAS)]
     pub replicas: u32,
-    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc; if absent, the metrics
-    /// that are usual for the kinds of flows.
+    /// Metric to compute, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max or loss@plc; the default
+    /// depends on the kinds of flows.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -320,7 +324,7 @@ pub(crate) struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
     pub scenarios: Vec<String>,
-    /// Algorithms to compare, on each of the scenarios; parameters follow in braces: 'avoca{rss_threshold=-110},cubic'.
+    /// Algorithms to compare in each scenario; parameters follow in braces: 'avoca{rss_threshold=-110},cubic'.
     #[arg(long, value_name = "A,B,...")]
     pub cc: Option<String>,
     /// Override a key of the scenario; several values are compared.
@@ -328,11 +332,12 @@ pub(crate) struct Compare {
     pub set: Vec<String>,
     #[command(flatten)]
     pub reading: Reading,
-    /// Runs of each.
+    /// Runs of each combination.
     #[arg(long, value_name = "N", default_value_t = COMPARE_REPLICAS)]
     pub replicas: u32,
-    /// What to measure. If absent: throughput, time-outs and mean RTT of transfers; latency of the messages of the charging
-    /// loop, late ones and survival of sessions; mean opinion score of calls.
+    /// Metric to compare. The default depends on the kinds of flows. Transfers: throughput, time-outs and mean RTT.
+    /// Charging sessions: latency and late messages of the charging loop, and survival. Calls: mean opinion score.
+    /// Other flows: latency.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -347,13 +352,13 @@ pub(crate) struct Compare {
   roughlink merge part1 part2 part3 -o whole --json
 Runs that several parts have must be equal. If runs are missing, they are named, and so are the parts to be run again.")]
 pub(crate) struct Merge {
-    /// Folders of parts, made by `sweep --part` or `compare --part` from the same scenario with the same arguments.
+    /// Folders of parts, written by `sweep --part` or `compare --part` for the same scenario and arguments.
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// The result folder of the whole.
+    /// Result folder of the whole grid.
     #[arg(short, value_name = "DIR")]
     pub output: PathBuf,
-    /// Refuse a whole of more runs.
+    /// Refuse a grid with more runs.
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
@@ -367,7 +372,7 @@ pub(crate) struct Merge {
 pub(crate) struct Report {
     /// A folder written by `run -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
-    /// The file to write; report.html in the folder if absent.
+    /// Output file; report.html in the folder if absent.
     #[arg(short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -384,16 +389,16 @@ pub(crate) enum Scenario {
     /// List the built-in scenarios.
     #[command(after_help = "Examples:\n  roughlink scenario list\n  roughlink scenario list --json")]
     List(List),
-    /// Print a scenario as it is written.
+    /// Print a scenario file unchanged.
     #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
     Show(ShowScenario),
-    /// Check scenario files and say what they would build, without a run.
+    /// Check scenario files and summarize their links and flows, without a run.
     #[command(after_help = "Examples:
   roughlink scenario check my.toml other.toml
   roughlink scenario check my.toml --set tcp.cc=bbr --json
 Exit code 2 if a file has a fault; all files are checked.")]
     Check(CheckScenarios),
-    /// Copy a scenario to a file, to be changed.
+    /// Copy a scenario to a file for editing.
     #[command(after_help = "Examples:
   roughlink scenario copy v2g-one-car              into v2g-one-car.toml
   roughlink scenario copy v2g-one-car mine.toml")]
@@ -415,7 +420,7 @@ pub(crate) struct CheckScenarios {
     pub set: Set,
     #[command(flatten)]
     pub reading: Reading,
-    /// One JSON array instead of text.
+    /// Print one JSON array instead of text.
     #[arg(long)]
     pub json: bool,
 }
@@ -424,7 +429,7 @@ pub(crate) struct CheckScenarios {
 pub(crate) struct CopyScenario {
     /// Name of a built-in scenario, or a file.
     pub name: String,
-    /// The file to write, or a folder; NAME.toml if absent. Files that the scenario reads are put beside it.
+    /// Output file or folder; NAME.toml if absent. Files that the scenario reads are copied to the same folder.
     pub file: Option<PathBuf>,
     /// Replace existing files.
     #[arg(long)]
@@ -433,7 +438,7 @@ pub(crate) struct CopyScenario {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Metric {
-    /// List what `--metric` takes, with units and meanings.
+    /// List the metrics for `--metric`, with units and meanings.
     #[command(after_help = "Examples:\n  roughlink metric list\n  roughlink metric list --json")]
     List(List),
 }
@@ -472,13 +477,13 @@ impl From<Shell> for clap_complete::Shell {
   roughlink man > roughlink.1
   roughlink man scenario copy | man -l -")]
 pub(crate) struct Man {
-    /// A command, followed by its subcommand if it has any; the whole program if absent.
+    /// Command, followed by its subcommand if it has any; the whole program if absent.
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// One JSON array, with all details of each entry.
+    /// Print one JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,
 }
@@ -506,11 +511,11 @@ pub(crate) struct Reference {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Look for what emulations that are gone have left on this machine (processes, and the network namespaces that they hold), name it
-    /// and remove it.
+    /// List and remove leftovers of ended emulations on this machine: processes, and the network namespaces that they
+    /// hold.
     #[arg(long)]
     pub clean: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
 }
@@ -538,10 +543,10 @@ impl Set {
 
 #[derive(Debug, Args)]
 pub(crate) struct Form {
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// No warnings, no progress.
+    /// Suppress warnings and progress.
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -560,10 +565,11 @@ impl Memory {
     }
 }
 
-/// What divides a grid between processes.
+/// Options that divide a grid among processes.
 #[derive(Debug, Args)]
 pub(crate) struct Division {
-    /// Do the K-th of N parts of the runs only, for a job array: `3/20`. `roughlink merge` puts the folders of all parts together.
+    /// Execute only part K of N of the runs, for a job array: `3/20`. `roughlink merge` merges the folders of all
+    /// parts.
     #[arg(long, value_name = "K/N")]
     pub part: Option<String>,
 }
@@ -571,18 +577,19 @@ pub(crate) struct Division {
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
 pub(crate) struct Grid {
-    /// The result folder; it is resumed if it has results. If absent, one in results/ that holds nothing else.
+    /// Result folder, which is resumed if it has results; if absent, a folder in results/ without results of other
+    /// experiments.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Seed of all random streams, instead of the scenario's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Refuse a grid of more runs.
+    /// Refuse a grid with more runs.
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
     pub memory: Memory,
-    /// Number of parallel runs; as many as there are cores if absent.
+    /// Number of parallel runs; the number of cores if absent.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     #[command(flatten)]
@@ -597,9 +604,9 @@ pub(crate) enum StackArg {
     Ns2,
     /// The stack that behaves like today's Linux.
     Linux,
-    /// The two that a paper's experiments have, side by side.
+    /// Both stacks of the paper's experiments, side by side.
     Both,
-    /// These two, and beside them TCP of the kernel that runs: in real time, over emulated links, with this program's algorithms in
-    /// the kernel. Needs root and `make kernel`.
+    /// Both stacks and the running kernel's TCP: in real time, over emulated links, with roughlink's algorithms in the
+    /// kernel. Needs root and `make kernel`.
     Kernel,
 }

@@ -11,10 +11,10 @@ pub(crate) enum Cc {
         after_help = "Examples:\n  roughlink cc list\n  roughlink cc list bbr cubic\n  roughlink cc list --json\n  roughlink cc list --kernel"
     )]
     List(CcList),
-    /// Say what this machine has of what algorithms in the kernel need (Linux).
+    /// Check the requirements of algorithms in the kernel on this machine (Linux).
     #[command(after_help = "Example:\n  sudo roughlink cc check")]
     Check(List),
-    /// Put an algorithm into the running kernel (Linux).
+    /// Load an algorithm into the running kernel (Linux).
     #[command(after_help = "Without --pin it stays until Ctrl-C.
 
 Examples:
@@ -27,18 +27,18 @@ Examples:
   sudo roughlink cc load illinois-aa --default --pin --unit
       prints a systemd unit that does it at each start")]
     Load(Load),
-    /// Take algorithms out of the kernel; no namespace has them as its default afterwards (Linux).
+    /// Unload algorithms from the kernel, and replace them where they are the default of a namespace (Linux).
     #[command(after_help = "Connections go on with the algorithm until they end.
 
 Examples:
   sudo roughlink cc unload illinois_aa
   sudo roughlink cc unload --all")]
     Unload(Unload),
-    /// Tell `avoca` in the kernel whether there is coverage (Linux).
+    /// Set the coverage state of `avoca` in the kernel (Linux).
     #[command(after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20
   sudo roughlink cc coverage avoca on")]
     Coverage(Coverage),
-    /// Show what an algorithm in the kernel has counted and its open connections, or follow them (Linux).
+    /// Show the counters and open connections of an algorithm in the kernel, or follow its events (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc stat illinois_aa
   sudo roughlink cc stat illinois_aa --follow
@@ -48,56 +48,56 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct CcList {
-    /// Show these with their parameters, on the stack `linux` and where others differ.
+    /// Show these algorithms with their parameters on the stack `linux`, and those that differ on other stacks.
     #[arg(value_name = "NAME", conflicts_with_all = ["json", "kernel"])]
     pub names: Vec<String>,
-    /// One JSON array, with all details of each entry.
+    /// Print one JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,
-    /// Those that can be loaded into the kernel, and those that are.
+    /// List the algorithms that are loaded into the kernel, and those that can be.
     #[arg(long)]
     pub kernel: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// An algorithm, as `roughlink cc list --kernel` lists them.
+    /// Algorithm from `roughlink cc list --kernel`.
     pub name: String,
-    /// A parameter of it; may be repeated.
+    /// Set a parameter of the algorithm; may be repeated.
     #[arg(long = "param", value_name = "KEY=VALUE", value_parser = assignment)]
     pub parameters: Vec<(String, String)>,
-    /// Its name in the kernel, at most 15 characters; the algorithm's if absent, with `_` for `-`.
+    /// Name in the kernel, at most 15 characters; if absent, the algorithm's name with `_` for `-`.
     #[arg(long = "as", value_name = "NAME")]
     pub rename: Option<String>,
-    /// Make it the default of new connections, here or in the namespaces of --netns.
+    /// Make the algorithm the default of new connections, here or in the namespaces of --netns.
     #[arg(long)]
     pub default: bool,
-    /// A network namespace, by the name that `ip netns` has for it or by a path; may be repeated.
+    /// Network namespace, as a name of `ip netns` or a path; may be repeated.
     #[arg(long, value_name = "NAME", requires = "default")]
     pub netns: Vec<String>,
-    /// Return at once; it stays until `roughlink cc unload`, or the machine restarts.
+    /// Return at once, and keep the algorithm loaded until `roughlink cc unload` or a restart of the machine.
     #[arg(long)]
     pub pin: bool,
-    /// Load nothing: print a systemd unit that loads it in this way at each start.
+    /// Load nothing, and print a systemd unit that loads the algorithm in this way at each boot.
     #[arg(long)]
     pub unit: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Unload {
-    /// Names in the kernel.
+    /// Names of the algorithms in the kernel.
     #[arg(required_unless_present = "all")]
     pub names: Vec<String>,
-    /// All that roughlink has loaded.
+    /// Unload all algorithms that roughlink has loaded.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Coverage {
-    /// Its name in the kernel.
+    /// Name of the algorithm in the kernel.
     pub name: String,
-    /// Whether there is coverage.
+    /// State to set: coverage or none.
     pub coverage: Switch,
 }
 
@@ -109,15 +109,15 @@ pub(crate) enum Switch {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// Its name in the kernel.
+    /// Name of the algorithm in the kernel.
     pub name: String,
-    /// Print what happens to its connections, until Ctrl-C.
+    /// Print the events of its connections until Ctrl-C.
     #[arg(long)]
     pub follow: bool,
-    /// Each acknowledgement, too.
+    /// Print each ACK, too.
     #[arg(long, requires = "follow")]
     pub acks: bool,
-    /// JSON; an object per line with --follow.
+    /// Print JSON; with --follow, one object per line.
     #[arg(long)]
     pub json: bool,
 }

@@ -46,14 +46,14 @@ pub(crate) struct Link {
     /// End the link after this time.
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<String>,
-    /// Print the scenario file instead of running anything, to be changed and given to `emulate`.
+    /// Print the scenario file for editing and use with `emulate`, and run nothing.
     #[arg(long)]
     pub generate: bool,
     #[command(flatten)]
     pub real: RealTime,
     #[command(flatten)]
     pub set: Set,
-    /// No warnings, and no result if all went well.
+    /// Suppress warnings, and the result if all went well.
     #[arg(long, short)]
     pub quiet: bool,
     /// The program and its arguments.
