@@ -1,19 +1,20 @@
-//! The live view: a page that shows an emulation while it runs, and changes its links.
+//! Live view: a page that shows a running emulation and can change its links.
 //!
-//! A small server in a thread of its own, of ordinary priority: the loop of the emulation does not know that it is there
-//! ([`roughlink_host::Live`]). It gives the page, its samples as server-sent events to any number of viewers up to [`feed::MOST_VIEWERS`], and
-//! takes changes by POST. A viewer that reads too slowly misses samples; counts in them are totals, so it misses nothing else.
+//! A small server runs in a thread of ordinary priority, and the emulation's loop never waits for it
+//! ([`roughlink_host::Live`]). The server delivers the page, sends samples as server-sent events to at most
+//! [`feed::MOST_VIEWERS`] viewers, and accepts changes by POST. A slow viewer misses samples. Counts are totals, so the
+//! next sample makes up for them.
 //!
-//! Whoever may open the page may change the links. So every request needs a token, which is in the address that is printed,
-//! and what a foreign page might send from the same browser is refused ([`access`]).
+//! Anyone with access to the page can change the links. Every request therefore needs the token in the printed URL. The
+//! server also refuses requests that pages of other sites send from the same browser ([`access`]).
 //!
 //! | module | contents |
 //! |---|---|
-//! | `access` | who is let in |
-//! | `asked` | a change as it is asked for, and its bounds |
-//! | `connections` | how many at a time, and for how long |
-//! | `feed` | what viewers receive |
-//! | `timeline` | the changes that were made, as a scenario writes them |
+//! | `access` | checks of host, origin and token |
+//! | `asked` | requests to change a link, and their bounds |
+//! | `connections` | limits on number and duration of connections |
+//! | `feed` | events for viewers |
+//! | `timeline` | applied changes in scenario syntax |
 
 mod access;
 mod asked;
@@ -46,21 +47,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// An address at which nobody is served yet.
+/// Listener that is bound but does not accept connections yet.
 pub(crate) struct Door {
     listener: TcpListener,
     address: SocketAddr,
     token: Token,
 }
 
-/// A server at work; it ends with this.
+/// Running server, which stops when this is dropped.
 pub(crate) struct Server {
     end: oneshot::Sender<String>,
     thread: JoinHandle<()>,
 }
 
 impl Door {
-    /// Takes an address, or a port of this machine itself.
+    /// Binds an address, or a port of 127.0.0.1.
     pub(crate) fn open(text: &str) -> Result<Self, Failure> {
         let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let wanted: Option<SocketAddr> = text.parse().ok().or_else(|| text.parse().ok().map(here));
@@ -82,7 +83,7 @@ impl Door {
         Ok(Door { listener, address, token: Token::new().map_err(failed)? })
     }
 
-    /// Where the page is.
+    /// Returns the URL of the page. If the server listens on all addresses, the URL has the loopback address.
     pub(crate) fn url(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -93,18 +94,18 @@ impl Door {
         format!("http://{address}/?token={}", self.token.text())
     }
 
-    /// Whether other machines may reach it.
+    /// Returns true if other machines may reach the address.
     pub(crate) fn is_open(&self) -> bool {
         !self.address.ip().is_loopback()
     }
 
-    /// Serves an emulation.
+    /// Starts the server for an emulation.
     pub(crate) fn serve(self, live: Arc<Live>) -> Result<Server, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::Machine(format!("cannot serve the live view: {e}"), None))?;
         let (end, told) = oneshot::channel();
         let thread = thread::spawn(move || {
-            // Whatever is left of it after its time ends with the runtime.
+            // Dropping the runtime ends connections that are open after `GRACE`.
             runtime.block_on(self.attend(live, told));
         });
         Ok(Server { end, thread })
@@ -112,7 +113,7 @@ impl Door {
 
     async fn attend(self, live: Arc<Live>, told: oneshot::Receiver<String>) {
         let Door { listener, token, .. } = self;
-        // It was made for this, and no descriptor is missing: what could fail has been done.
+        // Does not fail: the listener is non-blocking, and no further descriptor is needed.
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         let feed = Arc::new(Feed::new(live));
         let feeding = tokio::spawn(Arc::clone(&feed).run());
@@ -128,29 +129,30 @@ impl Door {
 }
 
 impl Server {
-    /// Tells all viewers how it ended, and ends.
+    /// Sends the result to all viewers and stops the server.
     pub(crate) fn finish(self, result: &impl Serialize, timeline: &str) {
         let _ = self.end.send(feed::last(result, timeline));
         let _ = self.thread.join();
     }
 }
 
-/// What requests are answered with.
+/// Data for the answers to requests.
 struct Inside {
     feed: Arc<Feed>,
     token: Token,
     page: Page,
 }
 
-/// The page and what its scripts may do.
+/// Page with its content security policy.
 struct Page {
     text: String,
     policy: HeaderValue,
 }
 
-/// One page without parts elsewhere. Only the script and the style that carry its nonce are obeyed.
+/// Creates the page, which contains its script and style. The policy allows only elements with the page's nonce.
 fn page() -> Page {
-    // Not a secret: it says which of the page's elements are its own, and nothing of others is in the page.
+    // The page contains no foreign content, so the nonce need not be secret, and a constant replaces missing random
+    // bits.
     let nonce = Token::new().map_or_else(|_| "page".into(), |token| token.text().to_owned());
     let text = include_str!("live/page.html")
         .replace("/*style*/", &format!("{STYLE}{}", include_str!("live/page.css")))
@@ -172,7 +174,7 @@ fn router(inside: Arc<Inside>) -> Router {
         .with_state(inside)
 }
 
-/// Before every answer, also that there is no such page.
+/// Checks each request and sets headers of each response, also for unknown paths.
 async fn guard(
     State(inside): State<Arc<Inside>>,
     uri: Uri,
@@ -210,7 +212,7 @@ async fn events(State(inside): State<Arc<Inside>>) -> Response {
 
 async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Body) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    // A page of somebody else could send other kinds without being asked whether it may.
+    // Pages of other sites can send other content types without a preflight request.
     if kind.is_none_or(|kind| !kind.starts_with(b"application/json")) {
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change is application/json").into_response();
     }
@@ -238,9 +240,9 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
     }
 }
 
-/// How long viewers may take to receive the last event.
+/// Maximum time for viewers to receive the last event.
 const GRACE: Duration = Duration::from_secs(1);
-/// Bytes.
+/// Maximum size of a change, bytes.
 const LONGEST_CHANGE: usize = 4096;
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! Who is let in: whoever knows the token, by a browser that no other site directs.
+//! Access control: a request needs the token and must not come from a page of another site.
 //!
-//! A page of another site cannot read the token, but might guess the port. What it sends carries its own origin, and with a name that it
-//! has made to point to this machine (DNS rebinding) that name as the host; both are refused before anything else is looked at.
+//! A page of another site cannot read the token but could guess the port. Requests from such a page carry the origin of
+//! the site. If the site has redirected its name to this machine (DNS rebinding), they carry this name as the host.
+//! Foreign origins and hosts are refused before anything else is checked.
 
 use axum::http::{HeaderMap, Uri, header};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What the address must carry: 128 random bits.
+/// Secret in the URL: 128 random bits in hexadecimal.
 pub(super) struct Token(String);
 
 impl Token {
@@ -21,14 +22,14 @@ impl Token {
         &self.0
     }
 
-    /// Compares without saying, by the time that it takes, how much of it was right.
+    /// Compares in a time that does not depend on the number of correct characters.
     fn is(&self, other: &str) -> bool {
         let differ = self.0.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
         self.0.len() == other.len() && differ == 0
     }
 }
 
-/// Why a request is not answered, if it is not.
+/// Returns the reason for which a request is refused, if any.
 pub(super) fn refusal(token: &Token, uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST).unwrap_or_default();
@@ -45,7 +46,7 @@ pub(super) fn refusal(token: &Token, uri: &Uri, headers: &HeaderMap) -> Option<&
     None
 }
 
-/// Whether a host is an address, which cannot be made to point elsewhere, or this machine.
+/// Returns true if a host is an IP address, which DNS cannot redirect, or `localhost`.
 fn is_here(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));

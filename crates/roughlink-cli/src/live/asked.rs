@@ -1,4 +1,4 @@
-//! A change as it is asked for: JSON with the words of a scenario, such as `{"link": "plc", "rate": "2 Mbit/s"}`.
+//! Requests to change a link: JSON with values in scenario syntax, such as `{"link": "plc", "rate": "2 Mbit/s"}`.
 
 use roughlink_core::link::Noise;
 use roughlink_core::net::Change;
@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// What may be asked for; what is absent stays.
+/// Request to change a link. Absent properties stay unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with the name of the link and what changes")]
 pub(super) struct Request {
@@ -20,14 +20,14 @@ pub(super) struct Request {
     direction: Way,
     rate: Option<String>,
     delay: Option<String>,
-    /// Share of the packets that is lost at random, in place of the noise.
+    /// Share of packets lost at random, which replaces the noise.
     loss: Option<String>,
     up: Option<bool>,
-    /// The link is down for so long.
+    /// Time for which the link goes down.
     outage: Option<String>,
 }
 
-/// Which directions change.
+/// Directions that change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Way {
@@ -38,12 +38,12 @@ enum Way {
 }
 
 impl Request {
-    /// What is wrong is said for people.
+    /// Parses a request. The error is a message for users.
     pub(super) fn read(json: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(json).map_err(|e| e.to_string())
     }
 
-    /// What the loop is asked for.
+    /// Converts the request for the emulation's loop.
     pub(super) fn asked(&self, scenario: &Scenario) -> Result<ChangeRequest, String> {
         let names = || scenario.links.iter().map(|link| &*link.name);
         let link = names().position(|name| name == self.link).ok_or_else(|| {
@@ -92,11 +92,11 @@ fn within<T: FromStr<Err = UnitError> + PartialOrd + Display>(
     Err(format!("{key}: {value} is not between {} and {}", bounds.start(), bounds.end()))
 }
 
-/// Rates that may be asked for: less is an outage, more is no limit on any machine.
+/// Allowed rates. Lower rates are outages, and higher rates are no limit on any machine.
 pub(super) const RATES: RangeInclusive<Rate> = Rate(1_000)..=Rate(100_000_000_000);
-/// Delays that may be asked for. What is in flight is kept in memory.
+/// Allowed delays, limited because packets in flight take memory.
 pub(super) const DELAYS: RangeInclusive<Time> = Time::ZERO..=Time::from_secs(10);
-/// Outages that may be asked for.
+/// Allowed durations of outages.
 pub(super) const OUTAGES: RangeInclusive<Time> = Time::from_millis(1)..=Time::from_secs(3600);
 
 #[cfg(test)]

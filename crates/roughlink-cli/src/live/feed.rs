@@ -1,4 +1,5 @@
-//! What viewers receive: first what the emulation is and its last minute, then sample by sample, then how it ended.
+//! Events for viewers: first a description of the emulation and the samples of the last minute, then each new sample,
+//! and finally the result.
 
 use super::asked::{DELAYS, RATES};
 use axum::response::sse::Event;
@@ -19,22 +20,22 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// What all viewers share.
+/// State that all viewers share.
 pub(super) struct Feed {
     live: Arc<Live>,
-    /// What the emulation is: JSON.
+    /// Description of the emulation in JSON.
     start: String,
     past: Mutex<Past>,
     news: Mutex<Option<Sender<News>>>,
     viewers: AtomicUsize,
 }
 
-/// The samples of the last minute, oldest first.
+/// Samples of the last minute, oldest first.
 #[derive(Default)]
 struct Past {
     samples: VecDeque<Arc<str>>,
     bytes: usize,
-    /// Those of the emulation that were fetched.
+    /// Number of the emulation's samples that were fetched.
     seen: u64,
 }
 
@@ -55,7 +56,7 @@ impl Feed {
         &self.live
     }
 
-    /// Fetches samples, until it is dropped.
+    /// Fetches samples until this future is dropped.
     pub(super) async fn run(self: Arc<Self>) {
         let mut ticks = interval(Duration::from_nanos(INTERVAL.0 / 2));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -76,11 +77,11 @@ impl Feed {
 
     fn tell(&self, news: News) {
         if let Some(sender) = &*lock(&self.news) {
-            let _ = sender.send(news); // there may be no viewer
+            let _ = sender.send(news); // fails if there are no viewers
         }
     }
 
-    /// The last samples, and how it ended if that is known; then all streams end.
+    /// Sends the last samples, and the last event if there is one, and ends all streams.
     pub(super) fn finish(&self, last: Option<String>) {
         self.fetch();
         if let Some(last) = last {
@@ -89,7 +90,7 @@ impl Feed {
         lock(&self.news).take();
     }
 
-    /// The events of one more viewer, unless there are too many.
+    /// Returns the events for a new viewer; `None` if there are too many viewers or the streams have ended.
     pub(super) fn view(self: &Arc<Self>) -> Option<impl Stream<Item = Result<Event, Infallible>> + use<>> {
         let viewer = Viewer::new(self)?;
         let news = lock(&self.news).as_ref()?.subscribe();
@@ -106,7 +107,7 @@ impl Feed {
     }
 }
 
-/// What a viewer receives next; what it was too slow for is left out.
+/// Returns the next event for a viewer. Skips samples that the viewer was too slow to receive.
 async fn next(news: &mut Receiver<News>) -> Option<Event> {
     loop {
         match news.recv().await {
@@ -129,7 +130,7 @@ impl Past {
     }
 }
 
-/// One of the viewers, as long as it looks.
+/// Viewer, which counts until it is dropped.
 struct Viewer(Arc<Feed>);
 
 impl Viewer {
@@ -153,12 +154,12 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain values")
 }
 
-/// The last event: the result, and the changes as a scenario writes them.
+/// Returns the last event: the result, and the changes in scenario syntax.
 pub(super) fn last(result: &impl Serialize, timeline: &str) -> String {
     json(&serde_json::json!({ "result": result, "timeline": timeline }))
 }
 
-/// What an emulation is.
+/// Description of an emulation.
 #[derive(Serialize)]
 struct Start<'s> {
     name: &'s str,
@@ -174,8 +175,9 @@ struct Link<'s> {
     from: &'s str,
     to: &'s str,
     kind: &'static str,
-    /// Whether each direction's rate can be changed, and its other properties.
+    /// True for each direction whose rate can be changed.
     rate: [bool; 2],
+    /// True if the other properties can be changed.
     other: bool,
 }
 
@@ -210,7 +212,7 @@ impl<'s> Link<'s> {
     }
 }
 
-/// A sample: counts are totals.
+/// Sample of the emulation; counts are totals.
 #[derive(Serialize)]
 struct Moment {
     t_s: f64,
@@ -232,7 +234,7 @@ struct Way {
     lost: u64,
 }
 
-/// A conversation, each figure from its first speaker to the second, and back.
+/// Conversation. Arrays have the value of the direction from `from` to `to` first, and then the reverse direction's.
 #[derive(Serialize)]
 struct Talk {
     protocol: String,
@@ -281,11 +283,11 @@ impl Way {
     }
 }
 
-/// Viewers at the same time.
+/// Maximum number of viewers.
 pub(super) const MOST_VIEWERS: usize = 16;
-/// Samples that wait for a slow viewer.
+/// Number of events kept for a slow viewer.
 const WAITING: usize = 32;
-/// Samples that a new viewer receives at once: a minute.
+/// Number of samples for a new viewer: one minute.
 const MOST_PAST: usize = (60_000_000_000 / INTERVAL.0) as usize;
-/// Bytes of them.
+/// Maximum size of these samples, bytes.
 const MOST_PAST_BYTES: usize = 4 << 20;

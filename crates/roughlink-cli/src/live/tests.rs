@@ -1,4 +1,4 @@
-//! The server by itself, without an emulation.
+//! Tests of the server without a running emulation.
 
 use super::*;
 use roughlink_core::scenario::Scenario;
@@ -35,14 +35,14 @@ pub(super) fn scenario() -> Scenario {
     parse(PAIR)
 }
 
-/// A server and its address.
+/// Starts a server, and returns it with its address and token.
 fn server() -> (Server, SocketAddr, String) {
     let door = Door::open("0").unwrap();
     let (address, token) = (door.address, door.token.text().to_owned());
     (door.serve(Live::new(Arc::new(scenario()))).unwrap(), address, token)
 }
 
-/// The answer to a request, until the server closes.
+/// Sends a request, and returns all that the server sends until it closes the connection.
 fn ask(address: SocketAddr, line: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -52,7 +52,7 @@ fn ask(address: SocketAddr, line: &str, headers: &str, body: &str) -> String {
     );
     stream.write_all(text.as_bytes()).unwrap();
     let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer); // a refused body may end with a reset
+    let _ = stream.read_to_string(&mut answer); // the server may reset the connection of a refused body
     answer
 }
 
@@ -80,7 +80,7 @@ fn nothing_is_answered_without_the_token() {
     for header in ["default-src 'none'", "no-store", "no-referrer", "nosniff"] {
         assert!(head.contains(header), "{head}");
     }
-    // Nothing is left to be filled in, or comes from elsewhere.
+    // The page has no unfilled placeholders and loads nothing from elsewhere.
     for part in
         ["{nonce}", "/*style*/", "/*script*/", "src=", "@import", "innerHTML", "insertAdjacentHTML", "outerHTML"]
     {
@@ -105,13 +105,13 @@ fn a_change_is_checked_before_it_is_taken_in() {
     assert_eq!(code(&send(JSON, &" ".repeat(LONGEST_CHANGE + 1))), 413);
     let medium = send(JSON, r#"{"link": "hdplc", "rate": "2 Mbit/s"}"#);
     assert!(code(&medium) == 409 && medium.contains("power-line medium"), "{medium}");
-    // No loop takes them in here.
+    // In this test, no loop applies the changes.
     let codes: Vec<u16> = (0..100).map(|_| code(&send(JSON, right))).collect();
     assert_eq!((codes[0], codes[99]), (204, 503));
     server.finish(&0, "");
 }
 
-/// Viewers, also those that read nothing, receive what they are there for and do not keep the server.
+/// Viewers receive the start and the end. The server ends even if some viewers read nothing.
 #[test]
 fn viewers_receive_the_start_and_the_end() {
     let (server, address, token) = server();
@@ -126,7 +126,7 @@ fn viewers_receive_the_start_and_the_end() {
     let mut viewers: Vec<_> = (0..feed::MOST_VIEWERS).map(|_| open()).collect();
     assert!(viewers.iter().all(|(_, first)| first == "HTTP/1.1 200"), "{viewers:?}");
     assert_eq!(open().1, "HTTP/1.1 503");
-    // Whoever leaves makes room.
+    // A viewer that leaves makes room for another.
     viewers.pop();
     let again = (0..500).any(|_| {
         thread::sleep(Duration::from_millis(10));

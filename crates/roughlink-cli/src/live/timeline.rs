@@ -1,4 +1,4 @@
-//! The changes that were made, as a scenario writes them: with these steps in it, `run` and `emulate` repeat them.
+//! Applied changes in scenario syntax. `run` and `emulate` repeat the changes if a scenario contains these steps.
 
 use roughlink_core::link::Noise;
 use roughlink_core::scenario::Scenario;
@@ -7,7 +7,7 @@ use roughlink_host::AppliedChange;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A change, with the keys of a step of a timeline.
+/// Change, with the keys of a timeline's step.
 #[derive(Serialize)]
 pub(crate) struct Step<'s> {
     link: &'s str,
@@ -24,7 +24,7 @@ pub(crate) struct Step<'s> {
     noise: Option<Loss>,
 }
 
-/// The only noise that changes bring.
+/// Noise of a change: random loss or none.
 #[derive(Serialize)]
 struct Loss {
     kind: &'static str,
@@ -32,7 +32,7 @@ struct Loss {
     loss: Option<String>,
 }
 
-/// The steps, in order of time.
+/// Converts changes to steps, in the same order.
 pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Vec<Step<'s>> {
     let of = |AppliedChange { at, link, directions, change }: &AppliedChange| Step {
         link: &scenario.links[*link].name,
@@ -53,7 +53,7 @@ pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Ve
     changes.iter().map(of).collect()
 }
 
-/// The timelines of the links that changed, for people.
+/// Formats the timelines of the changed links for users.
 pub(crate) fn text(steps: &[Step<'_>]) -> String {
     let mut links: Vec<&str> = Vec::new();
     for step in steps {
@@ -74,7 +74,7 @@ pub(crate) fn text(steps: &[Step<'_>]) -> String {
 }
 
 impl Step<'_> {
-    /// As an inline table.
+    /// Formats the step as an inline table.
     fn inline(&self) -> String {
         let noise = self.noise.as_ref().map(|noise| match &noise.loss {
             Some(loss) => format!("{{ kind = {}, loss = {} }}", quoted(noise.kind), quoted(loss)),
@@ -104,7 +104,7 @@ mod tests {
     use roughlink_core::net::{Change, Network, Options};
     use roughlink_core::units::Rate;
 
-    /// A network that is changed, and one whose scenario has what is printed of it, have the same result.
+    /// Changes from outside, and the printed timeline in the scenario, have the same result.
     #[test]
     fn the_timeline_repeats_the_changes() {
         let at = |ms: u64, directions, change| AppliedChange {
