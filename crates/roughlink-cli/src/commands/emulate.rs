@@ -2,11 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `plan` | what is to be emulated, however it was said: real nodes, programs, what they are told |
-//! | `link` | the scenario of one link |
-//! | `running` | a plan carried out |
-//! | `files`, `folder`, `recorder`, `series` | what is written meanwhile |
-//! | `result` | what is said of it: JSON, lines for people, the exit code |
+//! | `plan` | arguments of an emulation: real nodes, programs, warnings and notes for users |
+//! | `link` | scenario of one link |
+//! | `running` | execution of a plan |
+//! | `files`, `folder`, `recorder`, `series` | files written during the emulation |
+//! | `result` | result: JSON, text for users, exit code |
 
 mod files;
 mod folder;
@@ -36,23 +36,24 @@ pub(crate) use link::link;
 pub(crate) use result::faults;
 pub(crate) use roughlink_host::inside::is_ignored;
 
-/// The command by which this program calls itself between an emulation and its programs. It is none for people.
+/// Internal command by which this program calls itself between an emulation and its programs.
 const INSIDE: &str = "__inside";
 
-/// Does what this program was called for by itself, if it was.
+/// Executes the internal command [`INSIDE`] if the command line has it.
 pub(crate) fn inside() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let hidden = words.next().filter(|word| word == INSIDE)?;
     Some(roughlink_host::inside::main(&hidden, &words.collect::<Vec<_>>()))
 }
 
-/// What emulation needs: name, why it is missing, what for.
+/// Returns name, reason for absence and purpose of each feature that emulation needs.
 pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     let all = roughlink_host::abilities(&Launcher::new(INSIDE));
     all.into_iter().map(|a| (a.name, a.missing, a.what_for)).collect()
 }
 
-/// Removes what emulations that are gone have left; or says what there is, with an error for each that stays.
+/// Removes leftovers of ended emulations. Returns them, with an error for each that remains, and the running
+/// emulations.
 pub(crate) fn clean() -> Cleaned {
     let mut cleaned = Cleaned::default();
     for left in leftovers(OsStr::new(INSIDE)) {

@@ -85,7 +85,7 @@ impl<'s> Page<'s> {
             self.sections.insert(path.clone(), out);
             return;
         };
-        // First the keys that all kinds share, then those of each kind.
+        // Write the keys that all kinds share first, then the others by kind.
         let alike = |key: &String, value: &Value| kinds.iter().all(|kind| kind["properties"].get(key) == Some(value));
         let common: Vec<_> = properties(first).filter(|(key, value)| alike(key, value)).collect();
         self.inner(path, &common);

@@ -259,7 +259,7 @@ fn asked<'a>(
         let (name, values) = assignment(text)?;
         let Some(axis) = experiment.axes.iter().find(|a| a.name == name) else { continue };
         let values = split(&values);
-        // An experiment with fewer axis values keeps those that were requested.
+        // An experiment that has only some of the requested values keeps these.
         let has = |v: &&String| axis.points.iter().any(|p| p.value == **v || p.label == **v);
         let known: Vec<String> = values.iter().filter(has).cloned().collect();
         if chosen.is_empty() && known.is_empty() {

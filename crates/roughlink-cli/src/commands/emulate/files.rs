@@ -1,7 +1,7 @@
-//! Files that are written while an emulation runs, so that what was there until then is there whatever happens.
+//! Files written during an emulation, so that a crash does not lose the data written before.
 //!
-//! The first that cannot be written ends the emulation: nobody wants to learn at the end of an hour that its beginning is missing. What
-//! was written stays.
+//! The first write error ends the emulation, which would otherwise run to its end without complete results. Data
+//! written before stays.
 
 use crate::failure::Failure;
 use std::fs::{self, File, Metadata};
@@ -10,15 +10,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The files of an emulation.
+/// Files of an emulation.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     failed: OnceLock<(PathBuf, io::Error)>,
-    /// Each with its device and number there.
+    /// Path, device number and inode number of each created file.
     made: Mutex<Vec<(PathBuf, (u64, u64))>>,
 }
 
-/// One of them; every write reaches the file.
+/// Unbuffered writer of a file.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct Kept {
 }
 
 impl Files {
-    /// Begins a file, which must not exist.
+    /// Creates a file, which must not exist.
     pub(super) fn create(self: &Arc<Self>, path: &Path) -> Result<Kept, Failure> {
         let file = File::create_new(path).and_then(|file| {
             let id = id(&file.metadata()?);
@@ -38,12 +38,12 @@ impl Files {
         Ok(Kept { path: path.to_owned(), file, files: Arc::clone(self) })
     }
 
-    /// Whether one could not be written.
+    /// Returns true if a file could not be written.
     pub(super) fn have_failed(&self) -> bool {
         self.failed.get().is_some()
     }
 
-    /// Why one was not, or is not there any more.
+    /// Returns the failure if a file could not be written, or was removed or replaced.
     pub(super) fn failure(&self) -> Option<Failure> {
         if let Some((path, e)) = self.failed.get() {
             return Some(unwritten(path, e));
@@ -61,12 +61,12 @@ impl Files {
 }
 
 impl Kept {
-    /// Where it is.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Another writer of the same file, whose lines go after those that are there.
+    /// Returns another writer for the same file. Both append at the same position.
     pub(super) fn again(&self) -> Result<Kept, Failure> {
         let file = self.file.try_clone().map_err(|e| unwritten(&self.path, &e))?;
         Ok(Kept { path: self.path.clone(), file, files: Arc::clone(&self.files) })

@@ -1,16 +1,17 @@
-//! The folder that `emulate -o` leaves.
+//! Result folder of `emulate -o`.
 //!
-//! | file | what | when it is written |
+//! | file | content | time of writing |
 //! |---|---|---|
-//! | `emulation.json` | command, versions of program and kernel, when, seed, replica, nodes | at the start |
-//! | `emulation.json` | TCP senders in addition | at the end |
-//! | `config.toml` | the scenario, with the overrides written into it | at the start |
-//! | `capture.pcapng` | what leaves and reaches the Linux hosts | all the time |
-//! | `links.csv`, `conversations.csv`, `lateness.csv` | samples: [`super::series`] | all the time |
-//! | `output-NODE.txt` | what the programs at a node print | line by line |
-//! | `summary.json` | what `--json` prints | at the end |
+//! | `emulation.json` | command, versions of program and kernel, start time, seed, replica, nodes | start |
+//! | `emulation.json` | the same and the TCP senders | end |
+//! | `config.toml` | scenario with all overrides applied | start |
+//! | `capture.pcapng` | packets of kernel nodes and attached devices | during the emulation |
+//! | `links.csv`, `conversations.csv`, `lateness.csv` | samples: [`super::series`] | during the emulation |
+//! | `output-NODE.txt` | output of the programs at a node | line by line |
+//! | `summary.json` | output of `--json` | end |
 //!
-//! Names are those of the folder of `run -o` where the content is the same, so `roughlink report` reads it.
+//! Files have the same names as in the folder of `run -o` if they have the same content, so `roughlink report` can read
+//! the folder.
 
 use super::files::{Files, Kept, unwritten};
 use super::result::{Emulated, SenderResult};
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A result folder at work.
+/// Result folder of a running emulation.
 pub(super) struct Folder {
     path: PathBuf,
     files: Arc<Files>,
@@ -39,7 +40,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Begins a folder, which must be absent or empty.
+    /// Creates a folder, which must be absent or empty.
     pub(super) fn begin(path: &Path, files: &Arc<Files>) -> Result<Self, Failure> {
         let holds = fs::create_dir_all(path).and_then(|()| fs::read_dir(path)?.next().transpose());
         match holds {
@@ -58,12 +59,12 @@ impl Folder {
         }
     }
 
-    /// Where the capture is.
+    /// Returns the path of the capture.
     pub(super) fn capture(&self) -> PathBuf {
         self.path.join("capture.pcapng")
     }
 
-    /// Writes what is known before it starts.
+    /// Writes the scenario, and `emulation.json` as known before the start.
     pub(super) fn describe(&mut self, scenario: &Scenario, emulation: &Emulation, replica: u32) -> Result<(), Failure> {
         let node = |(name, device, addresses): (&str, &str, &[_])| json!({ "node": name, "device": device, "addresses": addresses });
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -85,19 +86,19 @@ impl Folder {
         Ok(())
     }
 
-    /// What is written of samples.
+    /// Creates the files of the samples.
     pub(super) fn series(&self, scenario: &Scenario) -> Result<Series, Failure> {
         Series::begin(&self.path, &self.files, scenario)
     }
 
-    /// Where a program at a node writes what it prints, beside others at the same node.
+    /// Returns a writer for the output of a program at a node. Programs at the same node share a file.
     pub(super) fn output(&mut self, node: &str) -> Result<Kept, Failure> {
         if let Some(kept) = self.outputs.get(node) {
             return kept.again();
         }
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
         let name: String = node.chars().map(plain).take(LONGEST_NAME).collect();
-        // Names that differ in replaced characters only are told apart by a number.
+        // A number distinguishes names that differ only in replaced characters.
         let taken = |path: &PathBuf| path.exists();
         let names =
             std::iter::once(format!("output-{name}.txt")).chain((2..).map(|n| format!("output-{name}-{n}.txt")));
@@ -113,7 +114,7 @@ impl Folder {
         self.replace("summary.json", &pretty(result))
     }
 
-    /// Writes a file under another name first, so that the file of this name is always complete.
+    /// Writes a file under another name first, so that a file of this name is always complete.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         self.write(PART, bytes).inspect_err(|_| {
             let _ = fs::remove_file(self.path.join(PART));
@@ -142,7 +143,7 @@ fn now() -> SystemTime {
 }
 
 const ABOUT: &str = "emulation.json";
-/// A file while it is written.
+/// Name of a file that is being written.
 const PART: &str = "part";
-/// Most characters of a node's name in the name of a file.
+/// Maximum number of characters of a node's name in a file name.
 const LONGEST_NAME: usize = 100;

@@ -119,7 +119,7 @@ fn one_link(args: &Link, ends: &Ends<'_>) -> String {
 }
 
 impl Link {
-    /// Rates up and down; the parser demands `--rate` unless both are given.
+    /// Returns the rates up and down. The parser requires `--rate` unless both are given.
     fn rates(&self) -> (&str, &str) {
         let both = self.rate.as_deref().unwrap_or_default();
         (self.rate_up.as_deref().unwrap_or(both), self.rate_down.as_deref().unwrap_or(both))

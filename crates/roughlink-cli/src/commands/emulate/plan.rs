@@ -1,4 +1,4 @@
-//! What is to be emulated, however it was said.
+//! Plans of emulations, from the arguments of `emulate` or `link`.
 
 use crate::args::RealTime;
 use roughlink_core::net::Limits;
@@ -11,36 +11,36 @@ use roughlink_lab::library::{Overrides, Source};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What to emulate, however it was said.
+/// Plan of an emulation, from the arguments of `emulate` or `link`.
 pub(super) struct Plan<'a> {
     pub(super) source: Source,
     pub(super) overrides: Overrides,
-    /// Nodes that are real beside those of the scenario.
+    /// Further nodes that become kernel nodes.
     pub(super) kernels: Vec<String>,
-    /// The node that is this machine.
+    /// Node that is this machine.
     pub(super) here: Option<&'a str>,
-    /// Devices lose their carrier with their links.
+    /// True if devices lose their carrier while their links are down.
     pub(super) carrier: bool,
-    /// The addresses of the one link that is emulated, from node 0 to node 1.
+    /// Claim of the addresses of a single link from node 0 to node 1.
     pub(super) claim: Option<Claim>,
     pub(super) programs: Vec<(String, Vec<OsString>)>,
     pub(super) until: Option<&'a str>,
     pub(super) capture: Option<&'a Path>,
-    /// The folder of the results.
+    /// Result folder.
     pub(super) output: Option<&'a Path>,
-    /// It has a capture, too.
+    /// True if the result folder has a capture.
     pub(super) captures: bool,
     pub(super) real: &'a RealTime,
     pub(super) limits: Limits,
-    /// The programs' input and output are ours, and the result goes to standard error.
+    /// True if the programs use our input and output, and the result goes to standard error.
     pub(super) nested: bool,
     pub(super) json: bool,
     pub(super) quiet: bool,
-    /// Prints the result also if all went well.
+    /// True if the result is printed even without a failure.
     pub(super) prints_result: bool,
 }
 
-/// The real nodes of a scenario; `ours` are those that must be on this machine.
+/// Returns the real nodes of a scenario. Nodes named in `ours` must be on this machine.
 pub(super) fn hosts<'p>(
     scenario: &Scenario,
     here: Option<&'p str>,
@@ -68,13 +68,13 @@ pub(super) fn hosts<'p>(
     Ok(scenario.kernels.iter().map(host).collect())
 }
 
-/// The kernel's name of `tcp.cc`, if the scenario has one.
+/// Returns the kernel's name of `tcp.cc`, if the scenario has this key.
 pub(super) fn congestion_control(scenario: &Scenario) -> Option<String> {
     let source: toml::Table = scenario.source.parse().ok()?;
     source.get("tcp")?.get("cc")?.as_str().map(name_in_kernel)
 }
 
-/// What flows with one end at a kernel need there.
+/// Describes each flow with one end at a real node: the address and port that the program there uses.
 pub(super) fn about(scenario: &Scenario) -> Vec<String> {
     let is_kernel = |node: usize| scenario.kernels.contains(&node);
     let of = |(i, f): (usize, &FlowSpec)| {
@@ -93,7 +93,7 @@ pub(super) fn about(scenario: &Scenario) -> Vec<String> {
     scenario.flows.iter().enumerate().filter_map(of).collect()
 }
 
-/// What a user should know of the plan before it begins.
+/// Returns warnings about the plan.
 pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
     let mut all = Vec::new();
     let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(node)).collect();
@@ -124,7 +124,7 @@ pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) 
     all
 }
 
-/// The programs of `--exec FIRST -- words`, among which `--exec NODE --` begins the next.
+/// Returns the programs of `--exec FIRST -- words`. Within `words`, `--exec NODE --` begins the next program.
 pub(super) fn programs(first: &str, words: &[OsString]) -> Result<Vec<(String, Vec<OsString>)>, LabError> {
     let mut all = vec![(first.to_owned(), Vec::new())];
     let mut rest = words;
@@ -150,7 +150,7 @@ pub(super) fn programs(first: &str, words: &[OsString]) -> Result<Vec<(String, V
 const EXEC: &str = "--exec";
 const EXEC_IS: &str = "--exec=";
 
-/// A name as a path of `--set` has it.
+/// Quotes a name for a path of `--set`, if the name contains dots.
 pub(super) fn quoted(name: &str) -> String {
     if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() }
 }

@@ -1,8 +1,8 @@
-//! The way of a capture to its file: a thread of ordinary priority writes it, so that a slow disk does not hold up the loop.
+//! Writing of captures: a thread of ordinary priority writes the file, so that a slow disk does not delay the loop.
 //!
-//! The loop fills buffers and hands them over, without ever waiting. Up to [`MOST`] buffers wait to be written. While
-//! all of them wait, packets are left out of the capture, each as a whole, and counted. The link keeps its times, and
-//! the result reports an incomplete capture. Interfaces are never left out, because packets refer to them by number.
+//! The loop fills buffers and queues them for the thread without waiting. The queue holds up to [`MOST`] buffers. While
+//! it is full, whole packets are left out of the capture and counted. The link keeps its timing, and the result reports
+//! an incomplete capture. Interfaces are never left out, because packets refer to them by number.
 
 use std::io::{self, ErrorKind, Write};
 use std::mem;
@@ -12,10 +12,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Hands over what is written to it, each write as a whole or not at all. All of it is written when this is gone.
+/// Writer that queues each write as a whole or not at all. Dropping it waits until all queued buffers are written.
 pub(super) struct Recorder {
     buffer: Vec<u8>,
-    /// One that is empty.
+    /// Empty buffer for reuse.
     spare: Option<Vec<u8>>,
     handed_over: Instant,
     full: Option<SyncSender<Vec<u8>>>,
@@ -25,7 +25,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Into `out`; `left_out` counts writes for which there was no room.
+    /// Creates a recorder that writes to `out`. `left_out` counts the writes for which there was no room.
     pub(super) fn new(out: impl Write + Send + 'static, left_out: Arc<AtomicU64>) -> Self {
         let (full, waiting) = sync_channel(MOST);
         let (back, empty) = sync_channel(MOST);
@@ -41,7 +41,7 @@ impl Recorder {
         }
     }
 
-    /// Hands the buffer over, if there is room for it.
+    /// Queues the buffer if there is room for it.
     fn hand_over(&mut self) -> io::Result<()> {
         let Some(full) = self.full.as_ref().filter(|_| !self.buffer.is_empty()) else { return Ok(()) };
         let spare = self.spare.take().or_else(|| self.empty.try_recv().ok());
@@ -55,7 +55,7 @@ impl Recorder {
                 self.spare = Some(mem::replace(&mut self.buffer, buffer));
                 Ok(())
             }
-            // Why it could not be written, the file knows.
+            // The file has stored the error.
             Err(TrySendError::Disconnected(_)) => Err(ErrorKind::BrokenPipe.into()),
         }
     }
@@ -103,7 +103,7 @@ fn write_out(mut out: impl Write, waiting: &Receiver<Vec<u8>>, back: &SyncSender
                 buffer.clear();
                 let _ = back.try_send(buffer);
             }
-            // It does not wait in the channel: the loop would have to take a lock to wake it.
+            // Poll: to wake a thread that waits in the channel, the loop would have to take a lock.
             Err(TryRecvError::Empty) => thread::sleep(LOOK),
             Err(TryRecvError::Disconnected) => return,
         }
@@ -115,15 +115,15 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Bytes of a buffer, unless what is written at once is longer.
+/// Size of a buffer, bytes, unless a single write is longer.
 const LENGTH: usize = 1 << 16;
 /// First bytes of the pcapng block that adds an interface.
 const INTERFACE_DESCRIPTION: [u8; 4] = 1_u32.to_le_bytes();
-/// Buffers that wait: 32 MiB, more than a second of 100 Mbit/s captured at both ends.
+/// Maximum number of queued buffers: 32 MiB, more than a second of 100 Mbit/s captured at both ends.
 const MOST: usize = 512;
-/// After this long what is buffered is handed over.
+/// Interval after which the buffer is queued even if it is not full.
 const PROMPT: Duration = Duration::from_millis(200);
-/// How often it is looked for buffers that wait.
+/// Interval at which the thread polls the queue.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -132,12 +132,12 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
-    /// A disk that takes nothing before it is told to.
+    /// Disk that blocks each write until a message arrives or the sender is gone.
     struct Stuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.0.recv_timeout(Duration::from_secs(60)); // at once when the sender is gone
+            let _ = self.0.recv_timeout(Duration::from_secs(60)); // returns at once without a sender
             self.1.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
         }
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A minute of waiting would be seen as missing: all that is left out is left out because the disk takes nothing.
+    /// The blocked disk causes all losses: if the loop waited for it, the test would take a minute and fail.
     #[test]
     fn a_disk_that_takes_nothing_is_not_waited_for() {
         let (go, stuck) = channel();
@@ -174,7 +174,7 @@ mod tests {
         drop(recorder);
         let written = written.lock().unwrap();
         let whole = (packets - lost as u32) as usize;
-        // All others are there, in their order and whole.
+        // All other packets are complete and in order.
         let number = |packet: &[u8]| u32::from_be_bytes(*packet.first_chunk().unwrap());
         let numbers: Vec<u32> = written.chunks_exact(1000).take(whole).map(number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b) && numbers.len() == whole);

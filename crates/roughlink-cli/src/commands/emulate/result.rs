@@ -1,4 +1,4 @@
-//! What is said of an emulation that is over.
+//! Result of an emulation: JSON, text and exit code.
 
 use crate::failure::Failure;
 use crate::live::timeline::Step;
@@ -12,22 +12,23 @@ use roughlink_lab::error::exceeded_help;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What `--json` prints: what a run has, and what only an emulation has.
+/// Output of `--json`: the result of a run, and fields that only an emulation has.
 #[derive(Serialize)]
 pub(super) struct Emulated<'o> {
     #[serde(flatten)]
     run: &'o RunResult,
     lateness_us: Option<Lateness>,
     waited_us: Option<Lateness>,
-    /// Waits of programs for a processor before a time slice; null if none was sampled.
+    /// Time that programs waited for a processor before a time slice; null if no wait was sampled.
     run_delay_us: Option<Lateness>,
-    /// Share of the time in which any task of the machine waited for a processor; null if the kernel does not say.
+    /// Share of the time in which any task of the machine waited for a processor; null if the kernel does not report
+    /// it.
     cpu_pressure: Option<f64>,
     stall_us: f64,
     max_lateness_ms: f64,
-    /// Violations of it, as the exit code 4 reports them.
+    /// Reasons for exit code 4.
     faults: Vec<String>,
-    /// Null if it is not known.
+    /// Null if the kernel's count cannot be read.
     overruns: Option<u64>,
     refused: u64,
     oversized: u64,
@@ -43,12 +44,12 @@ pub(super) struct Emulated<'o> {
     #[serde(skip_serializing_if = "Option::is_none")]
     other_conversations: Option<Others>,
     frames: &'o [FrameCount],
-    /// How links were changed from outside.
+    /// Changes of links from outside.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'o [Step<'o>],
 }
 
-/// What came from the kernels and went to them.
+/// Counters of packets from and to kernels.
 #[derive(Serialize)]
 struct Ports {
     received: u64,
@@ -117,8 +118,8 @@ impl<'o> Emulated<'o> {
     }
 }
 
-/// The conversations of programs that carried most, a line for each direction that carried something. Congestion controls
-/// are shown if one of them is paced that does not pace itself.
+/// Formats the largest conversations of programs, with a line for each direction that carried something. Shows the
+/// congestion controls if the kernel paces a sender, or may, although its algorithm does not pace.
 pub(super) fn conversations(achieved: &ConversationResults) -> String {
     let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
@@ -142,7 +143,7 @@ pub(super) fn conversations(achieved: &ConversationResults) -> String {
         let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
             times.map_or("-".into(), |times| format!("{:.1} ms", value(&times)))
         };
-        // For datagrams the delay from end to end is shown, for TCP the RTT of the sender.
+        // Show the end-to-end delay for datagrams, and the sender's RTT for TCP.
         let delay = d.delay_ms.filter(|_| d.retransmits.is_none());
         lines.add_row([
             format!("{protocol} {from}"),
@@ -205,13 +206,13 @@ pub(super) struct SenderResult<'o> {
     paced: Option<bool>,
 }
 
-/// TCP senders whose congestion control is known, in the order of their conversations.
+/// Returns the TCP senders with a known congestion control, in the order of their conversations.
 pub(super) fn senders(achieved: &ConversationResults) -> Vec<SenderResult<'_>> {
     let all = achieved.conversations.iter().flat_map(directions);
     all.filter_map(|(_, [from, to], d)| Some(SenderResult { from, to, cc: d.cc.as_deref()?, paced: d.paced })).collect()
 }
 
-/// Warnings about senders that the kernel paces, or may, although their algorithm does not pace.
+/// Returns warnings about senders that the kernel paces, or may, although their algorithm does not pace.
 pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| has_unexpected_pacing(d));
     let text = |(protocol, [from, to], d): (&str, [&str; 2], &Direction)| {
@@ -232,7 +233,7 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     warnings
 }
 
-/// What a person wants to know about time.
+/// Formats lateness and waiting times, and counts of packets, for users.
 pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     let of = |late: Lateness| {
         let Lateness { p50, p99, max, over_1ms } = late;
@@ -277,7 +278,7 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     text
 }
 
-/// How it ended, as an exit code says it.
+/// Returns the failure that sets the exit code, or `Ok` if the emulation and its programs succeeded.
 pub(super) fn verdict(outcome: &Outcome, why: EndReason, ended: &[Ended], most_late: Time) -> Result<(), Failure> {
     if why == EndReason::Interrupted {
         return Err(Failure::Interrupted("interrupted".into()));
@@ -299,7 +300,7 @@ pub(super) fn verdict(outcome: &Outcome, why: EndReason, ended: &[Ended], most_l
     }
 }
 
-/// Returns in what the link, or the programs beside it, were too slow.
+/// Returns the ways in which the link or the programs were too slow.
 pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
     let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
@@ -322,7 +323,7 @@ pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
     .collect()
 }
 
-/// The likely cause of it.
+/// Returns the likely cause of lateness.
 fn cause(outcome: &Outcome) -> String {
     let mut text = String::new();
     let spent = outcome.result.wall_s.max(1e-9);
@@ -339,9 +340,9 @@ fn cause(outcome: &Outcome) -> String {
     text
 }
 
-/// A stall this many times as long as a packet may be late is a fault even if it is the only one.
+/// Longest stall that is not a fault, in units of the maximum lateness.
 const STALL: u64 = 100;
-/// A share of the time above which the loop has too much to do.
+/// Share of the time above which the loop is overloaded.
 const BUSY: f64 = 0.8;
-/// Conversations, and counts of frames, that people are shown.
+/// Maximum number of conversations, and of frame counts, in the text.
 const MOST_SHOWN: usize = 5;

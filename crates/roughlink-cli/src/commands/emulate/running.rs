@@ -1,4 +1,4 @@
-//! A plan carried out.
+//! Execution of a plan.
 
 use super::files::{Files, unwritten};
 use super::folder::Folder;
@@ -46,7 +46,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         doubts(&scenario, programs).iter().for_each(|doubt| say(&format!("warning: {doubt}")));
     }
     let door = real.serve.as_deref().map(Door::open).transpose()?;
-    // Before there is a second thread.
+    // Do this before a second thread starts: only a process with one thread can enter a new user namespace.
     if !is_allowed() {
         if plan.here.is_some() {
             return Err(Failure::Machine(
@@ -113,7 +113,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
             let kernels = vec![(Recorder::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
-            // Here the rest is written. Why it could not be, the file knows.
+            // This writes the rest. The file stores an error.
             let _ = capture.finish();
             done
         }
@@ -150,16 +150,16 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     }
 }
 
-/// An emulation that is over.
+/// Emulation that has ended.
 struct Done {
     outcome: Outcome,
     why: EndReason,
     ended: Vec<Ended>,
-    /// The live view, which is to be told how it ended.
+    /// Live view, which still needs the result.
     server: Option<Server>,
 }
 
-/// Runs the programs while the emulation does.
+/// Runs the emulation and its programs.
 fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
@@ -211,7 +211,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Goes on while what programs have sent by TCP is on its way, for this long at most. Returns why it ends.
+/// Waits at most for `longest` until the TCP data of ended programs is acknowledged. Returns the reason for the end.
 fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<EndReason>) -> EndReason {
     let begin = now();
     let mut told = quiet;
@@ -246,10 +246,10 @@ fn time(option: &str, text: &str) -> Result<Time, LabError> {
     })
 }
 
-/// How often it is looked whether all has been acknowledged.
+/// Interval at which unacknowledged data is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// After this time, whoever waits is told why.
+/// Time after which a message explains the wait.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes that a capture keeps of a packet: what real programs send is worth reading.
+/// Length limit of captured packets: 0 keeps whole packets, because the data of real programs is worth reading.
 const WHOLE: u32 = 0;
 const HERE_HELP: &str = "`roughlink emulate` without --here needs no root: `link --generate` prints the scenario, and --exec names both ends";

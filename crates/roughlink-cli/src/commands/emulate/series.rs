@@ -1,5 +1,5 @@
-//! What the folder has of the time in between: samples of the emulation, as the live view shows them, as CSV (RFC 4180, lines ended by a line
-//! feed; flags as 0 and 1, null as nothing). Columns that `run -o` has, too, have its names.
+//! Time series of the folder: the samples of the live view as CSV (RFC 4180, lines ended by a line feed). Flags are 0
+//! or 1, and null is an empty field. Columns that `run -o` also writes have the same names.
 
 use super::files::{Files, Kept};
 use crate::failure::Failure;
@@ -14,21 +14,21 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The files.
+/// CSV files of an emulation.
 pub(super) struct Series {
     links: Kept,
     conversations: Kept,
     lateness: Kept,
-    /// Names of the links.
+    /// Names of the links, quoted for CSV.
     names: Vec<String>,
 }
 
 impl Series {
-    /// Begins them in a folder.
+    /// Creates the files in a folder.
     pub(super) fn begin(folder: &Path, files: &Arc<Files>, scenario: &Scenario) -> Result<Self, Failure> {
         let begin = |name: &str, columns: &str| {
             let mut kept = files.create(&folder.join(name))?;
-            // If it cannot be written, that ends the emulation soon.
+            // A write error ends the emulation soon.
             let _ = writeln!(kept, "{columns}");
             Ok::<_, Failure>(kept)
         };
@@ -40,14 +40,14 @@ impl Series {
         })
     }
 
-    /// Writes all samples until the emulation is over.
+    /// Starts a thread that writes all samples until the emulation has ended.
     pub(super) fn follow(mut self, live: Arc<Live>) -> JoinHandle<()> {
         thread::spawn(move || {
             let mut seen = 0;
             loop {
-                // Asked first: no sample comes after it.
+                // Check this first: no samples follow the end.
                 let over = live.is_over();
-                // Why it could not be written, the file knows.
+                // The file has stored the error.
                 if self.write(&live.samples(&mut seen)).is_err() || over {
                     return;
                 }
