@@ -337,7 +337,7 @@ pub(crate) struct Compare {
     pub replicas: u32,
     /// Metric to compare. The default depends on the kinds of flows. Transfers: throughput, time-outs and mean RTT.
     /// Charging sessions: latency and late messages of the charging loop, and survival. Calls: mean opinion score.
-    /// Other flows: latency.
+    /// Remaining flows: latency.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]

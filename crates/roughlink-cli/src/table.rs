@@ -1,5 +1,5 @@
 //! Tables that fit the width. If possible, only the least important columns are left out. Otherwise the columns that do
-//! not fit go into a second table below, beside the same names. Numbers and names are never broken; prose is broken
+//! not fit go into further tables below, which repeat the names. Numbers and names are never broken; prose is broken
 //! between words.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
@@ -127,7 +127,7 @@ const PAGE: usize = 80;
 const PADDING: usize = 3;
 /// Longer cells are prose.
 const PROSE: usize = 30;
-/// A rule below the heading and nothing else.
+/// Style with only a rule below the heading.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 #[cfg(test)]

@@ -220,5 +220,5 @@ fn gateways(r: &RunResult) -> Option<Table> {
     (gateways.row_count() > 0).then_some(gateways)
 }
 
-/// Flows of a gateway that have ended and are shown.
+/// Maximum number of ended flows shown for each gateway.
 const MOST_ENDED: usize = 10;
