@@ -144,7 +144,7 @@ fn wrong_scenarios_are_explained() {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(said.contains(name) && !said.contains("panicked"), "{name} is not named:\n{said}");
         assert!(said.contains('×'), "{name}:\n{said}");
-        // Every fault has a place, except a missing key.
+        // Every error except a missing key has a position.
         assert!(name == "no-duration.toml" || said.contains(&format!("{name}:")), "{name} has no place:\n{said}");
     }
 }
@@ -277,7 +277,7 @@ fn a_closed_pipe_is_no_error() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(child.stdout.take()); // like `| head` at the first byte
+    drop(child.stdout.take()); // like `| head`, which closes the pipe early
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));

@@ -1,6 +1,6 @@
-//! `roughlink emulate`, `link` and `shell`: programs in namespaces that the command makes, and what remains of them: nothing.
+//! `roughlink emulate`, `link` and `shell`: programs in namespaces that the command creates and removes.
 //!
-//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped.
+//! Without namespaces or TUN devices, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The words that run one of the parts of [`as_program`].
+/// Returns a command line that runs one part of [`as_program`].
 fn part(name: &str) -> Vec<String> {
     let own = std::env::current_exe().unwrap();
     let words =
@@ -28,7 +28,7 @@ fn part(name: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// This test as a program at a node.
+/// Programs that other tests run at nodes; `PART` selects one.
 #[test]
 #[ignore = "it is a program that other tests run"]
 fn as_program() {
@@ -65,9 +65,9 @@ fn as_program() {
     }
 }
 
-/// As many bytes as a kernel takes at once, of a program that then ends.
+/// Bytes that a program writes before it ends; a kernel can buffer all of them.
 const KEPT: usize = 50_000;
-/// After this time, nothing comes any more.
+/// Read timeout of connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn content() -> Vec<u8> {
@@ -92,7 +92,7 @@ fn programs_at_both_ends_of_a_link() {
         assert!(result["lateness_us"][key].is_number(), "{result}");
     }
     assert_eq!((&result["overruns"], &result["programs"][0]["node"]), (&0.into(), &"server".into()));
-    // Each packet is in the capture when it leaves its host, and when it reaches the other.
+    // Each packet is captured when it leaves its host and when it arrives at the other one.
     let capture = fs::read(folder.path().join("both.pcapng")).unwrap();
     let records = capture_records(&capture);
     let (ports, links) = (&result["ports"], &result["links"][0]);
@@ -102,13 +102,13 @@ fn programs_at_both_ends_of_a_link() {
     let out = emulate(&["--capture", "both.pcapng", "--exec", "car", "--", "true"], folder.path());
     assert_eq!(code(&out), 3, "{}", stderr(&out));
     assert!(stderr(&out).contains("both.pcapng") && fs::read(folder.path().join("both.pcapng")).unwrap() == capture);
-    // The table for people, and the same programs' lines on standard output.
+    // Without `--json`, standard output has a table and the output of the programs.
     let out = emulate(&["--for", "3s", "--exec", "car", "--", "sh", "-c", "echo here; sleep 60"], folder.path());
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stdout(&out).contains("car| here\n") && stdout(&out).contains("packets from kernels"), "{}", stdout(&out));
 }
 
-/// Packets in a capture: enhanced packet blocks of pcapng.
+/// Returns the number of packets in a capture: enhanced packet blocks of pcapng.
 fn capture_records(file: &[u8]) -> u64 {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let (mut at, mut records) = (0, 0);
@@ -128,7 +128,7 @@ fn exit_codes_are_those_of_programs() {
     assert_eq!(code(&out), 7);
     assert!(stderr(&out).contains("`sh -c exit 7` at `car` failed: exit code 7"), "{}", stderr(&out));
     assert_eq!(code(&at("kill -9 $$")), 137);
-    // One that fails ends those that would go on.
+    // If one program fails, the others are stopped.
     let args = ["--exec", "server", "--", "sleep", "1000", "--exec", "car", "--", "/nowhere/at/all"];
     let out = emulate(&args, folder.path());
     assert_eq!(code(&out), 127, "{}", stderr(&out));
@@ -138,7 +138,7 @@ fn exit_codes_are_those_of_programs() {
         stderr(&out)
     );
     assert!(stderr(&out).contains("the others were stopped"), "{}", stderr(&out));
-    // A link that may not be late at all.
+    // The link exceeds an allowed lateness of 1 ns.
     let ask = "for i in 1 2 3 4 5; do (echo > /dev/udp/10.0.0.1/9) 2>/dev/null; done; sleep 0.2";
     let args = ["emulate", "pair.toml", "--max-lateness", "1 ns", "--kernel", "server", "--exec", "car", "--"];
     let out = roughlink_in(&[&args[..], &["bash", "-c", ask]].concat(), folder.path());
@@ -169,13 +169,13 @@ fn wrong_use_is_explained() {
     }
     let out = roughlink(&["shell", "nobody"]);
     assert_eq!(code(&out), 2, "{}", stderr(&out));
-    // The command that connects the emulation and its programs is no command for people.
+    // `__inside`, which connects the emulation and its programs, is internal.
     for shown in [&["--help"][..], &["completions", "bash"], &["man"]] {
         assert!(!stdout(&roughlink(shown)).contains("__inside"), "{shown:?}");
     }
 }
 
-/// A car at one network device of a machine, in a namespace of the test's own.
+/// The car is a host behind a network device of the machine; both are namespaces of the test.
 #[test]
 fn a_machine_with_a_network_device_is_a_link() {
     let Some(folder) = folder() else { return };
@@ -226,7 +226,7 @@ fn a_machine_with_a_network_device_is_a_link() {
     );
 }
 
-/// What of the machine an emulation might change: its devices, and namespaces with a name.
+/// Returns the network devices and the named namespaces of the machine, which an emulation could leave behind.
 fn machine() -> (Vec<String>, Vec<String>) {
     let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
     let devices = devices.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect();
@@ -234,7 +234,7 @@ fn machine() -> (Vec<String>, Vec<String>) {
     (devices, mounts.lines().filter(|line| line.contains("nsfs")).map(str::to_owned).collect())
 }
 
-/// Starts an emulation whose programs would stay if they could.
+/// Starts an emulation whose programs are hard to stop: in the background, in a new session, or ignoring signals.
 fn start(marker: &str, folder: &Path) -> Child {
     let stubborn = "sleep 1000 & setsid sleep 1000 & (trap '' INT TERM HUP; sleep 1000 & wait) & wait";
     let args = ["emulate", "pair.toml", "--json", "--exec", "car", "--", "sh", "-c", stubborn];
@@ -249,7 +249,8 @@ fn start(marker: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// Ours; at each of two nodes two in between, a shell, another shell and three that sleep.
+/// Processes of a started emulation: the command itself, and for each of two nodes two intermediate processes, two
+/// shells and three `sleep`.
 const PROCESSES: usize = 1 + 2 * 7;
 
 fn until_programs_run(marker: &str) {
@@ -284,7 +285,7 @@ fn nothing_is_left_after_a_kill_at_any_moment() {
     assert_eq!(machine(), before);
 }
 
-/// Sends a signal to a process by its name.
+/// Sends a signal, such as `-INT`, to a process.
 fn tell(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
@@ -299,7 +300,7 @@ fn signals_end_it_with_a_result() {
         until_programs_run(&marker);
         tell(&child, signal);
         let out = output(child);
-        // A shell that runs it sees why it ended.
+        // The process ends by the signal, so a calling shell can detect it.
         assert_eq!(out.status.signal(), Some(number), "{signal}");
         let result = json(&out);
         assert_eq!((&result["ended"], &result["programs"][1]["stopped"]), (&"interrupted".into(), &true.into()));
@@ -325,7 +326,7 @@ fn a_link_that_stood_still_is_a_fault() {
     assert!(json(&out)["stall_us"].as_f64().unwrap() > 300e3, "{}", stdout(&out));
 }
 
-/// IPv6 demands more, and a device has none then.
+/// IPv6 requires a larger MTU, so the device has no IPv6 address.
 #[test]
 fn links_of_small_packets_are_emulated() {
     let Some(folder) = folder() else { return };
@@ -335,7 +336,7 @@ fn links_of_small_packets_are_emulated() {
     assert!(stdout(&out).contains("inet 10.0.0.2/32") && !stdout(&out).contains("fd00"), "{}", stdout(&out));
 }
 
-/// Whoever joined a namespace of another user's choice would be at that user's mercy.
+/// Joining a namespace that another user controls is unsafe.
 #[test]
 fn a_shell_joins_no_emulation_of_another_user() {
     let Some(folder) = folder() else { return };
@@ -370,7 +371,7 @@ fn a_shell_joins_no_emulation_of_another_user() {
 
 const NOBODY: u32 = 65534;
 
-/// What a program has started ends with it, and a program that does not want to end is ended.
+/// Processes that a program leaves behind, and programs that ignore SIGTERM, end with the emulation.
 #[test]
 fn programs_do_not_outlive_their_emulation() {
     let Some(folder) = folder() else { return };
@@ -409,7 +410,7 @@ fn a_shell_joins_a_running_emulation() {
     assert_gone(&marker);
 }
 
-/// In a namespace of the test's own, whose devices `link` may add to.
+/// Runs in a namespace of the test, to which `link` may add devices.
 #[test]
 fn one_link_to_this_machine() {
     let text = stdout(&roughlink(&["link", "--rate", "10Mbit/s", "--delay", "40ms", "--loss", "5 %", "--generate"]));
@@ -434,7 +435,7 @@ fn one_link_to_this_machine() {
             return;
         }
     };
-    // An IPv6 address of ours in use is no obstacle: the machine's side does without it.
+    // If an IPv6 address of the link is in use, the machine's side has no IPv6.
     let add = |address: &str| Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap();
     assert!(machine.within(|| add("fd00::9/64")).unwrap().success());
     let listener = machine.within(|| TcpListener::bind("0.0.0.0:7001").unwrap()).unwrap();
@@ -447,7 +448,8 @@ fn one_link_to_this_machine() {
     assert!(stdout(&out).contains("greeted with patience"), "{}", stdout(&out));
     assert!(stderr(&out).contains("lateness"), "{}", stderr(&out));
     greeter.join().unwrap().unwrap();
-    // Addresses that are in use stay where they are, and others are taken. What the machine forwards, it gets.
+    // If IPv4 addresses are in use, `link` chooses others. If the machine forwards packets, the program gets a default
+    // route.
     let route = "echo $ROUGHLINK_HOST $ROUGHLINK_INSIDE; ip -4 route show default";
     let link = ["link", "--rate", "10Mbit/s", "--max-lateness", "10 s", "--", "sh", "-c", route];
     assert!(machine.within(|| add("10.0.9.9/24")).unwrap().success());
@@ -464,7 +466,7 @@ fn one_link_to_this_machine() {
     assert!(stderr(&out).contains("in use on this machine"), "{}", stderr(&out));
 }
 
-/// What a program has written when it ends is delivered, as long as somebody takes it.
+/// Data that a program has written before it ends is delivered, if a receiver accepts it.
 #[test]
 fn what_was_sent_is_delivered() {
     let machine = match Namespace::new() {
@@ -495,13 +497,13 @@ fn what_was_sent_is_delivered() {
         assert_eq!(code(&out), 0, "{}", stderr(&out));
         assert!(taken.join().unwrap().unwrap() == content()[..KEPT]);
     });
-    // There is no time for it: it is lost, and that is said.
+    // At this rate 100 ms are too short: the data is lost, with a message.
     let out = gives(&["--rate", "100kbit/s", "--linger", "100 ms"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stderr(&out).contains("are lost: they were not acknowledged within 100 ms"), "{}", stderr(&out));
 }
 
-/// Three links, one within the other, with this delay each, ms, and a program behind all.
+/// Returns a command line with three nested links with a delay of `delay` ms each, and a program behind them.
 fn links(delay: u32, program: Vec<String>) -> Vec<String> {
     let delay = format!("{delay} ms");
     let link = [
@@ -519,7 +521,7 @@ fn links(delay: u32, program: Vec<String>) -> Vec<String> {
     link.iter().cycle().take(3 * link.len()).map(|word| (*word).to_owned()).chain(program).collect()
 }
 
-/// Services of the machine are reached through all of them, and from there those behind them.
+/// Programs behind nested links reach services of the machine, and the machine reaches services behind the links.
 #[test]
 fn links_within_links() {
     let machine = match Namespace::new() {
@@ -538,7 +540,7 @@ fn links_within_links() {
     let out = output(run(links(5, part("greeted"))));
     assert!(stdout(&out).contains("greeted with patience"), "{}{}", stdout(&out), stderr(&out));
     greeter.join().unwrap().unwrap();
-    // The first is 10.0.0.0/20, the others are 10.0.4.0/22 and 10.0.5.0/24.
+    // The outermost link has 10.0.0.0/20, the others have 10.0.4.0/22 and 10.0.5.0/24.
     let child = run(links(5, part("greets")));
     let mut greeting = String::new();
     let connect = || TcpStream::connect("10.0.5.2:7001").map_err(|_| sleep(Duration::from_millis(20)));
@@ -547,12 +549,12 @@ fn links_within_links() {
     connected.set_read_timeout(Some(PATIENCE)).unwrap();
     connected.read_to_string(&mut greeting).unwrap();
     assert_eq!((greeting.as_str(), output(child).status.code()), ("patience", Some(0)));
-    // Seven are too many.
+    // At most six links can be nested.
     let out = output(run(links(0, links(0, links(0, vec!["true".into()])))));
     assert_eq!(code(&out), 3);
 }
 
-/// The same without root, in a user namespace.
+/// Like [`links_within_links`], without root in a user namespace.
 #[test]
 fn links_within_links_without_root() {
     if json(&roughlink(&["doctor", "--json"]))["rootless"] != true {
@@ -569,7 +571,7 @@ fn links_within_links_without_root() {
     }
 }
 
-/// Without the rights of root, in a user namespace.
+/// Without the rights of root, emulations run in a user namespace.
 #[test]
 fn without_rights_there_is_a_user_namespace() {
     let Some(folder) = folder() else { return };
@@ -588,6 +590,6 @@ fn without_rights_there_is_a_user_namespace() {
     };
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stderr(&out).contains("car| user 0") && stderr(&out).contains("10.0.0.2"), "{}", stderr(&out));
-    // Real-time priority is the machine's to give.
+    // A user namespace cannot grant real-time priority.
     assert_eq!(json(&out)["real_time"], false);
 }

@@ -92,7 +92,7 @@ fn kernel_and_tshark_agree_with_the_report() {
         eprintln!("tshark is missing");
         return;
     }
-    // At the client's interface only: the whole capture contains each packet twice.
+    // Use only the client's interface, because the whole capture contains each packet twice.
     let read = |args: &[&str]| {
         let out = Command::new("tshark").args(args).current_dir(folder.path()).output().unwrap();
         assert!(out.status.success(), "{}", stderr(&out));
@@ -113,7 +113,7 @@ fn kernel_and_tshark_agree_with_the_report() {
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("packets from kernels")), "{text}");
 }
 
-/// The emulation ends before any datagram can arrive, and a second one after all have.
+/// One emulation ends before any datagram arrives, another after all have arrived.
 #[test]
 fn packets_in_flight_at_the_end_are_not_lost() {
     let Some(folder) = folder_of(&PAIR.replace("5 ms", "3 s").replace("1 %", "0 %")) else { return };
@@ -142,7 +142,7 @@ fn packets_in_flight_at_the_end_are_not_lost() {
     assert_eq!(run("late", "4"), [0, 0]);
 }
 
-/// Connects with the default algorithm, which paces, and selects Reno when the connection has sent for a while.
+/// Connects with the default algorithm, which paces, and selects Reno after the connection has sent for a while.
 const CHANGES: &str = "
 import os, socket, time
 for _ in range(500):

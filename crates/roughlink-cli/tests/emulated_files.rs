@@ -1,4 +1,5 @@
-//! What an emulation writes, and how it ends where it cannot: no space, no right, a file or a device that is gone, a process that is killed.
+//! Files that an emulation writes, and its end after errors: a full disk, missing rights, a removed file or device, a
+//! killed process.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// A program that sends datagrams for as long as it may.
+/// Program that sends datagrams until it is stopped.
 const TALKS: &str = "exec 3<>/dev/udp/10.0.0.1/9; while :; do printf %01000d 0 >&3; done 2>/dev/null";
 
 fn names(folder: &Path) -> Vec<String> {
@@ -62,11 +63,11 @@ fn the_folder_has_what_is_wanted_afterwards() {
         (&7.into(), &"car".into(), &env!("CARGO_PKG_VERSION").into())
     );
     assert!(!about["kernel"].as_str().unwrap().is_empty() && about["command"].as_str().unwrap().contains("--seed 7"));
-    // Not the machine's default, whatever that is.
+    // The default of the node does not depend on the machine's default.
     let reno = serde_json::json!({ "name": "reno", "paced": false, "refused": null });
     assert_eq!(about["congestion_control"]["car"], reno);
     assert!(stderr(&out).contains("car: default congestion control reno\n"), "{}", stderr(&out));
-    // The scenario as it was, which can be simulated.
+    // The scenario includes its overrides and can be simulated.
     assert!(
         read("config.toml").contains("2 ms") && read("config.toml").contains("kernel = true"),
         "{}",
@@ -91,7 +92,7 @@ fn the_folder_has_what_is_wanted_afterwards() {
         assert!(html.contains(wanted), "{wanted}: {}", html.find("<main").map_or("", |at| &html[at..]));
     }
     assert!(!html.contains("s simulated"));
-    // Nothing is replaced.
+    // Existing results are not replaced.
     let out = emulate(&["-o", "out", "--kernel", "*", "--for", "10 ms"], folder.path());
     assert_eq!(code(&out), 2, "{}", stderr(&out));
     assert!(stderr(&out).contains("`out` is not empty"), "{}", stderr(&out));
@@ -99,7 +100,7 @@ fn the_folder_has_what_is_wanted_afterwards() {
     assert_eq!((code(&out), fs::exists(folder.path().join("more/capture.pcapng")).unwrap()), (0, false));
 }
 
-/// The columns of a CSV file, by name.
+/// Returns the columns of a CSV file by name.
 fn columns(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().unwrap();
@@ -107,7 +108,7 @@ fn columns(text: &str) -> BTreeMap<&str, Vec<&str>> {
     names.into_iter().enumerate().map(|(i, name)| (name, rows.iter().map(|row| row[i]).collect())).collect()
 }
 
-/// With a live view that takes the same samples.
+/// A live view takes the same samples at the same time.
 #[test]
 fn the_folder_has_what_was_between() {
     let Some(folder) = folder() else { return };
@@ -116,7 +117,7 @@ fn the_folder_has_what_was_between() {
     let mut child = start(&[&args[..], &["bash", "-c", TALKS]].concat(), folder.path(), &marker);
     let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_default();
     let rows = |name: &str| read(name).lines().count();
-    // They are written while it runs.
+    // The files are written during the emulation.
     until(|| rows("links.csv") > 8 && rows("conversations.csv") > 8 && rows("lateness.csv") > 4);
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap(); // SIGKILL
@@ -129,7 +130,7 @@ fn the_folder_has_what_was_between() {
     assert!(links["rate_mbps"].iter().all(|rate| *rate == "20") && links["loss"].iter().all(|loss| *loss == "0.01"));
     let times = numbers(&links["time_ns"]);
     assert!(times.is_sorted() && times.iter().step_by(2).is_sorted_by(|a, b| a < b), "each sample once: {times:?}");
-    // The car sends against the direction of the link.
+    // The car sends in the reverse direction of the link.
     let sent = numbers(&links["sent_bytes"]);
     assert!(sent.iter().skip(1).step_by(2).is_sorted() && sent.iter().skip(1).step_by(2).next_back() > Some(&0.0));
     assert!(numbers(&links["queue_pkt"]).iter().any(|waiting| *waiting > 0.0), "it sends as fast as it can");
@@ -187,7 +188,8 @@ fn what_was_written_outlives_a_kill() {
     assert!(!dir.join("summary.json").exists());
 }
 
-/// Emulates with a small file system at `small`, in a mount namespace that ends with it; `None`, and why, where that is not possible.
+/// Emulates with a small file system at `small`, in a mount namespace that ends with the command. Returns `None`, with
+/// a message, if this is not possible.
 fn with_little_space(args: &[&str], folder: &Path, marker: &str) -> Option<Output> {
     fs::create_dir_all(folder.join("small")).unwrap();
     let mount = "mount -t tmpfs -o size=200k none small || exit 99; exec \"$@\"";
@@ -267,13 +269,13 @@ fn an_interface_that_is_removed_ends_it() {
     let result = json(&out);
     assert_eq!((&result["ended"], &result["overruns"]), (&"vanished".into(), &serde_json::Value::Null));
     assert_gone(&marker);
-    // What the kernel dropped went with it, and is not taken for nothing.
+    // The kernel's count of dropped packets is lost with the device; it is not reported as zero.
     let out = emulate(&["--exec", "car", "--", "ip", "link", "delete", "plc0"], folder.path());
     let said = stdout(&out);
     assert!(said.contains("took them too slowly: - (the kernel's count cannot be read)"), "{said}");
 }
 
-/// Without rights, and with no user namespaces to be had, which a user namespace of the test's own sees to.
+/// Runs without rights, in a user namespace that permits no further user namespaces.
 #[test]
 fn a_missing_right_is_named() {
     let Some(folder) = folder() else { return };
@@ -295,7 +297,7 @@ fn a_missing_right_is_named() {
     }
 }
 
-/// A program of `roughlink shell` holds the namespace of its node when the emulation is killed.
+/// A program of `roughlink shell` keeps the namespace of its node alive when the emulation is killed.
 #[test]
 fn what_outlives_its_emulation_is_found_and_removed() {
     let Some(folder) = folder() else { return };
@@ -309,7 +311,7 @@ fn what_outlives_its_emulation_is_found_and_removed() {
         .spawn()
         .unwrap();
     until(|| marked(&other).len() >= 4);
-    // All is as it should be: nothing is touched.
+    // Nothing is removed while the emulation runs.
     let found = |out: &Output| {
         let found = json(out)["found"].clone();
         let ours = |f: &&serde_json::Value| f["command"] == "sleep 1234";

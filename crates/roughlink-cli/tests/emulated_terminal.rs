@@ -1,6 +1,6 @@
-//! `roughlink link` and a terminal: who has it, and what becomes of Ctrl-C.
+//! `roughlink link` in a terminal: the foreground process group, and Ctrl-C.
 //!
-//! `script` makes the terminal; where it is missing, or a right, the tests say so and are skipped.
+//! `script` creates the terminal. Without it, or without the necessary rights, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A command line in a terminal of its own, on a machine of its own.
+/// Command line in a new terminal, in a namespace that stands for a machine.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -26,7 +26,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `LINK` in the words is a link, up to its program.
+    /// Runs `words` in a new terminal; `LINK` in them stands for a link command up to its program.
     fn new(words: &str) -> Option<Self> {
         let link = format!("{} link --rate 10Mbit/s --quiet --max-lateness 100s --", env!("CARGO_BIN_EXE_roughlink"));
         let machine = can_emulate().then(Namespace::new);
@@ -54,7 +54,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until it has said something; false if it has ended before.
+    /// Waits until the output contains `what`; returns false if the output ends before.
     fn says(&mut self, what: &str) -> bool {
         while !self.all.contains(what) {
             match self.said.recv_timeout(Duration::from_secs(60)) {
@@ -69,13 +69,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // With the terminal all that run in it end (SIGHUP).
+        // Closing the terminal ends all programs in it (SIGHUP).
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A program that has the terminal is its foreground process group, as a shell would have it.
+/// A program that gets the terminal becomes its foreground process group, as in a shell.
 #[test]
 fn a_program_in_a_terminal_is_in_its_foreground() {
     let Some(mut terminal) = Terminal::new("LINK cut -d ' ' -f 5,8 /proc/self/stat") else { return };
@@ -92,16 +92,16 @@ fn within_a_pipeline_others_keep_the_terminal() {
     assert!(terminal.says("a page"), "{}", terminal.all);
     terminal.press("q\n");
     assert!(terminal.says("typed q"), "{}", terminal.all);
-    // Both have the terminal, so both are told.
+    // Both programs use the terminal, so Ctrl-C ends both.
     terminal.press("\x03");
     assert!(!terminal.says("nothing"));
 }
 
-/// Ctrl-C ends the program and the script around the link, unless the program makes something else of it.
+/// Ctrl-C ends the program and the script around the link, unless the program handles the signal.
 #[test]
 fn a_script_ends_with_the_program_that_ctrl_c_ended() {
     for (program, goes_on) in [
-        // Not a shell, which may miss what is typed while it starts a command.
+        // Not a shell, which may miss input while it starts a command.
         ("sed -u s/go/ready/", false),
         ("LINK sed -u s/go/ready/", false),
         ("bash -c 'trap \"exit 130\" INT; echo ready; while :; do sleep 0.1; done'", true),

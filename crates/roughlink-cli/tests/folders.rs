@@ -1,4 +1,4 @@
-//! Folders and interruptions: existing, full and killed.
+//! Result folders that exist or are on a full disk, and commands that are interrupted or killed.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A grid of some seconds, on one thread.
+/// Returns the arguments of a sweep that takes a few seconds on one thread.
 fn grid(folder: &Path) -> Vec<String> {
     let words = [
         "sweep",
@@ -45,7 +45,7 @@ fn lines(folder: &Path) -> usize {
     lines.saturating_sub(1) // the header
 }
 
-/// Waits until some runs are in the store; false if the command was done before.
+/// Waits until `n` runs are in the store; returns false if the command ends before.
 fn wait_for_runs(child: &mut std::process::Child, folder: &Path, n: usize) -> bool {
     loop {
         if child.try_wait().unwrap().is_some() {
@@ -131,7 +131,7 @@ fn ctrl_c_stops_cleanly() {
     }
     let out = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    // A script around it is to end, too.
+    // The command ends by the signal, so that a script around it ends too.
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&out.status), Some(2), "{said}");
     assert!(said.contains("the same command goes on"), "{said}");
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
@@ -164,7 +164,7 @@ fn foreign_and_finished_folders_are_left_alone() {
     assert_eq!(code(&roughlink(&["run", "hello", "-o", dir, "--force"])), 0);
 }
 
-/// Each would take what the other left for its own.
+/// A sweep and a paper cannot share a folder: each would treat the other's results as its own.
 #[test]
 fn papers_and_sweeps_have_folders_of_their_own() {
     let root = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn papers_and_sweeps_have_folders_of_their_own() {
         let results: Value = serde_json::from_slice(&fs::read(dir.join("results.json")).unwrap()).unwrap();
         assert_eq!(results["summary"].is_object(), name == "paper", "{name} is as it was");
     }
-    // And each goes on in its own.
+    // Each continues in its own folder.
     assert_eq!((code(&sweep(&swept)), code(&reproduce(&paper))), (0, 0));
 }
 
@@ -205,7 +205,7 @@ fn a_file_where_a_folder_should_be() {
     }
 }
 
-/// A file system of some kilobytes, unmounted when the value is dropped.
+/// A tmpfs of the given size, unmounted when dropped.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -243,7 +243,7 @@ fn a_disk_that_fills_keeps_what_was_finished() {
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
     assert_eq!(text.last(), Some(&b'\n'), "no incomplete line");
 
-    // With more space it continues.
+    // With more space the command continues.
     let remount = Command::new("mount").args(["-o", "remount,size=32m", small.0.path().to_str().unwrap()]).status();
     assert!(remount.unwrap().success());
     let out = roughlink(&args);

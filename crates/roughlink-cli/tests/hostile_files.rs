@@ -1,4 +1,4 @@
-//! Malicious and accidental input files: an error with its place, of bounded length, and no forbidden file is read.
+//! Malicious or broken input files: errors have a position and a bounded length, and no forbidden file is read.
 
 mod common;
 
@@ -131,14 +131,15 @@ fn a_seed_is_a_positive_integer_of_63_bits() {
     assert_eq!(code(&out), 0, "{}", stderr(&out));
 }
 
-/// Rejected with exit code 2. Memory matters most, and a run can fill it within a moment.
+/// Exceeding a limit is an error with exit code 2. The memory limit matters most, because a run can fill the memory
+/// within a moment.
 #[test]
 fn runs_have_limits_of_events_and_memory() {
     let folder = tempfile::tempdir().unwrap();
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
     let out = run(folder.path(), format!("{HELLO}{flow}").as_bytes(), &["--max-events", "100"]);
     refused(&out, "the run has more than 100 events; it ended at");
-    // A burst of all segments at once, and paths that hold packets without limit.
+    // All segments in one burst, and paths that hold any number of packets.
     let tcp = "[tcp]\ninitial_window = 4000000000\nrcv_buf = \"9000 GB\"\nsnd_buf = \"9000 GB\"\n";
     let long = HELLO.replace("\"1 s\"", "\"100 s\"").replace("1 Mbit/s", "1000 Gbit/s");
     let long = long.replace("delay = \"1 ms\"", "delay = \"1 s\"");
@@ -171,7 +172,7 @@ fn too_large_segment_is_rejected() {
     refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "`mss` = 4294967295 B is too large");
 }
 
-/// Before a packet that comes after a long time, all impulses up to then would be drawn.
+/// After a long pause, the next packet would require drawing all impulses since the last one.
 #[test]
 fn noise_of_too_many_impulses_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! `roughlink cc` for the kernel, as a user calls it.
+//! `roughlink cc` with the kernel.
 
 mod common;
 
 use common::{code, roughlink, stderr};
 
-/// A few short transfers of an experiment that has algorithms of the kernel's own and of ours.
+/// A few short transfers of an experiment with algorithms of the kernel and of roughlink.
 const ON_KERNEL: &[&str] = &[
     "reproduce",
     "v2g",
@@ -51,11 +51,12 @@ mod built_in {
     use std::thread;
     use std::time::Duration;
 
-    /// A test's algorithm under a name of its own, which is unloaded at the end, also if the test fails.
+    /// Unique name of a test's algorithm, which is unloaded on drop, even if the test fails.
     struct Named(String);
 
     impl Named {
-        /// `None` where the machine lacks what is needed. Where it does not and loading fails, that is a failure.
+        /// Returns `None`, with a message, if the machine lacks a requirement. Otherwise a failure to load fails the
+        /// test.
         fn new(test: &str) -> Option<Self> {
             let check = roughlink(&["cc", "check", "--json"]);
             let needs = json(&check);
@@ -78,7 +79,7 @@ mod built_in {
             all.split_whitespace().any(|name| name == self.0)
         }
 
-        /// Waits until it is there, or is not.
+        /// Waits until the algorithm is registered, or until it no longer is.
         fn wait(&self, registered: bool) {
             let there = (0..1000).any(|_| {
                 thread::sleep(Duration::from_millis(10));
@@ -106,7 +107,7 @@ mod built_in {
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
     }
 
-    /// A named network namespace of a test's.
+    /// A network namespace with a name, deleted on drop.
     struct Netns(String);
 
     impl Netns {
@@ -169,7 +170,7 @@ mod built_in {
     #[test]
     fn in_a_mount_namespace_of_its_own_nothing_is_pinned() {
         let Some(name) = Named::new("e") else { return };
-        // As `ip netns exec` does it: another network's /sys, in which the file system for BPF is not mounted.
+        // As in `ip netns exec`, /sys belongs to another network namespace and has no BPF file system.
         let words = ["--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$@\"", "sh"];
         let mut command = Command::new("unshare");
         command
@@ -295,7 +296,8 @@ mod built_in {
         assert!(stderr(&out).contains("already has a `reno`"), "{}", stderr(&out));
     }
 
-    /// Whether the kernel has an algorithm of runs whose process has ended; that of another test may go on.
+    /// Returns true if the kernel has an algorithm of runs whose process has ended. Algorithms of other running tests
+    /// do not count.
     fn has_leftovers() -> bool {
         let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("/proc");
         let process = |name: &str| Some(name.strip_prefix('r')?.split_once('_')?.0.to_owned());
@@ -334,13 +336,13 @@ mod built_in {
             }
             assert_ne!(linux["measured"], kernel["measured"], "one is a simulation");
         }
-        // The kernel takes them out soon after the process has ended.
+        // The kernel removes the algorithms soon after the process has ended.
         let gone = (0..1000).any(|_| {
             thread::sleep(Duration::from_millis(10));
             !has_leftovers()
         });
         assert!(gone, "they are out of the kernel");
-        // The runs are kept: the same again measures nothing, and no run is the same twice.
+        // The same command measures nothing again: new runs would give other values.
         let again = roughlink_in(ON_KERNEL, folder.path());
         assert_eq!(json(&again)["cells"], result["cells"]);
     }

@@ -27,7 +27,7 @@ struct Bench {
 struct Host(UdpSocket, u8);
 
 impl Host {
-    /// Sends to the socket of all other hosts. The kernel also returns broadcasts to their sender.
+    /// Broadcasts to the sockets of all other hosts. The kernel also delivers broadcasts to their sender.
     fn broadcast(&self, content: &[u8]) {
         self.0.send_to(content, "192.168.7.255:7000").unwrap();
     }
@@ -45,7 +45,7 @@ impl Host {
 }
 
 impl Bench {
-    /// Creates namespaces whose kernels send nothing unasked; `None` if that is not possible.
+    /// Creates the namespaces, whose kernels send nothing unless asked; `None` if that is not possible.
     fn new() -> Option<Self> {
         if !can_emulate() {
             return None;
@@ -62,7 +62,7 @@ impl Bench {
             let socket = host.within(|| UdpSocket::bind("0.0.0.0:7000")).unwrap().unwrap();
             socket.set_broadcast(true).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-            // The socket keeps its namespace.
+            // The socket keeps its namespace alive.
             Some(Host(socket, n))
         };
         let (car, charger) = (host(1)?, host(2)?);
@@ -88,7 +88,7 @@ fn ip(at: &Namespace, line: &str) {
     assert!(done.success(), "ip {line}");
 }
 
-/// Sends until the other host receives a datagram; returns the time from the last attempt.
+/// Sends until the other host receives a datagram; returns the time since the last attempt.
 fn send([from, to]: [&Host; 2]) -> Duration {
     for attempt in 0..100_u8 {
         let begin = now();
@@ -123,7 +123,7 @@ fn each_direction_has_the_delay() {
         let delay = send(ends);
         assert!(delay >= Duration::from_millis(60), "{delay:?}");
     }
-    // ARP crosses the link, too: 2 delays for the question and its answer, 2 for the datagrams.
+    // ARP also crosses the link: 2 delays for request and reply, 2 for the datagrams.
     for host in [&bench.car, &bench.charger] {
         host.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     }

@@ -68,7 +68,7 @@ fn scenarios_are_checked_without_a_run() {
     for part in ["good.toml is valid", "v2g-one-car is valid", "stack, "] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // All files are checked, whatever is wrong with one.
+    // All files are checked, even if one is invalid or missing.
     let out = roughlink(&["scenario", "check", &path("bad.toml"), &path("good.toml"), &path("none.toml"), "--json"]);
     assert_eq!(code(&out), 2);
     assert!(stderr(&out).contains("did you mean `rate`?") && stderr(&out).contains("no such file"), "{}", stderr(&out));

@@ -1,6 +1,6 @@
-//! The live view of an emulation: a browser shows it and changes its link, and a real program behind it notices.
+//! The live view of an emulation: a browser shows it and changes its link, which affects a real program.
 //!
-//! Where nothing can be emulated, or where Chromium is missing, the tests say so and are skipped.
+//! Without emulation or Chromium, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -21,13 +21,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-/// The name would be an element of the page, if names could be.
+/// If the page did not escape names, this name would become an element with a script.
 const PAIR: &str = "name = \"<img src=x onerror='document.title=1'>\"\nduration = \"600 s\"\n\
                     node = [{ name = \"server\" }, { name = \"car\" }]\n\
                     [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
 
-/// This test as a program at a node: a server that says in a file how many bytes it has received, and a client that sends as many
-/// as it can.
+/// Programs at nodes: a server that writes its number of received bytes to a file, and a client that sends as fast as
+/// it can.
 #[test]
 #[ignore = "it is a program that another test runs"]
 fn as_program() {
@@ -50,7 +50,7 @@ fn as_program() {
     }
 }
 
-/// An emulation, and where its page is.
+/// Emulation with a live view, and the address of its page.
 struct Shown {
     child: Child,
     url: String,
@@ -81,7 +81,7 @@ impl Shown {
         Shown { child, url }
     }
 
-    /// Ends it as Ctrl-C does; its result.
+    /// Ends the emulation as Ctrl-C does, and returns its result.
     fn interrupt(mut self) -> Value {
         assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
         let mut text = String::new();
@@ -98,12 +98,12 @@ impl Drop for Shown {
     }
 }
 
-/// Bytes that the program at the server has received.
+/// Returns the number of bytes that the server has received.
 fn received(folder: &Path) -> f64 {
     fs::read_to_string(folder.join("received")).map_or(0.0, |text| text.parse().unwrap())
 }
 
-/// How many come in a while.
+/// Returns the number of bytes received within 1.5 s.
 fn growth(folder: &Path) -> f64 {
     let before = received(folder);
     sleep(Duration::from_millis(1500));
@@ -128,7 +128,7 @@ fn a_slider_and_an_outage_reach_a_real_program() {
     }
     let fast = growth(folder);
 
-    // By keyboard: 30 steps of 24 in a decade.
+    // By keyboard: 30 steps, 24 per decade.
     page.value("document.querySelector('[data-key=rate] input').focus()");
     page.press("ArrowLeft", 37, 30);
     page.until("document.querySelector('[data-key=rate] output').textContent === '1.1 Mbit/s'");
@@ -136,17 +136,17 @@ fn a_slider_and_an_outage_reach_a_real_program() {
     let slow = growth(folder);
     assert!(slow < fast / 3.0, "{slow} after {fast}");
 
-    // By mouse, until it is pressed again.
+    // By mouse: an outage until the button is pressed again.
     page.value("document.querySelector('.outage select').value = ''");
     page.click(".outage button");
     page.until("document.querySelector('.link.down') !== null");
     page.until("document.querySelector('.outage button').getAttribute('aria-pressed') === 'true'");
-    // What was there before may still be read.
+    // Data that arrived before the outage may still be read.
     let nothing = (0..20).any(|_| growth(folder) == 0.0);
     assert!(nothing, "something arrives while the link is down");
     page.click(".outage button");
     page.until("document.querySelector('.link.down') === null");
-    // The connection goes on at its next retransmission.
+    // The connection continues with its next retransmission.
     let still = received(folder);
     for _ in 0..600 {
         if received(folder) > still {
@@ -186,7 +186,7 @@ fn a_connection_that_is_lost_is_shown() {
     assert_eq!(page.value("document.documentElement.dataset.theme"), "dark");
     shown.child.kill().unwrap();
     page.until("document.querySelector('#state').dataset.state === 'lost'");
-    // What cannot be read any more is not shown as nothing.
+    // A count that cannot be read is shown as a dash, not as zero.
     let shown = Shown::start(folder.path());
     let mut page = Browser::open(&shown.url, 390, false).unwrap();
     page.until("document.querySelector('#state').textContent === 'live'");
@@ -194,7 +194,7 @@ fn a_connection_that_is_lost_is_shown() {
     let deletes = ["shell", "--process", &process, "car", "--", "ip", "link", "delete", "plc0"];
     assert_eq!(code(&roughlink_in(&deletes, folder.path())), 0);
     page.until("document.querySelector('#reason').textContent.endsWith('too slowly: \u{2013}.')");
-    // Somebody without the token sees nothing.
+    // Without the token, the page shows nothing.
     let wrong = Shown::start(folder.path());
     let (address, _) = wrong.url.split_once('?').unwrap();
     let mut page = Browser::open(address, 390, false).unwrap();
@@ -202,7 +202,8 @@ fn a_connection_that_is_lost_is_shown() {
     assert_eq!(page.value("document.querySelector('#links')"), Value::Null);
 }
 
-/// Connections that ask for nothing do not take the descriptors of the emulation, nor the samples of a viewer, nor the place of the next.
+/// Idle connections neither exhaust the emulation's descriptors nor stop a viewer's samples nor block the next
+/// connection.
 #[test]
 fn idle_connections_neither_blind_nor_starve_it() {
     let Some(folder) = folder_of(PAIR) else { return };
@@ -217,7 +218,7 @@ fn idle_connections_neither_blind_nor_starve_it() {
     let get = |path: &str| open(&format!("GET {path}?{query} HTTP/1.1\r\nhost: {address}\r\n\r\n"));
     let mut samples = BufReader::new(get("/events")).lines().map(Result::unwrap).filter(|line| line == "event: sample");
     samples.next().expect("a sample");
-    // Files that are open only while they are read do not count.
+    // The minimum excludes files that are open only for a moment.
     let count = || fs::read_dir(format!("/proc/{}/fd", shown.child.id())).unwrap().count();
     let descriptors = || (0..10).map(|_| count()).min().unwrap();
     let before = descriptors();

@@ -1,7 +1,8 @@
-//! The outputs that pages show are what the program prints.
+//! Checks that the outputs shown on pages are current.
 //!
-//! The comment `<!-- output of: roughlink ARGUMENTS -->` before a block of code names the command. A line `...` of the block
-//! stands for any lines. A file that the page defines ("Save as `NAME`:" before a block) is in the folder of the command.
+//! The comment `<!-- output of: roughlink ARGUMENTS -->` before a code block gives the command. A line `...` in the
+//! block stands for any lines. Files that the page defines ("Save as `NAME`:" before a block) are in the command's
+//! folder.
 
 mod common;
 
@@ -29,7 +30,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     all
 }
 
-/// Whether `printed` contains `shown`, whose lines `...` stand for any lines.
+/// Returns true if `printed` contains `shown`, whose lines `...` stand for any lines.
 fn contains(printed: &str, shown: &str) -> bool {
     let mut rest = printed;
     shown.split("  ...\n").all(|part| match rest.find(part) {

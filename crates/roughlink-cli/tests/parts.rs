@@ -1,4 +1,4 @@
-//! A sweep in parts, as job arrays do it: `--part`, and `merge`.
+//! Sweeps in parts, as in job arrays: `--part` and `merge`.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn sweep(folder: &Path, more: &[&str]) -> std::process::Output {
     roughlink_in(&[&["sweep", "hello", "--replicas", "3"], &SET[..], more].concat(), folder)
 }
 
-/// Statistics and report are those of the undivided sweep, but for the command line that made them.
+/// Returns `results.json` without the command line, in which merged parts and the undivided sweep differ.
 fn results(folder: &Path) -> String {
     let text = fs::read_to_string(folder.join("results.json")).unwrap();
     text.lines().filter(|line| !line.contains("\"command\": ")).collect::<Vec<_>>().join("\n")
@@ -36,7 +36,7 @@ fn merged_parts_are_the_undivided_sweep() {
         assert!(stdout(&out).contains(&said), "{}", stdout(&out));
         assert!(!dir.join(format!("parts/{n}/results.json")).exists(), "a part is no result");
     }
-    // Again, it has nothing to do; and its default folder is its own.
+    // A finished part has nothing left to do, and each part has its own default folder.
     let before = fs::read(dir.join("parts/3/runs.jsonl")).unwrap();
     assert_eq!(code(&sweep(dir, &["--part=3/5", "-oparts/3", "--jobs", "1"])), 0);
     assert_eq!(fs::read(dir.join("parts/3/runs.jsonl")).unwrap(), before);
@@ -55,7 +55,7 @@ fn merged_parts_are_the_undivided_sweep() {
     assert_eq!(json(&out)["command"], format!("roughlink sweep hello --replicas 3 {}", quoted()));
     assert_eq!(results(&dir.join("merged")), results(&dir.join("whole")));
     assert!(dir.join("merged/runs.parquet").is_file() && dir.join("merged/report.html").is_file());
-    // The same but for the time that each run took; in the order of the plan.
+    // The runs are equal, apart from their wall-clock times and their order.
     let runs = |folder: &str| {
         let text = fs::read_to_string(dir.join(folder).join("runs.jsonl")).unwrap();
         let record = |line: &str| -> serde_json::Value {
@@ -71,7 +71,7 @@ fn merged_parts_are_the_undivided_sweep() {
     assert_eq!(runs("merged"), runs("whole"));
     let shown = roughlink_in(&["report", "merged", "-o", "again.html"], dir);
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
-    // The sweep itself knows the merged folder for its own.
+    // The sweep accepts the merged folder as its own.
     let out = sweep(dir, &["-o", "merged"]);
     assert!(!stderr(&out).contains(" runs in "), "nothing was left to do: {}", stderr(&out));
 }
@@ -96,7 +96,8 @@ fn a_comparison_in_parts_is_shown_as_one() {
     assert_eq!(stdout(&out), whole);
 }
 
-/// Otherwise nobody else could tell of what the finished runs are: the scenarios beyond the first thousand are read when their turn comes.
+/// Scenarios after the first thousand are read just before they run. Without the files that they read, the finished
+/// runs could not be identified later.
 #[cfg(unix)]
 #[test]
 fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {

@@ -21,7 +21,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Folder of the user with files whose names the program uses too.
+/// A user's folder with files whose names the program uses too.
 struct Docs(PathBuf);
 
 impl Docs {
@@ -119,7 +119,7 @@ fn the_lock_survives_its_file() {
     first.wait().unwrap();
 }
 
-/// The results of each seed replace those of the previous one, with kills at 30 moments.
+/// Each run replaces the results of the previous seed and is killed at a random time, 30 times.
 #[test]
 fn kill_during_replacement_leaves_old_or_new_results() {
     let root = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ fn failing_write_is_reported_and_loses_nothing() {
     there.sort();
     assert_eq!(names(&undisturbed.path().join("out")), there);
 
-    // Files in the order of writing, each with a size that it has halfway and the size after the write.
+    // Writes in order: file name, a size during the write, the size after it.
     let mut size = 0;
     let lines = whole[2].split_inclusive(|b| *b == b'\n').map(|line| {
         size += line.len();
@@ -244,7 +244,7 @@ fn failing_write_is_reported_and_loses_nothing() {
             let again = roughlink_in(&args, folder.path());
             assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));
             assert!(runs().starts_with(&stored), "{limit} {resumed}");
-            // The lines of runs include their duration; all other files equal those of an undisturbed sweep.
+            // The lines of runs contain wall-clock times. All other files must be the same as after an undisturbed sweep.
             let [id, plan, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
             let equal = [id, plan] == [&whole[0], &whole[1]] && *rest == whole[3..];
             assert!(equal, "{limit} {resumed}: other bytes");

@@ -240,7 +240,7 @@ fn algorithms_are_compared_with_their_parameters() {
     }
 }
 
-/// Two runs out of five decide hardly anything, and an undecided claim is not a miss.
+/// Two of five runs decide hardly anything, and an undecided claim does not count as a miss.
 #[test]
 fn undecided_claims_are_not_misses() {
     let folder = tempfile::tempdir().unwrap();

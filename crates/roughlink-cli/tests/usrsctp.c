@@ -1,9 +1,9 @@
-/* One end of an association of libusrsctp, over raw IP sockets: an implementation of SCTP that is not roughlink's.
+/* Endpoint of an SCTP association by libusrsctp, an implementation independent of roughlink, over raw IP sockets.
  *
- *   peer receive ADDRESS PORT         listens, and writes what the first association brings to standard output
- *   peer send ADDRESS PORT BYTES MTU  connects, and sends standard input in messages of so many bytes
+ * `peer receive ADDRESS PORT` listens, and writes the data of the first association to standard output.
+ * `peer send ADDRESS PORT BYTES MTU` connects, and sends standard input in messages of BYTES bytes.
  *
- * The library does not learn the MTU of a device from the kernel, which refuses what is longer.
+ * The library does not read the MTU of a device from the kernel, which refuses longer packets.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #include <usrsctp.h>
 
 #define MOST 1000000
-/* IPv4 and common header, which the library does not count. */
+/* IPv4 and common headers, bytes; the library's MTU excludes them. */
 #define HEADERS 32
 
 static char buffer[MOST];
@@ -51,7 +51,7 @@ static void send_all(struct socket *to, size_t each)
             fail("send");
     if (usrsctp_shutdown(to, SHUT_WR) < 0)
         fail("shutdown");
-    /* Until the peer has confirmed it. */
+    /* Wait until the peer has confirmed the shutdown. */
     while (usrsctp_recvv(to, buffer, MOST, NULL, NULL, NULL, &(socklen_t){0}, &(unsigned int){0}, &(int){0}) > 0)
         ;
 }
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         usrsctp_close(listener);
     }
     usrsctp_close(socket);
-    /* Until nothing is left to be sent. */
+    /* Wait until nothing is left to send. */
     for (int i = 0; i < 500 && usrsctp_finish() != 0; i++)
         usleep(10000);
     return 0;

@@ -1,7 +1,7 @@
 //! A page in headless Chromium, controlled through its debugging pipe (Chrome DevTools Protocol): JSON messages, each
 //! terminated by a zero byte.
 //!
-//! `CHROMIUM` gives the path of Chromium; by default it is searched in `PATH`.
+//! `CHROMIUM` is the path of Chromium; by default `PATH` is searched.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     sent: u64,
     session: Value,
-    /// Messages of the console, and exceptions.
+    /// Console messages and exceptions.
     pub console: VecDeque<String>,
     _profile: tempfile::TempDir,
 }

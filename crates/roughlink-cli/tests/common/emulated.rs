@@ -48,7 +48,7 @@ pub fn marked(marker: &str) -> Vec<String> {
     all.map(|entry| entry.path()).filter(|p| has(p)).map(|p| p.display().to_string()).collect()
 }
 
-/// Asserts that no process with the marker is left, after a moment at the latest.
+/// Asserts that all processes with the marker end within a few seconds.
 pub fn assert_gone(marker: &str) {
     for _ in 0..500 {
         if marked(marker).is_empty() {

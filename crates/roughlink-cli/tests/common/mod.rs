@@ -1,4 +1,4 @@
-//! Runs the command.
+//! Helpers to run the command.
 
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "few tests emulate")]
@@ -11,8 +11,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Returns a command that runs `program` with the default reaction to signals: tests under `nohup` or in the background
-/// inherit ignored ones. The process keeps its number.
+/// Returns a command that runs `program` with default signal handling. Tests under `nohup` or in the background inherit
+/// ignored signals. The process ID stays the same.
 #[allow(dead_code, reason = "few tests send signals")]
 pub fn with_default_signals(program: &str) -> Command {
     if cfg!(target_os = "linux") {
@@ -24,13 +24,13 @@ pub fn with_default_signals(program: &str) -> Command {
     }
 }
 
-/// Runs it in a folder of its own.
+/// Runs `roughlink` in a new temporary folder.
 pub fn roughlink(args: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
     roughlink_in(args, folder.path())
 }
 
-/// Runs it in `folder`.
+/// Runs `roughlink` in `folder`.
 pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
     command.args(args).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
@@ -38,7 +38,8 @@ pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
     output(child.expect("the command was built"))
 }
 
-/// What a process prints until it ends. One that does not end is killed, so that one fault costs one test.
+/// Returns the output of a process after it ends. Kills the process after `LONGEST`, so that a hang fails only one
+/// test.
 pub fn output(child: Child) -> Output {
     let process = child.id().to_string();
     let (ended, end) = channel::<()>();
@@ -54,7 +55,7 @@ pub fn output(child: Child) -> Output {
     output.expect("it can be waited for")
 }
 
-/// No run of a test takes so long, also on a busy machine.
+/// Time after which a process counts as hung. No run of a test takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
 
 pub fn code(out: &Output) -> i32 {
