@@ -1,5 +1,5 @@
-//! Captures of real runs, judged by tshark. Skipped, with a line that says so, where there is none. docs/how-to/captures.md
-//! explains what is counted and why.
+//! Captures of real runs, checked with tshark; skipped with a message if tshark is missing. docs/how-to/captures.md
+//! explains the counts.
 
 mod common;
 
@@ -8,12 +8,12 @@ use roughlink_lab::output::CaptureSettings;
 use std::path::Path;
 use std::process::Command;
 
-/// tshark's output for a capture: a line of `fields` for each packet that passes `filter`; `None` without tshark.
+/// Returns a line of `fields` for each packet that passes `filter`, as tshark prints it; `None` without tshark.
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-r"]).arg(file);
     for port in ["tcp.port==42000", "udp.port==42000"] {
-        command.args(["-d", &format!("{port},data")]); // no guess at the payload
+        command.args(["-d", &format!("{port},data")]); // do not guess the payload's protocol
     }
     command.args(["-o", "sctp.checksum:CRC 32c", "-o", "sctp.relative_tsns:FALSE"]);
     for on in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "ip.defragment"] {
@@ -32,7 +32,7 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// The number of packets that pass `filter`.
+/// Returns the number of packets that pass `filter`.
 fn count(file: &Path, filter: &str) -> usize {
     tshark(file, filter, &["frame.number"]).unwrap().len()
 }
@@ -43,15 +43,16 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
     Some(CaptureSettings { snaplen: Some(0), hosts: hosts.map(|h| vec![h.to_owned()]), one_file })
 }
 
-/// What must not be found.
+/// Filter for packets with errors.
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
                      || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
 
-/// tshark's names for a packet that repeats sequence numbers: which one applies depends on time and on what came back.
+/// Filter for packets that repeat sequence numbers. tshark distinguishes four kinds, by time and by the packets in the
+/// other direction.
 const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission \
                      || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
 
-/// Runs that differ in what is on the wire.
+/// Runs whose packets differ on the wire.
 const RUNS: [(&str, &[(&str, &str)]); 10] = [
     ("linux", &[("tcp.stack", "linux")]),
     (
@@ -76,7 +77,7 @@ fn tshark_finds_nothing_wrong() {
         let fields = ["frame.number", "_ws.col.Info", "_ws.expert.message"];
         let Some(wrong) = tshark(&file, WRONG, &fields) else { return };
         assert_eq!(wrong, Vec::<String>::new(), "{what}");
-        // Without these the test would be meaningless.
+        // Without such packets the test would be meaningless.
         let fields = [
             "frame.interface_name",
             "tcp.checksum.status",
@@ -92,7 +93,7 @@ fn tshark_finds_nothing_wrong() {
         let packets: Vec<Vec<&str>> = packets.iter().map(|p| p.split('\t').collect()).collect();
         let count = |test: &dyn Fn(&[&str]) -> bool| packets.iter().filter(|p| test(p)).count();
         for interface in ["sa:internet", "evcc:plc"] {
-            // With fragments, the checksum is that of the whole datagram and is checked with its last fragment.
+            // The checksum of a fragmented datagram covers all fragments and is checked with the last one.
             assert!(count(&|p| p[0] == interface && p[1] == "1") > 400, "{what}: {interface}");
         }
         let sack = !overrides.contains(&("tcp.sack", "false")) && what != "ns2";
@@ -104,8 +105,8 @@ fn tshark_finds_nothing_wrong() {
     }
 }
 
-/// At the sender, tshark sees what leaves and what comes back, as the sender does. It must find the same number of
-/// retransmissions, under whatever name.
+/// A capture at the sender contains exactly the packets that it sends and receives, so tshark must count the same
+/// number of retransmissions, of any kind.
 #[test]
 fn tshark_counts_the_same_retransmissions_at_the_sender() {
     let mut compared = 0;
@@ -114,7 +115,7 @@ fn tshark_counts_the_same_retransmissions_at_the_sender() {
             let overrides: Vec<_> = overrides.iter().copied().chain([("seed", seed)]).collect();
             let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
             let file = dir.path().join("capture-sa.pcapng");
-            // A repeated SYN is no segment of the sender's, and so not among its retransmits.
+            // A repeated SYN is not a data segment, so the sender does not count it as a retransmission.
             let filter = format!("({AGAIN}) && tcp.flags.syn == 0 && ip.src == 10.0.0.1");
             let Some(theirs) = tshark(&file, &filter, &["frame.number"]) else { return };
             assert_eq!(theirs.len() as u64, result.flows[0].retransmits, "{what}, seed {seed}");
@@ -124,7 +125,7 @@ fn tshark_counts_the_same_retransmissions_at_the_sender() {
     assert!(compared > 700, "{compared} retransmissions compared");
 }
 
-/// The one exception: a repeated SYN, which is a retransmission to tshark.
+/// The one exception: tshark counts a repeated SYN as a retransmission.
 #[test]
 fn a_repeated_syn_is_counted_by_tshark_alone() {
     let noise = "{ kind = \"list\", drop = [0, 100], direction = \"forward\" }";
@@ -136,8 +137,8 @@ fn a_repeated_syn_is_counted_by_tshark_alone() {
     assert_eq!(theirs[0], "1");
 }
 
-/// Over SCTP, whose packets are kept whole by default: every chunk is decoded, every CRC32c right, and tshark finds the
-/// retransmissions that we count.
+/// SCTP packets are captured whole by default. tshark must decode every chunk, find every CRC32c correct, and count the
+/// same retransmissions.
 #[test]
 fn tshark_reads_sctp() {
     let mut compared = 0;
@@ -161,7 +162,7 @@ fn tshark_reads_sctp() {
     assert!(compared > 20, "{compared} retransmissions compared");
 }
 
-/// With the default snap length the headers are whole, and nothing is called malformed.
+/// The default snap length keeps whole headers, and tshark reports no malformed packet.
 #[test]
 fn a_short_capture_keeps_the_headers() {
     let Run { dir, .. } = run(&[("tcp.stack", "ns3")], |_| {});
@@ -174,7 +175,7 @@ fn a_short_capture_keeps_the_headers() {
     }
 }
 
-/// A charging session with a download beside it, whose packets are cut to their headers.
+/// A charging session beside a download. Captures keep only the headers of the download's packets.
 const SESSION: &str = r#"
 duration = "20 s"
 [[node]]
@@ -202,8 +203,8 @@ start = "10 s"
 bytes = "500 kB"
 "#;
 
-/// What dissectors of V2G need (those of Wireshark's plugins begin at port 15118): IPv6 between link-local addresses, discovery by
-/// multicast and its answer, and a stream that is nothing but V2GTP, message by message.
+/// Dissectors of V2G, such as Wireshark's plugins for port 15118, need IPv6 between link-local addresses, and discovery
+/// by multicast with an answer. The stream must consist only of V2GTP messages.
 #[test]
 fn a_session_reads_as_v2gtp_over_ipv6() {
     let Run { dir, result } = common::run_text(SESSION, &[("flow.session.ip", "6")], |_| {});
@@ -230,7 +231,7 @@ fn a_session_reads_as_v2gtp_over_ipv6() {
         ends.iter().all(|e| ["fe80::2,fe80::1\t50000,15118", "fe80::1,fe80::2\t15118,50000"].contains(&e.as_str()))
     );
 
-    // Each side as the other sees it: sorted by sequence number, repeats once.
+    // The stream of each side as the other side captured it: sorted by sequence number, without repetitions.
     let requests: u64 = session.messages.iter().map(|m| m.requests).sum();
     let answers: u64 = session.messages.iter().map(|m| m.count).sum();
     for (file, from, expected, first, suffix) in
@@ -265,7 +266,7 @@ fn a_session_reads_as_v2gtp_over_ipv6() {
     }
 }
 
-/// Captured lengths are those that were simulated.
+/// Captured packets have the lengths that were simulated.
 #[test]
 fn a_session_is_captured_as_it_was_simulated() {
     for (ip, header) in [("4", 20), ("6", 40)] {
@@ -287,7 +288,7 @@ fn a_session_is_captured_as_it_was_simulated() {
     }
 }
 
-/// Datagrams, cut and lost, beside a TCP flow that is cut too; and several flows that share a host.
+/// Fragmented and lost datagrams beside a fragmented TCP flow, and several flows at one host.
 #[test]
 fn datagrams_and_several_flows_are_distinguished() {
     let more = "

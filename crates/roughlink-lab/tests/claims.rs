@@ -1,4 +1,4 @@
-//! Claims: what is computed, and when it counts as confirmed.
+//! Claims: their figures, and the criteria for confirmation.
 
 use roughlink_lab::experiment::claims::{judge, tally};
 use roughlink_lab::experiment::result::{
@@ -7,7 +7,7 @@ use roughlink_lab::experiment::result::{
 use roughlink_lab::library::Source;
 use roughlink_lab::statistics::summary;
 
-/// Two algorithms at two losses on one stack, two samples each; nothing is random.
+/// Returns results of two algorithms at two losses on one stack: two samples each, without randomness.
 fn result() -> ExperimentResult {
     let axis = |name: &str, values: [&str; 2]| AxisResult {
         name: name.into(),
@@ -170,7 +170,7 @@ fn ranks_are_among_all_cells() {
     assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), Outcome::NotRun);
 }
 
-/// The result with these values of `fast` and `slow` at 1 %, from random runs.
+/// Returns the result with these values of `fast` and `slow` at 1 %, from random runs.
 fn random(fast: &[f64], slow: &[f64]) -> ExperimentResult {
     let mut result = result();
     for (i, samples) in [(0, fast), (1, slow)] {
@@ -210,7 +210,7 @@ fn the_interval_decides_and_not_the_mean() {
         ("", gain, "min = 20", near, low, yes),
         ("", gain, "min = 20", wide, low, open), // 100 +- 447 %
         ("", gain, "max = 20", near, low, no),
-        // A single run of a random scenario says nothing definite.
+        // A single run of a random scenario decides nothing.
         ("", value, "min = 1", &[10.0], low, open),
         ("", value, "min = 20", &[10.0], low, open),
         ("", gain, "min = 20", &[10.0], &[5.0], open),
@@ -219,7 +219,7 @@ fn the_interval_decides_and_not_the_mean() {
         ("", rank, "max = 1", low, near, no),
         ("", rank, "max = 1", wide, low, open),
         ("", rank, "max = 2", wide, low, yes),
-        // A median has an interval from six values on, which need not be symmetric.
+        // A median has an interval if there are at least six values; it need not be symmetric.
         (median, value, "min = 4", &[5.0, 5.0, 5.0, 5.0, 5.0], low, open),
         (median, value, "min = 4", six, low, open),
         (median, value, "min = 1, max = 6", six, low, yes),
@@ -229,14 +229,14 @@ fn the_interval_decides_and_not_the_mean() {
         let claim = format!("{kind}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bounds} }}");
         let judged = verdict(head, &claim, &random(fast, slow));
         assert_eq!(judged.verdict, expected, "{head} {claim} {fast:?} {slow:?}: {judged:?}");
-        // The written reason is shown for a miss, with the figure and the bound.
+        // A miss shows the figure, the bound and the reason from the claims file.
         match expected {
             Outcome::Confirmed => assert_eq!(judged.reason, ""),
             Outcome::NotConfirmed => assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not ")),
             _ => assert!(!judged.reason.contains("why") && judged.reason.contains("interval"), "{judged:?}"),
         }
     }
-    // A spread lies between what two of the cells surely and possibly differ by.
+    // A spread lies between the largest certain and the largest possible ratio of two cells.
     let spread = |bounds: &str, one: &[f64], five: &[f64]| {
         let mut result = random(one, &[1.0]);
         result.cells[2] = Cell { axes: result.cells[2].axes.clone(), ..random(five, &[1.0]).cells.remove(0) };
@@ -378,7 +378,7 @@ fn equality_refutes_a_strict_bound() {
     assert_eq!(judged("above = 5, max = 6"), (Outcome::Confirmed, "above 5 and at most 6".into()));
 }
 
-/// The result with these random values of a cell and, behind them, what others of its runs came to at least.
+/// Returns the result with a random cell: `samples` of some runs, and lower bounds `at_least` of the others.
 fn with_cell(
     mut result: ExperimentResult,
     cc: &str,
@@ -401,7 +401,7 @@ fn a_combination_that_ran_is_never_left_out() {
         format!("kind = \"{kind}\"\nb = \"slow\"\nover = {{ loss = [] }}\nconfirmed = {{ {bound} }}")
     };
     for head in ["", "statistic = \"median\""] {
-        // Neither comes to a value at 5 %: 1 % alone does not confirm that it is so at every loss.
+        // Neither algorithm has a value at 5 %. The values at 1 % alone do not confirm a claim about every loss.
         let neither = with_cell(result(), "fast", "5 %", &[], &[18.0; 6]);
         let neither = with_cell(neither, "slow", "5 %", &[], &[18.0; 6]);
         for kind in ["ratio", "difference"] {
@@ -425,7 +425,7 @@ fn a_combination_that_ran_is_never_left_out() {
         let judged = verdict(head, &claim("spread", "max = 9"), &none);
         assert_eq!((judged.verdict, judged.measured), (Outcome::Undecided, None), "{judged:?}");
     }
-    // 3 over exactly nothing is infinite, and so is the claim decided.
+    // 3 divided by exactly zero is infinite, which decides the claim.
     let mut zero = result();
     zero.cells[3].samples = vec![0.0; 2];
     zero.cells[3].measured = Some(0.0);
@@ -460,16 +460,16 @@ fn bounds_are_marked_on_both_sides() {
         assert_eq!((v.verdict, v.measured, v.upper_bound), (Outcome::NotConfirmed, Some(-12.0), true));
         assert!(v.reason.starts_with("< -12 Mbit/s, and not at least 0"), "{v:?}");
     }
-    // A spread that ends in a bound is one.
+    // A spread is a lower bound if one of its values is.
     let fast = with_cell(result(), "fast", "1 %", &[], &[18.0; 6]);
     let v = verdict("", "kind = \"spread\"\nover = { loss = [] }\nconfirmed = { min = 5 }", &fast);
     assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.0), true));
     assert_eq!(v.evidence, "3 to > 18");
-    // The median needs only what is in the middle of the order.
+    // The median depends only on the values in the middle.
     let most = with_cell(result(), "fast", "1 %", &[4.0, 5.0, 6.0, 7.0], &[8.0, 9.0]);
     let v = judged("statistic = \"median\"", "value", "min = 4", &most);
     assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.5), false), "{v:?}");
-    // A place among those of which only a bound is known is one of several.
+    // A rank among cells with only lower bounds is a lower bound.
     let slow = with_cell(result(), "slow", "1 %", &[], &[5.0; 6]);
     let v = judged("", "rank", "max = 1", &slow);
     assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Undecided, Some(1.0), true), "{v:?}");
@@ -477,18 +477,18 @@ fn bounds_are_marked_on_both_sides() {
 
 #[test]
 fn replicas_are_paired_by_their_number() {
-    // Replica 0 of the one and replica 5 of the other gave no value.
+    // Replica 0 of `fast` and replica 5 of `slow` have no value.
     let mut result = with_cell(result(), "fast", "1 %", &[2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &[]);
     result = with_cell(result, "slow", "1 %", &[1.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[]);
     result.cells[0].numbers = vec![1, 2, 3, 4, 5, 6];
     result.cells[1].numbers = vec![0, 1, 2, 3, 4, 6];
     let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 0 }";
     let judged = verdict("statistic = \"median\"", claim, &result);
-    // 2 - 1, 3 - 2, 4 - 3, 5 - 4 and 7 - 5: of five there is no interval.
+    // 2 - 1, 3 - 2, 4 - 3, 5 - 4 and 7 - 5: five differences have no interval.
     assert_eq!((judged.measured, judged.verdict), (Some(1.0), Outcome::Undecided), "{judged:?}");
 }
 
-/// Equal values of random runs do not make an interval of no width.
+/// Equal values of random runs have no interval of zero width.
 #[test]
 fn equal_values_of_random_runs_decide_by_the_sign_test() {
     let judged = |kind: &str, bound: &str, fast: &[f64], slow: &[f64]| {
@@ -505,7 +505,7 @@ fn equal_values_of_random_runs_decide_by_the_sign_test() {
     }
     assert_eq!(judged("rank", "max = 1", &[3.0; 5], &[1.0; 5]).verdict, Outcome::Undecided);
     assert_eq!(judged("rank", "max = 1", &[3.0; 6], &[1.0; 6]).verdict, Outcome::Confirmed);
-    // Beside what is exact, a single run of which is enough.
+    // A single run of an exact cell is enough.
     let mut exact = random(&[3.0], low);
     exact.cells[0].deterministic = true;
     let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1 }";

@@ -31,7 +31,7 @@ fn what_a_kernel_carries_is_planned_beside_it() {
     let (simulated, kernel) = fig4(false);
     assert_eq!((values(&simulated, 0), values(&simulated, 1)), (8, 10));
     assert_eq!((values(&kernel, 0), values(&kernel, 1), kernel.experiment.replicas), (8, 9, 5));
-    // What it has in common with the other stacks are other runs there, and the same on no other kernel.
+    // Runs on the kernel are different from simulated runs, and their keys contain the kernel release.
     let keys = |plan: &Plan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
     assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
     let release = roughlink_lab::experiment::plan::kernel_release();
@@ -69,7 +69,7 @@ fn experiments_share_runs() {
     let plans: Vec<Plan> = paper.experiments(&[], false).unwrap().into_iter().map(|e| Plan::new(e).unwrap()).collect();
     let all: Vec<String> = plans.iter().flat_map(Plan::jobs).map(|j| j.unwrap().key).collect();
     let distinct: BTreeSet<&String> = all.iter().collect();
-    // Table 2 at 100 MB is figure 4 at 5 %; figure 8 is part of figures 4 and 6, and so is most of figure 11.
+    // Table 2 at 100 MB equals figure 4 at 5 %; figure 8 is part of figures 4 and 6, and so is most of figure 11.
     let (cells, both) = (6 * 2, 2);
     assert!(all.len() - distinct.len() >= cells * 10 + both * 6 * 8 * (2 + 2), "{} of {}", distinct.len(), all.len());
 }
@@ -94,7 +94,7 @@ fn file_experiments(source: &Source) -> Vec<String> {
     roughlink_lab::experiment::claims::experiments_needed(source).unwrap()
 }
 
-/// An experiment that is right.
+/// A valid experiment.
 const GOOD: &str = r#"title = "t"
 place = "p"
 scenario = "hello"
@@ -121,7 +121,7 @@ columns = ["newreno", "cubic"]
 kind = "line"
 "#;
 
-/// Text, replacement, message, help.
+/// Columns: text, replacement, message, help.
 const BAD: &[(&str, &str, &str, &str)] = &[
     ("replicas = 2", "replica = 2", "there is no key `replica` here", "did you mean `replicas`?"),
     ("values = [\"1 MB\"", "value = [\"1 MB\"", "there is no key `value` here", "did you mean `values`?"),
@@ -188,7 +188,7 @@ fn wrong_cells_name_the_key() {
     assert!(error.contains("override `tcp.ccc`"), "{error}");
 }
 
-/// A value can set several keys; it then needs no key of its own.
+/// A value can set several keys; the axis then needs no key.
 #[test]
 fn values_set_other_keys() {
     let plan = |set: &str| {
@@ -247,7 +247,7 @@ fn metrics_and_curves_name_existing_elements() {
     refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
 }
 
-/// A value may set the stack besides its keys; the results then name that stack.
+/// A value may set the stack in addition to its keys; the results then name that stack.
 #[test]
 fn results_name_a_stack_set_by_a_value() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,8 @@ fn wrong_papers_are_explained() {
     }
 }
 
-/// Table 2 has 70 values, figure 4 two others and figure 6 four; figures 11a and 11b and the other readings repeat them.
+/// Table 2 has 70 values, figure 4 has two others and figure 6 has four. Figures 11a and 11b and the other readings
+/// repeat them.
 #[test]
 fn each_published_value_of_v2g_is_counted_once() {
     let experiments = Paper::named("v2g").unwrap().experiments(&[], false).unwrap();

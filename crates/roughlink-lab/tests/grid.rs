@@ -1,4 +1,4 @@
-//! Grids that a user asks for: what becomes an axis, what is fixed, what is refused.
+//! Grids from the command line: axes, fixed keys, errors.
 
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;

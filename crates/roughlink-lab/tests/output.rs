@@ -1,4 +1,4 @@
-//! Result folders: their content, and what happens to them on failures.
+//! Result folders: their content, and their state after failures.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A result without the time it took.
+/// Returns the result without its wall-clock time.
 fn timeless(mut result: RunResult) -> RunResult {
     result.wall_s = 0.0;
     result
@@ -72,7 +72,7 @@ fn a_finished_folder_has_everything() {
     assert!(matches!(changed, Err(OutputError::Changed { .. })), "{changed:?}");
 }
 
-/// Two runs of the same scenario leave the same files, except for times of day.
+/// Two runs of the same scenario leave the same files, apart from times of day.
 #[test]
 fn equal_runs_leave_equal_files() {
     let (a, b) = (run(&[], |_| {}), run(&[], |_| {}));
@@ -130,7 +130,7 @@ fn observing_changes_nothing() {
     }
 }
 
-/// The rows of a Parquet file, as text.
+/// Returns the rows of a Parquet file.
 fn parquet_rows(file: &Path) -> Vec<parquet::record::Row> {
     let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
     reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
@@ -147,7 +147,7 @@ fn series_and_summary_agree() {
     assert_eq!(rows.last().unwrap().get_long(11).unwrap() as u64, flow.delivered_bytes);
     let state = |r: &parquet::record::Row| r.get_string(2).unwrap().clone();
     let threshold = |r: &parquet::record::Row| r.get_long(5).ok();
-    // One may begin with the acknowledgement that ends another: the threshold tells.
+    // The acknowledgement that ends a recovery may begin another one, which has another threshold.
     let begins =
         |from: &_, to: &_| state(to) == "Recovery" && (state(from) != "Recovery" || threshold(from) != threshold(to));
     let episodes = rows.windows(2).filter(|w| begins(&w[0], &w[1])).count();
@@ -181,7 +181,7 @@ fn series_and_summary_agree() {
     });
     assert!(lines.eq(expected));
 
-    // Units travel with the tables.
+    // Tables contain the units of their columns.
     let file = fs::File::open(dir.path().join("flows.parquet")).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let notes = reader.metadata().file_metadata().key_value_metadata().unwrap();
@@ -206,7 +206,7 @@ fn sampling_thins_but_keeps_changes_of_state() {
     assert_eq!(all, kept);
 }
 
-/// More rows than a batch holds.
+/// A run with more rows than fit in a batch.
 #[test]
 fn long_runs_have_several_batches() {
     let Run { dir, result } = run(&[("link.plc.noise.start", "0 %"), ("flow.download.bytes", "120 MB")], |s| {
@@ -218,7 +218,7 @@ fn long_runs_have_several_batches() {
     assert_eq!(rows as u64, result.flows[0].segments);
 }
 
-/// Other programs can read the tables; `PYTHON` names an interpreter that has pyarrow or polars.
+/// Python can read the tables with pyarrow and polars; `PYTHON` names the interpreter.
 #[test]
 fn other_programs_can_read_the_tables() {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -303,7 +303,8 @@ fn failures_are_explained() {
     assert_eq!(names(dir.path()), ["file"]);
 }
 
-/// A file for each host; one for all on request, or if there are many. The files of an earlier run are replaced.
+/// A capture has a file for each host, or a single file on request or for many hosts. The files of an earlier run are
+/// replaced.
 #[test]
 fn captures_by_host() {
     let captures = |dir: &Path| names(dir).into_iter().filter(|n| n.ends_with(".pcapng")).collect::<Vec<_>>();
@@ -311,7 +312,7 @@ fn captures_by_host() {
         s.capture = Some(CaptureSettings { one_file: true, ..CaptureSettings::default() });
     });
     assert_eq!(captures(dir.path()), ["capture.pcapng"]);
-    // Names that collide on some file systems, or that they reject.
+    // Host names that collide on some file systems, or that these reject.
     let text = SCENARIO.replace("\"sa\"", "\"a/b\"").replace("\"evcc\"", "\"A b\"");
     run_into(dir.path(), &scenario(&text, &[]), &Settings { force: true, ..Settings::default() }).unwrap();
     assert_eq!(captures(dir.path()), ["capture-A_b-2.pcapng", "capture-a_b.pcapng"]);
@@ -337,7 +338,8 @@ fn captures_by_host() {
     assert_eq!(many(MOST_CAPTURES + 1), (1, MOST_CAPTURES + 1));
 }
 
-/// This test program again, working in `dir` until it is stopped. `limit` caps the size of its files.
+/// Returns a command that runs this test program in `dir` until it is stopped. `limit` is the maximum size of its files
+/// in blocks of `ulimit -f`.
 fn child(dir: &Path, limit: Option<u32>) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut command = match limit {
@@ -364,7 +366,7 @@ fn the_child() {
     }
 }
 
-/// Waits until the run in `dir` has written something.
+/// Waits until the run in `dir` has written some rows.
 fn under_way(dir: &Path, child: &mut Child) {
     while fs::metadata(dir.join(".unfinished/segments.csv")).map_or(0, |m| m.len()) < 1 << 16 {
         assert!(child.try_wait().unwrap().is_none(), "the run ended too soon");
@@ -382,14 +384,14 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
         }
         let mut run = child(dir.path(), None).spawn().unwrap();
         under_way(dir.path(), &mut run);
-        // While it works, no other run may start.
+        // During a run, no other run may start in the folder.
         let busy = run_into(dir.path(), &s, &Settings::default());
         assert!(matches!(busy, Err(OutputError::Busy(_))), "{busy:?}");
         run.kill().unwrap();
         run.wait().unwrap();
         let left = Manifest::read(dir.path());
         if finished_before {
-            // What was complete before still is.
+            // Earlier results are still complete.
             let left = left.unwrap();
             assert_eq!(left.seed, s.seed);
             left.verify(dir.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Grids in parts: who does which runs, and what is merged.
+//! Grids in parts: the runs of each part, and merging.
 
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// A link whose queue and noise matter; `trace` is a file beside it.
+/// A link with random noise, whose rate comes from the file `rates.csv`.
 const TRACED: &str = r#"
 duration = "1 s"
 [[node]]
@@ -48,7 +48,7 @@ fn plan(replicas: u32) -> Plan {
     sweep(Source::scenario("v2g-one-car").unwrap(), &vary, &Grid { replicas, ..Grid::default() }).unwrap()
 }
 
-/// Does a part in a folder.
+/// Describes a part in a folder and executes its runs.
 fn work(plan: &Plan, part: &str, folder: &Path) {
     let mut store = Store::of(folder, &plan.identity()).unwrap();
     of(part).describe(plan, &store).unwrap();
@@ -103,7 +103,7 @@ fn merged_parts_are_the_whole() {
     for (n, folder) in parts.iter().enumerate() {
         work(&plan, &format!("{}/4", n + 1), folder);
     }
-    // A run that two parts have is taken once.
+    // A run that two parts have is merged once.
     work(&plan, "1/2", &parts[3]);
     let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
     merged.complete().unwrap();
@@ -126,13 +126,13 @@ fn what_is_missing_is_named_with_its_parts() {
     let said = merged.complete().unwrap_err().to_string();
     assert!(said.contains("3 of 6 runs are missing, of parts 2,4 of 4:\n"), "{said}");
     assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
-    // Whoever has the scenario goes on from what there is.
+    // A sweep of the scenario continues with the merged runs.
     drop(merged);
     let again = whole(&plan, &dir.path().join("merged"));
     assert_eq!(again.len(), 6);
 }
 
-/// While another process goes on with it, too.
+/// An unfinished folder can be read even while another process uses it.
 #[test]
 fn what_is_not_finished_is_read() {
     let root = tempfile::tempdir().unwrap();
@@ -148,14 +148,15 @@ fn what_is_not_finished_is_read() {
     assert!(folder::read(&path).is_err(), "there is nothing to report yet");
 }
 
-/// The statistics of fewer replicas are not taken for those of more that are under way or were interrupted.
+/// When a sweep continues with more replicas, the statistics of fewer replicas are removed first. The folder is
+/// unfinished until all runs are done.
 #[test]
 fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
     let root = tempfile::tempdir().unwrap();
     let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
     folder::finish(&few, &whole(&few, &path), "test").unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Grid);
-    // Again with as many: nothing is lost.
+    // Repeating the sweep with the same replicas loses nothing.
     drop(whole(&few, &path));
     assert!(matches!(folder::read(&path), Ok(folder::Content::Grid(_))) && path.join(RUNS_TABLE).exists());
     work(&many, "2/3", &path);
@@ -167,7 +168,7 @@ fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
     let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 4));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
-    // A folder of results that are no sweep's is left alone.
+    // A folder with results of a paper does not change.
     let paper = root.path().join("paper");
     drop(Store::open(&paper).unwrap());
     fs::write(paper.join(folder::RESULTS), "{}").unwrap();
@@ -201,7 +202,7 @@ fn what_does_not_belong_together_is_refused() {
     fs::write(&path, text.replace(ENGINE, "0.0.9+0123")).unwrap();
     let said = refused(&[folder("1"), folder("2")], &out);
     assert!(said.contains("is of roughlink 0.0.9+0123, this is"), "{said}");
-    // Without a description the others' serves.
+    // A part without a description uses the description of another part.
     fs::remove_file(&path).unwrap();
     merge(&[folder("1"), folder("2")], &out, MOST_RUNS).unwrap().complete().unwrap();
     fs::remove_file(folder("1").join(DESCRIPTION)).unwrap();
@@ -209,7 +210,7 @@ fn what_does_not_belong_together_is_refused() {
     assert!(said.contains("none of the folders has plan.json"), "{said}");
 }
 
-/// Of a large grid most scenarios are read when their turn comes, and with them their files.
+/// In a large grid, most scenarios and their files are read just before their runs.
 #[test]
 fn files_that_were_read_later_are_described_however_it_ended() {
     let dir = tempfile::tempdir().unwrap();
@@ -233,14 +234,14 @@ fn files_that_were_read_later_are_described_however_it_ended() {
         said.contains("of 2 finished runs") && said.contains("1 have scenarios with files that plan.json"),
         "{said}"
     );
-    // As at the end of `sweep`, also if it was stopped. Of cell 1000 nobody has read the file, and there is no run.
+    // `sweep` calls `renew` at its end, even if it was stopped. Cell 1000 has no run, so its file was never read.
     description.renew(&plan, &store).unwrap();
     let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (1002, 2));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
 }
 
-/// Whoever reads a folder need not have made it.
+/// A folder may come from another user, so its plan is checked.
 #[test]
 fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {
     let root = tempfile::tempdir().unwrap();
@@ -266,11 +267,11 @@ fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {
     assert!(both(MOST_RUNS).contains("plan.json is of 2000000000 runs, more than 1000000; --max-runs 2000000000 if"));
     write(&|plan| plan["grid"]["replicas"] = u32::MAX.into());
     assert!(both(MOST_RUNS).contains("plan.json is of 12884901885 runs, more than 1000000"));
-    // More than there are numbers for.
+    // More runs than fit in 128 bits.
     let huge: Vec<_> = (0..50).map(|n| (n.to_string(), &varied[0].1)).collect();
     write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(huge));
     assert!(both(u64::MAX).contains("plan.json is of 340282366920938463463374607431768211455 runs, more than"));
-    // Of other runs than those that are there.
+    // A plan of other runs than those in the folder.
     write(&|plan| plan["grid"]["seed"] = 7.into());
     assert!(both(MOST_RUNS).contains("plan.json does not describe the runs beside it"));
     assert!(!out.exists(), "nothing was merged");
@@ -289,7 +290,8 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     let plan = plan(1);
     work(&plan, "1/1", &parts[0]);
     work(&plan, "1/1", &parts[1]);
-    // A record of the second with another result, and its right checksum.
+    // Records with another wall-clock time are equal, and records with another result are not. Both have correct
+    // checksums.
     let mut store = Store::open(&parts[1]).unwrap();
     let key = plan.jobs().next().unwrap().unwrap().key;
     let mut record = store.get(&key).unwrap().clone();

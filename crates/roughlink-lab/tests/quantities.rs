@@ -24,7 +24,7 @@ fn each_name_stands_once_and_carries_its_unit() {
 
 #[test]
 fn each_is_a_metric_or_a_curve() {
-    // The report of a run draws it; it is no metric.
+    // Only the report of a run draws this quantity; it is not a metric.
     let mut used = BTreeSet::from(["ssthresh_kb".to_owned()]);
     used.extend(metric::list().into_iter().map(|m| m.name.replace("[A..B]", "")));
     used.extend(CURVES.iter().chain(FLOW_CURVES).chain(MEANS).map(|q| q.name.to_owned()));

@@ -1,4 +1,4 @@
-//! What stands for the replicas of a cell: differences within replicas, medians where runs end too early, percentiles,
+//! Statistics over the replicas of a cell: differences within replicas, medians if runs end too early, percentiles,
 //! windows that end with the run.
 
 use roughlink_lab::experiment::Plan;
@@ -59,13 +59,13 @@ fn unfinished_transfers_leave_the_median_or_a_bound_of_it() {
     sorted.sort_by(f64::total_cmp);
     assert_eq!((sorted.len(), all.quantile, all.measured.is_some()), (10, None, true));
     let between = |n: usize| format!("{} s", (((sorted[n - 1] + sorted[n]) / 2.0) * 1e6).round() / 1e6);
-    // Three of ten finish: all that is known is that the median lies beyond the end.
+    // Three of ten runs finish: the only known bound of the median is the end of the run.
     let few = cell(&between(3), "duration_s");
     let end = few.at_least[0];
     assert_eq!((few.samples.len(), few.at_least.len(), few.measured, few.ci95), (3, 7, None, None));
     assert_eq!((few.quantile, few.bound), (Some(0.5), Some(end)));
     assert!(sorted[2] < end && end < sorted[3], "{few:?} {sorted:?}");
-    // Eight of ten finish: the median is that of all runs, and the upper end of its interval is not known.
+    // Eight of ten runs finish: the median of all ten is known, but not the upper end of its interval.
     let most = cell(&between(8), "duration_s");
     assert_eq!((most.samples.len(), most.bound, most.ci95), (8, None, None));
     assert_eq!(most.measured, Some((sorted[4] + sorted[5]) / 2.0));

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 const LIBRARY: &str = "<script type=\"application/gzip\" id=\"library\">";
 
-/// The page without the chart library, which is most of it.
+/// Returns the page without the chart library, its largest part.
 fn page(html: &str) -> &str {
     html.split(LIBRARY).next().unwrap()
 }
@@ -106,7 +106,7 @@ fn it_is_one_file_of_reasonable_size() {
     assert!(html.contains("default-src 'none'"));
 }
 
-/// Each row of the table in `vendor/README.md` names a file and the hash of what was published.
+/// Each row of the table in `vendor/README.md` has the name and the hash of a published file.
 #[test]
 fn vendored_files_are_as_published() {
     let vendor = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor");
@@ -128,7 +128,7 @@ fn an_empty_input_makes_a_report() {
     assert!(html.contains("<h1>roughlink report</h1>"));
 }
 
-/// Where each of the texts stands in a page; they stand there in this order.
+/// Asserts that the page contains the texts in this order.
 fn in_order(page: &str, texts: &[&str]) {
     let places: Vec<usize> = texts.iter().map(|t| page.find(t).unwrap_or_else(|| panic!("no {t}"))).collect();
     assert!(places.is_sorted(), "{texts:?} at {places:?}");
@@ -154,13 +154,13 @@ fn a_papers_answer_comes_first() {
             "<section id=\"v2g-table2\">",
         ],
     );
-    // One line for each claim, all of them folded.
+    // Each claim has one line and is folded.
     assert_eq!(page.matches("<details class=\"claim\"><summary>").count(), input.claims.len());
     assert!(page.contains(
         "<span class=\"verdict yes\">ns3: confirmed</span><span class=\"verdict no\">linux: not confirmed</span>"
     ));
     assert!(page.contains("<span class=\"verdict unknown\">not run</span>"));
-    // The picture is that of the experiment that the paper names.
+    // The picture shows the experiment that the paper selects.
     let at = |id: &str| {
         let text = html.split(&format!("id=\"spec-{id}\">")).nth(1).unwrap().split("</script>").next().unwrap();
         serde_json::from_str::<Value>(text).unwrap()
@@ -219,7 +219,7 @@ fn stacks_that_did_not_run_have_no_column() {
     assert!(!page(&html).contains("rfc"));
 }
 
-/// One value of the axis runs on another stack than the experiment's.
+/// Returns results in which one value of the axis ran on another stack.
 fn mixed() -> ExperimentResult {
     let values = [("tcp", "TCP"), ("cubic", "CUBIC (linux)")];
     let value = |(value, label): (&str, &str)| AxisValue { value: value.into(), label: label.into(), number: None };
@@ -261,12 +261,12 @@ fn values_of_another_stack_are_labelled() {
     assert!(csv.contains("\nns2,tcp,") && csv.contains("\nlinux,cubic,"), "{csv}");
 }
 
-/// In each figure every series that is drawn stands in the legend, or is named below its bar.
+/// Every drawn series is in the legend of its figure or is named below its bar.
 #[test]
 fn every_series_that_is_drawn_is_named() {
     let mut days = sample::paper();
     days.experiments.retain(|e| e.experiment == "v2g/fig7");
-    // Two curves of the same algorithm in one chart: its name does not tell them apart.
+    // Two curves of the same algorithm in one chart: its name cannot distinguish them.
     let mut twice = days.experiments[0].curves[0].clone();
     twice.axes.insert("day".into(), "sunday".into());
     twice.label = "NewReno, Sunday".into();
@@ -401,7 +401,7 @@ fn one_run_tells_none_from_the_best() {
     assert!(!single.contains("confidence interval") && !single.contains("better, but"), "{single}");
     let rows = single.matches("<li>").count();
     assert_eq!(single.matches("one run cannot tell it from the other").count(), rows, "{single}");
-    // What is exact needs no more.
+    // Exact values need no further runs.
     input.experiments[0].cells.iter_mut().for_each(|c| c.deterministic = true);
     let exact = section(&input);
     assert!(!exact.contains("in one run of each") && !exact.contains("cannot tell it"), "{exact}");

@@ -1,7 +1,8 @@
 //! The report in headless Chromium: it draws all its charts from `file://`, without network and without console
 //! messages.
 //!
-//! Chromium is taken from `CHROMIUM` or from the path; where there is none the test says so and passes.
+//! `CHROMIUM` is the path of Chromium; by default `PATH` is searched. Without Chromium, the tests are skipped with a
+//! message.
 
 mod common;
 mod sample;
@@ -28,14 +29,14 @@ fn chromium() -> Option<PathBuf> {
     names.iter().flat_map(|n| dirs.iter().map(move |d| d.join(n))).find(|p| p.is_file())
 }
 
-/// A folder for the files of one test.
+/// Creates a folder for the files of one test.
 fn folder(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     dir
 }
 
-/// The page after its scripts have run, and the console output.
+/// Returns the page after its scripts have run, and the console output.
 fn load(browser: &Path, dir: &Path, page: &str, dark: bool) -> (String, Vec<String>) {
     let (dom, log) = (dir.join("dom.html"), dir.join("log.txt"));
     let mut child = Command::new(browser)
@@ -45,7 +46,7 @@ fn load(browser: &Path, dir: &Path, page: &str, dark: bool) -> (String, Vec<Stri
         .args(["--enable-logging=stderr", "--virtual-time-budget=60000", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg("--allow-file-access-from-files") // a page that measures another
+        .arg("--allow-file-access-from-files") // for a page that measures another one
         .arg(format!("file://{}", dir.join(page).display()))
         .stdout(File::create(&dom).unwrap())
         .stderr(File::create(&log).unwrap())
@@ -87,14 +88,14 @@ fn charts_are_drawn_in_light_and_dark() {
     }
 }
 
-/// The page `report.html` of `dir` after its scripts, all its charts drawn.
+/// Loads the page `report.html` of `dir`, checks that all its charts are drawn, and returns it.
 fn drawn(browser: &Path, dir: &Path, name: &str, dark: bool, charts: usize) -> String {
     let (dom, console) = load(browser, dir, "report.html", dark);
     assert_eq!(console, Vec::<String>::new(), "{name}: the console is not silent");
     assert!(dom.contains("data-charts=\"drawn\""), "{name}: the charts are not finished");
     let theme = if dark { "data-theme=\"dark\"" } else { "data-theme=\"light\"" };
     assert!(dom.contains(theme), "{name}: not the colours that the system asks for");
-    // The library and the data hold markup too: count in what follows each chart's element.
+    // The library and the data contain markup too, so search only from a chart's element to the next script.
     let drawn = dom.split("<div class=\"chart js-plotly-plot\"").skip(1);
     let with_svg =
         drawn.filter(|part| part.split("<script").next().unwrap().contains("<svg class=\"main-svg\"")).count();
@@ -107,7 +108,7 @@ fn drawn(browser: &Path, dir: &Path, name: &str, dark: bool, charts: usize) -> S
     dom
 }
 
-/// Measures the report in a frame: the width of its content, and where the wanted elements begin or end.
+/// A page that measures the report in a frame: the width of its content and the `WANTED` sizes.
 const MEASURE: &str = r##"<!DOCTYPE html><body><script>
 const frame = document.createElement("iframe");
 [frame.width, frame.height] = [WIDTH, HEIGHT];
@@ -127,7 +128,7 @@ const timer = setInterval(() => {
 }, 50);
 </script></body>"##;
 
-/// The sizes that are `wanted` of the report in `dir` in a frame of so many pixels.
+/// Returns the width of the report in `dir` and its `wanted` sizes, in a frame of this size in pixels.
 fn measured(browser: &Path, dir: &Path, dark: bool, (width, height): (i32, i32), wanted: &str) -> Vec<i32> {
     let wrapper = MEASURE.replace("WIDTH", &width.to_string()).replace("HEIGHT", &height.to_string());
     fs::write(dir.join("measure.html"), wrapper.replace("WANTED", wanted)).unwrap();
@@ -163,7 +164,7 @@ fn the_report_of_a_run_answers_on_the_first_screen() {
     }
 }
 
-/// A comparison of algorithms with these names, and a curve of each.
+/// Creates a comparison of algorithms with these names, and a curve of each.
 fn named(names: &[&str]) -> ReportInput {
     let mut input = sample::own();
     let mut compare = input.experiments.remove(1);
@@ -186,7 +187,7 @@ fn named(names: &[&str]) -> ReportInput {
     ReportInput { experiments: vec![compare, curves], ..input }
 }
 
-/// Presses the buttons that save the points as drawn; the characters of what they save.
+/// Expression that presses the buttons for the points as drawn, and returns the characters of the saved files.
 const SAVED: &str = r##"...(() => {
   const saved = [];
   frame.contentWindow.Blob = function (parts) { saved.push(...parts); };
@@ -198,7 +199,7 @@ const SAVED: &str = r##"...(() => {
   return [...saved.join("")].map((c) => c.codePointAt(0));
 })()"##;
 
-/// The page's script and the CSV of the cells alter the same names in the same way.
+/// The page's script and the CSV of the cells escape the same names in the same way.
 #[test]
 fn formulas_are_text_in_the_points_as_drawn() {
     let Some(browser) = chromium() else {

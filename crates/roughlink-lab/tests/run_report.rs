@@ -26,12 +26,12 @@ fn report(dir: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The page without the chart library.
+/// Returns the page without the chart library.
 fn page(html: &str) -> &str {
     html.split("id=\"library\"").next().unwrap()
 }
 
-/// The specifications of the charts of section `id`, with their captions.
+/// Returns the specifications of the charts of section `id`, with their captions.
 fn charts(html: &str, id: &str) -> Vec<(String, Value)> {
     let section = html.split(&format!("<section id=\"{id}\">")).nth(1).expect("no such section");
     let section = section.split("</section>").next().unwrap();
@@ -45,7 +45,7 @@ fn charts(html: &str, id: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Time, s, and value of the rows of one column, in the order of the file.
+/// Returns time in s and value of the rows of one column, in the order of the file.
 fn rows(path: &Path, column: &str, of: impl Fn(&parquet::record::Row) -> bool) -> Vec<(f64, Option<f64>)> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let names: Vec<String> =
@@ -60,7 +60,8 @@ fn rows(path: &Path, column: &str, of: impl Fn(&parquet::record::Row) -> bool) -
         .collect()
 }
 
-/// Lowest and highest value of a step curve in each of `n` parts of the time to `end`; what held before a part counts.
+/// Returns the lowest and highest value of a step curve in each of `n` equal parts of the time to `end`. The value at
+/// the start of a part counts.
 fn extremes(steps: &[(f64, Option<f64>)], end: f64, n: usize) -> Vec<Option<(f64, f64)>> {
     let mut out = vec![None; n];
     let mut add = |part: usize, value: Option<f64>| {
@@ -82,7 +83,7 @@ fn extremes(steps: &[(f64, Option<f64>)], end: f64, n: usize) -> Vec<Option<(f64
     out
 }
 
-/// In a tunnel a sender holds one segment for minutes; the chart must show that, and lose no spike in between.
+/// In a tunnel the congestion window is one segment for minutes. The chart must show this and every spike in between.
 #[test]
 fn drawn_extremes_are_those_of_the_data() {
     let Run { dir, result } = shipped("train-tunnels", &[("duration", "450 s")]);
@@ -105,7 +106,7 @@ fn drawn_extremes_are_those_of_the_data() {
         assert!(points.len() <= 2401, "{caption}: {} points", points.len());
         let data: Vec<_> =
             rows(&flows, column, |_| true).into_iter().map(|(t, v)| (t, v.map(|v| v * factor))).collect();
-        // Four times the pixels of the widest chart's stretches would show nothing else.
+        // Compare the extremes in each hundredth of the run.
         for (i, (drawn, real)) in
             extremes(&points, result.sim_s, 100).into_iter().zip(extremes(&data, result.sim_s, 100)).enumerate()
         {
@@ -121,7 +122,7 @@ fn drawn_extremes_are_those_of_the_data() {
             }
         }
     }
-    // The tunnel between the first two stations: one segment, and nothing else for a minute and more.
+    // In the tunnel between the first two stations the window stays at one segment for more than a minute.
     let (_, window) = &drawn[0];
     let stays = Manifest::read(dir.path()).unwrap().coverage;
     let tunnel = (stays[0].until_s + 10.0, stays[1].from_s - 10.0);
@@ -227,7 +228,7 @@ fn calls_and_gateways_are_shown_if_present() {
     assert!(charts(&html, "queues")[0].1["traces"].as_array().unwrap().iter().any(|t| t["name"] == "plc"));
 }
 
-/// Times and rates of the first throughput curve of a page.
+/// Returns times and rates of the first throughput curve of a page.
 fn throughput(html: &str) -> (Vec<f64>, Vec<f64>) {
     let curve = &charts(html, "throughput")[0].1["traces"][0];
     let numbers = |axis: &str| curve[axis].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
@@ -252,7 +253,7 @@ fn throughput_and_round_trips_are_those_of_the_result() {
     }
 }
 
-/// Also where the last flight arrives while the sender waits, and where rows are further apart than points.
+/// Includes a last flight that arrives while the sender waits, and rows further apart than points.
 #[test]
 fn the_throughput_curve_has_every_byte_and_no_peak_of_its_own() {
     let far = &[("link.0.delay", "300 ms"), ("flow.download.bytes", "300 kB"), ("duration", "20 s")][..];
@@ -266,7 +267,7 @@ fn the_throughput_curve_has_every_byte_and_no_peak_of_its_own() {
         let bits: f64 = x.windows(2).zip(&y).map(|(x, y)| (x[1] - x[0]) * y * 1e6).sum();
         let sent = result.flows[0].delivered_bytes as f64 * 8.0;
         assert!((bits / sent - 1.0).abs() < 0.001, "{overrides:?} each {sample_ms} ms: {bits} of {sent}");
-        // Nothing is lost on the way far off. Where something is, more than the link carries is released at once.
+        // The long path loses no packets. After losses, a repair releases more at once than the link carries.
         let most = if overrides.is_empty() { 35.0 } else { 10.0 };
         assert!(y.iter().all(|y| *y <= most), "{overrides:?} each {sample_ms} ms: above {most} Mbit/s in {y:?}");
         let cdf = page(&html).contains("<section id=\"round-trips\">");
@@ -282,7 +283,7 @@ fn a_flow_that_did_not_start_has_no_negative_time() {
     assert!(page(&html).contains("did not start: the run ended at 5 s"), "{}", page(&html));
 }
 
-/// Each of two links has its own flow.
+/// Each of the two links has its own flow.
 #[test]
 fn a_stay_counts_the_flows_of_its_link() {
     let mut text = String::from("duration = \"30 s\"\n");

@@ -1,4 +1,4 @@
-//! The runner and its store: what is kept, what is run again, and that results do not change.
+//! The runner and its store: finished runs are kept, missing runs are executed, and results do not change.
 
 use roughlink_lab::experiment::{Experiment, Plan, file};
 use roughlink_lab::library::Source;
@@ -40,7 +40,7 @@ fn run(plan: &Plan, store: &mut Store, threads: usize) -> Ending {
     runner::run(plan.jobs(), store, threads, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
-/// Stacks, losses, algorithms, replicas.
+/// Number of runs with three replicas: stacks, losses, algorithms, replicas.
 const RUNS_OF_THREE: usize = 2 * 2 * 2 * 3;
 
 #[test]
@@ -58,7 +58,7 @@ fn threads_and_interruptions_change_nothing() {
         assert!(curve.y.is_sorted(), "{curve:?}");
     }
 
-    // Cut the end of the file, as a kill could.
+    // Truncate the file, as a kill could.
     let text = std::fs::read(folder.path().join(RUNS)).unwrap();
     for kept in [0, 1, text.len() / 3, text.len() / 2, text.len() - 1] {
         let folder = tempfile::tempdir().unwrap();

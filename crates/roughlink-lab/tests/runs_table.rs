@@ -35,7 +35,7 @@ key = "link.wire.delay"
 values = ["1 ms", "2.5 ms"]
 "#;
 
-/// The table that the runs of experiment `text` make, its plan and the runs.
+/// Returns the table of the runs of experiment `text`, its plan and the runs.
 fn table(text: String) -> (SerializedFileReader<std::fs::File>, Plan, Store) {
     let source = Source { name: "test.toml".into(), text, folder: None };
     let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
@@ -93,7 +93,7 @@ fn a_row_is_a_run_and_a_column_what_was_varied_or_measured() {
     assert_eq!(last["throughput_mbps"], Field::Double(cell.samples[1]));
     assert!(last.contains_key("rtt_mean_ms@download") && last.contains_key("retransmits"));
     assert!(last.contains_key("cwnd_mean_pkt") && !last.contains_key("voice_mos"), "{:?}", last.keys());
-    // A transfer of 10 kB is over before the outage.
+    // A transfer of 10 kB ends before the outage.
     assert_eq!(rows[0]["recovery_s"], Field::Null);
     let either = |row: &BTreeMap<String, Field>| {
         ["recovery_s", "recovery_s.at_least"].map(|c| row.get(c).is_some_and(|v| *v != Field::Null))

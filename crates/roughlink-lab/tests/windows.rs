@@ -8,7 +8,7 @@ use roughlink_lab::runner::{Job, run};
 use roughlink_lab::store::{Record, Store};
 use std::sync::atomic::AtomicBool;
 
-/// An experiment on two flows whose second starts at 5 s.
+/// An experiment with two flows, of which the second starts at 5 s.
 const TWO: &str = r#"title = "t"
 place = "p"
 scenario = "plc-2-flows"
@@ -38,7 +38,7 @@ fn measured(metrics: &[&str]) -> (Plan, Record) {
     run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let record = store.get(&jobs[0].key).unwrap().clone();
     let result = plan.result(&store);
-    // Curves: each flow has its own, the total its sum, and voice has none here.
+    // Each flow has a curve of its throughput, and the total is their sum. Without calls there are no delays.
     let curve = |flow: &str, metric: &str| {
         result.curves.iter().find(|c| c.axes["flow"] == flow && c.metric == metric).map(|c| c.y.clone())
     };
@@ -76,7 +76,7 @@ fn windows_agree_with_the_run_as_a_whole() {
     let number = |name: &str| value(name).unwrap_or_else(|| panic!("{name}"));
     let r: &RunResult = &record.result;
     let delivered = |i: usize| r.flows[i].delivered_bytes as f64 * 8e-6 / 15.0;
-    // Deliveries are counted at the sender's events: at the end they lag by the way of an acknowledgement.
+    // Deliveries are counted at events of the sender, so the count lags by the delay of an acknowledgement at the end.
     let lags = |got: f64, all: f64| (0.98 * all..=all).contains(&got);
     assert!(lags(number(names[0]), delivered(0)), "{} of {}", number(names[0]), delivered(0));
     assert!(lags(number(names[1]), delivered(0) + delivered(1)), "{}", number(names[1]));

@@ -1,4 +1,4 @@
-//! Runs into result folders.
+//! Helpers that run scenarios into result folders.
 
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
@@ -44,7 +44,7 @@ to = "evcc"
 bytes = "2 MB"
 "#;
 
-/// A run and the folder it left.
+/// A run and its result folder.
 pub struct Run {
     pub dir: TempDir,
     pub result: RunResult,
@@ -60,7 +60,7 @@ pub fn run_into(dir: &Path, scenario: &Scenario, settings: &Settings) -> Result<
     run_to_folder(&Arc::new(scenario.clone()), Options::default(), dir, settings)
 }
 
-/// Runs `text`, the settings changed by `change`.
+/// Runs `text` with settings changed by `change`.
 pub fn run_text(text: &str, overrides: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Run {
     let mut settings = Settings::default();
     change(&mut settings);
@@ -74,7 +74,7 @@ pub fn run(overrides: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Ru
     run_text(SCENARIO, overrides, change)
 }
 
-/// Reports a skipped test on standard error, past the harness, which would swallow it.
+/// Reports a skipped test on standard error. Bypasses the test harness, which would capture the message.
 pub fn skip(why: &str) {
     let mut past_the_harness = std::io::stderr();
     writeln!(past_the_harness, "skipped: {why}").unwrap();

@@ -1,5 +1,5 @@
-//! Made-up results for testing reports: the shapes of the V2G paper, its quoted numbers, and noise around them. None of
-//! them comes from a simulation.
+//! Invented results for testing reports: the shapes of the V2G paper, its quoted numbers, and noise around them. None
+//! of them comes from a simulation.
 
 use roughlink_lab::experiment::result::*;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const OURS: [(&str, &str, f64); 5] = [
 ];
 const LOSSES: [f64; 8] = [0.0, 0.25, 0.5, 1.0, 1.25, 2.5, 3.75, 5.0];
 
-/// A small generator of noise, the same on every machine.
+/// A small generator of noise with the same numbers on every machine.
 struct Noise(u64);
 
 impl Noise {
@@ -84,7 +84,7 @@ fn stacks() -> Vec<String> {
     vec!["ns3".into(), "linux".into()]
 }
 
-/// Throughput as loss grows: full rate at none, the given value at 5 %.
+/// Returns a throughput that falls as `loss` grows: `full` without loss, about `at_five` at 5 %.
 fn falling(at_five: f64, loss: f64, full: f64) -> f64 {
     let scale = at_five * 5.0;
     full * scale / (scale + full * loss)
@@ -395,7 +395,7 @@ fn claims() -> Vec<ClaimResult> {
     ]
 }
 
-/// The whole paper, made up.
+/// Returns an invented report of the whole paper.
 pub fn paper() -> ReportInput {
     let mut noise = Noise(7);
     let single = "Throughput against loss, one car";
@@ -435,7 +435,7 @@ pub fn paper() -> ReportInput {
     }
 }
 
-/// A user's own sweep: three axes, one stack, nothing published, and names that contain markup.
+/// Returns a user's own sweep: three axes, one stack, nothing published, and names that contain markup.
 pub fn own() -> ReportInput {
     let mut noise = Noise(11);
     let hostile = "</script><script>document.title='broken'</script>";
