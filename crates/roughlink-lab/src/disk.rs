@@ -1,11 +1,11 @@
 //! Folders of results on disk.
 //!
-//! Other users with write access to a result folder may create anything under the program's file names: a symbolic link
-//! to a file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed through this
-//! handle by plain names. Links are never followed, only regular files are opened, and renaming a complete file
+//! A result folder may be writable by other users. They can create anything under the program's file names: a symbolic
+//! link to a file of the user, a FIFO or a device. Therefore a folder is kept open, and its files are accessed through
+//! this handle by plain names. Links are never followed, only regular files are opened, and renaming a complete file
 //! replaces an existing one. The user chooses the path of the folder, which may contain links.
 //!
-//! All changes on disk happen here, so tests can make each of them fail (`faults`).
+//! All changes on disk are made here, so tests can make each of them fail (`faults`).
 
 #[cfg(test)]
 pub(crate) mod faults;
@@ -105,7 +105,7 @@ impl Folder {
         self.inside(name)
     }
 
-    /// Returns the names of its entries, sorted.
+    /// Returns the sorted names of the folder's entries.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = system::names(&self.handle)?;
         names.sort();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use roughlink_core::text::is_hidden;
 
-    /// Characters at the end of a line that look like spaces count too.
+    /// Includes characters at the end of a line that count as white space.
     #[test]
     fn no_character_is_drawn_that_a_terminal_acts_on() {
         for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r", "\u{202e}"] {

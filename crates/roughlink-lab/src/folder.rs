@@ -58,7 +58,7 @@ pub fn keep(store: &Store, input: &ReportInput) -> Result<PathBuf, LabError> {
     store.write(REPORT, report::render(input).as_bytes())
 }
 
-/// Facts for the heading of a report: revision of the program and number of replicas.
+/// Returns facts for the heading of a report, such as revision and number of replicas.
 pub fn facts(experiments: &[ExperimentResult], revision: &str) -> Vec<(String, String)> {
     let cells = experiments.iter().flat_map(|e| &e.cells);
     let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);

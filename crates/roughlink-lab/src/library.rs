@@ -100,7 +100,7 @@ impl Source {
         self
     }
 
-    /// File name without folder and extension.
+    /// Returns the file name without folder and extension.
     pub fn stem(&self) -> &str {
         let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
         name.strip_suffix(".toml").unwrap_or(name)
@@ -134,7 +134,7 @@ impl Source {
     }
 }
 
-/// Names of the embedded files below `folder`, without it and without `.toml`.
+/// Returns the names of the embedded files below `folder`, without it and without `.toml`.
 pub fn names(folder: &str) -> Vec<String> {
     let prefix = format!("{folder}/");
     let stem = |name: &str| Some(name.strip_prefix(&prefix)?.strip_suffix(".toml")?.to_owned());

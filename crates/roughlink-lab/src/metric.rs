@@ -446,9 +446,9 @@ impl Metric {
     }
 }
 
-/// Returns the default metrics for scenarios with these kinds of flows: `transfers` for transfers, latencies for
-/// requests and messages, also those of sessions, speech quality for calls. Constant-rate datagrams count only without
-/// other flows.
+/// Returns the default metrics for scenarios with these kinds of flows: `transfers` for bulk transfers, delays for
+/// on-off flows, response times for web pages, latencies for messages and charging sessions, speech quality for calls.
+/// If there are only other flows, such as datagrams at a constant rate, the defaults are throughput and loss.
 pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
     let mut names = Vec::new();
     let kinds_and_metrics: [(&str, &[&'static str]); 6] = [

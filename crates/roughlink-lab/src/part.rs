@@ -25,12 +25,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// Numbers of its runs in a plan of `runs` runs.
+    /// Returns the numbers of its runs in a plan of `runs` runs.
     pub fn numbers(self, runs: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.number - 1..runs.max(self.number - 1)).step_by(self.of)
     }
 
-    /// Suffix of its default folder name.
+    /// Returns the suffix of its default folder name.
     pub fn suffix(self) -> String {
         format!("part-{}-of-{}", self.number, self.of)
     }

@@ -38,7 +38,7 @@ impl Job {
         Job { key, scenario, replica, watch, title, limits: Limits::default(), real_time: false }
     }
 
-    /// Estimated cost: bytes carried by all flows, or, in real time, the largest number of bytes of one flow.
+    /// Estimates the cost: bytes carried by all flows, or, in real time, the largest number of bytes of one flow.
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
         let seconds = s.duration.as_secs_f64();
@@ -154,7 +154,7 @@ impl Stop<'_> {
         }
     }
 
-    /// Flag that runs in progress must check.
+    /// Returns the flag that runs in progress must check.
     fn within(&self) -> Option<Arc<AtomicBool>> {
         match self {
             Stop::AfterRuns(_) => None,

@@ -12,7 +12,7 @@ pub struct Summary {
     /// Sample standard deviation; `None` for a single value.
     pub deviation: Option<f64>,
     /// Half width of the 95 % confidence interval of the mean; `None` for a single value. Equal values have no spread
-    /// for Student's interval. The sign test decides then, as for a median: `None` means too few values for it.
+    /// for Student's interval, so the sign test decides as for a median: `None` with too few values for it.
     pub ci95: Option<f64>,
 }
 
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0]), Some(([2.0, 2.0], None)));
         let up_to = |n: u32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(median(&up_to(5)), Some(([3.0, 3.0], None)));
-        // Tables of the sign test: the interval goes from the first to the last of 6 to 8 values, from the second to
-        // the last but one of 9 to 11, from the third of 12 to 14.
+        // Tables of the sign test. The interval of 6 to 8 values goes from the first to the last. It excludes one value
+        // at either end of 9 to 11 values, and two of 12 to 14.
         for (n, k) in [(6, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (14, 3), (15, 4)] {
             let interval = [f64::from(k), f64::from(n + 1 - k)];
             let middle = f64::from(n + 1) / 2.0;

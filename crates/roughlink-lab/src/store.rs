@@ -63,12 +63,12 @@ impl Records {
         self.0.get(key)
     }
 
-    /// Keys of the runs, in any order.
+    /// Returns the keys of the runs, in any order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -188,12 +188,12 @@ impl Store {
         self.folder.sync().map_err(|source| LabError::Write { path: self.folder().to_path_buf(), source })
     }
 
-    /// Path of the folder.
+    /// Returns the path of the folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Damage found when the store was opened.
+    /// Returns the damage found when the store was opened.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
@@ -208,7 +208,7 @@ impl Store {
         self.records.0.into_values()
     }
 
-    /// Number of finished runs.
+    /// Returns the number of finished runs.
     pub fn len(&self) -> usize {
         self.records.len()
     }

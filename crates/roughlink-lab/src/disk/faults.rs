@@ -22,12 +22,12 @@ pub(crate) fn end() -> u32 {
     DONE.replace(0)
 }
 
-/// Returns true after the time of a kill.
+/// Returns true after a simulated kill.
 pub(crate) fn killed() -> bool {
     FAILING.get().is_some_and(|(n, killed)| killed && DONE.get() >= n)
 }
 
-/// Counts a change, and fails if it is to fail. Called before each change.
+/// Counts a change, and returns an error if the change must fail. Called before each change.
 pub(super) fn step() -> io::Result<()> {
     DONE.set(DONE.get() + 1);
     match FAILING.get() {
@@ -47,7 +47,7 @@ pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     file.write(bytes)
 }
 
-/// No file is synced to disk: these tests simulate no power failure, and would mostly wait for the disk.
+/// Files are not synced to disk: these tests simulate no power failure, and would spend most of their time waiting.
 pub(super) const SYNC: bool = false;
 
 /// Message of an injected error.

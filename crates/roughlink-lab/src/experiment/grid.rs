@@ -71,8 +71,8 @@ impl Default for Grid {
 /// the first other axis its series.
 ///
 /// # Errors
-/// Returns an error for a key that is varied twice, zero replicas, an unknown metric, too many runs, and for an invalid
-/// scenario, with the position in its file.
+/// Returns an error for a key that is varied twice, zero replicas, an unknown metric or too many runs. The error of an
+/// invalid scenario has the position in its file.
 pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<Plan, LabError> {
     Order::new(Kind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }

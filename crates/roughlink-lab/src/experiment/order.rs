@@ -64,7 +64,7 @@ impl Order {
         self.made_by(Plan::with_limit, most)
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> u128 {
         let counts: Vec<usize> = match &self.kind {
             Kind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
@@ -139,12 +139,12 @@ impl Plan {
         Some(order)
     }
 
-    /// Number of files that its scenarios have read so far.
+    /// Returns the number of files that its scenarios have read so far.
     pub fn files(&self) -> usize {
         self.files.borrow().len()
     }
 
-    /// Number of `runs` that belong to cells of this plan that cannot be read because files are missing. Runs of other
+    /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other
     /// engines belong to no cell and are not counted.
     pub(crate) fn unknown(&self, runs: &Records) -> usize {
         let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();

@@ -118,19 +118,19 @@ impl Plan {
         })
     }
 
-    /// Number of cells.
+    /// Returns the number of cells.
     pub(super) fn cells(&self) -> usize {
         let e = &self.experiment;
         if e.function.is_some() { 0 } else { e.stacks.len().saturating_mul(self.combinations()) }
     }
 
-    /// Number of cells on each stack.
+    /// Returns the number of cells on each stack.
     fn combinations(&self) -> usize {
         // An axis without values makes the product zero, so the others may have any size.
         self.experiment.axes.iter().map(|a| a.points.len()).fold(1, usize::saturating_mul)
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.cells().saturating_mul(self.experiment.replicas as usize)
     }
@@ -458,7 +458,7 @@ impl Plan {
         }
     }
 
-    /// Rank correlation with the published order along the ranked axis, wherever all of it is published.
+    /// Returns the rank correlations with the published order along the ranked axis, wherever all of it is published.
     fn ranks(&self, result: &ExperimentResult) -> Vec<Rank> {
         let Some(over) = &self.experiment.rank else { return Vec::new() };
         let mut groups: Vec<(Rank, Vec<(f64, f64)>)> = Vec::new();

@@ -246,7 +246,7 @@ impl Delivery {
         Delivery { bin, start, last: (start, 0.0), ends: Vec::new() }
     }
 
-    /// Time of the last record, s.
+    /// Returns the time of the last record, s.
     pub(super) fn end(&self) -> f64 {
         self.last.0
     }

@@ -1,8 +1,9 @@
 //! The data behind a figure as CSV (RFC 4180, one header line, `\n` line ends).
 //!
-//! A spreadsheet takes a cell that begins with `=` for a formula, and some with `+`, `-`, `@`, a tab or a line end too.
-//! Names come from the authors of scenarios, so such a cell gets an apostrophe in front, unless it is a number. The
-//! page's script follows the same rule for the points as drawn; `tests/report_in_browser.rs` compares the two.
+//! A spreadsheet interprets a cell that begins with `=` as a formula, and some also do so with `+`, `-`, `@`, a tab or
+//! a line end. Names come from the authors of scenarios, so such a cell gets an apostrophe in front, unless it is a
+//! number. The page's script follows the same rule for the points as drawn; `tests/report_in_browser.rs` compares the
+//! two.
 
 use crate::experiment::result::ExperimentResult;
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ pub fn cells(experiment: &ExperimentResult) -> String {
     String::from_utf8(out.into_inner().expect("memory takes everything")).expect("made of text")
 }
 
-/// Escapes `cell` so that a spreadsheet does not take it for a formula.
+/// Escapes `cell` so that a spreadsheet does not interpret it as a formula.
 pub fn as_text(cell: &str) -> Cow<'_, str> {
     let number = || cell.parse().is_ok_and(f64::is_finite);
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !number() {

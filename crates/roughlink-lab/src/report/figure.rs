@@ -49,7 +49,7 @@ pub(super) struct Panel {
     pub log_span: Option<(f64, f64)>,
 }
 
-/// The figures of an experiment: one from its cells, one from its curves, either or none.
+/// Returns the figures of an experiment: at most one of its cells and one of its curves.
 pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Drawing> {
     let mut out = Vec::new();
     if !matches!(experiment.figure.kind, FigureKind::Time | FigureKind::Function) && !experiment.cells.is_empty() {

@@ -32,21 +32,21 @@
     drawn: false,
   }));
 
-  // The chart library reads a small dialect of HTML in its texts; ours are plain.
+  // The chart library interprets a subset of HTML in its texts, so escape ours.
   const plain = (s) => s.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const lines = (s) => { const [first, ...rest] = plain(s).split("\n"); return [`<b>${first}</b>`, ...rest].join("<br>"); };
   const place = (x) => (typeof x === "string" ? plain(x) : x);
 
   const short = (s, most = 18) => plain(s.length > most ? s.slice(0, most - 1) + "\u2026" : s);
 
-  // In lines of at most so many characters, broken between words.
+  // Wraps a text between words into lines of at most `most` characters.
   const wrap = (s, most) => s.split(" ").reduce((rows, word) => {
     const last = rows[rows.length - 1];
     if (last && last.length + word.length < most) rows[rows.length - 1] += " " + word; else rows.push(word);
     return rows;
   }, []).map(plain).join("<br>");
 
-  // 1, 2 and 5 of each decade that a logarithmic scale shows; of many decades only the ones.
+  // Ticks of a logarithmic scale: 1, 2 and 5 of each decade, or only 1 if there are many decades.
   function decades([low, high]) {
     const out = [];
     for (let d = Math.floor(low); d <= high; d++) {
@@ -58,7 +58,7 @@
     return out;
   }
 
-  // `length`: pixels that the title may take.
+  // `length`: space for the title, pixels.
   function axis(scale, length, ink, grid) {
     const out = {
       title: { text: wrap(scale.title, Math.max(12, length / 7)), standoff: 8, font: { size: 12.5 } }, type: scale.type, automargin: true,
@@ -86,7 +86,7 @@
   function traceOf(t, { kind, dashes, steps }, page, room) {
     const colour = css("--s" + (t.slot % COLOURS));
     const symbol = SYMBOLS[t.slot % SYMBOLS.length];
-    // Solid, dashed, and dotted where there are more series than colours.
+    // Solid, then dashed, and dotted if there are more series than colors.
     const dash = !dashes || t.slot < COLOURS / 2 ? "solid" : t.slot < COLOURS ? "5px,3px" : "2px,3px";
     const out = {
       x: t.x.map(place), y: t.y, name: plain(t.name),
@@ -101,7 +101,7 @@
     }
     if (kind === "bar" && t.role === "mean") {
       out.error_y && (out.error_y.color = css("--ink"));
-      // A bar that is only a lower bound is hatched and carries its figure.
+      // A bar that is only a lower bound is hatched and labeled with its figure.
       const pattern = t.bounds ? { shape: t.bounds.map((b) => (b ? "/" : "")), fgcolor: css("--ink"), size: 6, solidity: 0.2 } : undefined;
       const text = t.bounds ? { text: t.bounds.map((b) => b || ""), textposition: "outside", cliponaxis: false } : {};
       return Object.assign(out, { type: "bar", offsetgroup: String(t.slot), marker: { color: colour, opacity: 0.82, pattern } }, text);
@@ -126,14 +126,14 @@
   function draw(chart) {
     const { element, spec, hidden } = chart;
     const ink = css("--ink"), muted = css("--muted"), grid = css("--grid"), page = css("--page");
-    // Published points first, so that a measured one on top of them stays visible inside its open marker.
+    // Draw published points first, so that a measured one on top of them stays visible inside its open marker.
     const rank = { paper: spec.kind === "bar" ? 2 : 0, mean: 1, curve: 1 };
     const shown = spec.traces.filter((t) => !hidden.has(t.slot)).sort((a, b) => rank[a.role] - rank[b.role]);
     const several = new Set(spec.traces.map((t) => t.slot)).size > 1;
     const split = chart.split && several;
     const slots = [...new Set(shown.map((t) => t.slot))];
     element.style.height = split ? `${Math.max(23, slots.length * 6.5)}rem` : "";
-    // Names at the ends of the lines, if they fit beside each other and one below the other.
+    // Names at the ends of the lines, if there is enough width and height for all of them.
     const fit = element.clientWidth >= SMALL && slots.length * NAME <= element.clientHeight - 72;
     const named = chart.named = spec.kind !== "bar" && !split && several && fit;
     const layout = {
@@ -145,13 +145,13 @@
       hoverlabel: { bgcolor: css("--card"), bordercolor: muted, font: { color: ink }, align: "left" },
       xaxis: axis(spec.x, element.clientWidth - 80, ink, grid),
       yaxis: axis(chart.log ? { ...spec.y, type: "log", range: spec.y.log_range } : spec.y, element.clientHeight - 72, ink, grid),
-      // Times of an outage, across the whole height.
+      // Outages, shaded over the whole height.
       shapes: (spec.shades || []).map(([x0, x1]) => ({
         type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below", fillcolor: css("--shade"), line: { width: 0 },
       })),
       modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: ink },
     };
-    // Pixels that each bar has.
+    // Space of each bar, pixels.
     const room = spec.kind === "bar" ? (element.clientWidth - 70) / (spec.x.names.length * (slots.length + 0.3)) : 99;
     const traces = shown.map((t) => traceOf(t, spec, page, room));
     if (split) {
@@ -172,7 +172,7 @@
     }
     const config = {
       responsive: false, displaylogo: false, displayModeBar: true,
-      // Nothing may be sent anywhere, whoever presses what.
+      // No button may send data anywhere.
       plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
       toImageButtonOptions: { format: "svg", filename: element.id },
     };
@@ -185,7 +185,7 @@
     });
   }
 
-  // The names of the series at the right ends of their lines, pushed apart where they would touch.
+  // Writes the names of the series at the right ends of their lines, moved apart where they would touch.
   function nameLines(chart) {
     const { element, spec, hidden } = chart;
     const full = element._fullLayout;
@@ -204,7 +204,7 @@
       if (Number.isFinite(y) && !places.has(t.slot)) places.set(t.slot, { t, y: Math.min(Math.max(y, 0), height) });
     }
     const names = [...places.values()].sort((a, b) => a.y - b.y);
-    // Blocks of touching names are centred on what they name.
+    // Center blocks of touching names on the ends of their lines.
     let blocks = names.map((n) => ({ members: [n], y: n.y }));
     for (let again = true; again;) {
       again = false;
@@ -274,7 +274,7 @@
     timer = setTimeout(drawAll, 150);
   });
 
-  // Paper is light and has its own width.
+  // Print in the light theme and for the width of the paper.
   let before = null, opened = [];
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
@@ -326,8 +326,7 @@
       link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
     });
   }
-  // The points of a section's charts, as they are drawn.
-  // Formulas become text as in csv.rs.
+  // Saves the points of a section's charts as drawn. Formulas become text, as in csv.rs.
   const number = (v) => v === v.trim() && Number.isFinite(Number(v));
   const text = (v) => (typeof v === "string" && /^[=+\-@\t\r\n]/.test(v) && !number(v) ? "'" + v : v);
   const quoted = (v) => (/[",\n\r]/.test(v) ? `"${v.replace(/"/g, '""')}"` : v);

@@ -111,8 +111,8 @@ pub(super) fn stack_caption(stack: &str) -> String {
     if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
 }
 
-/// Formats a stack as the heading of a column or a chart, with a note if some of the values below ran on another stack;
-/// those values name that stack.
+/// Formats a stack as the heading of a column or a chart. If some of the values below ran on another stack, they name
+/// it, and the heading says so.
 pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> String {
     let cells = experiment.cells.iter().map(|c| (&c.stack, &c.ran_on));
     let all = cells.chain(experiment.curves.iter().map(|c| (&c.stack, &c.ran_on)));

@@ -36,7 +36,7 @@ fn plan() -> Plan {
     Plan::new(file::experiment(&source, "test/grid", false).unwrap()).unwrap()
 }
 
-/// The same steps as `roughlink sweep`. `last` is the progress before a kill, if there is one.
+/// Performs the same steps as `roughlink sweep`. `last` is the progress before a kill, if there is one.
 fn sweep(plan: &Plan, folder: &Path, last: &mut Progress) -> Result<ExperimentResult, LabError> {
     let mut store = Store::open(folder)?;
     store.write(IDENTITY, b"identity\n")?;
@@ -108,7 +108,7 @@ fn flipped_bits_change_no_statistics() {
         assert_eq!(sweep(&plan, folder.path(), &mut progress).unwrap(), whole, "byte {at}");
         let again = progress.runs - progress.kept;
         assert!(again <= 2, "byte {at}: one line, or two that were joined");
-        // Reported, unless only the last line feed is gone.
+        // The damage is reported, unless only the last line feed is missing.
         assert!(damage.is_some() || at == text.len() - 1, "byte {at}");
         let store = Store::open(folder.path()).unwrap();
         assert_eq!((store.len(), store.damage()), (progress.runs, None), "byte {at}");

@@ -123,7 +123,7 @@ impl fmt::Display for Damage {
 /// Maximum number of line numbers in a message.
 const MOST_SHOWN: usize = 10;
 
-/// Error for a folder with a foreign file.
+/// Creates the error for a folder with a foreign file.
 pub(super) fn foreign(folder: &std::path::Path, example: &str) -> LabError {
     LabError::Foreign { path: folder.to_path_buf(), example: example.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Tests of keeping, repairing and refusing stores.
+//! Tests of stores: they are kept, repaired or refused.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn another_experiment_gets_another_folder() {
     assert_eq!(take("four"), numbered(5), "nothing is in it");
 }
 
-/// A folder with the runs `a`, `b` and `c`.
+/// Creates a folder with the runs `a`, `b` and `c`.
 fn three_runs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();

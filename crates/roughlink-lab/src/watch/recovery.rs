@@ -44,8 +44,8 @@ impl Wait {
 }
 
 impl Recovery {
-    /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts. Datagram
-    /// flows have no back-off, and may have stopped before: `None`.
+    /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts. Returns
+    /// `None` for datagram flows, which have no back-off and may have stopped before.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
         if scenario.flows[index].protocol() == Protocol::Udp {
             return None;

@@ -179,7 +179,7 @@ impl FlowSeen {
 struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {
-    /// Returns `None` if there is no value between the times.
+    /// Returns the values between the times; `None` if there are none.
     fn of(steps: &Steps, from: Time, to: Time) -> Option<Self> {
         let pieces = steps.pieces(from, to);
         (!pieces.is_empty()).then_some(Weighted(pieces))

@@ -142,7 +142,7 @@ impl Claim {
             let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
             if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
-                return None; // a place among some of them says nothing
+                return None; // a rank among only some of the cells is meaningless
             }
             return Some(self.place(result, a, cells, at));
         }

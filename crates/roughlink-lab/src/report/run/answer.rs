@@ -23,7 +23,7 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     out
 }
 
-/// Flows of a kind.
+/// Returns the flows of a kind.
 pub(super) fn of_kind<'a>(run: &'a Run, kind: &'a str) -> Vec<&'a FlowResult> {
     run.result.flows.iter().filter(|f| f.kind == kind).collect()
 }

@@ -220,7 +220,7 @@ pub(super) fn over_time(
     })
 }
 
-/// Returns None if there is nothing to draw.
+/// Creates a drawing; None if there is nothing to draw.
 fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: bool) -> Option<Drawing> {
     charts.retain(|c| !c.curves.is_empty());
     let mut names: Vec<String> = Vec::new();

@@ -10,13 +10,13 @@ use roughlink_core::metrics::RttResult;
 use roughlink_core::metrics::conversation::{Conversation, Direction};
 use roughlink_core::metrics::frames::FrameCount;
 
-/// Conversations described in sentences, and directions of links that are drawn.
+/// Maximum numbers of conversations described in sentences, and of link directions drawn.
 const DESCRIBED: usize = 3;
 const MOST_LINKS: usize = 6;
-/// Rows of a table at most.
+/// Maximum number of rows of a table.
 const MOST_ROWS: usize = 200;
 
-/// The results in sentences: conversations, timing, end, changes.
+/// Returns the results in sentences: conversations, timing, end, changes.
 pub(super) fn sentences(e: &Emulation) -> Vec<String> {
     let mut out = of_conversations(&e.outcome.conversations);
     out.extend(of_timing(e));
@@ -29,7 +29,7 @@ pub(super) fn sentences(e: &Emulation) -> Vec<String> {
     out
 }
 
-/// Directions of conversations that carried something, those that carried most first.
+/// Returns the directions of conversations, those with the most data first.
 fn directions(all: &[Conversation]) -> Vec<(&Conversation, [&str; 2], &Direction)> {
     let mut ways: Vec<_> = all.iter().flat_map(|c| c.directions().map(move |(ends, d)| (c, ends, d))).collect();
     ways.sort_by_key(|(.., d)| std::cmp::Reverse(d.carried()));
@@ -90,7 +90,7 @@ fn of_end(ended: &str) -> Option<&'static str> {
     })
 }
 
-/// The charts of the CSV files.
+/// Returns the charts of the CSV files.
 pub(super) fn sections(run: &Run, e: &Emulation) -> Vec<Section> {
     let talks = || e.conversations.iter();
     let throughput = Chart::new("Delivered", "Mbit/s", talks().map(|c| (c.name.clone(), &c.throughput_mbps[..])));
@@ -108,13 +108,13 @@ pub(super) fn sections(run: &Run, e: &Emulation) -> Vec<Section> {
     [talks, sent, late].into_iter().flatten().map(wide).collect()
 }
 
-/// A single chart has the whole width.
+/// Gives a single chart the whole width.
 fn wide(mut section: Section) -> Section {
     section.drawing.wide = section.drawing.panels.len() == 1;
     section
 }
 
-/// The tables of conversations, frames, timing and changes.
+/// Renders the tables of conversations, frames, timing and changes.
 pub(super) fn tables(e: &Emulation) -> String {
     let tables = [
         ("Conversations", conversations(e)),
@@ -198,7 +198,7 @@ fn changes(all: &[Change]) -> Table {
     table
 }
 
-/// The heading's facts: the time in which it ran, and the kernel.
+/// Returns the facts for the heading: duration of the emulation, and kernel.
 pub(super) fn facts(run: &Run, e: &Emulation) -> Vec<String> {
     let mut facts = vec![format!("{} s emulated in real time", seconds(run.result.sim_s))];
     if !e.about.kernel.is_empty() {
