@@ -8,41 +8,41 @@ use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The results of one experiment on every stack it ran on.
+/// Results of one experiment on all its stacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentResult {
-    /// `v2g/table2`.
+    /// Identifier: `v2g/table2`.
     pub experiment: String,
     /// Title, in one line.
     pub title: String,
-    /// Its place in the paper: `Table 2`. Empty for a user's sweep.
+    /// Place in the paper: `Table 2`. Empty for a user's sweep.
     pub place: String,
     /// Remarks for the reader: plain text, paragraphs separated by an empty line.
     pub about: String,
-    /// The command that recomputes it.
+    /// Command that repeats the experiment.
     pub command: String,
-    /// The scenario that it is based on.
+    /// Scenario on which the experiment is based.
     pub scenario: String,
-    /// Fewer and smaller cells than in the paper.
+    /// True if there are fewer and smaller cells than in the paper.
     pub quick: bool,
-    /// The stacks it ran on; the first is compared with the published values.
+    /// Stacks of the runs; the first is compared with the published values.
     pub stacks: Vec<String>,
-    /// The TCP stacks of a user's scenarios, whose `stacks` is one without a name.
+    /// TCP stacks of a user's scenarios; `stacks` then has a single empty name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenario_stacks: Vec<String>,
-    /// What was varied, in the order of the loops.
+    /// Varied quantities, in the order of the loops.
     pub axes: Vec<AxisResult>,
-    /// What was measured, the main one first.
+    /// Measured quantities, the main one first.
     pub metrics: Vec<MetricResult>,
-    /// How to draw it.
+    /// How to draw the results.
     pub figure: Figure,
-    /// One per stack, combination of axis values and metric; the stack varies slowest, the metric fastest.
+    /// Cells, one per stack, combination of axis values and metric; the stack varies slowest, the metric fastest.
     pub cells: Vec<Cell>,
     /// Curves: time series of runs, or functions.
     pub curves: Vec<Curve>,
     /// Rank correlations with the published order.
     pub ranks: Vec<Rank>,
-    /// Of a comparison: each cell beside the first of its metric.
+    /// For a comparison: differences of the cells from the first cell of their metric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
 }
@@ -61,13 +61,13 @@ impl ExperimentResult {
 /// An axis of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisResult {
-    /// Its name in cells: `cc`.
+    /// Name in cells: `cc`.
     pub name: String,
-    /// For people: `Congestion control`.
+    /// Label for users: `Congestion control`.
     pub label: String,
-    /// Its values in order.
+    /// Values in order.
     pub values: Vec<AxisValue>,
-    /// Only some of the experiment's values were run.
+    /// True if only some of the experiment's values were run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub narrowed: bool,
 }
@@ -75,73 +75,73 @@ pub struct AxisResult {
 /// A value of an axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisValue {
-    /// Its name in cells: `0.25 %`, `newreno-sc`.
+    /// Name in cells: `0.25 %`, `newreno-sc`.
     pub value: String,
-    /// For people: `NewReno SC`.
+    /// Label for users: `NewReno SC`.
     pub label: String,
-    /// Its number without the unit, for a numeric scale (`0.25`); only on axes whose values are quantities of one unit.
+    /// Number without the unit, for a numeric scale (`0.25`); only on axes whose values are quantities of one unit.
     pub number: Option<f64>,
 }
 
 /// A metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricResult {
-    /// `throughput_mbps`.
+    /// Name: `throughput_mbps`.
     pub name: String,
-    /// For people: `Throughput per flow`.
+    /// Label for users: `Throughput per flow`.
     pub label: String,
-    /// `Mbit/s`; empty if it is a plain number.
+    /// Unit: `Mbit/s`; empty for a plain number.
     pub unit: String,
 }
 
-/// One number of an experiment.
+/// Values of one metric on one stack, for one combination of axis values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The stack it was measured on.
+    /// Stack on which the cell was measured.
     pub stack: String,
-    /// The stack it actually ran on, where the value of an axis sets another (`tcp.stack`); else empty.
+    /// Stack that actually ran, if an axis value sets another one (`tcp.stack`); otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
     /// Axis name to value.
     pub axes: BTreeMap<String, String>,
-    /// The metric.
+    /// Metric.
     pub metric: String,
-    /// The published value; null if there is none.
+    /// Published value; null if nothing was published.
     pub published: Option<f64>,
-    /// The published value's place in the paper, if not the experiment's.
+    /// Place of the published value in the paper, if not the experiment's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published_at: String,
-    /// Another experiment has the same published value, which is counted there.
+    /// True if another experiment has the same published value and counts it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub published_again: bool,
     /// Mean over the replicas, or their `quantile`; null if no run gave a value, and if only `bound` is known.
     pub measured: Option<f64>,
-    /// Quantile over the replicas, of which `measured` is the value; absent if `measured` is the mean. A metric such as
-    /// `duration_s:p90` sets it. It is 0.5, the median, if some replica ended before its value was reached.
+    /// Quantile over the replicas whose value is `measured`; absent if `measured` is the mean. A metric such as
+    /// `duration_s:p90` sets it. The quantile is 0.5, the median, if some replica ended before its value was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantile: Option<f64>,
     /// Lower bound of the quantile, if too many replicas ended before their value was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Half width of the 95 % confidence interval (Student); null with fewer than two values, where all are equal, where the
-    /// value is exact, and where there is `interval`.
+    /// Half width of the 95 % confidence interval of a mean (Student). Null for a share of runs and for a quantile,
+    /// which may have an `interval`. Also null with fewer than two values, and for equal or exact values.
     pub ci95: Option<f64>,
-    /// The 95 % interval of a share of runs (Wilson) or of a quantile (order statistics); its upper end is null if it
-    /// lies beyond the end of the runs.
+    /// 95 % interval of a share of runs (Wilson) or of a quantile (order statistics); the upper end is null if it lies
+    /// beyond the end of the runs.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "open_interval")]
     #[schemars(with = "Option<[Option<f64>; 2]>")]
     pub interval: Option<[f64; 2]>,
-    /// Runs, whether or not they gave a value.
+    /// Number of runs, with or without a value.
     pub replicas: u32,
-    /// The values, in the order of the replicas that gave one.
+    /// Values of the replicas that gave one, in order of the replicas.
     pub samples: Vec<f64>,
-    /// Lower bounds from the replicas in which the value was not reached within the run.
+    /// Lower bounds from the replicas that ended before their value was reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<f64>,
     /// Numbers of the replicas of `samples` and then of `at_least`; empty if they are 0, 1, 2 and so on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u32>,
-    /// Nothing in the scenario is random: all replicas are the same run and the value is exact.
+    /// True if nothing in the scenario is random: all replicas are the same run, and the value is exact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
 }
@@ -160,7 +160,7 @@ impl Cell {
         real_stack(&self.stack, &self.ran_on)
     }
 
-    /// Replicas with a value.
+    /// Returns the number of replicas with a value.
     pub fn values(&self) -> usize {
         self.samples.len()
     }
@@ -207,10 +207,10 @@ impl Cell {
     }
 
     /// Returns the difference `self - other`, computed within replicas, which share their random numbers. None if no
-    /// replica has both.
+    /// replica has both values.
     ///
-    /// The result is the mean of the differences, or their median where either cell is a median or has bounds. For
-    /// shares of runs it is the difference of shares, and for other quantiles the difference without an interval.
+    /// The result is the mean of the differences, or their median if either cell is a median or has bounds. For shares
+    /// of runs it is the difference of shares, and for other quantiles the difference without an interval.
     pub fn difference(&self, other: &Cell) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
@@ -268,16 +268,16 @@ impl Cell {
     }
 }
 
-/// The difference of two cells.
+/// Difference of two cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// Bounds of the difference; they are equal if it is known.
     pub value: Interval,
     /// 95 % interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
     pub interval: Option<Interval>,
-    /// The median of the differences within replicas, not their mean.
+    /// True for the median of the differences within replicas, false for their mean.
     pub median: bool,
-    /// Replicas that have both.
+    /// Number of replicas with both values.
     pub pairs: u32,
 }
 
@@ -293,26 +293,26 @@ impl Difference {
     }
 }
 
-/// A cell of a comparison beside the first of its metric.
+/// Cell of a comparison, compared with the first cell of its metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
     /// Axis name to value.
     pub axes: BTreeMap<String, String>,
-    /// The metric.
+    /// Metric.
     pub metric: String,
     /// Mean of the differences from the first cell within replicas, which share their random numbers; null if only
     /// bounds are known.
     pub difference: Option<f64>,
-    /// `difference` is the median of the differences: the metric is a median, or some run ended before its value was
-    /// reached.
+    /// True if `difference` is the median of the differences: the metric is a median, or some run ended before its
+    /// value was reached.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub median: bool,
-    /// The 95 % interval of the difference (docs/reference/statistics.md); an end is null if it lies beyond the end
-    /// of the runs.
+    /// 95 % interval of the difference (docs/reference/statistics.md); an end is null if it lies beyond the end of the
+    /// runs.
     #[serde(with = "open_interval")]
     #[schemars(with = "Option<[Option<f64>; 2]>")]
     pub interval: Option<[f64; 2]>,
-    /// Replicas that have both values.
+    /// Number of replicas with both values.
     pub pairs: u32,
 }
 
@@ -358,43 +358,43 @@ pub(super) fn real_stack<'a>(stack: &'a str, ran_on: &'a str) -> &'a str {
 /// A curve: y over x.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
-    /// The stack it was measured on; empty if it is a function and not a measurement.
+    /// Stack on which the curve was measured; empty for a function.
     pub stack: String,
     /// As in [`Cell::ran_on`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
-    /// Axis name to value; of a function, what distinguishes it from the others.
+    /// Axis name to value; for a function, the names that distinguish it from the others.
     pub axes: BTreeMap<String, String>,
-    /// For people: `Illinois AA`.
+    /// Label for users: `Illinois AA`.
     pub label: String,
-    /// What y is, a name of `metrics`.
+    /// Quantity of y: a name in `metrics`.
     pub metric: String,
     /// Replica of a single run; null for a mean over replicas or a function.
     pub replica: Option<u32>,
-    /// Abscissae, in the unit that the figure's x label names.
+    /// Abscissae, in the unit of the figure's x label.
     pub x: Vec<f64>,
-    /// Ordinates, as many; null where there is none.
+    /// Ordinates, one for each abscissa; null for a missing value.
     pub y: Vec<Option<f64>>,
 }
 
 /// How to draw an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
-    /// The form.
+    /// Form of the figure.
     pub kind: FigureKind,
-    /// The axis along x; empty for curves, which bring their own.
+    /// Axis along x; empty for curves, which have their own abscissae.
     pub x: String,
-    /// The axis whose values are the lines or the colours.
+    /// Axis whose values are the lines or the colors.
     pub series: String,
-    /// A logarithmic x scale.
+    /// True for a logarithmic x scale.
     pub log_x: bool,
-    /// A logarithmic y scale.
+    /// True for a logarithmic y scale.
     pub log_y: bool,
     /// Caption of x.
     pub x_label: String,
-    /// Caption of y; a metric's label and unit if empty.
+    /// Caption of y; if empty, the metric's label and unit.
     pub y_label: String,
-    /// Further axes, `metric` or `stack`: one small chart for each value.
+    /// Further axes, or `metric`: each value has a small chart.
     pub panels: String,
 }
 
@@ -402,12 +402,12 @@ pub struct Figure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// A line per series over x, with confidence intervals.
+    /// One line per series over x, with confidence intervals.
     #[default]
     Line,
-    /// A bar per value of x.
+    /// One bar per value of x.
     Bar,
-    /// Bars side by side: a group per value of x, a colour per series.
+    /// Bars side by side: a group per value of x, a color per series.
     Grouped,
     /// The curves over time.
     Time,
@@ -415,57 +415,57 @@ pub enum FigureKind {
     Function,
 }
 
-/// How well the order of the measured values agrees with the published one.
+/// Agreement of the order of the measured values with the published order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
-    /// The stack.
+    /// Stack.
     pub stack: String,
-    /// What is held fixed: `bytes = 100 MB`.
+    /// Fixed values: `bytes = 100 MB`.
     pub at: BTreeMap<String, String>,
-    /// The axis that is ranked.
+    /// Axis that is ranked.
     pub over: String,
-    /// The metric.
+    /// Metric.
     pub metric: String,
     /// Spearman's rho.
     pub spearman: f64,
-    /// Values that were ranked.
+    /// Number of ranked values.
     pub n: u32,
 }
 
 /// A claim of a paper and the verdicts on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimResult {
-    /// `v2g/illinois-gain-single`.
+    /// Identifier: `v2g/illinois-gain-single`.
     pub claim: String,
-    /// What the paper says, in our words.
+    /// Statement of the paper, in our words.
     pub text: String,
-    /// Where.
+    /// Place in the paper.
     pub place: String,
-    /// Whose claim it is.
+    /// Origin of the claim.
     #[serde(default)]
     pub origin: Origin,
     /// The paper's figure, if it has one.
     pub published: Option<f64>,
-    /// What the figures are: `ratio`, `%`, `events`.
+    /// Unit of the figures: `ratio`, `%`, `events`.
     pub unit: String,
-    /// The criterion for being confirmed, for people.
+    /// Criterion of confirmation, for users.
     pub criterion: String,
-    /// Experiments it is based on: `v2g/fig4`.
+    /// Experiments on which the claim is based: `v2g/fig4`.
     pub experiments: Vec<String>,
-    /// One per stack.
+    /// Verdicts, one per stack.
     pub verdicts: Vec<Verdict>,
 }
 
-/// Whose claim it is.
+/// Origin of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The paper's text or figures state it; a bound that they leave open may be ours.
+    /// Stated in the paper's text or figures; a bound that they leave open may be ours.
     #[default]
     Paper,
-    /// Not stated, but it follows from what the paper states.
+    /// Derived from statements of the paper.
     Derived,
-    /// Ours: the paper says nothing about it.
+    /// Ours: the paper does not mention it.
     Ours,
 }
 
@@ -480,35 +480,35 @@ impl Origin {
     }
 }
 
-/// The verdict on a claim on one stack.
+/// Verdict on a claim on one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The stack.
+    /// Stack.
     pub stack: String,
-    /// The outcome.
+    /// Outcome.
     pub verdict: Outcome,
-    /// Our figure beside the published one; null if nothing is known of it.
+    /// Figure of this run, to compare with the published one; null if unknown.
     pub measured: Option<f64>,
-    /// `measured` is only a lower bound: the event lies beyond the end of the run.
+    /// True if `measured` is only a lower bound: the event lies beyond the end of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
-    /// `measured` is only an upper bound: what it is divided by or what is subtracted lies beyond the end of the run.
+    /// True if `measured` is only an upper bound: the divisor or the subtrahend lies beyond the end of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upper_bound: bool,
-    /// Half the width of its 95 % confidence interval; null where there is none, and where the figure is exact because
-    /// nothing in the scenario is random.
+    /// Half width of the 95 % confidence interval. Null without an interval, and for an exact figure from a scenario
+    /// without randomness.
     pub ci95: Option<f64>,
-    /// The numbers it is based on, for people: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
+    /// Numbers on which the verdict is based, for users: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
     pub evidence: String,
-    /// Why it is not confirmed or undecided; empty if it is confirmed.
+    /// Reason why the claim is undecided or not confirmed; empty if it is confirmed.
     pub reason: String,
 }
 
-/// The outcome of a claim: where the 95 % confidence interval of the figure lies.
+/// Outcome of a claim, from the position of the figure's 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The cells it needs were not run.
+    /// The necessary cells were not run.
     #[default]
     #[serde(rename = "not run")]
     NotRun,
@@ -533,52 +533,52 @@ impl Outcome {
     }
 }
 
-/// The input of a report, and the `results.json` of a result folder.
+/// Input of a report, and the `results.json` of a result folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportInput {
     /// Heading.
     pub title: String,
     /// Introduction; plain text, paragraphs separated by an empty line.
     pub intro: String,
-    /// The command that made it.
+    /// Command that made the results.
     pub command: String,
-    /// When, by which version, with which seed and how many replicas: label and value, shown under the heading.
+    /// Facts such as version, revision and number of replicas: label and value, shown under the heading.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
-    /// In the order of the paper.
+    /// Results of the experiments, in the order of the paper.
     pub experiments: Vec<ExperimentResult>,
-    /// The paper's claims.
+    /// Claims of the paper.
     pub claims: Vec<ClaimResult>,
-    /// What the first screen shows, if this is the report of a paper.
+    /// Content of the first screen, for the report of a paper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
 }
 
-/// What the first screen of a paper's report says beyond the figures of the run.
+/// Content of the first screen of a paper's report, apart from the figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// The main conclusion: a sentence that does not depend on the figures of a run.
+    /// Main conclusion: a sentence that does not depend on the figures of a run.
     pub conclusion: String,
-    /// The experiment whose figure is shown first: `v2g/fig4`.
+    /// Experiment whose figure is shown first: `v2g/fig4`.
     pub picture: String,
-    /// Which cells determine what to use on Linux.
+    /// Cells that determine the recommendation for Linux.
     pub linux: Option<Choice>,
 }
 
-/// Where to find the best algorithm for deployed systems, for each combination of the other axes.
+/// Cells that determine the best algorithm for deployed systems, for each combination of the other axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
-    /// The experiment: `v2g/linux`.
+    /// Experiment: `v2g/linux`.
     pub experiment: String,
-    /// The axis of the candidates.
+    /// Axis of the candidates.
     pub axis: String,
-    /// The deciding metric; the experiment's first if empty.
+    /// Deciding metric; the experiment's first if empty.
     pub metric: String,
-    /// The smallest value is the best, not the largest.
+    /// True if the smallest value is the best, false for the largest.
     pub lowest: bool,
-    /// The candidates that come with Linux; all if empty.
+    /// Candidates that come with Linux; all if empty.
     pub shipped: Vec<String>,
-    /// A sentence of advice that does not depend on the figures of a run.
+    /// Sentence of advice that does not depend on the figures of a run.
     pub note: String,
 }
 
