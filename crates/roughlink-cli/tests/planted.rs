@@ -244,7 +244,7 @@ fn failing_write_is_reported_and_loses_nothing() {
             let again = roughlink_in(&args, folder.path());
             assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));
             assert!(runs().starts_with(&stored), "{limit} {resumed}");
-            // The lines of runs contain wall-clock times. All other files must be the same as after an undisturbed sweep.
+            // Lines of runs contain wall-clock times. All other files must be as after an undisturbed sweep.
             let [id, plan, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
             let equal = [id, plan] == [&whole[0], &whole[1]] && *rest == whole[3..];
             assert!(equal, "{limit} {resumed}: other bytes");

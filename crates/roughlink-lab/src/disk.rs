@@ -1,9 +1,9 @@
 //! Folders of results on disk.
 //!
-//! A result folder may be writable by other users. They can create anything under the program's file names: a symbolic
-//! link to a file of the user, a FIFO or a device. Therefore a folder is kept open, and its files are accessed through
-//! this handle by plain names. Links are never followed, only regular files are opened, and renaming a complete file
-//! replaces an existing one. The user chooses the path of the folder, which may contain links.
+//! Users with write access to a result folder can create symbolic links to files of other users, FIFOs or devices under
+//! the program's file names. Therefore a folder is kept open, and its files are accessed through this handle by plain
+//! names. Links are never followed, only regular files are opened, and renaming a complete file replaces an existing
+//! one. The user chooses the path of the folder, which may contain links.
 //!
 //! All changes on disk are made here, so tests can make each of them fail (`faults`).
 

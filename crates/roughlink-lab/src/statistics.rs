@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0]), Some(([2.0, 2.0], None)));
         let up_to = |n: u32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(median(&up_to(5)), Some(([3.0, 3.0], None)));
-        // Tables of the sign test. The interval of 6 to 8 values goes from the first to the last. It excludes one value
-        // at either end of 9 to 11 values, and two of 12 to 14.
+        // Tables of the sign test. The interval of 6 to 8 values goes from the first to the last. With 9 to 11 values,
+        // one value at either end is outside; with 12 to 14 values, two.
         for (n, k) in [(6, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (14, 3), (15, 4)] {
             let interval = [f64::from(k), f64::from(n + 1 - k)];
             let middle = f64::from(n + 1) / 2.0;
