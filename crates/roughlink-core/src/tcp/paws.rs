@@ -19,7 +19,8 @@ pub enum Paws {
     /// Drop and answer each segment whose timestamp is older than TS.Recent (RFC 7323 section 5.3, rule R1).
     Rfc,
     /// As Linux 6.18 (`tcp_validate_incoming`): timestamps may be one tick older than TS.Recent, duplicate ACKs are
-    /// processed, older ACKs without data are dropped, and such ACKs get at most one answer in 500 ms.
+    /// processed, older ACKs without data are dropped, and such ACKs get at most one answer in 500 ms. A duplicate of
+    /// the last data acknowledged updates TS.Recent.
     Linux,
 }
 
@@ -57,6 +58,11 @@ impl PeerTimestamps {
         if self.age(now, tsval) <= 0 {
             self.record(now, tsval);
         }
+    }
+    /// Returns true if a duplicate that ends at offset `end` updates TS.Recent (Linux `tcp_sequence`).
+    #[inline]
+    pub(super) fn counts_duplicate(&self, end: u64, last_ack_sent: u64) -> bool {
+        self.rule == Paws::Linux && end >= last_ack_sent
     }
     /// Returns the ticks by which `tsval` is older than TS.Recent, at most 0 if it is not. After 24 days without
     /// progress no timestamp is old (RFC 7323 section 5.5).

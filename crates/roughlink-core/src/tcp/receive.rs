@@ -157,9 +157,12 @@ impl Receiver {
     /// Handles a segment with `len` bytes at `start`, with a FIN after them if `fin` is set.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
-        // Old duplicates do not count (RFC 7323 section 5.3, rules R2 and R3; Linux `tcp_sequence`).
+        // Duplicates do not count (RFC 7323 section 5.3, rules R2 and R3; ns-3 `ProcessOptionTimestamp`).
+        let end = start + len + u64::from(fin);
+        let counts = start == self.nxt || end > self.nxt || self.peer.counts_duplicate(end, self.last_ack_sent);
         if let Some(ts) = tsval
-            && (start..=start + len + u64::from(fin)).contains(&self.last_ack_sent)
+            && start <= self.last_ack_sent
+            && counts
         {
             self.peer.advance(now, ts);
         }
