@@ -57,7 +57,9 @@ def executed(path: Path) -> NotebookNode:
         client = NotebookClient(
             notebook,
             km=AsyncKernelManager(
-                kernel_spec_manager=ThisInterpreter(), transport="ipc", connection_file=str(Path(folder) / ".kernel.json")
+                kernel_spec_manager=ThisInterpreter(),
+                transport="ipc",
+                connection_file=str(Path(folder) / ".kernel.json"),
             ),
             resources={"metadata": {"path": folder}},
             coalesce_streams=True,
@@ -72,7 +74,8 @@ def executed(path: Path) -> NotebookNode:
 def lasting(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what differs from one execution to the next."""
     notebook.metadata = NotebookNode(
-        kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"}, language_info={"name": "python"}
+        kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"},
+        language_info={"name": "python"},
     )
     for cell in notebook.cells:
         cell.metadata = NotebookNode()

@@ -142,9 +142,15 @@ def main() -> int:
             predicted = sweep(given.roughlink, REPLICAS[table], avoca + settings(losses))[0]
             published = {f"covered_mb@{c}": mb for c, mb in zip(CLASSES, AVOCA_BY_CLASS[day])}
             published["covered_mb"] = AVOCA_TOTAL[day]
-            print("# AVOCA, predicted: " + ", ".join(
-                f"{name} {predicted[name]:.1f} MB for {published[name]} ({100 * (predicted[name] / published[name] - 1):+.1f} %)"
-                for name in errors), flush=True)
+            print(
+                "# AVOCA, predicted: "
+                + ", ".join(
+                    f"{name} {predicted[name]:.1f} MB for {published[name]} "
+                    f"({100 * (predicted[name] / published[name] - 1):+.1f} %)"
+                    for name in errors
+                ),
+                flush=True,
+            )
         volumes = len(DAYS) * (1 if table == 2 else len(CLASSES))
         beside = " in addition to the twelve of table 3" if table == 2 else ""
         print(f"\n# {volumes} volumes, {volumes} parameters{beside}: no degrees of freedom\n")

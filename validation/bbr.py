@@ -119,7 +119,10 @@ def main() -> int:
     ns3, roughlink = Ns3(), Roughlink(o.roughlink)
     rows = []
     if not o.json:
-        print("| link, segment | queue ms: roughlink, ns-3 (range) | RTT off by | Mbit/s | retransmissions | segments that agree, until |")
+        print(
+            "| link, segment | queue ms: roughlink, ns-3 (range) | RTT off by | Mbit/s | retransmissions "
+            "| segments that agree, until |"
+        )
         print("|---|---|---|---|---|---|")
     for name in o.link:
         for segment in o.segment:
@@ -130,7 +133,10 @@ def main() -> int:
         print(json.dumps(rows, indent=1))
     beyond = [r for r in rows if is_beyond(r)]
     if not o.json:
-        print(f"{len(rows) - len(beyond)} of {len(rows)} rows within {DELAY_BOUND:.0%} of RTT and {GOODPUT_BOUND:.0%} of goodput")
+        print(
+            f"{len(rows) - len(beyond)} of {len(rows)} rows within {DELAY_BOUND:.0%} of RTT "
+            f"and {GOODPUT_BOUND:.0%} of goodput"
+        )
     return cli.EXPECTATION if o.strict and beyond else 0
 
 

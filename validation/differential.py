@@ -29,7 +29,9 @@ def options():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", type=float, metavar="FACTOR",
                         help="exit code 5 unless the medians lie within FACTOR, e.g. 1.05")
-    parser.add_argument("--noise-floor-only", action="store_true", help="compare ns-3 with itself; roughlink is not needed")
+    parser.add_argument(
+        "--noise-floor-only", action="store_true", help="compare ns-3 with itself; roughlink is not needed"
+    )
     return parser.parse_args()
 
 
@@ -94,7 +96,11 @@ def main() -> int:
         if roughlink:
             groups[f"roughlink / ns-3, {name}"] = summary([p["roughlink_mbps"] / p["ns3_mbps"] for p in chosen])
     if o.json:
-        print(json.dumps({"cc": o.cc, "bytes": o.bytes, "segment": o.segment, "summary": groups, "pairs": pairs}, indent=1))
+        print(
+            json.dumps(
+                {"cc": o.cc, "bytes": o.bytes, "segment": o.segment, "summary": groups, "pairs": pairs}, indent=1
+            )
+        )
     else:
         print(f"{o.cc}, {o.seeds} random networks, {o.bytes / 1e6:g} MB each, means of {o.runs} runs")
         print(f"{'':<28}{'median':>8}{'geo. mean':>11}{'p90 stray':>11}")

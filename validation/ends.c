@@ -70,7 +70,8 @@ static int opened(int type) {
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (type == SOCK_DGRAM) {
         if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on)) fail("SO_TIMESTAMPNS");
-        if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large)) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &large, sizeof large);
+        if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large))
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &large, sizeof large);
     }
     return fd;
 }
@@ -178,7 +179,9 @@ static void ask(char **a) {
         }
         struct timespec wait = span(due > t && due < end ? due - t : due >= end ? 50000000 : 0);
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (ppoll(&p, 1, &wait, NULL) <= 0 || receive(fd, data, sizeof data, NULL, &arrival, 0) != sizeof data) continue;
+        if (ppoll(&p, 1, &wait, NULL) <= 0 ||
+            receive(fd, data, sizeof data, NULL, &arrival, 0) != sizeof data)
+            continue;
         /* Not those of the first tenth of a second, which find neighbours, open files and fill caches. */
         if (data[0] > start + 100000000) {
             put(now(CLOCK_MONOTONIC) - data[0]);

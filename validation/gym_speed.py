@@ -59,8 +59,10 @@ class Ns3Gym:
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-        link = ["--bottleneck_bandwidth=10Mbps", "--bottleneck_delay=10ms", "--access_bandwidth=1Gbps", "--access_delay=0.01ms", "--mtu=1500"]
-        time_based = ["--transport_prot=TcpRlTimeBased", f"--envTimeStep={NS3_STEP_S}", "--duration=1000000", "--data=0"]
+        link = ["--bottleneck_bandwidth=10Mbps", "--bottleneck_delay=10ms", "--access_bandwidth=1Gbps",
+                "--access_delay=0.01ms", "--mtu=1500"]
+        time_based = ["--transport_prot=TcpRlTimeBased", f"--envTimeStep={NS3_STEP_S}", "--duration=1000000",
+                      "--data=0"]
         process = subprocess.Popen([program, f"--openGymPort={port}", *time_based, *link], stdout=subprocess.DEVNULL)
         self.processes = [process]
         self.env = Ns3Env(port=port, stepTime=NS3_STEP_S, startSim=False)
@@ -124,7 +126,10 @@ def main() -> None:
     for name, found in rates.items():
         ratios = [per_cpu / base for (_, per_cpu), base in zip(found, first, strict=True)]
         wall, per_cpu = (statistics.median(each) for each in zip(*found, strict=True))
-        print(f"{name:35} {wall:8.0f} /s {per_cpu:8.0f} /s of CPU {statistics.median(ratios):6.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
+        print(
+            f"{name:35} {wall:8.0f} /s {per_cpu:8.0f} /s of CPU "
+            f"{statistics.median(ratios):6.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+        )
     print("load:", *os.getloadavg())
 
 

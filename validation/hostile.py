@@ -103,7 +103,9 @@ def document(tables: dict) -> str:
 
 
 def is_heading(value) -> bool:
-    return isinstance(value, dict) or isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value)
+    return (
+        isinstance(value, dict) or isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value)
+    )
 
 
 def network(nodes=("a", "b"), **more) -> dict:
@@ -134,14 +136,16 @@ WRONG_UNITS = ["", "parsec", "%", "ms", "bit/s", "B", "pkt", "s s", "µs", "\u20
 COMMON = ["0", "1", "2", "5", "10", "50", "100", "1000", "0.5", "0.1"]
 FAR = [
     "0", "1e-9", "1e-300", "0.0000000001", "65535", "65536", "4294967295", "4294967296", "9223372036854775807",
-    "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e9", "1e12", "1e18", "1e30", "1e308", "1e309",
-    "999999999999999999999999999999999999", "-1", "-0", "+5", "1_000", "0x10", "nan", "inf", ".5", "5.", "1e", "--1", "1e99999",
+    "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e9", "1e12", "1e18", "1e30", "1e308",
+    "1e309", "999999999999999999999999999999999999", "-1", "-0", "+5", "1_000", "0x10", "nan", "inf", ".5", "5.", "1e",
+    "--1", "1e99999",
 ]  # fmt: skip
 TEXTS = [
-    "", " ", "a", "node", "x" * 300, "\x1b]0;owned\x07", "\x1b[2J\x1b[31m", "\u202egnp.exe", "\u2066hidden\u2069", "\x00", "\x07",
-    "\x7f", "\x9b31m", "a\nb", "a\rb", "a\tb", "../../etc/passwd", "/dev/zero", "=cmd()", "+1", "@SUM(1)", "<script>alert(1)</script>",
-    "{geometric}", "%s%n", "é", "e\u0301", "日本語", "🚗" * 40, "\ufeffname", "\u2028line", "\u200bzero", "\U000e0041tag", "*", "a.b",
-    "f*", "a,b", "'", '"', "\\", "total", "nan", "true", "none",
+    "", " ", "a", "node", "x" * 300, "\x1b]0;owned\x07", "\x1b[2J\x1b[31m", "\u202egnp.exe", "\u2066hidden\u2069",
+    "\x00", "\x07", "\x7f", "\x9b31m", "a\nb", "a\rb", "a\tb", "../../etc/passwd", "/dev/zero", "=cmd()", "+1",
+    "@SUM(1)", "<script>alert(1)</script>", "{geometric}", "%s%n", "é", "e\u0301", "日本語", "🚗" * 40, "\ufeffname",
+    "\u2028line", "\u200bzero", "\U000e0041tag", "*", "a.b", "f*", "a,b", "'", '"', "\\", "total", "nan", "true",
+    "none",
 ]  # fmt: skip
 
 
@@ -161,7 +165,11 @@ class Maker:
         return f"{self.number()}{r.choice([' ', ' ', ' ', ''])}{unit}"
 
     def text(self) -> str:
-        return self.r.choice(TEXTS) if self.r.random() < 0.7 else "".join(chr(self.r.randrange(1, 0x3000)) for _ in range(8))
+        return (
+            self.r.choice(TEXTS)
+            if self.r.random() < 0.7
+            else "".join(chr(self.r.randrange(1, 0x3000)) for _ in range(8))
+        )
 
     def wrong(self):
         """Returns a value of any type."""
@@ -175,7 +183,9 @@ class Maker:
             lambda: {},
             lambda: [self.text(), 1, 2.5],
             lambda: {self.text(): self.text()},
-            lambda: Bare(r.choice(["1979-05-27T07:32:00Z", "07:32:00", "''''", "[[[]]]", "{ a.b.c = 1 }", "0b1", "1__0", "@"])),
+            lambda: Bare(r.choice([
+                "1979-05-27T07:32:00Z", "07:32:00", "''''", "[[[]]]", "{ a.b.c = 1 }", "0b1", "1__0", "@",
+            ])),
             lambda: [[[[{"a": [self.text()]}]]]],
         ])()  # fmt: skip
 
@@ -223,7 +233,8 @@ class Maker:
         keys += [k for k in properties if k not in keys and r.random() < min(0.9, 2.5 / len(properties))]
         made = {k: self.value(properties[k], depth + 1) for k in keys}
         if extra := schema.get("additionalProperties"):
-            made |= {self.text(): self.value(extra if isinstance(extra, dict) else {}, depth + 1) for _ in range(r.randrange(3))}
+            made |= {self.text(): self.value(extra if isinstance(extra, dict) else {}, depth + 1)
+                     for _ in range(r.randrange(3))}
         return made
 
     # ---- Kinds of files, a method for each -------------------------------------------------------------------------
@@ -233,7 +244,11 @@ class Maker:
         weights = {"of_schema": 6, "of_bytes": 4, "of_overrides": 2, "of_values": 6}
         kind = self.r.choices(kinds, [weights.get(k, 1) for k in kinds])[0]
         made = getattr(self, kind)()
-        case = made if isinstance(made, Case) else Case("", made if isinstance(made, bytes) else made.encode("utf-8", "replace"))
+        case = (
+            made
+            if isinstance(made, Case)
+            else Case("", made if isinstance(made, bytes) else made.encode("utf-8", "replace"))
+        )
         case.kind = kind.removeprefix("of_")
         case.options += ["--json"] if self.r.random() < 0.7 else []
         return case
@@ -263,7 +278,11 @@ class Maker:
                 break
             elif forms := schema.get("oneOf", schema.get("anyOf")):
                 kind = value.get("kind", "pipe") if isinstance(value, dict) else None
-                fits = [f for f in forms if kind in (k := f.get("properties", {}).get("kind", {})).get("enum", [k.get("const")])]
+                fits = [
+                    f
+                    for f in forms
+                    if kind in (k := f.get("properties", {}).get("kind", {})).get("enum", [k.get("const")])
+                ]
                 schema = self.r.choice(fits or forms)
             else:
                 break
@@ -286,7 +305,11 @@ class Maker:
         properties = self.keys_at(tables, path)
         if values_only:
             keys = [k for k in keys if k not in ("name", "kind", "from", "to", "between", "node", "link")]
-        what = "value" if values_only else r.choice(["value"] * 6 + ["add"] * 6 + ["drop", "wrong", "unknown", "double", "name"])
+        what = (
+            "value"
+            if values_only
+            else r.choice(["value"] * 6 + ["add"] * 6 + ["drop", "wrong", "unknown", "double", "name"])
+        )
         if what == "value" and keys:
             key = r.choice(keys)
             table[key] = self.value(properties.get(key, {}))
@@ -362,15 +385,18 @@ class Maker:
         tables = network()
         nodes = [f"n{i}" for i in range(n)]
         link = {"rate": "1 Mbit/s", "delay": "1 ms"}
-        match r.choice(["chain", "star", "flows", "doubles", "unreachable", "unknown", "deep", "dotted", "long", "many", "sizes"]):
+        match r.choice(["chain", "star", "flows", "doubles", "unreachable", "unknown", "deep", "dotted", "long", "many",
+                        "sizes"]):
             case "chain":
                 tables = network(nodes)
             case "star":
                 tables["node"] += [{"name": x} for x in nodes]
                 tables["link"] += [{"name": f"m{x}", "between": ["a", x]} | link for x in nodes]
-                tables["flow"] += [{"name": f"f{x}", "kind": "bulk", "from": "a", "to": x, "bytes": "1 kB"} for x in nodes]
+                tables["flow"] += [{"name": f"f{x}", "kind": "bulk", "from": "a", "to": x, "bytes": "1 kB"}
+                                   for x in nodes]
             case "flows":
-                tables["flow"] = [{"name": f"f{x}", "kind": r.choice(["bulk", "cbr", "voip"]), "from": "a", "to": "b"} for x in nodes]
+                tables["flow"] = [{"name": f"f{x}", "kind": r.choice(["bulk", "cbr", "voip"]), "from": "a", "to": "b"}
+                                  for x in nodes]
                 for flow in tables["flow"]:
                     flow.update({"rate": "1 kbit/s"} if flow["kind"] == "cbr" else {})
             case "doubles":
@@ -410,8 +436,11 @@ class Maker:
             link["reorder"] = r.choice([True, False])
         if r.random() < 0.5:
             link["noise"] = r.choice([
-                "none", {"kind": "random", "loss": "100 %"}, {"kind": "burst", "start": "100 %", "length": [1, 9223372036854775807]},
-                {"kind": "impulse", "asynchronous": {"every": "10 us", "length": "1 s"}}, {"kind": "list", "drop": list(range(5000))},
+                "none",
+                {"kind": "random", "loss": "100 %"},
+                {"kind": "burst", "start": "100 %", "length": [1, 9223372036854775807]},
+                {"kind": "impulse", "asynchronous": {"every": "10 us", "length": "1 s"}},
+                {"kind": "list", "drop": list(range(5000))},
             ])  # fmt: skip
         tables["tcp"] = {
             k: v
@@ -428,7 +457,8 @@ class Maker:
         }
         match r.randrange(5):
             case 0:
-                tables["flow"] = [{"name": "f", "kind": "cbr", "from": "a", "to": "b", "packet": r.choice(["1 B", "65000 B"])}]
+                tables["flow"] = [{"name": "f", "kind": "cbr", "from": "a", "to": "b",
+                                   "packet": r.choice(["1 B", "65000 B"])}]
                 tables["flow"][0]["rate"] = r.choice(["1 bit/s", "10000 Gbit/s"])
             case 1:
                 tables["flow"] = [{"name": "f", "kind": "voip", "from": "a", "to": "b"}]
@@ -452,7 +482,8 @@ class Maker:
                 link["timeline"] = [change(n - i) | {"for": f"{i + 1} us"} for i in range(n)]
             case "repeat":
                 link["timeline"] = [
-                    {"at": "0 s", "for": r.choice(["1 ns", "1 us", "1 ms"]), "repeat": r.choice(["1 ns", "2 ns", "2 us", "2 ms"]), "up": False}
+                    {"at": "0 s", "for": r.choice(["1 ns", "1 us", "1 ms"]),
+                     "repeat": r.choice(["1 ns", "2 ns", "2 us", "2 ms"]), "up": False}
                 ]
             case "csv":
                 link["timeline"] = "trace.csv"
@@ -478,9 +509,11 @@ class Maker:
     def of_references(self) -> Case:
         r = self.r
         tables = network()
-        name = r.choice(["trace.csv", "../trace.csv", "/dev/zero", "/etc/passwd", "/proc/self/environ", "", ".", "scenario.toml", "x/y", "\x1b[2J"])
+        name = r.choice(["trace.csv", "../trace.csv", "/dev/zero", "/etc/passwd", "/proc/self/environ", "", ".",
+                         "scenario.toml", "x/y", "\x1b[2J"])
         tables["link"][0] |= r.choice([{"timeline": name}, {"coverage": {"log": name}}, {"timeline": {"file": name}}])
-        what = r.choice(["fifo", "folder", "link", "loop", "large", bytes(r.randrange(256) for _ in range(2000)), b"", b"\x00" * 99, None])
+        what = r.choice(["fifo", "folder", "link", "loop", "large", bytes(r.randrange(256) for _ in range(2000)), b"",
+                         b"\x00" * 99, None])
         case = Case("", document(tables).encode())
         case.beside = {"trace.csv": what} if what is not None else {}
         case.options = r.choice([[], ["--allow-outside"]])
@@ -563,15 +596,18 @@ def run(program: Path, case: Case, folder: Path) -> Outcome:
 def acts(text: str) -> str | None:
     """Returns a control character that a terminal would interpret, if there is one."""
     for c in set(text) - {"\n", "\t"}:
-        if unicodedata.category(c) == "Cc" or c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
+        if (
+            unicodedata.category(c) == "Cc"
+            or c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        ):
             return c
     return None
 
 
 # Positions in refusals: the line, the file, the override, the element, or the limit of a run.
 PLACE = re.compile(
-    r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read scenario\.toml: |override `|is not a setting"
-    r"|flow `[^`]*` has no path|the run has more than"
+    r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read scenario\.toml: |override `"
+    r"|is not a setting|flow `[^`]*` has no path|the run has more than"
 )
 
 
@@ -625,8 +661,9 @@ def main() -> int:
             if found or args.only is not None:
                 kept = args.keep / f"{args.seed}-{number}"
                 shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(folder, kept, symlinks=True, ignore=lambda f, names: [n for n in names if not (Path(f) / n).is_file()
-                                or (Path(f) / n).stat().st_size > 1 << 28])  # fmt: skip
+                shutil.copytree(folder, kept, symlinks=True, ignore=lambda f, names: [
+                    n for n in names if not (Path(f) / n).is_file() or (Path(f) / n).stat().st_size > 1 << 28
+                ])  # fmt: skip
         return number, case, outcome, found
 
     if args.only is not None:
@@ -646,7 +683,8 @@ def main() -> int:
             if found:
                 findings += 1
                 print(f"{number} ({case.kind}): {'; '.join(found)}", flush=True)
-                print(f"    validation/hostile.py --seed {args.seed} --only {number} --roughlink {args.roughlink}", flush=True)
+                print(f"    validation/hostile.py --seed {args.seed} --only {number} --roughlink {args.roughlink}",
+                      flush=True)
     for kind in sorted({kind for kind, _ in kinds}):
         print(f"{kind:12} {kinds[kind, True]:6} ran {kinds[kind, False]:6} refused or cut off")
     codes = ", ".join(f"{n} with code {code}" for code, n in sorted(codes.items()))

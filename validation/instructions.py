@@ -116,7 +116,10 @@ def figures() -> dict[str, float]:
 
 
 def write(costs: dict[str, float]) -> None:
-    lines = ["# Written by instructions.py --update: instructions per delivered packet, profile of the tests.", "[per_packet]"]
+    lines = [
+        "# Written by instructions.py --update: instructions per delivered packet, profile of the tests.",
+        "[per_packet]",
+    ]
     lines += [f'"{name}" = {costs[name]:.0f}' for name in CASES if name in costs]
     FIGURES.write_text("\n".join(lines) + "\n")
 
@@ -145,7 +148,10 @@ def main() -> int:
     elif o.strict and wrong:
         for line in wrong:
             print(f"error: {line}", file=sys.stderr)
-        print(f"help: if this is intended, run python3 validation/instructions.py --roughlink {o.roughlink} --update", file=sys.stderr)
+        print(
+            f"help: if this is intended, run python3 validation/instructions.py --roughlink {o.roughlink} --update",
+            file=sys.stderr,
+        )
         return cli.EXPECTATION
     return 0
 

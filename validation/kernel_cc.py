@@ -76,7 +76,9 @@ def wanted(o, names: list[str]) -> list[Cell]:
 
 def chosen(o, there: list[str]) -> list[str]:
     if unknown := set(o.cc or []) - set(there):
-        raise Failed(f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}")
+        raise Failed(
+            f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}"
+        )
     return o.cc or there
 
 
@@ -84,7 +86,9 @@ def rows_of(o, roughlink: Path) -> dict[Cell, list[matrix.Row]]:
     with nullcontext() if o.table or o.kept else tempfile.TemporaryDirectory() as folder:
         table = o.table or (REFERENCE if o.kept else Path(folder) / "runs.csv")
         if o.kept:
-            names = chosen(o, [cc for cc in dict.fromkeys(row.cell.cc for row in matrix.read(table)) if cc not in o.own])
+            names = chosen(
+                o, [cc for cc in dict.fromkeys(row.cell.cc for row in matrix.read(table)) if cc not in o.own]
+            )
         else:
             names = chosen(o, algorithms(roughlink))
             with loaded(roughlink, names) as held:
@@ -113,28 +117,47 @@ def spread(cells: list[dict]) -> float | None:
 
 def show(cells: list[dict]) -> None:
     print(f"{'':<34}{'Mbit/s':^24}{'':>8}{'retransmissions':>16}{'queue, packets':>18}")
-    print(f"{'cell':<34}{'kernel':>8}{'here':>8}{'ratio':>8}{'seeds':>8}{'kernel':>8}{'here':>8}{'kernel':>9}{'here':>8}")
+    print(
+        f"{'cell':<34}{'kernel':>8}{'here':>8}{'ratio':>8}{'seeds':>8}{'kernel':>8}{'here':>8}{'kernel':>9}{'here':>8}"
+    )
     for c in cells:
         between = f"±{c['spread'] / 2:.2f}" if c["spread"] is not None else ""
-        print(f"{c['cc']:<14}{link(c):<20}{c['linux_goodput_mbps']:>8.2f}{c['roughlink_goodput_mbps']:>8.2f}{c['ratio']:>8.2f}{between:>8}"
-              f"{c['linux_retransmits']:>8.0f}{c['roughlink_retransmits']:>8.0f}{c['linux_queue_pkt_mean']:>9.1f}{c['roughlink_queue_pkt_mean']:>8.1f}")
+        print(
+            f"{c['cc']:<14}{link(c):<20}"
+            f"{c['linux_goodput_mbps']:>8.2f}{c['roughlink_goodput_mbps']:>8.2f}{c['ratio']:>8.2f}{between:>8}"
+            f"{c['linux_retransmits']:>8.0f}{c['roughlink_retransmits']:>8.0f}"
+            f"{c['linux_queue_pkt_mean']:>9.1f}{c['roughlink_queue_pkt_mean']:>8.1f}"
+        )
     print(f"\n{'':<14}{'cells':>6}{'|ratio - 1|: median':>21}{'furthest':>10}  {'where':<14}{'between seeds':>16}")
     for name, group in [*by_algorithm(cells).items(), ("all", cells)]:
         worst, between = max(group, key=off), spread(group)
-        print(f"{name:<14}{len(group):>6}{summary(group)['median_off']:>21.3f}{worst['ratio']:>10.2f}  {link(worst):<14}"
-              f"{f'{between:.3f}' if between is not None else '':>16}")
+        print(
+            f"{name:<14}{len(group):>6}{summary(group)['median_off']:>21.3f}{worst['ratio']:>10.2f}  {link(worst):<14}"
+            f"{f'{between:.3f}' if between is not None else '':>16}"
+        )
 
 
 def tables(cells: list[dict]) -> str:
     links = list(dict.fromkeys(map(link, cells)))
-    lines = ["| | " + " | ".join(links) + " | median \\|ratio - 1\\| | between seeds |", "|---" * (len(links) + 3) + "|"]
+    lines = [
+        "| | " + " | ".join(links) + " | median \\|ratio - 1\\| | between seeds |",
+        "|---" * (len(links) + 3) + "|",
+    ]
     for name, group in by_algorithm(cells).items():
         ratios, between = {link(c): c["ratio"] for c in group}, spread(group)
-        lines.append(f"| {name} | " + " | ".join(page.shade(ratios.get(at)) for at in links)
-                     + f" | {page.percent(summary(group)['median_off'])} | {page.percent(between) if between is not None else ''} |")
+        lines.append(
+            f"| {name} | "
+            + " | ".join(page.shade(ratios.get(at)) for at in links)
+            + f" | {page.percent(summary(group)['median_off'])}"
+            f" | {page.percent(between) if between is not None else ''} |"
+        )
     whole = summary(cells)
-    return (f"{whole['cells']} cells, {whole['runs']} runs of the kernel. Of |ratio - 1| the median is **{page.percent(whole['median_off'])}**; "
-            f"{sum(off(c) <= CELL for c in cells)} cells are within 15 %. Beyond 5 % in italics, beyond 15 % bold:\n\n" + "\n".join(lines))
+    return (
+        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. "
+        f"Of |ratio - 1| the median is **{page.percent(whole['median_off'])}**; "
+        f"{sum(off(c) <= CELL for c in cells)} cells are within 15 %. Beyond 5 % in italics, beyond 15 % bold:\n\n"
+        + "\n".join(lines)
+    )
 
 
 def main() -> int:
@@ -151,10 +174,18 @@ def main() -> int:
     if o.page:
         page.renew(o.page, "kernel_cc.py", tables(cells))
     if o.json:
-        print(json.dumps({"algorithms": {cc: summary(group) for cc, group in by_algorithm(cells).items()}, "cells": cells}, indent=1))
+        print(
+            json.dumps(
+                {"algorithms": {cc: summary(group) for cc, group in by_algorithm(cells).items()}, "cells": cells},
+                indent=1,
+            )
+        )
     else:
         show(cells)
-    good = all(summary(group)["median_off"] <= MEDIAN and max(map(off, group)) <= CELL for group in by_algorithm(cells).values())
+    good = all(
+        summary(group)["median_off"] <= MEDIAN and max(map(off, group)) <= CELL
+        for group in by_algorithm(cells).values()
+    )
     return cli.EXPECTATION if o.strict and not good else 0
 
 

@@ -107,7 +107,8 @@ for line in sys.stdin:
     took, windows = send_for(c, float(seconds))
     cpu, acks = spent() - cpu, info(c)["acks"]
     c.close()
-    print(json.dumps(dict(cpu_ns=cpu, acks=acks - before, all_acks=acks, s=took, cwnd=sum(windows) / len(windows))), flush=True)
+    print(json.dumps(dict(cpu_ns=cpu, acks=acks - before, all_acks=acks, s=took, cwnd=sum(windows) / len(windows))), \
+flush=True)
 """
 
 
@@ -117,7 +118,9 @@ def options():
                         help="algorithms (default: all that roughlink provides for the kernel)")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=0.5, help="duration of a connection; each round has three")
-    parser.add_argument("--segments", type=int, default=1, help="largest number of segments in a packet of the sender's device")
+    parser.add_argument(
+        "--segments", type=int, default=1, help="largest number of segments in a packet of the sender's device"
+    )
     parser.add_argument("--quick", action="store_true", help="three rounds of 0.2 s")
     parser.add_argument("--json", action="store_true")
     o = parser.parse_args()
@@ -140,8 +143,14 @@ def pair(folder: Path, segments: int) -> Iterator[subprocess.Popen]:
     (folder / "run").write_text(PREPARE + "\n".join(lines) + "\n")
     (folder / "outside").chmod(0o755)
     (folder / "inside").chmod(0o755)
-    ends = subprocess.Popen([*APART, "sh", str(folder / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            start_new_session=True)
+    ends = subprocess.Popen(
+        [*APART, "sh", str(folder / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         yield ends
     finally:
@@ -204,8 +213,12 @@ def measure(o, names: list[str], held: dict[str, tuple[str, int]], folder: Path)
             for cc in rounds:
                 name, loader = held.get(cc, (CUBIC, 0))
                 cubic, ours = (round_of(ends, who, o.seconds, softirqs) for who in (CUBIC, name))
-                row = {"cubic_ns": cubic["cpu_ns"] / cubic["acks"], "ns": ours["cpu_ns"] / ours["acks"], "cwnd": ours["cwnd"],
-                       "acks_per_s": ours["acks"] / ours["s"]}
+                row = {
+                    "cubic_ns": cubic["cpu_ns"] / cubic["acks"],
+                    "ns": ours["cpu_ns"] / ours["acks"],
+                    "cwnd": ours["cwnd"],
+                    "acks_per_s": ours["acks"] / ours["s"],
+                }
                 if loader:
                     STATS.write_text("1")
                     before = programs(loader)
@@ -221,12 +234,19 @@ def measure(o, names: list[str], held: dict[str, tuple[str, int]], folder: Path)
 def summed(rounds: list[dict]) -> dict:
     ratios = [r["ns"] / r["cubic_ns"] for r in rounds]
     done = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
-    return done | {"ratio": statistics.median(ratios), "ratio_from": cli.quantile(ratios, 0.25), "ratio_to": cli.quantile(ratios, 0.75)}
+    return done | {
+        "ratio": statistics.median(ratios),
+        "ratio_from": cli.quantile(ratios, 0.25),
+        "ratio_to": cli.quantile(ratios, 0.75),
+    }
 
 
 def show(table: dict[str, dict]) -> None:
     print(f"{'':<14}{'programs':>24}{'':>8}{'processor time per ACK, ns':>28}{'ratio':>8}{'':>16}")
-    print(f"{'':<14}{'ns per ACK':>12}{'per ACK':>12}{'window':>8}{'cubic':>14}{'this':>14}{'':>8}{'quartiles':>16}{'ACKs/s':>10}")
+    print(
+        f"{'':<14}{'ns per ACK':>12}{'per ACK':>12}{'window':>8}{'cubic':>14}{'this':>14}{'':>8}{'quartiles':>16}"
+        f"{'ACKs/s':>10}"
+    )
     for cc, t in table.items():
         programs = f"{t['program_ns']:>12.0f}{t['programs']:>12.2f}" if "programs" in t else " " * 24
         print(f"{cc:<14}{programs}{t['cwnd']:>8.0f}{t['cubic_ns']:>14.0f}{t['ns']:>14.0f}{t['ratio']:>8.3f}"
@@ -239,7 +259,9 @@ def main() -> int:
     roughlink = o.roughlink.resolve()
     there = algorithms(roughlink)
     if unknown := set(o.cc or []) - set(there):
-        raise Failed(f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}")
+        raise Failed(
+            f"roughlink does not provide {', '.join(sorted(unknown))} for the kernel; expected {', '.join(there)}"
+        )
     names = o.cc or there
     with loaded(roughlink, names) as held, tempfile.TemporaryDirectory() as folder:
         table = {cc: summed(rounds) for cc, rounds in measure(o, names, held, Path(folder)).items()}

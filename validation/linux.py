@@ -39,18 +39,32 @@ MEDIAN, NINTH_DECILE = 0.05, 0.15
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--only", nargs="+", default=[], metavar="KEY=VALUE[,VALUE]", help="only matching cells, such as cc=bbr rate_mbit=2,10")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE[,VALUE]",
+        help="only matching cells, such as cc=bbr rate_mbit=2,10",
+    )
     parser.add_argument("--part", choices=("matrix", "one-link", "shares", "samples"), help="one of the comparisons")
-    parser.add_argument("--replicas", type=int, default=10, help="simulations of the one link; the matrix uses the measured seeds")
+    parser.add_argument(
+        "--replicas", type=int, default=10, help="simulations of the one link; the matrix uses the measured seeds"
+    )
     parser.add_argument("--cells", action="store_true", help="print every cell, not only those beyond 15 %%")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all cells of the matrix to this file")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page (docs/validation/linux.md)")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="rewrite the tables of this page (docs/validation/linux.md)"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
     parser.add_argument("--reference", type=Path, default=REFERENCE, metavar="FILE", help="the kernel's table")
     measuring = parser.add_argument_group("measuring")
-    measuring.add_argument("--measure", action="store_true", help="measure the kernel's runs that are missing from the table")
-    measuring.add_argument("--seeds", type=int, default=3, help="runs per cell with losses or reordering; other cells have one")
+    measuring.add_argument(
+        "--measure", action="store_true", help="measure the kernel's runs that are missing from the table"
+    )
+    measuring.add_argument(
+        "--seeds", type=int, default=3, help="runs per cell with losses or reordering; other cells have one"
+    )
     measuring.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
     measuring.add_argument("--jobs", type=int, default=4, help="parallel emulations")
     return parser.parse_args()
@@ -62,17 +76,25 @@ def show(cells: list[dict], every: bool) -> None:
     for c in cells:
         if every or abs(c["ratio"] - 1) > NINTH_DECILE:
             interval = f"±{c['ratio_error']:.2f}" if c["ratio_error"] is not None else ""
-            print(f"{c['cell']:<44}{c['linux_goodput_mbps']:>8.2f}{c['roughlink_goodput_mbps']:>8.2f}{c['ratio']:>8.2f} {interval:<6}"
-                  f"{c['linux_retransmits']:>8.0f}{c['roughlink_retransmits']:>8.0f}{c['linux_queue_pkt_mean']:>9.1f}{c['roughlink_queue_pkt_mean']:>8.1f}")
+            print(
+                f"{c['cell']:<44}{c['linux_goodput_mbps']:>8.2f}{c['roughlink_goodput_mbps']:>8.2f}{c['ratio']:>8.2f} "
+                f"{interval:<6}{c['linux_retransmits']:>8.0f}{c['roughlink_retransmits']:>8.0f}"
+                f"{c['linux_queue_pkt_mean']:>9.1f}{c['roughlink_queue_pkt_mean']:>8.1f}"
+            )
     print()
-    print(f"{'':<20}{'cells':>6}{'median ratio':>14}{'|ratio - 1|: median':>21}{'90th percentile':>17}{'within 15 %':>13}")
+    print(
+        f"{'':<20}{'cells':>6}{'median ratio':>14}{'|ratio - 1|: median':>21}{'90th percentile':>17}{'within 15 %':>13}"
+    )
     groups = {"all": cells}
     for key in ("block", "cc", "rate_mbit", "delay_ms", "queue_pkt"):
         for value in dict.fromkeys(c[key] for c in cells):
             groups[value if isinstance(value, str) else f"{key} {value}"] = [c for c in cells if c[key] == value]
     for name, group in groups.items():
         s = summary(group)
-        print(f"{name:<20}{s['cells']:>6}{s['median_ratio']:>14.3f}{s['median_off']:>21.3f}{s['p90_off']:>17.3f}{s['within_15']:>12.0%}")
+        print(
+            f"{name:<20}{s['cells']:>6}{s['median_ratio']:>14.3f}{s['median_off']:>21.3f}{s['p90_off']:>17.3f}"
+            f"{s['within_15']:>12.0%}"
+        )
 
 
 def main() -> int:

@@ -53,7 +53,10 @@ def main() -> int:
         written[name] = {"claims": judged(system.CLAIMS, seen), "runs": seen}
     late = [run["late_us"] for system in written.values() for run in system["runs"] if run["column"] == KERNEL]
     if late:
-        print(f"\nlateness p99 of {len(late)} emulations: median {sorted(late)[len(late) // 2]:.0f} us, maximum {max(late):.0f} us")
+        print(
+            f"\nlateness p99 of {len(late)} emulations: median {sorted(late)[len(late) // 2]:.0f} us, "
+            f"maximum {max(late):.0f} us"
+        )
     if options.json:
         options.json.write_text(json.dumps(written, indent=1))
     return 0
@@ -102,7 +105,8 @@ def judged(claims: list[Claim], seen: list[dict]) -> list[dict]:
         found = values(claim, seen, column)
         return {"values": found, "summary": summary(found), "verdict": claim.judge(found)}
 
-    return [{"claim": c.name, "text": c.text, "place": c.place, "origin": c.origin, "published": c.published, "unit": c.unit,
+    return [{"claim": c.name, "text": c.text, "place": c.place, "origin": c.origin, "published": c.published,
+             "unit": c.unit,
              "least": c.least, "most": c.most, **{column: of(c, column) for column in COLUMNS}} for c in claims]
 
 
@@ -111,8 +115,10 @@ def table(claims: list[Claim], seen: list[dict]) -> str:
     for claim in judged(claims, seen):
         if all(claim[column]["verdict"] == "-" for column in COLUMNS):
             continue
-        bound = " ".join(f"{sign} {shown(claim[key])}" for key, sign in (("least", "≥"), ("most", "≤")) if claim[key] is not None)
-        cells = [f"{claim[column]['summary']} {claim[column]['verdict']}" if claim[column]["values"] else "-" for column in COLUMNS]
+        bound = " ".join(f"{sign} {shown(claim[key])}" for key, sign in (("least", "≥"), ("most", "≤"))
+                         if claim[key] is not None)
+        cells = [f"{claim[column]['summary']} {claim[column]['verdict']}" if claim[column]["values"] else "-"
+                 for column in COLUMNS]
         published = "-" if claim["published"] is None else shown(claim["published"])
         unit = f", {claim['unit']}" if claim["unit"] else ""
         lines.append(f"| {claim['claim']}{unit} | {bound} | {published} | " + " | ".join(cells) + " |")

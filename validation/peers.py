@@ -93,7 +93,8 @@ def tcp(r: Run, _: float) -> dict:
     total, ns = r.saw["tcp-read"]
     retransmissions, accepted = r.saw["tcp-send"]
     segments = total / (PACKET - 52) / ns * (r.cpu["to"] - r.cpu["from"])
-    return {"mbps": total * 8e3 / ns, "retransmissions": retransmissions, "cc_accepted": bool(accepted), **per_packet(r, segments)}
+    return {"mbps": total * 8e3 / ns, "retransmissions": retransmissions, "cc_accepted": bool(accepted),
+            **per_packet(r, segments)}
 
 
 def echo(r: Run, _: float) -> dict:
@@ -107,7 +108,8 @@ def echo(r: Run, _: float) -> dict:
     made = {"answers": len(rtt)}
     for name, errors in (("rtt", rtt), ("path", path)):
         size = sorted(abs(error) for error in errors)
-        made[name] = {"mean": statistics.fmean(errors), "p50": cli.quantile(size, 0.5), "p99": cli.quantile(size, 0.99), "max": size[-1]}
+        made[name] = {"mean": statistics.fmean(errors), "p50": cli.quantile(size, 0.5), "p99": cli.quantile(size, 0.99),
+                      "max": size[-1]}
     if "udp-send" in r.saw:
         made["load_lost"] = 1 - len(r.saw["udp-read"]) / 2 / max(1, r.saw["udp-send"][0])
     return made
@@ -132,7 +134,9 @@ def limited(r: Run, seconds: float, rate: float) -> dict:
     sent, _, ns = r.saw["udp-send"]
     offered = sent * PACKET * 8e3 / ns
     if offered < 1.2 * rate or len(times) < 100:
-        raise Failed(f"the sender reached only {offered:.1f} Mbit/s for lack of processor time; {len(times)} packets arrived")
+        raise Failed(
+            f"the sender reached only {offered:.1f} Mbit/s for lack of processor time; {len(times)} packets arrived"
+        )
     times = [t for t in times if times[0] + 5e8 <= t <= times[0] + seconds * 1e9]
     should = PACKET * 8e3 / rate
     errors = sorted(abs(b - a - should) / 1e3 for a, b in zip(times, times[1:]))
@@ -170,9 +174,12 @@ def measure(options) -> dict:
     todo = cases(options.rates, options.seconds)
     if options.cases:
         todo = {name: case for name, case in todo.items() if name.split("-")[0] in options.cases}
-    made = {"when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), "seconds": options.seconds,
-            "rounds": options.rounds, "kernel": os.uname().release, "processors": os.cpu_count(), "processor": processor(),
-            "note": options.note, "cc": CC, "versions": {e.name: e.version for e in here if "," not in e.name}, "absent": absent, "runs": []}
+    made = {"when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+            "seconds": options.seconds,
+            "rounds": options.rounds, "kernel": os.uname().release, "processors": os.cpu_count(),
+            "processor": processor(),
+            "note": options.note, "cc": CC, "versions": {e.name: e.version for e in here if "," not in e.name},
+            "absent": absent, "runs": []}
     with tempfile.TemporaryDirectory(prefix="roughlink-peers-") as name:
         # Programs inside Mahimahi run as `nobody`.
         top = Path(name)
@@ -208,7 +215,8 @@ def write(file: Path, made: dict) -> None:
     """Writes JSON with a line for each run."""
     made = rounded(made)
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in made.items() if key != "runs")
-    file.write_text("{\n" + head + ' "runs": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in made["runs"]) + "\n ]\n}\n")
+    file.write_text("{\n" + head + ' "runs": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in made["runs"])
+                    + "\n ]\n}\n")
 
 
 def rounded(value):
@@ -288,8 +296,12 @@ def of(rows: list[dict], *path: str) -> list[float]:
 
 def tables(made: dict) -> str:
     res = Results(made)
-    out = [f"Measured {made['when']}: {made['rounds']} rounds, {made['seconds']:g} s each, {made['processors']} processors ({made['processor']}), "
-           f"Linux {made['kernel']}. {made['note']}".strip(), ""]
+    out = [
+        f"Measured {made['when']}: {made['rounds']} rounds, {made['seconds']:g} s each, "
+        f"{made['processors']} processors ({made['processor']}), "
+        f"Linux {made['kernel']}. {made['note']}".strip(),
+        "",
+    ]
     out += [f"- {name}: {version}" for name, version in made["versions"].items()]
     out += [f"- left out: {line}" for line in made["absent"]]
     machine = [r["machine"] for r in made["runs"] if "machine" in r]
@@ -315,7 +327,8 @@ def tables(made: dict) -> str:
             lambda rows, rate=rate: [spread(of(rows, "result", "mbps"), 3 if rate < 50 else 2),
                                      *(spread(of(rows, "result", "spacing_us", q)) for q in ("p50", "p99", "max"))])]
     for case in res.cases("cpu"):
-        out += ["", f"**Processor time per packet, us, at {int(case.split('-')[1]):,} packets a second**", "", res.table(
+        out += ["", f"**Processor time per packet, us, at {int(case.split('-')[1]):,} packets a second**", "",
+                res.table(
             case, ["emulator", "ends", "arrived, %"],
             lambda rows: [spread(of(rows, "result", "emulator_us"), 1), spread(of(rows, "result", "ends_us"), 1),
                           spread([100 * x for x in of(rows, "result", "arrived")], 1)])]
@@ -326,15 +339,24 @@ def tables(made: dict) -> str:
                           lists(of(rows, "result", "list")), ", ".join(map(str, rows[0]["result"]["first"][:5]))])]
     own = [name for name in res.order if any("own" in r for r in made["runs"] if r["emulator"] == name)]
     if own:
-        out += ["", "**How late roughlink is by its own account: from when a packet is due until the kernel has it**", "",
-                "| case | priority | p50 us | p99 us | longest us | later than 1 ms, % | overruns | loop ran, % | waited, % |", "|---" * 9 + "|"]
+        out += [
+            "",
+            "**How late roughlink is by its own account: from when a packet is due until the kernel has it**",
+            "",
+            "| case | priority | p50 us | p99 us | longest us | later than 1 ms, % | overruns | loop ran, % "
+            "| waited, % |",
+            "|---" * 9 + "|",
+        ]
         for case in dict.fromkeys(r["case"] for r in made["runs"]):
             for name in own:
                 rows = [r["own"] for r in res.rows(case, name) if r.get("own", {}).get("lateness_us")]
                 if rows:
                     late = [spread(of(rows, "lateness_us", q), 1) for q in ("p50", "p99", "max")]
                     over = spread([100 * x for x in of(rows, "lateness_us", "over_1ms")], 2)
-                    rest = [spread(of(rows, "overruns")), *(spread([100 * x for x in of(rows, part)]) for part in ("loop_ran", "loop_waited"))]
+                    rest = [
+                        spread(of(rows, "overruns")),
+                        *(spread([100 * x for x in of(rows, part)]) for part in ("loop_ran", "loop_waited")),
+                    ]
                     priority = "SCHED_FIFO" if rows[0]["real_time"] else "ordinary"
                     out.append("| " + " | ".join([case, priority, *late, over, *rest]) + " |")
     return "\n".join(out) + "\n"

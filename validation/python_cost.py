@@ -70,7 +70,10 @@ def main() -> None:
             times["sweep"].append(cpu([sys.executable, "-c", sweep], folder))
     for what in ("run", "sweep"):
         ratios = [a / b for a, b in zip(times[what], times["command"], strict=True)]
-        print(f"rl.{what} / roughlink sweep, CPU of {args.runs} runs: {statistics.median(ratios):.3f} {min(ratios):.3f} to {max(ratios):.3f}")
+        print(
+            f"rl.{what} / roughlink sweep, CPU of {args.runs} runs: {statistics.median(ratios):.3f} {min(ratios):.3f} "
+            f"to {max(ratios):.3f}"
+        )
     rows()
 
 

@@ -29,7 +29,8 @@ CASES = [
 ]
 SCENARIO = """
 duration = "{duration} s"
-tcp = {{ stack = "ns3", cc = "{cc}", ecn = {ecn}, mss = "1448 B", snd_buf = "4 MiB", rcv_buf = "4 MiB", write_size = "1448 B" }}
+tcp = {{ stack = "ns3", cc = "{cc}", ecn = {ecn}, mss = "1448 B", snd_buf = "4 MiB", rcv_buf = "4 MiB", \
+write_size = "1448 B" }}
 node = [{{ name = "server" }}, {{ name = "router" }}, {{ name = "client" }}]
 [[link]]
 name = "access"
@@ -89,7 +90,13 @@ def ours(binary: Path, case: tuple, flows: int, ecn: bool, duration: int) -> dic
 def theirs(case: tuple, flows: int, ecn: bool, duration: int) -> dict:
     program = build.build(name="queues")
     *_, disc, variant = case
-    flags = [f"--disc={disc}", f"--variant={variant}", f"--flows={flows}", f"--ecn={int(ecn)}", f"--duration={duration}"]
+    flags = [
+        f"--disc={disc}",
+        f"--variant={variant}",
+        f"--flows={flows}",
+        f"--ecn={int(ecn)}",
+        f"--duration={duration}",
+    ]
     done = subprocess.run([str(program), *flags], capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(done.stderr)
@@ -104,13 +111,17 @@ def main() -> None:
         build.build(name="queues")
     except build.Missing as missing:
         raise Missing(str(missing))
-    head = f"{'discipline':10} {'flows':>5} {'ecn':>5}   {'':9} {'marked':>7} {'dropped':>7} {'Mbit/s':>8} {'p50 ms':>7} {'p95 ms':>7}"
+    head = (f"{'discipline':10} {'flows':>5} {'ecn':>5}   {'':9} "
+            f"{'marked':>7} {'dropped':>7} {'Mbit/s':>8} {'p50 ms':>7} {'p95 ms':>7}")
     print(head)
     for case in CASES:
         disc = case[0]
         for flows in args.flows:
             for ecn in (True,) if disc == "threshold" else (True, False):
-                runs = {"roughlink": ours(args.roughlink, case, flows, ecn, args.duration), "ns-3": theirs(case, flows, ecn, args.duration)}
+                runs = {
+                    "roughlink": ours(args.roughlink, case, flows, ecn, args.duration),
+                    "ns-3": theirs(case, flows, ecn, args.duration),
+                }
                 for name, r in runs.items():
                     print(f"{disc:10} {flows:5} {str(ecn).lower():>5}   {name:9} {r['marked']:7} {r['dropped']:7} "
                           f"{r['goodput_mbps']:8.3f} {r['delay_p50_ms']:7.2f} {r['delay_p95_ms']:7.2f}")

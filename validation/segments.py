@@ -178,7 +178,10 @@ def main() -> int:
         if o.json:
             continue
         verdict = f"all {compared} segments agree" if at is None else f"differs at segment {at} of {len(theirs)}"
-        print(f"{name:<24} {verdict}; time off by {statistics.median(differences):.1f} us (median), {max(differences):.1f} us (most)")
+        print(
+            f"{name:<24} {verdict}; time off by {statistics.median(differences):.1f} us (median), "
+            f"{max(differences):.1f} us (most)"
+        )
         if at is not None:
             print_context(theirs, ours, at, o.context)
     if o.json:

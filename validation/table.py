@@ -85,7 +85,9 @@ def main() -> int:
             row += f"{shown:>17}"
         if "ratio" in cell:
             row += f"{cell['ratio']:>8.3f}{cell['sigma']:>7.1f}"
-        row += "  " + ", ".join(f"{name} {cell[f'{name}_incomplete']}" for name in simulators if cell[f"{name}_incomplete"])
+        row += "  " + ", ".join(
+            f"{name} {cell[f'{name}_incomplete']}" for name in simulators if cell[f"{name}_incomplete"]
+        )
         print(row)
     return 0
 

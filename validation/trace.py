@@ -128,16 +128,24 @@ def main() -> int:
     else:
         _, said = kernel.measure(roughlink, cell, o.seed)
         (o.out / "kernel.json").write_text(json.dumps(said))
-    sides = {f"Linux {kernel.release()}": of_kernel(said, o.flow), "roughlink": of_simulation(roughlink, cell, o.seed, o.flow)}
+    sides = {
+        f"Linux {kernel.release()}": of_kernel(said, o.flow),
+        "roughlink": of_simulation(roughlink, cell, o.seed, o.flow),
+    }
     with (o.out / "trace.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, ["side", *COLUMNS], lineterminator="\n")
         writer.writeheader()
         for side, rows in sides.items():
             for row in rows:
-                writer.writerow({"side": side, **{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()}})
+                writer.writerow(
+                    {"side": side, **{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()}}
+                )
     draw(o.out / "trace.svg", f"{cell}, seed {o.seed}", sides, o.until)
     for side, rows in sides.items():
-        print(f"{side}: {rows[-1]['acked_mb'] * 8 / cell.duration_s:.2f} Mbit/s, {rows[-1]['retransmits']} retransmissions")
+        print(
+            f"{side}: {rows[-1]['acked_mb'] * 8 / cell.duration_s:.2f} Mbit/s, {rows[-1]['retransmits']} "
+            "retransmissions"
+        )
     print(f"{o.out}/trace.svg, {o.out}/trace.csv")
     return 0
 

@@ -173,7 +173,9 @@ def both(sides: list[Side], arguments: list[str], limit: float) -> list:
 
 def names(sides: list[Side], limit: float) -> list[list[tuple[str, str]]]:
     """Returns the scenarios and papers of each program, as (kind, name)."""
-    scenarios, papers = (both(sides, list_, limit) for list_ in (["scenario", "list", "--json"], ["reproduce", "--json"]))
+    scenarios, papers = (
+        both(sides, list_, limit) for list_ in (["scenario", "list", "--json"], ["reproduce", "--json"])
+    )
     return [[("run", e["name"]) for e in s] + [("reproduce", e["paper"]) for e in p] for s, p in zip(scenarios, papers)]
 
 

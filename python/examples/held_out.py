@@ -29,7 +29,9 @@ class Link:
     """True if the other flow uses the same algorithm."""
 
 
-def near(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4) -> Callable[[np.random.Generator], rl.Scenario]:
+def near(
+    rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4
+) -> Callable[[np.random.Generator], rl.Scenario]:
     """Returns a maker of cables with up to a quarter more or a fifth less rate and delay."""
 
     def make(random: np.random.Generator) -> rl.Scenario:
@@ -58,7 +60,11 @@ def shared(loss_percent: float, start: str = "0 s") -> Callable[[np.random.Gener
 
 
 LINKS = [
-    Link("cable 1 %", "10 Mbit/s, 10 ms, 100 packets, 1 % in bursts of 1 to 4: within the ranges of training", near(10, 10, 1, 100)),
+    Link(
+        "cable 1 %",
+        "10 Mbit/s, 10 ms, 100 packets, 1 % in bursts of 1 to 4: within the ranges of training",
+        near(10, 10, 1, 100),
+    ),
     Link("cable 5 %", "the same with 5 %: more noise than in training", near(10, 10, 5, 100)),
     Link("cable, long bursts", "the same with 5 % in bursts of 1 to 16", near(10, 10, 5, 100, 16)),
     Link("fast cable", "50 Mbit/s, 10 ms, 200 packets, 2 %: a higher rate than in training", near(50, 10, 2, 200)),
@@ -77,13 +83,28 @@ LINKS = [
         ),
         "cable",
     ),
-    Link("charging session", "charging-firmware: a download beside a session with a limit of 250 ms", fixed("charging-firmware"), "firmware"),
+    Link(
+        "charging session",
+        "charging-firmware: a download beside a session with a limit of 250 ms",
+        fixed("charging-firmware"),
+        "firmware",
+    ),
     Link("satellite", "8 Mbit/s, 250 ms, 200 packets, 0.2 %", near(8, 250, 0.2, 200)),
-    Link("handover", "satellite-handover: 2 Mbit/s and 30 ms, from 30 s on 8 Mbit/s and 240 ms", fixed("satellite-handover"), "transfer"),
+    Link(
+        "handover",
+        "satellite-handover: 2 Mbit/s and 30 ms, from 30 s on 8 Mbit/s and 240 ms",
+        fixed("satellite-handover"),
+        "transfer",
+    ),
     Link("train", "train-tunnels, 600 s: outages", fixed("train-tunnels", duration="600 s")),
     Link("with CUBIC, 1 %", "cable 1 % with a second download, under CUBIC", shared(1)),
     Link("with CUBIC, clean", "clean cable with a second download, under CUBIC", shared(0)),
-    Link("with its like, 1 %", "cable 1 % with a second download under the same algorithm, from 10 s on", shared(1, "10 s"), alike=True),
+    Link(
+        "with its like, 1 %",
+        "cable 1 % with a second download under the same algorithm, from 10 s on",
+        shared(1, "10 s"),
+        alike=True,
+    ),
 ]
 
 
@@ -130,7 +151,9 @@ def row(found: Samples, metric: str) -> list[str]:
         pairs = zip(found["learned"], found[name], strict=True)
         difference = rl.Estimate.of_samples([mine[metric] - its[metric] for mine, its in pairs])
         low, high = difference.interval()
-        cells.append(f"{difference.mean:+.3g}" + ("" if low is None or high is None else f" ({low:+.3g} to {high:+.3g})"))
+        cells.append(
+            f"{difference.mean:+.3g}" + ("" if low is None or high is None else f" ({low:+.3g} to {high:+.3g})")
+        )
     return cells
 
 

@@ -144,7 +144,12 @@ def cable(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, bu
             "tcp": {"stack": "linux", "cc": "cubic"},
             "node": [{"name": "server"}, {"name": "charger"}, {"name": "car"}],
             "link": [
-                {"name": "internet", "between": ["server", "charger"], "rate": "500 Mbit/s", "delay": f"{delay_ms - 0.9} ms"},
+                {
+                    "name": "internet",
+                    "between": ["server", "charger"],
+                    "rate": "500 Mbit/s",
+                    "delay": f"{delay_ms - 0.9} ms",
+                },
                 {"name": "plc", "between": ["charger", "car"], **plc, **({"noise": noise} if loss_percent else {})},
             ],
             "flow": [{"name": "download", "kind": "bulk", "from": "server", "to": "car"}],
@@ -165,7 +170,9 @@ def between(random: np.random.Generator, low: float, high: float) -> float:
     return float(round(low * (high / low) ** random.random(), 3))
 
 
-def returns(weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int | None) -> Floats:
+def returns(
+    weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int | None
+) -> Floats:
     """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
 
     The return is a mean over the time of an episode: the share of the link's rate that is delivered, minus `DELAY`
@@ -297,13 +304,19 @@ def train_and_save(args: argparse.Namespace) -> int:
     plan = Plan(args.seed, args.generations, args.pairs, args.cables, args.steps)
     begin = time.monotonic()
     curve: list[tuple[int, float]] = []
-    command = f"learn.py train --seed {plan.seed} --generations {plan.generations} --pairs {plan.pairs} --cables {plan.cables} --steps {plan.steps}"
+    command = (
+        f"learn.py train --seed {plan.seed} --generations {plan.generations} --pairs {plan.pairs} "
+        f"--cables {plan.cables} --steps {plan.steps}"
+    )
 
     def report(generation: int, value: float, weights: Floats) -> None:
         curve.append((generation, value))
         made = {"command": command, "version": rl.__version__, "generations": generation, "returns": curve}
         Policy(weights, made).save(args.out)
-        print(f"generation {generation:4} of {plan.generations}  return {value:.4f}  {time.monotonic() - begin:.0f} s", flush=True)
+        print(
+            f"generation {generation:4} of {plan.generations}  return {value:.4f}  {time.monotonic() - begin:.0f} s",
+            flush=True,
+        )
 
     try:
         train(plan, args.threads, report)

@@ -12,7 +12,9 @@ from . import RoughlinkError, __version__, _native, load, sweep
 def main(words: Sequence[str] | None = None) -> int:
     """Executes a command line. Returns the exit code: 0, 2 for invalid input, 3 for a missing package, 130 for Ctrl-C.
     """
-    parser = argparse.ArgumentParser(prog="python -m roughlink", description="Simulates transport over links that lose packets.")
+    parser = argparse.ArgumentParser(
+        prog="python -m roughlink", description="Simulates transport over links that lose packets."
+    )
     parser.add_argument("--version", action="version", version=f"roughlink {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     of = commands.add_parser(
@@ -29,7 +31,9 @@ def main(words: Sequence[str] | None = None) -> int:
     of.add_argument("--jobs", type=int, metavar="N", help="runs at a time; tasks at a time on Ray")
     of.add_argument("--allow-outside", action="store_true", help="let the scenario read files outside its own folder")
     of.add_argument("-o", dest="folder", metavar="DIR", help="result folder; a sweep in it is resumed")
-    of.add_argument("--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the one of this machine, or `local`")
+    of.add_argument(
+        "--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the one of this machine, or `local`"
+    )
     given = parser.parse_args(words)
     try:
         vary: dict[str, list[str]] = {}
@@ -77,7 +81,12 @@ def _with_options(text: str) -> str:
     return text
 
 
-_OPTIONS = {"allow_outside=True": "--allow-outside", "max_runs=": "--max-runs ", "replicas=": "--replicas ", "folder=...": "-o"}
+_OPTIONS = {
+    "allow_outside=True": "--allow-outside",
+    "max_runs=": "--max-runs ",
+    "replicas=": "--replicas ",
+    "folder=...": "-o",
+}
 
 
 if __name__ == "__main__":

@@ -136,7 +136,9 @@ def bound(used: list[str], given: Mapping[str, Maker] | None) -> list[tuple[str,
     """Returns the Python algorithms among the `used` names: the `given` ones, else the registered ones."""
     for name in given or ():
         if name not in _registered:
-            raise ValueError(f"{name!r} is not registered: call roughlink.register({name!r}, ...) before creating the scenario")
+            raise ValueError(
+                f"{name!r} is not registered: call roughlink.register({name!r}, ...) before creating the scenario"
+            )
         if name not in used:
             raise ValueError(f"no flow uses the algorithm {name!r}: call scenario.set('tcp.cc', {name!r})")
     found = {name: _registered[name] for name in used if name in _registered}

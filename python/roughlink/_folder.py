@@ -53,7 +53,9 @@ class Paper:
         return f"<p>{escape(self.title)}</p>" + (f"<table><tr>{head}</tr>{body}</table>" if cells else "")
 
 
-def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000) -> Run | Sweep | Paper:
+def read(
+    folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000
+) -> Run | Sweep | Paper:
     """Reads the results in a folder, with the same bits as the program that wrote them.
 
     Returns:

@@ -124,12 +124,14 @@ class _Driver:
                 if isinstance(e.cause, _native.RoughlinkError):
                     raise e.cause from None
                 raise _native.RoughlinkError(
-                    f"a worker failed: {e.cause or e}\nInstall roughlink {_native.__version__} with pip on every node, or name it in the "
+                    f"a worker failed: {e.cause or e}\n"
+                    f"Install roughlink {_native.__version__} with pip on every node, or name it in the "
                     "runtime_env of ray.init"
                 ) from e
             except self.ray.exceptions.RayError as e:
                 raise _native.RoughlinkError(
-                    f"a task was lost {_RETRIES + 1} times: {e}\nFinished runs are kept: the same call continues from there."
+                    f"a task was lost {_RETRIES + 1} times: {e}\n"
+                    "Finished runs are kept: the same call continues from there."
                 ) from e
             self.todo.keep(lines)
             # Remove the task only after its results are in the store, in case of Ctrl-C.

@@ -59,14 +59,20 @@ class Run:
                 known = ", ".join([*all_columns, *(c for cs in all_columns.values() for c in cs)])
                 raise KeyError(f"unknown series `{name}`; expected one of {known}")
             table, column = found[0]
-            keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "direction") if key in all_columns[table]]
+            keys: list[str] = [
+                key for key in ("time_ns", "gateway", "flow", "link", "direction") if key in all_columns[table]
+            ]
             columns = [*keys, column] if column not in keys else [*keys]
         if table not in self._series:
             self._series[table] = self._native.series(table)
         native = self._series[table]
         if native is None:
             folder = self._native.folder
-            raise ValueError("the run kept no series: run it with series=True" if folder is None else f"{folder} has no series `{table}`")
+            raise ValueError(
+                "the run kept no series: run it with series=True"
+                if folder is None
+                else f"{folder} has no series `{table}`"
+            )
         return Table(native) if columns is None else Table(native.select(columns))
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -86,8 +92,13 @@ class Run:
     def __reduce__(self) -> tuple[Any, ...]:
         # Series that were read stay available after the folder is removed.
         read = self._series
-        tables = {name: read[name] if name in read else self._native.series(name) for name, _ in _native.Run.series_columns()}
-        return _again, (self._native.json(), {name: Table(table) for name, table in tables.items() if table is not None} or None)
+        tables = {
+            name: read[name] if name in read else self._native.series(name) for name, _ in _native.Run.series_columns()
+        }
+        return _again, (
+            self._native.json(),
+            {name: Table(table) for name, table in tables.items() if table is not None} or None,
+        )
 
     def __repr__(self) -> str:
         r = self.result

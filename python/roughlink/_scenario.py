@@ -142,7 +142,9 @@ def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenar
     return _made(_native.Scenario.read(os.fspath(name), allow_outside))
 
 
-def scenario(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None) -> Scenario:
+def scenario(
+    what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None
+) -> Scenario:
     """Creates a scenario from a dictionary, from the text of a file (any text with a line break), or from a path or
     name as in :func:`load`.
 

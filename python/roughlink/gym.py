@@ -178,7 +178,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         self._replica = 0
         self._over = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Numbers, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Numbers, dict[str, Any]]:
         super().reset(seed=seed)
         self._replica = int(self.np_random.integers(2**32))
         self._flows.reset([0], [self._replica])

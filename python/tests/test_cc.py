@@ -160,7 +160,17 @@ def raises(method: str) -> type[rl.CongestionControl]:
     return type("Fails", (Fixed,), {method: fails})
 
 
-METHODS = ["__init__", "on_ack", "on_congestion", "permit", "on_sent", "on_recovered", "timer", "rto_sample", "starts_anew"]
+METHODS = [
+    "__init__",
+    "on_ack",
+    "on_congestion",
+    "permit",
+    "on_sent",
+    "on_recovered",
+    "timer",
+    "rto_sample",
+    "starts_anew",
+]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -173,7 +183,15 @@ def test_exceptions_end_the_run_and_come_through(method: str, series: bool) -> N
 
 @pytest.mark.parametrize(
     ("attribute", "value"),
-    [("cwnd", -1), ("cwnd", float("nan")), ("cwnd", "10"), ("cwnd", None), ("ssthresh", -5), ("rate_bps", 0), ("rate_bps", -1.0)],
+    [
+        ("cwnd", -1),
+        ("cwnd", float("nan")),
+        ("cwnd", "10"),
+        ("cwnd", None),
+        ("ssthresh", -5),
+        ("rate_bps", 0),
+        ("rate_bps", -1.0),
+    ],
 )
 def test_values_that_make_no_sense_end_the_run(attribute: str, value: object) -> None:
     class Odd(Fixed):

@@ -35,5 +35,7 @@ def test_examples_have_the_right_types(page: str, tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(examples(page))
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "example.py"]
     environment = {**os.environ, "MYPYPATH": str(ROOT / "python")}
-    out = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    out = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert out.returncode == 0, out.stdout + out.stderr

@@ -201,7 +201,9 @@ def test_what_was_finished_of_a_large_sweep_is_read_with_its_files(tmp_path: Pat
         (tmp_path / name).write_text(f"time_s,rate_mbps\n0,{1 + n}\n")
     text = SCENARIO.replace("noise = ", 'timeline = { file = "0.csv" }\nnoise = ')
     (tmp_path / "cable.toml").write_text(text)
-    plan = _native.sweep(rl.load(tmp_path / "cable.toml")._native, [("link.plc.timeline.file", names)], 1, None, [], 2000)
+    plan = _native.sweep(
+        rl.load(tmp_path / "cable.toml")._native, [("link.plc.timeline.file", names)], 1, None, [], 2000
+    )
 
     def stop(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
         if done >= 100:

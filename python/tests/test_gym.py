@@ -122,7 +122,9 @@ def test_an_episode_begins_with_the_first_data() -> None:
     e = env()
     seen, info = e.reset(seed=1)
     assert 0.02 < info["time_s"] < 0.03
-    assert (seen[SEEN("window")], seen[SEEN("in_flight")], seen[SEEN("delivered")], seen[SEEN("interval")]) == (10, 10, 0, 0)
+    assert (
+        seen[SEEN("window")], seen[SEEN("in_flight")], seen[SEEN("delivered")], seen[SEEN("interval")]
+    ) == (10, 10, 0, 0)
     down = rg.TransportEnv(NOISY.set({"link.wire.timeline": "[{ at = '0 s', up = false }]", "duration": "2 s"}))
     _, info = down.reset(seed=1)
     assert info["time_s"] == 2
@@ -179,7 +181,10 @@ def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
     many = rg.TransportVectorEnv(count, NOISY, threads=2)
     single = [env() for _ in range(count)]
     seen, info = many.reset(seed=3)
-    begun = [(int(r), int(e.reset(seed=3 + i)[1]["replica"])) for i, (e, r) in enumerate(zip(single, info["replica"], strict=True))]
+    begun = [
+        (int(r), int(e.reset(seed=3 + i)[1]["replica"]))
+        for i, (e, r) in enumerate(zip(single, info["replica"], strict=True))
+    ]
     assert len({r for r, _ in begun}) == count and all(a == b for a, b in begun)
     random = np.random.default_rng(2)
     rows: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
@@ -257,7 +262,12 @@ rl.register("deployed", lambda flow: rg.Deployed(flow, Recorded(1)))
 
 @pytest.mark.parametrize(
     ("options", "scale"),
-    [({}, 1), ({"round_trips": 2.5}, 1), ({"action": "rate"}, 1), ({"action": "rate", "multiplicative": False, "interval_s": 0.1}, 10)],
+    [
+        ({}, 1),
+        ({"round_trips": 2.5}, 1),
+        ({"action": "rate"}, 1),
+        ({"action": "rate", "multiplicative": False, "interval_s": 0.1}, 10),
+    ],
 )
 @pytest.mark.parametrize(
     ("scenario", "flow"),
@@ -292,15 +302,21 @@ def test_a_deployed_policy_does_what_it_does_in_the_environment(
     assert len(agent.seen) > 100 and np.array_equal(sender.seen, agent.seen)
 
 
-@pytest.mark.parametrize("options", [{"interval_s": 0.0}, {"round_trips": 0.0}, {"action": "colour"}, {"max_window": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{"interval_s": 0.0}, {"round_trips": 0.0}, {"action": "colour"}, {"max_window": 0.5}]
+)
 def test_what_cannot_be_deployed_ends_the_run(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        rl.load("hello").set("tcp.cc", "deployed").run(cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: 0.0, **options)})
+        rl.load("hello").set("tcp.cc", "deployed").run(
+            cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: 0.0, **options)}
+        )
 
 
 def test_an_action_of_a_deployed_policy_must_be_a_number() -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        rl.load("hello").set("tcp.cc", "deployed").run(cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: float("nan"))})
+        rl.load("hello").set("tcp.cc", "deployed").run(
+            cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: float("nan"))}
+        )
 
 
 @pytest.mark.parametrize(

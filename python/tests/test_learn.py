@@ -52,7 +52,13 @@ def test_the_committed_policy_does_what_it_did() -> None:
     assert float(learn.returns(policy.weights[None], [(link, 10)], 200, 1, 1)[0, 0]).hex() == RETURN
 
 
-ACTIONS = ["0x1.fdfed60000000p-2", "0x1.770d1a0000000p-2", "0x1.eae2a40000000p-3", "0x1.71ce740000000p-2", "-0x1.1d8a740000000p-2"]
+ACTIONS = [
+    "0x1.fdfed60000000p-2",
+    "0x1.770d1a0000000p-2",
+    "0x1.eae2a40000000p-3",
+    "0x1.71ce740000000p-2",
+    "-0x1.1d8a740000000p-2",
+]
 RETURN = "0x1.8e47f1cab0b9ep-1"
 
 
@@ -92,7 +98,9 @@ def test_what_is_no_policy_is_said(
     assert out.out == "" and out.err.startswith(f"learn.py: {path}") and said in out.err
 
 
-def test_ctrl_c_keeps_what_was_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_keeps_what_was_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def stops(*args: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -148,7 +156,9 @@ def parameters(scenario: rl.Scenario) -> dict[str, float] | None:
 
 def is_trained_on(scenario: rl.Scenario) -> bool:
     found = parameters(scenario)
-    return found is not None and all(RANGES[name][0] - 1e-6 <= value <= RANGES[name][1] + 1e-6 for name, value in found.items())
+    return found is not None and all(
+        RANGES[name][0] - 1e-6 <= value <= RANGES[name][1] + 1e-6 for name, value in found.items()
+    )
 
 
 def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
@@ -159,7 +169,9 @@ def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
         values = [found[name] for scenario in drawn if (found := parameters(scenario)) and name in found]
         assert min(values) < low * 1.1 and max(values) > high / 1.1, f"{name} is from {min(values)} to {max(values)}"
     # Only these two are of the kind that is trained on, with other random numbers.
-    made = [(link.name, link.make(np.random.default_rng([held_out.SEED, n]))) for link in held_out.LINKS for n in range(24)]
+    made = [
+        (link.name, link.make(np.random.default_rng([held_out.SEED, n]))) for link in held_out.LINKS for n in range(24)
+    ]
     same = {name for name, scenario in made if is_trained_on(scenario)}
     assert same == {"cable 1 %", "clean cable"}
     plan = learn.Plan()

@@ -46,7 +46,9 @@ def test_what_a_notebook_says_is_kept_and_compared(tmp_path: Path) -> None:
     assert execute(path).returncode == 0 and path.read_bytes() == first
     value, progress, picture = (cell.outputs[0] for cell in nbformat.read(path, as_version=4).cells)
     assert value.data["text/plain"] == "[True]" and progress.text == "2 of 2\n" and "image/png" in picture.data
-    stale = first.replace(b"[True]", b"[False]").replace(b'"2 of 2\\n"', b'"3 of 3\\n"').replace(b"image/png", b"image/gif")
+    stale = (
+        first.replace(b"[True]", b"[False]").replace(b'"2 of 2\\n"', b'"3 of 3\\n"').replace(b"image/png", b"image/gif")
+    )
     path.write_bytes(stale)
     out = execute("--check", path)
     assert out.returncode == 1 and path.read_bytes() == stale

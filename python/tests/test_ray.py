@@ -231,7 +231,8 @@ def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> Non
     home = tmp_path / "home"
     traced(home)
     out = tmp_path / "out"
-    words = [sys.executable, "-m", "roughlink", "sweep", str(home / "s.toml"), "--set", "duration=400 s", "--replicas", "120"]
+    words = [sys.executable, "-m", "roughlink", "sweep", str(home / "s.toml"),
+             "--set", "duration=400 s", "--replicas", "120"]
     words += ["-o", str(out), "--ray", cluster.address]
     pipe = subprocess.PIPE
     driver = subprocess.Popen(words, stderr=pipe, stdout=pipe, text=True, preexec_fn=default_signals)

@@ -123,7 +123,11 @@ def test_runs_are_copied_and_pickled(command: Command, tmp_path: Path) -> None:
         bytes_of_it = pickle.dumps(run)
         if run is folder:
             (tmp_path / "out").rename(tmp_path / "gone")
-        for other in (pickle.loads(bytes_of_it), copy.copy(pickle.loads(bytes_of_it)), copy.deepcopy(pickle.loads(bytes_of_it))):
+        for other in (
+            pickle.loads(bytes_of_it),
+            copy.copy(pickle.loads(bytes_of_it)),
+            copy.deepcopy(pickle.loads(bytes_of_it)),
+        ):
             assert other.result == run.result and repr(other) == repr(run)
             assert same(other.flows, run.flows) and same(other.links, run.links)
             assert all(same(other.series(name), table) for name, table in expected.items())
@@ -242,7 +246,10 @@ def test_ctrl_c_ends_a_cell_of_a_notebook() -> None:
 
         first, ready, last = ENDLESS.partition('print("ready", flush=True)')
         assert last.strip() == "WHAT" and answer(first)["status"] == "ok"
-        for what in ("s.run()", "rl.sweep(s, {'seed': [1, 2]}, folder=__import__('tempfile').mkdtemp(), progress=False)"):
+        for what in (
+            "s.run()",
+            "rl.sweep(s, {'seed': [1, 2]}, folder=__import__('tempfile').mkdtemp(), progress=False)",
+        ):
             stopped = answer(f"{ready}\n{what}", interrupt=True)
             assert (stopped["status"], stopped.get("ename")) == ("error", "KeyboardInterrupt"), stopped
         assert answer("assert rl.load('hello').run().flows['delivered_bytes'] == [10_000_000]")["status"] == "ok"

@@ -64,7 +64,8 @@ def test_warnings_are_warnings() -> None:
     [
         "duration = 3\n",
         'duration = "3 s"\nnodes = []\n',
-        'duration = "3 s"\n[[node]]\nname = "a"\n[[link]]\nname = "l"\nbetween = ["a", "b"]\nrate = "5"\ndelay = "1 ms"\n',
+        'duration = "3 s"\n[[node]]\nname = "a"\n[[link]]\nname = "l"\nbetween = ["a", "b"]\nrate = "5"\n'
+        'delay = "1 ms"\n',
         "duration = \n",
         "x\n",
     ],
@@ -81,7 +82,13 @@ def test_faults_have_the_text_of_the_command(
 
 
 def test_faults_of_set_have_the_text_of_the_command(command: Command, tmp_path: Path) -> None:
-    wrong = [("tcp.cx", "cubic"), ("link.wire.rate", "5"), ("tcp.cc", "cubik"), ("link.*.noise.loss", "200 %"), ("seed", str(2**63))]
+    wrong = [
+        ("tcp.cx", "cubic"),
+        ("link.wire.rate", "5"),
+        ("tcp.cc", "cubik"),
+        ("link.*.noise.loss", "200 %"),
+        ("seed", str(2**63)),
+    ]
     for key, value in wrong:
         out = command("run", "hello", "--set", f"{key}={value}", cwd=tmp_path)
         with pytest.raises(rl.ScenarioError) as error:
@@ -132,6 +139,12 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "trace.txt").write_text("1\n2\n")
-    link = {"name": "l", "between": ["server", "car"], "delay": "1 ms", "timeline": {"file": "../trace.txt"}, "rate": "1 Mbit/s"}
+    link = {
+        "name": "l",
+        "between": ["server", "car"],
+        "delay": "1 ms",
+        "timeline": {"file": "../trace.txt"},
+        "rate": "1 Mbit/s",
+    }
     with pytest.raises(rl.ScenarioError, match="which\\s.*allow_outside=True"):
         rl.scenario({**PAIR, "link": [link]}, folder=inner)

@@ -143,7 +143,9 @@ def test_unfinished_runs_leave_a_median_or_a_bound(scenario: Path, tmp_path: Pat
 
 
 def test_pictures(scenario: Path, tmp_path: Path) -> None:
-    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics=["throughput_mbps", "timeouts"])
+    swept = rl.sweep(
+        rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics=["throughput_mbps", "timeouts"]
+    )
     axes = swept.plot()
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("link.plc.noise.loss, %", "Throughput per flow, Mbit/s")
     drawn = [(bars.get_label(), bars) for bars in axes.containers]

@@ -17,7 +17,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 WANTED = "3.44"
 MODULES = ["applications", "point-to-point", "internet", "traffic-control", "network", "stats", "core"]
-FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-DNS3_BUILD_PROFILE_RELEASE", "-DNS3_LOG_ENABLE", "-DNS3_ASSERT_ENABLE"]
+FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra",
+         "-DNS3_BUILD_PROFILE_RELEASE", "-DNS3_LOG_ENABLE", "-DNS3_ASSERT_ENABLE"]
 
 
 class Missing(Exception):
@@ -50,7 +51,13 @@ def build(quiet: bool = True, name: str = "bulk") -> Path:
     if compiler is None:
         raise Missing("no C++ compiler: install g++ 12 or later, or set CXX")
     libraries = [library(folder, module) for module in MODULES]
-    ingredients = [*[path.read_bytes() for path in sources], version.encode(), str(folder).encode(), compiler.encode(), " ".join(FLAGS).encode()]
+    ingredients = [
+        *[path.read_bytes() for path in sources],
+        version.encode(),
+        str(folder).encode(),
+        compiler.encode(),
+        " ".join(FLAGS).encode(),
+    ]
     program = HERE / "build" / f"{name}-{hashlib.sha256(b'|'.join(ingredients)).hexdigest()[:12]}"
     if program.exists():
         return program

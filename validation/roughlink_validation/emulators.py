@@ -19,7 +19,8 @@ ORDINARY = "chrt -o 0 sh"
 # Mahimahi refuses to run as root.
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 NEEDED = ("unshare", "nsenter", "setpriv", "chrt", "ip")
-APART = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+APART = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+         "--mount-proc"]
 # A private /run, which also holds named network namespaces.
 PREPARE = "set -e\nip link set lo up\nmount -t tmpfs none /run\nmkdir /run/netns\n"
 
@@ -86,7 +87,8 @@ class Roughlink(Emulator):
         result = parse("roughlink", stdout)
         late = result["lateness_us"]
         return {"lateness_us": late, "overruns": result["overruns"], "real_time": result["real_time"],
-                "loop_ran": result["loop_ran_s"] / result["wall_s"], "loop_waited": result["loop_waited_s"] / result["wall_s"]}
+                "loop_ran": result["loop_ran_s"] / result["wall_s"],
+                "loop_waited": result["loop_waited_s"] / result["wall_s"]}
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,13 @@ class Rattan(Emulator):
             if link.loss:
                 chain.append((f"{way}_loss", f'type = "Loss"\npattern = [{link.loss}]\n'))
             if link.rate_mbit:
-                chain.append((f"{way}_rate", f'type = "Bw"\nqueue = "DropTail"\nqueue_config = {{ packet_limit = {QUEUE} }}\n'
-                                             f'bandwidth = "{link.rate_mbit * 1000:g}Kbps"\n'))
+                chain.append(
+                    (
+                        f"{way}_rate",
+                        f'type = "Bw"\nqueue = "DropTail"\nqueue_config = {{ packet_limit = {QUEUE} }}\n'
+                        f'bandwidth = "{link.rate_mbit * 1000:g}Kbps"\n',
+                    )
+                )
             if link.delay_ms:
                 chain.append((f"{way}_delay", f'type = "Delay"\ndelay = "{link.delay_ms}ms"\n'))
             cells.append(chain)
@@ -114,7 +121,10 @@ class Rattan(Emulator):
             text += [f'{a} = "{b}"\n' for a, b in zip(names, names[1:])]
         text.append(f"[resource]\ncpu = {list(range(self.threads))}\n")
         commands = {"left": "inside", "right": "outside"}
-        text.append("[commands]\n" + "".join(f'{side} = {[*ORDINARY.split(), str(folder / end)]}\n' for side, end in commands.items()))
+        text.append(
+            "[commands]\n"
+            + "".join(f'{side} = {[*ORDINARY.split(), str(folder / end)]}\n' for side, end in commands.items())
+        )
         (folder / "path.toml").write_text("".join(text).replace("'", '"'))
         # Rattan locks addresses in /tmp/rattan; give each run a separate one.
         return (f"mkdir -p /tmp/rattan\nmount -t tmpfs none /tmp/rattan\n"
@@ -133,17 +143,20 @@ class Mahimahi(Emulator):
         if link.rate_mbit:
             trace = folder / "path.trace"
             trace.write_text("".join(f"{ms}\n" for ms in opportunities(link.rate_mbit)))
-            queue = " ".join(f"--{way}link-queue=droptail --{way}link-queue-args=packets={QUEUE}" for way in ("up", "down"))
+            queue = " ".join(f"--{way}link-queue=droptail --{way}link-queue-args=packets={QUEUE}"
+                             for way in ("up", "down"))
             shells.append(f"{rate} {trace} {trace} {queue} --")
         if link.loss:
             shells.append(f"{loss} uplink {link.loss}")
         # A nested shell needs IP forwarding in its namespace, which normally comes from the machine's setting. Enable
         # forwarding in the namespace only.
-        (folder / "between").write_text(f"echo $$ > {folder}/pid\n"
-                                        "until [ $(cat /proc/sys/net/ipv4/ip_forward) = 1 ]; do sleep 0.01; done\nexec \"$@\"\n")
+        (folder / "between").write_text(
+            f"echo $$ > {folder}/pid\n"
+            "until [ $(cat /proc/sys/net/ipv4/ip_forward) = 1 ]; do sleep 0.01; done\nexec \"$@\"\n"
+        )
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
-        nested = (f"(until [ -s {folder}/pid ]; do sleep 0.01; done; nsenter --net=/proc/$(cat {folder}/pid)/ns/net sh -c '{forward}') &\n"
-                  if len(shells) > 1 else "")
+        nested = (f"(until [ -s {folder}/pid ]; do sleep 0.01; done; "
+                  f"nsenter --net=/proc/$(cat {folder}/pid)/ns/net sh -c '{forward}') &\n" if len(shells) > 1 else "")
         # Mahimahi requires a name server but never queries it.
         return (f"echo nameserver 127.0.0.1 > /run/resolv.conf\nmount --bind /run/resolv.conf /etc/resolv.conf\n"
                 f"{forward}\n{nested}{ORDINARY} {folder}/outside &\n"
@@ -157,10 +170,19 @@ class Veth(Emulator):
     """
 
     def script(self, link: Link, folder: Path) -> str:
-        lines = ["ip netns add inside", "ip link add out type veth peer name in netns inside",
-                 "ip addr add 10.9.0.1/24 dev out", "ip -n inside addr add 10.9.0.2/24 dev in", "ip -n inside link set lo up",
-                 "ip link set out up gso_max_segs 1", "ip -n inside link set in up gso_max_segs 1", *self.effects(link),
-                 f"{ORDINARY} {folder}/outside &", f"{self.peer}=10.9.0.1 ip netns exec inside {ORDINARY} {folder}/inside", "wait"]
+        lines = [
+            "ip netns add inside",
+            "ip link add out type veth peer name in netns inside",
+            "ip addr add 10.9.0.1/24 dev out",
+            "ip -n inside addr add 10.9.0.2/24 dev in",
+            "ip -n inside link set lo up",
+            "ip link set out up gso_max_segs 1",
+            "ip -n inside link set in up gso_max_segs 1",
+            *self.effects(link),
+            f"{ORDINARY} {folder}/outside &",
+            f"{self.peer}=10.9.0.1 ip netns exec inside {ORDINARY} {folder}/inside",
+            "wait",
+        ]
         return "\n".join(lines) + "\n"
 
     @property
@@ -230,13 +252,17 @@ def found(roughlink: Path, rattan: str, mahimahi: str, built: dict[str, str]) ->
                  Rattan("Rattan, SCHED_FIFO", program, "RATTAN_BASE", version, fifo=True)]
     else:
         absent.append("Rattan: no program at --rattan; the crate is `rattan`, 0.1.1 was tried")
-    folder = Path(mahimahi).resolve() if mahimahi else Path(shutil.which("mm-delay") or "/nowhere/mm-delay").resolve().parent
+    folder = (
+        Path(mahimahi).resolve() if mahimahi else Path(shutil.which("mm-delay") or "/nowhere/mm-delay").resolve().parent
+    )
     needed = Mahimahi("Mahimahi", str(folder), "MAHIMAHI_BASE", built.get("mahimahi", "version not stated"))
     if all(os.access(program, os.X_OK) for program in needed.programs()):
         here += [needed, Mahimahi("Mahimahi, SCHED_FIFO", needed.program, needed.peer, needed.version, fifo=True)]
     else:
-        absent.append("Mahimahi: mm-delay, mm-link and mm-loss are not in PATH or in --mahimahi; 0.98 was tried, setuid root; "
-                      "it needs iptables and dnsmasq")
+        absent.append(
+            "Mahimahi: mm-delay, mm-link and mm-loss are not in PATH or in --mahimahi; 0.98 was tried, setuid root; "
+            "it needs iptables and dnsmasq"
+        )
     return here, absent
 
 
@@ -259,7 +285,8 @@ class Run:
     cpu: dict = field(default_factory=dict)
 
 
-def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], folder: Path, ends: Path, seconds: float) -> Run:
+def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], folder: Path, ends: Path,
+        seconds: float) -> Run:
     """Runs programs of `ends` at both ends, each given as its arguments.
 
     `OUT` stands for the output file, which is named after the program's mode. The processor time of the emulator and
@@ -269,14 +296,15 @@ def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], f
         stale.unlink()
     for name, programs in (("outside", outside), ("inside", inside)):
         lines = [f"{ends} {words.replace('OUT', str(folder / (words.split()[0] + '.out')))}" for words in programs]
-        (folder / name).write_text(f"PEER=${emulator.peer}\n" + "".join(f"{line} &\n" for line in lines[:-1]) + f"{lines[-1]}\nwait\n")
+        (folder / name).write_text(f"PEER=${emulator.peer}\n" + "".join(f"{line} &\n" for line in lines[:-1])
+                                   + f"{lines[-1]}\nwait\n")
     (folder / "run").write_text(PREPARE + emulator.script(link, folder))
     for name in ("outside", "inside", "run"):
         (folder / name).chmod(0o755)
     start, done = machine.Machine.now(), Run(link.delay_ms if emulator.delays else 0.0)
     with open(folder / "stdout", "w+") as stdout, open(folder / "stderr", "w+") as stderr:
-        process = subprocess.Popen([*APART, "sh", str(folder / "run")], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
-                                   start_new_session=True)
+        process = subprocess.Popen([*APART, "sh", str(folder / "run")], stdin=subprocess.DEVNULL, stdout=stdout,
+                                   stderr=stderr, start_new_session=True)
         try:
             done.cpu = watch(process, emulator.programs(), ends, folder / f"{inside[-1].split()[0]}.out", seconds)
             process.wait(timeout=seconds + 20)

@@ -25,8 +25,8 @@ from pathlib import Path
 # Fields read from struct tcp_info (linux/tcp.h): name, offset.
 FIELDS = {
     "B": {"state": 0, "ca_state": 1, "retransmits": 2, "probes": 3, "backoff": 4},
-    "I": {"rto_us": 8, "snd_mss": 16, "unacked": 24, "sacked": 28, "lost": 32, "retrans": 36, "rtt_us": 68, "ssthresh": 76, "cwnd": 80,
-          "total_retrans": 100, "min_rtt_us": 148, "snd_wnd": 228},
+    "I": {"rto_us": 8, "snd_mss": 16, "unacked": 24, "sacked": 28, "lost": 32, "retrans": 36, "rtt_us": 68,
+          "ssthresh": 76, "cwnd": 80, "total_retrans": 100, "min_rtt_us": 148, "snd_wnd": 228},
     "Q": {"bytes_acked": 120, "bytes_received": 128, "busy_us": 168, "rwnd_limited_us": 176, "sndbuf_limited_us": 184},
     "H": {"total_rto": 240},
 }
@@ -114,7 +114,8 @@ class Record:
         grown = {name: value - self.before.get(name, 0) for name, value in counters().items()}
         final = {port: tcp_info(c) for port, c in self.connections.items()}
         unfinished = file.with_suffix(".part")
-        unfinished.write_text(json.dumps({"final": final, "counters": {k: v for k, v in grown.items() if v}, "samples": self.samples}))
+        unfinished.write_text(json.dumps({"final": final, "counters": {k: v for k, v in grown.items() if v},
+                                          "samples": self.samples}))
         unfinished.replace(file)
 
 

@@ -30,7 +30,8 @@ for key, value in {SYSCTLS!r}.items():
 # namespace.
 RECEIVER = BOTH + """
 if sys.argv[2] == "each":
-    route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], capture_output=True, text=True, check=True)
+    route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], \
+capture_output=True, text=True, check=True)
     subprocess.run(["ip", "route", "change", *route.stdout.split(), "quickack", "1"], check=True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 listener = socket.create_server(("0.0.0.0", 7000))
@@ -79,10 +80,12 @@ def sample(number, c):
     u32 = lambda at: struct.unpack_from("=I", i, at)[0]
     u64 = lambda at: struct.unpack_from("=Q", i, at)[0]
     mss, cwnd, ssthresh = u32(16), u32(80), u32(76)
-    return dict(time_s=time.monotonic() - start, flow=number, cwnd_pkt=cwnd, ssthresh_pkt=None if ssthresh >= 0x7fffffff else ssthresh,
+    return dict(time_s=time.monotonic() - start, flow=number, cwnd_pkt=cwnd, \
+ssthresh_pkt=None if ssthresh >= 0x7fffffff else ssthresh,
                 srtt_ms=u32(68) / 1e3, rttvar_ms=u32(72) / 1e3, min_rtt_ms=u32(148) / 1e3, rto_ms=u32(8) / 1e3,
                 unacked_pkt=u32(24), sacked_pkt=u32(28), lost_pkt=u32(32), retransmits=u32(100), state=i[1],
-                pacing_mbps=u64(104) * 8 / 1e6, delivery_mbps=u64(160) * 8 / 1e6, acked_bytes=u64(120), reordering=u32(88),
+                pacing_mbps=u64(104) * 8 / 1e6, delivery_mbps=u64(160) * 8 / 1e6, acked_bytes=u64(120), \
+reordering=u32(88),
                 dsacks=u32(216), reorder_seen=u32(220), peer_window=u32(228), rwnd_limited_s=u64(176) / 1e6,
                 sndbuf_limited_s=u64(184) / 1e6, sent_segments=u32(156), mss=mss)
 
@@ -138,17 +141,20 @@ class Run:
 
 
 def transfer(
-    roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0, ack: str = "delayed"
+    roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0,
+    ack: str = "delayed"
 ) -> Run:
     """Sends from `server` to `client` for `seconds`, over one connection per algorithm, opened `apart_s` apart."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)
         (at / "link.toml").write_text(scenario)
-        words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed), "--max-lateness", f"{latest:g} us"]
+        words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed),
+                 "--max-lateness", f"{latest:g} us"]
         words += ["--until", "server", "--for", f"{seconds + 30:g} s"]
         words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, ack]
-        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, ",".join(algorithms), f"{apart_s:g}", f"{seconds:g}"]
+        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, ",".join(algorithms), f"{apart_s:g}",
+                  f"{seconds:g}"]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         if done.returncode == 3:
             raise Missing(done.stderr.strip())
@@ -169,7 +175,8 @@ def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> 
     `name` is the kernel's name of the algorithm if it differs from the cell's.
     """
     algorithms = [name or cell.cc] * cell.flows
-    run = transfer(roughlink, cell.scenario(traffic=False), algorithms, cell.duration_s, seed, latest_us(cell), ack=cell.ack)
+    run = transfer(roughlink, cell.scenario(traffic=False), algorithms, cell.duration_s, seed, latest_us(cell),
+                   ack=cell.ack)
     last = {row["flow"]: row for row in run.samples}
     rtts = [row["srtt_ms"] for row in run.samples if row["srtt_ms"] > 0]
     link = run.result["links"][0]["forward"]

@@ -38,7 +38,9 @@ def loaded(roughlink: Path, wanted: list[str]) -> Iterator[dict[str, tuple[str, 
     The processes always end with this process and unload the algorithms.
     """
     with ExitStack() as stack:
-        yield {cc: stack.enter_context(one(roughlink, cc, f"v{os.getpid()}_{number}")) for number, cc in enumerate(wanted)}
+        yield {
+            cc: stack.enter_context(one(roughlink, cc, f"v{os.getpid()}_{number}")) for number, cc in enumerate(wanted)
+        }
 
 
 @contextmanager
@@ -51,7 +53,9 @@ def one(roughlink: Path, cc: str, name: str) -> Iterator[tuple[str, int]]:
         while "to unload" not in heard:
             line = loader.stderr.readline()
             if not line:
-                raise (Missing if loader.wait() == 3 else Failed)(f"{cc} was not loaded into the kernel: {heard.strip()}")
+                raise (Missing if loader.wait() == 3 else Failed)(
+                    f"{cc} was not loaded into the kernel: {heard.strip()}"
+                )
             heard += line
         yield name, loader.pid
     finally:

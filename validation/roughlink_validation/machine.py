@@ -31,7 +31,9 @@ class Machine:
         with open("/proc/stat") as stat:
             ticks = [int(n) for n in stat.readline().split()[1:]]
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return cls(time.monotonic(), {name: n / TICK for name, n in zip(FIELDS, ticks)}, usage.ru_utime + usage.ru_stime)
+        return cls(
+            time.monotonic(), {name: n / TICK for name, n in zip(FIELDS, ticks)}, usage.ru_utime + usage.ru_stime
+        )
 
     def since(self, start: "Machine") -> dict:
         """Returns shares of all processors: `steal` by the host of a virtual machine, `others` by other programs."""

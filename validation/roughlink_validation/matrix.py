@@ -84,7 +84,9 @@ class Cell:
         if self.jitter_ms:
             lines += [f'jitter = "{self.jitter_ms} ms"', "reorder = true"]
         if self.loss_pct:
-            lines.append(f'noise = {{ kind = "burst", mean = "{self.loss_pct:g} %", length = [1, 4], direction = "forward" }}')
+            lines.append(
+                f'noise = {{ kind = "burst", mean = "{self.loss_pct:g} %", length = [1, 4], direction = "forward" }}'
+            )
         for number in range(self.flows if traffic else 0):
             lines += ["", "[[flow]]", f'name = "download{number}"', 'kind = "bulk"', 'from = "server"', 'to = "client"']
         return "\n".join(lines) + "\n"
@@ -121,7 +123,9 @@ COLUMNS = [*CELL_COLUMNS, "seed", *OUTCOME_COLUMNS, "late_p50_us", "late_p99_us"
 
 def cells() -> Iterator[Cell]:
     """Yields all cells: algorithm x rate x delay x queue without loss and with 1 %, then the edges."""
-    for loss, rate, delay, queue, cc in itertools.product((0, 1), (2, 10, 100), (2, 10, 40, 150), (10, 100), ALGORITHMS):
+    for loss, rate, delay, queue, cc in itertools.product(
+        (0, 1), (2, 10, 100), (2, 10, 40, 150), (10, 100), ALGORITHMS
+    ):
         yield Cell(cc, rate, delay, queue, loss)
     for loss, delay, cc in itertools.product((0.1, 3, 5), (10, 40), ALGORITHMS):
         yield Cell(cc, 10, delay, 100, loss)
@@ -145,7 +149,11 @@ def chosen(all_cells: Iterator[Cell], only: list[str]) -> list[Cell]:
         if key not in CELL_COLUMNS or not values:
             raise ValueError(f"--only {word}: give KEY=VALUE[,VALUE...] with one of {', '.join(CELL_COLUMNS)}")
         wanted[key] = set(values.split(","))
-    return [c for c in all_cells if all(f"{getattr(c, key)}" in v or text(getattr(c, key)) in v for key, v in wanted.items())]
+    return [
+        c
+        for c in all_cells
+        if all(f"{getattr(c, key)}" in v or text(getattr(c, key)) in v for key, v in wanted.items())
+    ]
 
 
 def text(value) -> str:
@@ -160,7 +168,16 @@ def read(file: Path) -> list[Row]:
         for line in csv.DictReader(stream):
             cell = Cell(**{f.name: f.type(line[f.name]) for f in fields(Cell)})
             outcome = Outcome(**{f.name: f.type(line[f.name]) for f in fields(Outcome)})
-            rows.append(Row(cell, int(line["seed"]), outcome, float(line["late_p50_us"]), float(line["late_p99_us"]), line["kernel"]))
+            rows.append(
+                Row(
+                    cell,
+                    int(line["seed"]),
+                    outcome,
+                    float(line["late_p50_us"]),
+                    float(line["late_p99_us"]),
+                    line["kernel"],
+                )
+            )
     return rows
 
 
@@ -172,11 +189,24 @@ def append(file: Path, row: Row) -> None:
         if new:
             writer.writerow(COLUMNS)
         outcome = [f"{v:.4f}" if isinstance(v, float) else v for v in astuple(row.outcome)]
-        writer.writerow([*map(text, astuple(row.cell)), row.seed, *outcome, f"{row.late_p50_us:.1f}", f"{row.late_p99_us:.1f}", row.kernel])
+        writer.writerow(
+            [
+                *map(text, astuple(row.cell)),
+                row.seed,
+                *outcome,
+                f"{row.late_p50_us:.1f}",
+                f"{row.late_p99_us:.1f}",
+                row.kernel,
+            ]
+        )
 
 
 def by_cell(rows: list[Row]) -> dict[Cell, list[Row]]:
     grouped = defaultdict(list)
     for row in rows:
         grouped[row.cell].append(row)
-    return {cell: sorted(grouped[cell], key=lambda r: r.seed) for cell in dict.fromkeys([*cells(), *grouped]) if cell in grouped}
+    return {
+        cell: sorted(grouped[cell], key=lambda r: r.seed)
+        for cell in dict.fromkeys([*cells(), *grouped])
+        if cell in grouped
+    }

@@ -27,7 +27,9 @@ class Room:
 
     def enter(self, load: float) -> None:
         with self.changed:
-            self.changed.wait_for(lambda: self.running == 0 or (self.running < self.jobs and self.used + load <= self.load))
+            self.changed.wait_for(
+                lambda: self.running == 0 or (self.running < self.jobs and self.used + load <= self.load)
+            )
             self.used += load
             self.running += 1
 
@@ -39,7 +41,13 @@ class Room:
 
 
 def measure(
-    roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: float, jobs: int, names: Mapping[str, str] | None = None
+    roughlink: Path,
+    table: Path,
+    cells: list[Cell],
+    seeds: int,
+    load: float,
+    jobs: int,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """Measures the runs missing from the table: first one run of each cell, then the other seeds.
 
@@ -71,8 +79,12 @@ def measure(
             with lock:
                 matrix.append(table, row)
                 done += 1
-                print(f"{done}/{len(todo)} {time.monotonic() - began:.0f} s, {late} late: {cell}, seed {seed}: "
-                      f"{row.outcome.goodput_mbps:.2f} Mbit/s, expected {expected[cell, seed]:.2f}", file=sys.stderr, flush=True)
+                print(
+                    f"{done}/{len(todo)} {time.monotonic() - began:.0f} s, {late} late: {cell}, seed {seed}: "
+                    f"{row.outcome.goodput_mbps:.2f} Mbit/s, expected {expected[cell, seed]:.2f}",
+                    file=sys.stderr,
+                    flush=True,
+                )
         except (Failed, Missing, OSError) as wrong:
             failed.append(f"{cell}, seed {seed}: {wrong}")
             stopped.set()

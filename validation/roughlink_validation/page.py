@@ -23,13 +23,18 @@ def renew(page: Path, script: str, text: str) -> None:
 def tables(cells: list[dict], summary) -> str:
     whole = summary(cells)
     sums = (
-        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. Of |ratio - 1| the median is **{percent(whole['median_off'])}** and the 90th "
-        f"percentile **{percent(whole['p90_off'])}**; {whole['within_15']:.0%} of the cells are within 15 %. The median ratio is {whole['median_ratio']:.3f}."
+        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. "
+        f"Of |ratio - 1| the median is **{percent(whole['median_off'])}** "
+        f"and the 90th percentile **{percent(whole['p90_off'])}**; "
+        f"{whole['within_15']:.0%} of the cells are within 15 %. The median ratio is {whole['median_ratio']:.3f}."
     )
     parts = [sums]
     parts.append(by_part(cells, summary))
     for loss in (0, 1):
-        parts.append(f"Goodput in simulation / under the kernel, {'no loss' if loss == 0 else '1 % of loss in bursts'}. Beyond 5 % in italics, beyond 15 % bold:")
+        parts.append(
+            f"Goodput in simulation / under the kernel, {'no loss' if loss == 0 else '1 % of loss in bursts'}. "
+            "Beyond 5 % in italics, beyond 15 % bold:"
+        )
         parts.append(link_map([c for c in cells if c["block"] == f"{loss} % loss"]))
     edges = [c for c in cells if c["block"] not in ("0 % loss", "1 % loss")]
     parts.append("The edges of the matrix:")
@@ -43,13 +48,25 @@ def percent(share: float) -> str:
 
 def by_part(cells: list[dict], summary) -> str:
     groups = {}
-    for key, name in (("block", "{}"), ("cc", "{}"), ("rate_mbit", "{} Mbit/s"), ("delay_ms", "{} ms each way"), ("queue_pkt", "queue of {}")):
+    for key, name in (
+        ("block", "{}"),
+        ("cc", "{}"),
+        ("rate_mbit", "{} Mbit/s"),
+        ("delay_ms", "{} ms each way"),
+        ("queue_pkt", "queue of {}"),
+    ):
         for value in dict.fromkeys(c[key] for c in cells):
             groups[name.format(value)] = [c for c in cells if c[key] == value]
-    lines = ["| part | cells | median ratio | \\|ratio - 1\\|: median | 90th percentile | within 15 % |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| part | cells | median ratio | \\|ratio - 1\\|: median | 90th percentile | within 15 % |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, group in groups.items():
         s = summary(group)
-        lines.append(f"| {name} | {s['cells']} | {s['median_ratio']:.3f} | {percent(s['median_off'])} | {percent(s['p90_off'])} | {s['within_15']:.0%} |")
+        lines.append(
+            f"| {name} | {s['cells']} | {s['median_ratio']:.3f} | {percent(s['median_off'])} | "
+            f"{percent(s['p90_off'])} | {s['within_15']:.0%} |"
+        )
     return "\n".join(lines)
 
 
@@ -63,10 +80,15 @@ def shade(ratio: float | None) -> str:
 def link_map(cells: list[dict]) -> str:
     at = {(c["cc"], c["queue_pkt"], c["rate_mbit"], c["delay_ms"]): c["ratio"] for c in cells}
     links = sorted({(c["rate_mbit"], c["delay_ms"]) for c in cells})
-    lines = ["| Mbit/s, ms each way | " + " | ".join(f"{r}, {d}" for r, d in links) + " |", "|---" * (len(links) + 1) + "|"]
+    lines = [
+        "| Mbit/s, ms each way | " + " | ".join(f"{r}, {d}" for r, d in links) + " |",
+        "|---" * (len(links) + 1) + "|",
+    ]
     for queue in sorted({c["queue_pkt"] for c in cells}):
         for cc in ALGORITHMS:
-            lines.append(f"| {cc}, queue {queue} | " + " | ".join(shade(at.get((cc, queue, *link))) for link in links) + " |")
+            lines.append(
+                f"| {cc}, queue {queue} | " + " | ".join(shade(at.get((cc, queue, *link))) for link in links) + " |"
+            )
     return "\n".join(lines)
 
 
@@ -78,5 +100,8 @@ def edge_table(cells: list[dict]) -> str:
         rows[what, link] = None
         at[what, link, c["cc"]] = c["ratio"]
     lines = ["| what | link | " + " | ".join(ALGORITHMS) + " |", "|---" * (len(ALGORITHMS) + 2) + "|"]
-    lines += [f"| {what} | {link} | " + " | ".join(shade(at.get((what, link, cc))) for cc in ALGORITHMS) + " |" for what, link in rows]
+    lines += [
+        f"| {what} | {link} | " + " | ".join(shade(at.get((what, link, cc))) for cc in ALGORITHMS) + " |"
+        for what, link in rows
+    ]
     return "\n".join(lines)

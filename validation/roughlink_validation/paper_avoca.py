@@ -48,7 +48,8 @@ LINE_S = 175
 
 def tcp(cc: str, column: str) -> str:
     if column == PAPER:
-        return f'stack = "ns2"\ncc = "{cc}"\ndelayed_ack = 2\nrcv_buf = "1 MiB"\nsnd_buf = "1 MiB"\nwindow_scaling = true\n'
+        return (f'stack = "ns2"\ncc = "{cc}"\ndelayed_ack = 2\nrcv_buf = "1 MiB"\nsnd_buf = "1 MiB"\n'
+                "window_scaling = true\n")
     return f'stack = "linux"\ncc = "{cc}"\n'
 
 
@@ -59,7 +60,10 @@ def run(case: str, cc: str, agent: str, column: str, stops: list, duration: floa
                            warning='warning = "1 s"\n' if agent != "none" else "")
     programs = ()
     if column == KERNEL:
-        programs = (("train", ("sink", str(PORT))), ("server", ("send", "train", str(PORT), "--cc", cc, "--start", str(start))))
+        programs = (
+            ("train", ("sink", str(PORT))),
+            ("server", ("send", "train", str(PORT), "--cc", cc, "--start", str(start))),
+        )
     else:
         text += FLOW.format(start=start)
     backs = [arrive for arrive, _ in stops[1:]]
@@ -88,8 +92,9 @@ def run(case: str, cc: str, agent: str, column: str, stops: list, duration: floa
     return Run(case, column, seed, text, NODES, duration, ("server",), measure, programs, NODES)
 
 
-INTERESTING = ("TCPTimeouts", "TCPLossProbes", "TCPSpuriousRTOs", "RetransSegs", "TCPFromZeroWindowAdv", "TCPToZeroWindowAdv", "TCPWinProbe",
-               "TCPKeepAlive", "TCPDSACKRecv", "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPFullUndo", "TCPDSACKUndo", "TCPTSReorder")
+INTERESTING = ("TCPTimeouts", "TCPLossProbes", "TCPSpuriousRTOs", "RetransSegs", "TCPFromZeroWindowAdv",
+               "TCPToZeroWindowAdv", "TCPWinProbe", "TCPKeepAlive", "TCPDSACKRecv", "TCPSlowStartRetrans",
+               "TCPLostRetransmit", "TCPFullUndo", "TCPDSACKUndo", "TCPTSReorder")
 OUTAGES = (5, 20, 50)
 # Meaning of "TCP": the paper's in its column, Linux's default in the others; plus two more algorithms.
 TCP = {PAPER: "newreno", MODEL: "cubic", KERNEL: "cubic"}
@@ -104,14 +109,17 @@ def runs(seeds: int, quick: bool) -> list[Run]:
             for agent in ("none", "avoca-rx"):
                 until = back + (10 if quick or agent != "none" else outage + 10)
                 stops = [(0, DWELL), (back, until)]
-                made += [run(f"TCP, {agent}, {outage} s", cc, agent, column, stops, until, "0 %", seed) for column, cc in TCP.items()]
+                made += [run(f"TCP, {agent}, {outage} s", cc, agent, column, stops, until, "0 %", seed)
+                         for column, cc in TCP.items()]
                 if not quick:
-                    made += [run(f"BBR, {agent}, {outage} s", "bbr", agent, column, stops, until, "0 %", seed) for column in BOTH]
+                    made += [run(f"BBR, {agent}, {outage} s", "bbr", agent, column, stops, until, "0 %", seed)
+                             for column in BOTH]
             made.append(run(f"AVOCA, {outage} s", "avoca", "none", PAPER, stops, until, "0 %", seed))
         if quick:
             continue
         for agent in ("none", "avoca-rx"):
-            made += [run(f"TCP, {agent}, line", cc, agent, column, STOPS, LINE_S, "0.5 %", seed) for column, cc in TCP.items()]
+            made += [run(f"TCP, {agent}, line", cc, agent, column, STOPS, LINE_S, "0.5 %", seed)
+                     for column, cc in TCP.items()]
             made += [run(f"BBR, {agent}, line", "bbr", agent, column, STOPS, LINE_S, "0.5 %", seed) for column in BOTH]
         made.append(run("AVOCA, line", "avoca", "none", PAPER, STOPS, LINE_S, "0.5 %", seed))
     return made
@@ -144,29 +152,34 @@ def gain(name: str, of: str = "avoca-rx"):
     """Returns a function that computes the gain over a run without the agent, in percent."""
 
     def value(get):
-        more = ratio(get(f"{name}, {of}, line" if of == "avoca-rx" else f"{of}, line", "megabytes"), get(f"{name}, none, line", "megabytes"))
+        more = ratio(get(f"{name}, {of}, line" if of == "avoca-rx" else f"{of}, line", "megabytes"),
+                     get(f"{name}, none, line", "megabytes"))
         return None if more is None else (more - 1) * 100
 
     return value
 
 
 CLAIMS = [
-    Claim("TCP waits after coverage returns", "the longest wait after outages of 5, 20 and 50 s is longer than 1 s (12.3 s in the paper "
+    Claim("TCP waits after coverage returns",
+          "the longest wait after outages of 5, 20 and 50 s is longer than 1 s (12.3 s in the paper "
           "after 50 s, up to RTO.max in general)", "VIII", longest("TCP, none"), least=1, published=12.3, unit="s"),
     Claim("… and BBR", "the same with BBR", "ours", longest("BBR, none"), least=1, origin="ours", unit="s"),
     Claim("AVOCA sends at once", "AVOCA at the server sends within 1 ms after coverage returns", "VIII",
           longest("AVOCA"), most=0.001, published=0, unit="s"),
-    Claim("avoca-rx: within a round trip", "with the agent an unchanged server sends within a round trip (33.6 ms) after each outage", "ours",
+    Claim("avoca-rx: within a round trip",
+          "with the agent an unchanged server sends within a round trip (33.6 ms) after each outage", "ours",
           longest("TCP, avoca-rx"), most=ROUND_TRIP_S, origin="ours", unit="s"),
-    Claim("… and BBR", "the same with BBR", "ours", longest("BBR, avoca-rx"), most=ROUND_TRIP_S, origin="ours", unit="s"),
+    Claim("… and BBR", "the same with BBR", "ours", longest("BBR, avoca-rx"), most=ROUND_TRIP_S, origin="ours",
+          unit="s"),
     Claim("avoca-rx: no time-outs", "with the agent the server has no time-out in any of the outages", "ours",
           total("TCP, avoca-rx", "timeouts"), most=0, origin="ours"),
     Claim("… and BBR", "the same with BBR", "ours", total("BBR, avoca-rx", "timeouts"), most=0, origin="ours"),
-    Claim("nothing is sent into the tunnel", "with the agent the server sends no data while there is no coverage", "ours",
-          total("TCP, avoca-rx", "sent_in_tunnel"), most=0, origin="ours"),
-    Claim("AVOCA delivers more", "AVOCA delivers more than TCP over a line with tunnels (38 to 42 % in the paper's day)", "VII",
+    Claim("nothing is sent into the tunnel", "with the agent the server sends no data while there is no coverage",
+          "ours", total("TCP, avoca-rx", "sent_in_tunnel"), most=0, origin="ours"),
+    Claim("AVOCA delivers more",
+          "AVOCA delivers more than TCP over a line with tunnels (38 to 42 % in the paper's day)", "VII",
           gain("TCP", "AVOCA"), least=0.001, published=40, unit="%"),
-    Claim("avoca-rx delivers more", "with the agent TCP (CUBIC on Linux) delivers more over the same line", "ours", gain("TCP"), least=0.001,
-          origin="ours", unit="%"),
+    Claim("avoca-rx delivers more", "with the agent TCP (CUBIC on Linux) delivers more over the same line", "ours",
+          gain("TCP"), least=0.001, origin="ours", unit="%"),
     Claim("… and BBR", "the same with BBR", "ours", gain("BBR"), least=0.001, origin="ours", unit="%"),
 ]

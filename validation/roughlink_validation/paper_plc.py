@@ -128,7 +128,8 @@ initial_ssthresh = "290 pkt"
 def run(cc: str, scheme: str, column: str, calls: bool, seed: int) -> Run:
     nodes = WITH_CALLS if calls else HOUSE
     tcp = NS2 if column == PAPER else f'stack = "linux"\ncc = "{cc}"\n'
-    text = SCENARIO.format(duration=DURATION, nodes=", ".join(f'{{ name = "{node}" }}' for node in nodes), tcp=tcp, scheme=scheme)
+    text = SCENARIO.format(duration=DURATION, nodes=", ".join(f'{{ name = "{node}" }}' for node in nodes), tcp=tcp,
+                           scheme=scheme)
     text += ("" if column == KERNEL else FLOWS) + (CALLS if calls else "")
     programs = ()
     if column == KERNEL:
@@ -144,14 +145,18 @@ def run(cc: str, scheme: str, column: str, calls: bool, seed: int) -> Run:
         plc = next(link for link in seen.result["links"] if link["name"] == "plc")["forward"]
         voices = [flow["voip"][0] for flow in seen.result["flows"] if flow["kind"] == "voip"]
         return {
-            "jain": jain(rates), "jain_min_10s": min(tens), "mbps": rates, "total_mbps": sum(rates), "ahead_mbps": rates[0] - rates[1],
+            "jain": jain(rates), "jain_min_10s": min(tens), "mbps": rates, "total_mbps": sum(rates),
+            "ahead_mbps": rates[0] - rates[1],
             "queue_mean": plc["queue_mean_pkt"], "queue_max": plc["queue_max_pkt"], "dropped": plc["dropped"],
             "backlog_mean": queue[0], "backlog_p95": queue[1],
             "retransmits": sum(f["retransmits"] for f in seen.result["flows"] if f["kind"] == "bulk")
-            + sum(final["total_retrans"] for node in SERVERS for final in seen.traces.get(node, {}).get("final", {}).values()),
-            "windows_kB": [[round(w / 1e3) for w in least_and_most(seen.transfers[server], begin)] for server in SERVERS],
+            + sum(final["total_retrans"] for node in SERVERS
+                  for final in seen.traces.get(node, {}).get("final", {}).values()),
+            "windows_kB": [[round(w / 1e3) for w in least_and_most(seen.transfers[server], begin)]
+                           for server in SERVERS],
             "rates_mbps": [[round((at(s, t + 1) - at(s, t)) * 8 / 1e6, 2) for t in range(DURATION - 1)] for s in steps],
-            **({"voice_p99_ms": max(v["delay_ms"]["p99"] for v in voices), "voice_over_150ms": max(v["over_150ms"] for v in voices),
+            **({"voice_p99_ms": max(v["delay_ms"]["p99"] for v in voices),
+                "voice_over_150ms": max(v["over_150ms"] for v in voices),
                 "voice_p50_ms": max(v["delay_ms"]["p50"] for v in voices)} if voices else {}),
         }
 
@@ -181,7 +186,8 @@ def backlog(transfers: dict[str, Transfer], begin: float, end: float) -> tuple[f
             left.append(arrived - AFTER)
     entered.sort()
     left.sort()
-    counts = [bisect.bisect_right(entered, t) - bisect.bisect_right(left, t) for t in (begin + k / 100 for k in range(int((end - begin) * 100)))]
+    counts = [bisect.bisect_right(entered, t) - bisect.bisect_right(left, t)
+              for t in (begin + k / 100 for k in range(int((end - begin) * 100)))]
     return sum(counts) / len(counts), float(sorted(counts)[int(len(counts) * 0.95)])
 
 
@@ -196,7 +202,8 @@ def runs(seeds: int, quick: bool) -> list[Run]:
         for scheme in SCHEMES[::2] if quick else SCHEMES:
             made += [run(cc, scheme, column, False, seed) for column, cc in TCP.items()]
             if not quick:
-                made += [run("cubic", scheme, column, False, seed) for column in (MODEL, KERNEL) if scheme != "mizutani"]
+                made += [run("cubic", scheme, column, False, seed) for column in (MODEL, KERNEL)
+                         if scheme != "mizutani"]
                 made += [run("bbr", scheme, column, False, seed) for column in (MODEL, KERNEL) if scheme != "mizutani"]
                 made += [run(cc, scheme, column, True, seed) for column, cc in TCP.items() if scheme != "mizutani"]
     return made
@@ -211,28 +218,34 @@ def over(metric: str, a: str, b: str):
 
 
 CLAIMS = [
-    Claim("plain TCP: the queue drops", "without a gateway the modem's queue overflows", "R1", of("none, TCP", "dropped"), least=1),
-    Claim("plain TCP: the queue is high", "the queue of 256 packets is at least half full on average", "R1", of("none, TCP", "queue_mean"),
-          least=128, unit="packets"),
-    Claim("plain TCP is unfair", "Jain's index is below 0.85 over at least one interval of 10 s", "R2", of("none, TCP", "jain_min_10s"), most=0.85),
-    Claim("previous scheme: short queue", "the mean queue is at most three frames, 93 packets", "R4", of("mizutani, TCP", "queue_mean"),
-          most=93, unit="packets"),
+    Claim("plain TCP: the queue drops", "without a gateway the modem's queue overflows", "R1",
+          of("none, TCP", "dropped"), least=1),
+    Claim("plain TCP: the queue is high", "the queue of 256 packets is at least half full on average", "R1",
+          of("none, TCP", "queue_mean"), least=128, unit="packets"),
+    Claim("plain TCP is unfair", "Jain's index is below 0.85 over at least one interval of 10 s", "R2",
+          of("none, TCP", "jain_min_10s"), most=0.85),
+    Claim("previous scheme: short queue", "the mean queue is at most three frames, 93 packets", "R4",
+          of("mizutani, TCP", "queue_mean"), most=93, unit="packets"),
     Claim("previous scheme is unfair", "Jain's index is at most 0.9 (with the queue of all flows, the default)", "R5",
           of("mizutani, TCP", "jain"), most=0.9, origin="ours"),
-    Claim("muniz is fair", "Jain's index of the two flows is at least 0.95", "R9", of("muniz, TCP", "jain"), least=0.95),
-    Claim("muniz: short queue", "the mean queue is at most two frames, 62 packets", "R9", of("muniz, TCP", "queue_mean"), most=62,
-          origin="ours", unit="packets"),
+    Claim("muniz is fair", "Jain's index of the two flows is at least 0.95", "R9", of("muniz, TCP", "jain"),
+          least=0.95),
+    Claim("muniz: short queue", "the mean queue is at most two frames, 62 packets", "R9",
+          of("muniz, TCP", "queue_mean"), most=62, origin="ours", unit="packets"),
     Claim("muniz: no drops", "the queue drops nothing", "R1", of("muniz, TCP", "dropped"), most=0),
-    Claim("muniz: no less throughput", "the total is at least 95 % of plain TCP's", "R14", over("total_mbps", "muniz, TCP", "none, TCP"),
-          least=0.95, origin="ours"),
-    Claim("muniz, CUBIC: fair", "the same index with CUBIC", "ours", of("muniz, cubic", "jain"), least=0.95, origin="ours"),
-    Claim("muniz, CUBIC: short queue", "the same queue with CUBIC", "ours", of("muniz, cubic", "queue_mean"), most=62, origin="ours", unit="packets"),
-    Claim("muniz, CUBIC: throughput", "the same total with CUBIC", "ours", over("total_mbps", "muniz, cubic", "none, cubic"), least=0.95,
+    Claim("muniz: no less throughput", "the total is at least 95 % of plain TCP's", "R14",
+          over("total_mbps", "muniz, TCP", "none, TCP"), least=0.95, origin="ours"),
+    Claim("muniz, CUBIC: fair", "the same index with CUBIC", "ours", of("muniz, cubic", "jain"), least=0.95,
           origin="ours"),
+    Claim("muniz, CUBIC: short queue", "the same queue with CUBIC", "ours", of("muniz, cubic", "queue_mean"), most=62,
+          origin="ours", unit="packets"),
+    Claim("muniz, CUBIC: throughput", "the same total with CUBIC", "ours",
+          over("total_mbps", "muniz, cubic", "none, cubic"), least=0.95, origin="ours"),
     Claim("muniz, BBR: fair", "the same index with BBR", "ours", of("muniz, bbr", "jain"), least=0.95, origin="ours"),
-    Claim("muniz, BBR: short queue", "the same queue with BBR", "ours", of("muniz, bbr", "queue_mean"), most=62, origin="ours", unit="packets"),
-    Claim("plain TCP: calls are late", "1 % of the voice packets take more than 150 ms", "R8", of("calls, none, TCP", "voice_over_150ms"),
-          least=0.01),
-    Claim("muniz: calls in time", "99 % of the voice packets take at most 150 ms", "R13", of("calls, muniz, TCP", "voice_p99_ms"), most=150,
-          unit="ms"),
+    Claim("muniz, BBR: short queue", "the same queue with BBR", "ours", of("muniz, bbr", "queue_mean"), most=62,
+          origin="ours", unit="packets"),
+    Claim("plain TCP: calls are late", "1 % of the voice packets take more than 150 ms", "R8",
+          of("calls, none, TCP", "voice_over_150ms"), least=0.01),
+    Claim("muniz: calls in time", "99 % of the voice packets take at most 150 ms", "R13",
+          of("calls, muniz, TCP", "voice_p99_ms"), most=150, unit="ms"),
 ]

@@ -86,7 +86,8 @@ class Run:
                 result, traces, capture = self.emulate(roughlink, folder, scenario)
             else:
                 out = folder / "out"
-                words = [roughlink, "run", scenario, "--seed", self.seed, "--json", "-q", "-o", out, "--one-capture", "--snaplen", 128]
+                words = [roughlink, "run", scenario, "--seed", self.seed, "--json", "-q", "-o", out, "--one-capture",
+                         "--snaplen", 128]
                 words += ["--sample", "10 s", "--capture-at", ",".join(self.captured)]
                 done = self.call(words)
                 result, traces, capture = parse("roughlink", done.stdout), {}, out / "capture.pcapng"
@@ -97,7 +98,8 @@ class Run:
 
     def emulate(self, roughlink: Path, folder: Path, scenario: Path) -> tuple[dict, dict, Path]:
         capture = folder / "capture.pcapng"
-        words = [roughlink, "emulate", scenario, "--seed", self.seed, "--json", "-q", "--max-lateness", "1000 s", "--capture", capture]
+        words = [roughlink, "emulate", scenario, "--seed", self.seed, "--json", "-q", "--max-lateness", "1000 s",
+                 "--capture", capture]
         for number, (node, arguments) in enumerate(self.programs):
             words += ["--exec", node, "--", sys.executable, ENDS, *arguments, "--trace", folder / f"{number}.json"]
         done = self.call(words)
@@ -174,7 +176,11 @@ def summary(values: list[float]) -> str:
     if not values:
         return "-"
     ordered = sorted(values)
-    middle = statistics.median_low(ordered) if any(isinstance(v, AtLeast | AtMost) for v in ordered) else statistics.median(ordered)
+    middle = (
+        statistics.median_low(ordered)
+        if any(isinstance(v, AtLeast | AtMost) for v in ordered)
+        else statistics.median(ordered)
+    )
     if len(ordered) == 1 or shown(ordered[0]) == shown(ordered[-1]):
         return shown(middle)
     return f"{shown(middle)} [{shown(ordered[0])}, {shown(ordered[-1])}]"

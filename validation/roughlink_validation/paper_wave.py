@@ -91,8 +91,8 @@ def run(cc: str, column: str, to: str, outage: float, start: float, duration: fl
     """Returns a run with a handover to one of the links. The seed determines only the time of the handover."""
     begin = round(start + 0.3 * (seed - 1), 1)
     old, new = (LINKS[name] for name in (("satellite", to) if to == "terrestrial" else ("terrestrial", to)))
-    text = SCENARIO.format(duration=duration, tcp=tcp(cc, column), rate=old[0], delay=old[1], new_rate=new[0], new_delay=new[1],
-                           at=begin, outage=outage)
+    text = SCENARIO.format(duration=duration, tcp=tcp(cc, column), rate=old[0], delay=old[1], new_rate=new[0],
+                           new_delay=new[1], at=begin, outage=outage)
     real_sender = column == KERNEL and cc not in OURS
     programs = ()
     if column == KERNEL:
@@ -125,21 +125,23 @@ def run(cc: str, column: str, to: str, outage: float, start: float, duration: fl
             "rates_mbps": [round((at(steps, t + 1) - at(steps, t)) * 8 / 1e6, 2) for t in range(int(duration) - 1)],
         }
 
-    return Run(f"{cc} {outage:g} s to {to}", column, seed, text + ("" if real_sender else FLOW), NODES, duration, ("source",), measure,
-               programs, ("source", "sink"))
+    return Run(f"{cc} {outage:g} s to {to}", column, seed, text + ("" if real_sender else FLOW), NODES, duration,
+               ("source",), measure, programs, ("source", "sink"))
 
 
 # congestion control, to, outage, time, duration, columns
 CASES = [(cc, to, outage, 30, duration, (PAPER, MODEL, KERNEL)) for cc, to, outage, duration in (
-    ("wave", "satellite", 2, 60), ("wave", "satellite", 10, 65), ("wave", "satellite", 0.5, 125), ("wave", "terrestrial", 2, 60),
-    ("wave", "terrestrial", 10, 65), ("wave", "terrestrial", 0.5, 90), ("wave-fr", "satellite", 2, 60), ("wave-fr", "satellite", 0.5, 60),
-    ("wave-fr", "terrestrial", 2, 60), ("reno", "satellite", 2, 90))]
+    ("wave", "satellite", 2, 60), ("wave", "satellite", 10, 65), ("wave", "satellite", 0.5, 125),
+    ("wave", "terrestrial", 2, 60), ("wave", "terrestrial", 10, 65), ("wave", "terrestrial", 0.5, 90),
+    ("wave-fr", "satellite", 2, 60), ("wave-fr", "satellite", 0.5, 60), ("wave-fr", "terrestrial", 2, 60),
+    ("reno", "satellite", 2, 90))]
 # A window-based TCP leaves the satellite after it has filled the link: Linux's at 60 s, the published one at 300 s.
 PUBLISHED_START = 300
 CASES += [("reno", "terrestrial", outage, 60, 80 + outage, (PAPER, MODEL, KERNEL)) for outage in (0.5, 2, 10)]
 CASES += [(cc, "satellite", 2, 30, 75, (MODEL, KERNEL)) for cc in ("cubic", "bbr")]
 CASES += [(cc, "terrestrial", 2, 60, 80, (MODEL, KERNEL)) for cc in ("cubic", "bbr")]
-QUICK = [("wave", to, 2, 30, 45, (PAPER, MODEL, KERNEL)) for to in LINKS] + [("cubic", "satellite", 2, 30, 45, (MODEL, KERNEL))]
+QUICK = ([("wave", to, 2, 30, 45, (PAPER, MODEL, KERNEL)) for to in LINKS]
+         + [("cubic", "satellite", 2, 30, 45, (MODEL, KERNEL))])
 
 
 def runs(seeds: int, quick: bool) -> list[Run]:
@@ -178,41 +180,46 @@ def time_of(case: str):
 
 
 CLAIMS = [
-    Claim("full rate on the satellite", "Wave has the full rate of the satellite within 3.2 s of its activation, after an outage of 2 s",
-          "3.3", time_of("wave 2 s to satellite"), most=3.2, published=3.2, unit="s"),
-    Claim("… after 10 s", "the same after an outage of 10 s, within 5.6 s", "table 1", time_of("wave 10 s to satellite"), most=5.6,
-          published=5.6, unit="s"),
+    Claim("full rate on the satellite",
+          "Wave has the full rate of the satellite within 3.2 s of its activation, after an outage of 2 s", "3.3",
+          time_of("wave 2 s to satellite"), most=3.2, published=3.2, unit="s"),
+    Claim("… after 10 s", "the same after an outage of 10 s, within 5.6 s", "table 1",
+          time_of("wave 10 s to satellite"), most=5.6, published=5.6, unit="s"),
     Claim("sooner than Reno", "to the satellite Reno needs at least 5 % longer than Wave", "3.4",
           slower("reno 2 s to satellite", "wave 2 s to satellite"), least=1.05, published=84, unit="times"),
     Claim("sooner than CUBIC", "to the satellite CUBIC needs longer than Wave", "ours",
           slower("cubic 2 s to satellite", "wave 2 s to satellite"), least=1.05, origin="ours", unit="times"),
     Claim("sooner than BBR", "to the satellite BBR needs longer than Wave", "ours",
           slower("bbr 2 s to satellite", "wave 2 s to satellite"), least=1.05, origin="ours", unit="times"),
-    *(Claim(f"more than {cc} in 10 s", f"in the 10 s after activation of the satellite Wave carries more than {cc}", "ours",
+    *(Claim(f"more than {cc} in 10 s",
+            f"in the 10 s after activation of the satellite Wave carries more than {cc}", "ours",
             more("wave 2 s to satellite", f"{cc.lower()} 2 s to satellite"), least=1.05, origin="ours", unit="times")
       for cc in ("Reno", "CUBIC", "BBR")),
     Claim("500 packets in 4 s", "Wave sends more than 500 packets in the 4 s after activation of the satellite", "3.2",
           of("wave 2 s to satellite", "arrived_4s"), least=501, published=500),
-    Claim("250 packets in 8 s", "window-based TCP (NewReno; here Reno) sends about 250 packets in 8 s (within 25 %)", "3.2",
-          of("reno 2 s to satellite", "arrived_8s"), least=188, most=312, published=250),
-    Claim("suffers from a short outage", "to the satellite Wave needs at least ten times as long after 0.5 s as after 2 s", "3.4",
+    Claim("250 packets in 8 s", "window-based TCP (NewReno; here Reno) sends about 250 packets in 8 s (within 25 %)",
+          "3.2", of("reno 2 s to satellite", "arrived_8s"), least=188, most=312, published=250),
+    Claim("suffers from a short outage",
+          "to the satellite Wave needs at least ten times as long after 0.5 s as after 2 s", "3.4",
           slower("wave 0.5 s to satellite", "wave 2 s to satellite"), least=10, published=25, unit="times"),
     Claim("no time-out after a short outage", "from the satellite Wave has no time-out after 0.5 s", "3.4",
-          lambda get: get("wave 0.5 s to terrestrial", "timeouts") if get("wave 0.5 s to terrestrial", "was_moving") else None, most=0),
-    Claim("worst after a short outage", "from the satellite Wave needs at least ten times as long as Reno after 0.5 s", "3.4",
+          lambda get: (get("wave 0.5 s to terrestrial", "timeouts")
+                       if get("wave 0.5 s to terrestrial", "was_moving") else None), most=0),
+    Claim("worst after a short outage",
+          "from the satellite Wave needs at least ten times as long as Reno after 0.5 s", "3.4",
           slower("wave 0.5 s to terrestrial", "reno 0.5 s to terrestrial"), least=10, published=49, unit="times"),
     Claim("slows down", "from the satellite Wave is steady within 1.5 s, after an outage of 2 s", "3.3",
           time_of("wave 2 s to terrestrial"), most=1.5, published=1.5, unit="s"),
     Claim("sooner than Reno to L1", "from the satellite Reno needs longer than Wave", "3.4",
           slower("reno 2 s to terrestrial", "wave 2 s to terrestrial"), least=1.05, published=4.8, unit="times"),
-    Claim("… after 10 s", "the same after an outage of 10 s", "3.4", slower("reno 10 s to terrestrial", "wave 10 s to terrestrial"),
-          least=1.05, published=6.7, unit="times"),
+    Claim("… after 10 s", "the same after an outage of 10 s", "3.4",
+          slower("reno 10 s to terrestrial", "wave 10 s to terrestrial"), least=1.05, published=6.7, unit="times"),
     Claim("sooner than CUBIC to L1", "from the satellite CUBIC needs longer than Wave", "ours",
           slower("cubic 2 s to terrestrial", "wave 2 s to terrestrial"), least=1.05, origin="ours", unit="times"),
     Claim("starts at once", "at the start on the satellite Wave has 95 % of the link from 1.5 s on", "3.2",
           of("wave 2 s to terrestrial", "start_mbps"), least=7.2, unit="Mbit/s"),
-    Claim("wave-fr mends the short outage", "with `wave-fr` recovery to the satellite takes less than 5 s after 0.5 s", "ours",
-          time_of("wave-fr 0.5 s to satellite"), most=5, origin="ours", unit="s"),
-    Claim("wave-fr to the satellite", "`wave-fr` recovers within 3.2 s after 2 s", "ours", time_of("wave-fr 2 s to satellite"), most=3.2,
-          origin="ours", unit="s"),
+    Claim("wave-fr mends the short outage", "with `wave-fr` recovery to the satellite takes less than 5 s after 0.5 s",
+          "ours", time_of("wave-fr 0.5 s to satellite"), most=5, origin="ours", unit="s"),
+    Claim("wave-fr to the satellite", "`wave-fr` recovers within 3.2 s after 2 s", "ours",
+          time_of("wave-fr 2 s to satellite"), most=3.2, origin="ours", unit="s"),
 ]

@@ -70,8 +70,9 @@ OUTCOME = [f.name for f in fields(Outcome)]
 
 
 def scenario(link: Link, cc: str, traffic: bool) -> str:
-    lines = ['name = "samples of the RTT"', f'duration = "{link.seconds} s"', "[tcp]", 'stack = "linux"', f'cc = "{cc}"',
-             'write_size = "256 KiB"', "[[node]]", 'name = "server"', "[[node]]", 'name = "client"', "[[link]]", 'name = "link"',
+    lines = ['name = "samples of the RTT"', f'duration = "{link.seconds} s"',
+             "[tcp]", 'stack = "linux"', f'cc = "{cc}"', 'write_size = "256 KiB"',
+             "[[node]]", 'name = "server"', "[[node]]", 'name = "client"', "[[link]]", 'name = "link"',
              'between = ["server", "client"]', 'rate = "20 Mbit/s"', 'delay = "33 ms"', 'queue = "200 pkt"', *link.keys]
     if traffic:
         lines += ["[[flow]]", 'name = "download"', 'kind = "bulk"', 'from = "server"', 'to = "client"']
@@ -82,7 +83,9 @@ def simulate(roughlink: Path, link: Link, cc: str, seed: int) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "samples.toml"
         file.write_text(scenario(link, cc, True))
-        result = parse("roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout)
+        result = parse(
+            "roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout
+        )
     flow, forward = result["flows"][0], result["links"][0]["forward"]
     rtt, rejected = flow["rtt_ms"], flow["paws_rejected"]
     needless = flow["retransmits"] - forward["lost"] - forward["dropped"] - rejected
@@ -107,19 +110,22 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
             finally:
                 (event / "enable").write_text("0")
             with (mount / "trace").open() as stream:
-                smoothed = [int(found[2]) for line in stream if (found := EVENT.search(line)) and int(found[1]) in run.ports]
+                smoothed = [int(found[2]) for line in stream
+                            if (found := EVENT.search(line)) and int(found[1]) in run.ports]
             (event / "filter").write_text("0")
             (mount / "trace").write_text("")
         finally:
             subprocess.run(["umount", str(mount)], check=True)
     # srtt = 7/8 srtt + 1/8 sample.
-    samples = [(8 * after - 7 * before) / 1e3 for before, after in zip(smoothed, smoothed[1:]) if before and before != after]
+    samples = [(8 * after - 7 * before) / 1e3 for before, after in zip(smoothed, smoothed[1:])
+               if before and before != after]
     if not samples:
         raise Failed("the kernel's trace has no `tcp_probe` event")
     last, forward = run.samples[-1], run.result["links"][0]["forward"]
     rejected, lost = run.counters["PAWSEstab"], forward["lost"] + forward["dropped"]
-    return Outcome(sum(run.delivered) * 8 / link.seconds / 1e6, last["min_rtt_ms"], statistics.fmean(samples), cli.quantile(samples, 0.99),
-                   max(samples), forward["packets"], last["retransmits"], rejected, last["retransmits"] - lost - rejected), kernel.release()
+    return Outcome(sum(run.delivered) * 8 / link.seconds / 1e6, last["min_rtt_ms"], statistics.fmean(samples),
+                   cli.quantile(samples, 0.99), max(samples), forward["packets"], last["retransmits"], rejected,
+                   last["retransmits"] - lost - rejected), kernel.release()
 
 
 def measure(roughlink: Path, table: Path) -> None:
@@ -170,7 +176,9 @@ def compare(roughlink: Path, table: Path) -> list[dict]:
         for number, side in enumerate(("linux", "roughlink")):
             outcomes = [run[number] for run in runs]
             for key in OUTCOME:
-                row[f"{side}_{key}"] = (max if key == "rtt_max_ms" else statistics.fmean)(getattr(o, key) for o in outcomes)
+                row[f"{side}_{key}"] = (max if key == "rtt_max_ms" else statistics.fmean)(
+                    getattr(o, key) for o in outcomes
+                )
             means = [o.rtt_mean_ms for o in outcomes]
             row[f"{side}_rtt_mean_range_ms"] = [min(means), max(means)]
         rows.append(row)
@@ -179,9 +187,12 @@ def compare(roughlink: Path, table: Path) -> list[dict]:
 
 def within(rows: list[dict]) -> bool:
     """Returns true if the mean RTT and the share of needless retransmissions are within their bounds."""
-    return all(abs(r["roughlink_rtt_mean_ms"] / r["linux_rtt_mean_ms"] - 1) <= RTT
-               and abs(r["roughlink_needless"] / r["roughlink_segments"] - r["linux_needless"] / r["linux_segments"]) <= NEEDLESS
-               for r in rows)
+    return all(
+        abs(r["roughlink_rtt_mean_ms"] / r["linux_rtt_mean_ms"] - 1) <= RTT
+        and abs(r["roughlink_needless"] / r["roughlink_segments"] - r["linux_needless"] / r["linux_segments"])
+        <= NEEDLESS
+        for r in rows
+    )
 
 
 def pair(row: dict, key: str, digits: int) -> tuple[str, ...]:
@@ -194,19 +205,25 @@ def ranges(row: dict) -> tuple[str, ...]:
 
 
 def show(rows: list[dict]) -> None:
-    print(f"{'link':<28}{'cc':<7}{'Mbit/s':^16}{'RTT min':^16}{'mean':^16}{'of single runs':^16}{'p99':^16}{'max, ms':^16}"
-          f"{'retransmitted':^16}{'rejected':^16}{'needless':^16}")
+    print(
+        f"{'link':<28}{'cc':<7}{'Mbit/s':^16}{'RTT min':^16}{'mean':^16}{'of single runs':^16}{'p99':^16}"
+        f"{'max, ms':^16}{'retransmitted':^16}{'rejected':^16}{'needless':^16}"
+    )
     for r in rows:
-        pairs = [pair(r, "goodput_mbps", 2), pair(r, "rtt_min_ms", 1), pair(r, "rtt_mean_ms", 1), ranges(r), pair(r, "rtt_p99_ms", 1),
-                 pair(r, "rtt_max_ms", 1), *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
+        pairs = [pair(r, "goodput_mbps", 2), pair(r, "rtt_min_ms", 1), pair(r, "rtt_mean_ms", 1), ranges(r),
+                 pair(r, "rtt_p99_ms", 1), pair(r, "rtt_max_ms", 1),
+                 *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
         print(f"{r['link']:<28}{r['cc']:<7}" + "".join(f"{a:>8}{b:>8}" for a, b in pairs))
 
 
 def tables(rows: list[dict]) -> str:
-    lines = ["| link | algorithm | Mbit/s | mean RTT, ms | of single runs | 99th percentile | largest | retransmissions | rejected | needless |",
-             "|---" * 10 + "|"]
+    lines = [
+        "| link | algorithm | Mbit/s | mean RTT, ms | of single runs | 99th percentile | largest "
+        "| retransmissions | rejected | needless |",
+        "|---" * 10 + "|",
+    ]
     for r in rows:
-        pairs = [pair(r, "goodput_mbps", 1), pair(r, "rtt_mean_ms", 1), ranges(r), pair(r, "rtt_p99_ms", 1), pair(r, "rtt_max_ms", 1),
-                 *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
+        pairs = [pair(r, "goodput_mbps", 1), pair(r, "rtt_mean_ms", 1), ranges(r), pair(r, "rtt_p99_ms", 1),
+                 pair(r, "rtt_max_ms", 1), *(pair(r, key, 0) for key in ("retransmits", "rejected", "needless"))]
         lines.append(f"| {r['link']} | {r['cc']} | " + " | ".join(" / ".join(values) for values in pairs) + " |")
     return "\n".join(lines)

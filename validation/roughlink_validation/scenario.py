@@ -174,7 +174,9 @@ class Scenario:
         if self.drop:
             return f'{{ kind = "list", drop = [{", ".join(map(str, self.drop))}], direction = "forward" }}'
         if self.burst_start:
-            return f'{{ kind = "burst", start = "{percent(self.burst_start)}", length = [1, 4], direction = "forward" }}'
+            return (
+                f'{{ kind = "burst", start = "{percent(self.burst_start)}", length = [1, 4], direction = "forward" }}'
+            )
         if self.random_loss:
             return f'{{ kind = "random", loss = "{percent(self.random_loss)}", direction = "forward" }}'
         return ""

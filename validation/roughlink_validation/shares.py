@@ -21,7 +21,8 @@ from roughlink_validation.simulators import Failed, call, parse
 RATE_MBIT, DELAY_MS, SECONDS = 20, 20, 30
 # Largest difference of a flow's mean share of the goodput, and attempts to measure a run without a late link.
 SHARE, TRIES = 0.05, 4
-COLUMNS = ("algorithms", "queue_pkt", "apart_ms", "goodput_mbps", "retransmits", "queue_pkt_mean", "late_p50_us", "late_p99_us", "kernel")
+COLUMNS = ("algorithms", "queue_pkt", "apart_ms", "goodput_mbps", "retransmits", "queue_pkt_mean", "late_p50_us",
+           "late_p99_us", "kernel")
 
 
 @dataclass(frozen=True, order=True)
@@ -105,7 +106,8 @@ def simulate(roughlink: Path, mix: Mix, settings: tuple[str, ...] = ()) -> Outco
 
 
 def measure_one(roughlink: Path, mix: Mix) -> Row:
-    run = kernel.transfer(roughlink, mix.scenario(traffic=False), list(mix.algorithms), SECONDS, 1, 1000.0, mix.apart_ms / 1e3)
+    run = kernel.transfer(roughlink, mix.scenario(traffic=False), list(mix.algorithms), SECONDS, 1, 1000.0,
+                          mix.apart_ms / 1e3)
     last = {row["flow"]: row["retransmits"] for row in run.samples}
     outcome = Outcome(
         tuple(n * 8 / SECONDS / 1e6 for n in run.delivered),
@@ -129,7 +131,8 @@ def measure(roughlink: Path, table: Path, jobs: int) -> None:
                 continue
             with lock:
                 append(table, row)
-                print(f"{mix}: {' '.join(f'{g:.2f}' for g in row.outcome.goodput_mbps)} Mbit/s", file=sys.stderr, flush=True)
+                print(f"{mix}: {' '.join(f'{g:.2f}' for g in row.outcome.goodput_mbps)} Mbit/s", file=sys.stderr,
+                      flush=True)
             return
         failed.append(mix)
 
@@ -186,7 +189,8 @@ def compare(roughlink: Path, table: Path, settings: tuple[str, ...] = ()) -> lis
             "runs": len(runs),
             "difference": max(abs(a - b) for a, b in zip(*shares)),
             "total_ratio": totals[1] / totals[0],
-            **{f"{name}_{key}": value for name, side in zip(("linux", "roughlink"), sides) for key, value in side.items()},
+            **{f"{name}_{key}": value for name, side in zip(("linux", "roughlink"), sides)
+               for key, value in side.items()},
         })
     return compared
 
@@ -201,19 +205,32 @@ def means(outcomes: list[Outcome]) -> dict:
 
 
 def tables(groups: list[dict]) -> str:
-    lines = ["| flows, in the order of their starts | queue | runs | Mbit/s, Linux | Mbit/s, roughlink | retransmissions, Linux | roughlink |", "|---" * 7 + "|"]
+    lines = [
+        "| flows, in the order of their starts | queue | runs | Mbit/s, Linux | Mbit/s, roughlink "
+        "| retransmissions, Linux | roughlink |",
+        "|---" * 7 + "|",
+    ]
     for g in groups:
         cells = [" + ".join(f"{x:.{digits}f}" for x in g[f"{side}_{key}"])
                  for key, digits in (("goodput_mbps", 1), ("retransmits", 0)) for side in ("linux", "roughlink")]
         lines.append(f"| {', '.join(g['algorithms'])} | {g['queue_pkt']} | {g['runs']} | " + " | ".join(cells) + " |")
     furthest = max(groups, key=lambda g: g["difference"])
-    return "\n".join(lines) + (f"\n\nThe largest difference from the kernel's share of the goodput is {furthest['difference']:.1%} "
-                              f"({', '.join(furthest['algorithms'])}).")
+    return "\n".join(lines) + (
+        f"\n\nThe largest difference from the kernel's share of the goodput is {furthest['difference']:.1%} "
+        f"({', '.join(furthest['algorithms'])})."
+    )
 
 
 def show(groups: list[dict]) -> None:
-    print(f"{'flows, in the order of their starts':<40}{'queue':>6}{'runs':>5}  goodput in Mbit/s: Linux | roughlink (retransmissions) | difference of shares")
+    print(
+        f"{'flows, in the order of their starts':<40}{'queue':>6}{'runs':>5}  "
+        "goodput in Mbit/s: Linux | roughlink (retransmissions) | difference of shares"
+    )
     for g in groups:
-        sides = [" ".join(f"{x:.1f}" for x in g[f"{side}_goodput_mbps"]) + " (" + " ".join(f"{x:.0f}" for x in g[f"{side}_retransmits"])
+        sides = [" ".join(f"{x:.1f}" for x in g[f"{side}_goodput_mbps"]) + " ("
+                 + " ".join(f"{x:.0f}" for x in g[f"{side}_retransmits"])
                  + f"; q {g[f'{side}_queue_pkt_mean']:.0f})" for side in ("linux", "roughlink")]
-        print(f"{', '.join(g['algorithms']):<40}{g['queue_pkt']:>6}{g['runs']:>5}  {sides[0]} | {sides[1]} | {g['difference']:.0%}")
+        print(
+            f"{', '.join(g['algorithms']):<40}{g['queue_pkt']:>6}{g['runs']:>5}  "
+            f"{sides[0]} | {sides[1]} | {g['difference']:.0%}"
+        )

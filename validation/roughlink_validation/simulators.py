@@ -103,7 +103,9 @@ def read_roughlink_segments(folder: Path) -> list[Segment]:
     """
     file = folder / "segments.csv"
     if not file.exists():
-        raise Failed(f"roughlink wrote no {file.name} into its result folder: {sorted(p.name for p in folder.iterdir())}")
+        raise Failed(
+            f"roughlink wrote no {file.name} into its result folder: {sorted(p.name for p in folder.iterdir())}"
+        )
     with file.open(newline="") as stream:
         return from_first_byte(
             Segment(int(row["time_ns"]), int(row["seq"]), int(row["len"]), row["retransmission"] in ("1", "true"))
@@ -134,7 +136,9 @@ def run_cell(roughlink: Path, cell: Cell, seed: int) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "link.toml"
         file.write_text(cell.scenario())
-        result = parse("roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout)
+        result = parse(
+            "roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout
+        )
     flows, link = result["flows"], result["links"][0]["forward"]
     return Outcome(
         goodput_mbps=sum(flow["delivered_bytes"] for flow in flows) * 8 / cell.duration_s / 1e6,
