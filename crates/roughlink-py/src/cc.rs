@@ -77,7 +77,7 @@ impl Observer for Ends {
 }
 
 /// Registry entry for a name whose class is still unknown. The reader of scenarios passes link events to an instance of
-/// this type, to determine whether the algorithm would never send; a run uses an instance of the class instead.
+/// this type to detect an algorithm that would never send. A run uses an instance of the class instead.
 #[derive(Debug)]
 struct Unbound(u64);
 
@@ -352,8 +352,8 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     Ok(Permit::window(integer(value, "the window", "bytes")?))
 }
 
-/// Returns the name of a phase with the lifetime of the process. A class that keeps inventing names gets "other" for
-/// the rest.
+/// Returns the name of a phase with the lifetime of the process. Returns "other" for long names, and for new names
+/// beyond `MOST_PHASES`.
 fn interned(phase: &str) -> &'static str {
     static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 //! Networks that stop for decisions: the environments of `roughlink.gym`.
 //!
-//! A network runs for one interval at a time. Between two intervals, the caller sets the window and the pacing rate of
-//! one flow, which take effect a nanosecond later, and reads what the flow achieved in the interval. Networks of a
-//! batch share nothing, so the number of threads does not change results.
+//! A network runs for one interval at a time. Between two intervals, the caller reads the counters of one flow for the
+//! interval and sets its window and pacing rate, which take effect a nanosecond later. Networks of a batch share
+//! nothing, so the number of threads does not change results.
 
 use crate::error::{Failure, guarded};
 use crate::scenario::{Scenario, usage};

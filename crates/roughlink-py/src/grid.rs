@@ -1,4 +1,4 @@
-//! Sweeps: many runs on all cores, kept in the same run store as those of the command line.
+//! Sweeps: many runs on all cores, kept in the run store of the command line.
 
 use crate::cc::in_python;
 use crate::error::{Failure, guarded};
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Plan(Mutex<LabPlan>);
 
-/// Progress passed to the callback: number of all runs, of finished ones, and of those already in the folder; cost of
-/// the missing runs, and of the finished ones among them.
+/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder; cost of all
+/// missing runs, and of those that have finished since.
 type ProgressCounts = (usize, usize, usize, u64, u64);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
@@ -183,7 +183,7 @@ pub(crate) fn student95(freedom: f64) -> f64 {
     roughlink_lab::statistics::student95(freedom)
 }
 
-/// The 95 % interval of the mean of differences.
+/// Returns the 95 % interval of the mean of differences.
 #[pyfunction]
 pub(crate) fn interval(values: Vec<f64>) -> Option<(f64, f64)> {
     roughlink_lab::statistics::interval(&values).map(|[low, high]| (low, high))
@@ -204,7 +204,7 @@ pub(crate) fn difference(cell: &str, other: &str) -> PyResult<(Option<f64>, Opti
     Ok((difference.known(), low, high))
 }
 
-/// A key and its values, as `--set` has them.
+/// Splits a key and its values as for `--set`.
 #[pyfunction]
 pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))

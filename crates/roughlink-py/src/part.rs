@@ -1,6 +1,6 @@
 //! Distributed sweeps. The driver has the plan and the run store ([`Work`]) and gives chunks of runs to workers
-//! ([`Share`]), which may be processes on other machines. They exchange bytes: the plan with all files of its
-//! scenarios, numbers of runs, and the lines of the run store with their checksums.
+//! ([`Share`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all files of
+//! its scenarios, numbers of runs, and the lines of the run store with their checksums.
 
 use crate::error::{Failure, drawn, guarded};
 use crate::grid::{Outcome, Plan, opened, outcome};
@@ -156,8 +156,8 @@ impl Work {
         })
     }
 
-    /// Returns the number of all runs, of finished ones, and of those already in the folder; the cost of the missing
-    /// runs, partly estimated, and of the finished ones among them.
+    /// Returns the number of all runs, of finished runs, and of runs found in the folder. Then come two costs: of all
+    /// missing runs, partly estimated, and of those that have finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &State| self.plan.get().plan().runs() - s.next;
         let s = self.state();

@@ -1,4 +1,4 @@
-//! A run, and what came out of it.
+//! A run and its results.
 
 use crate::cc::bind;
 use crate::error::{Failure, guarded};
@@ -23,38 +23,38 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// What is wanted of a run.
+/// Options of a run.
 pub(crate) struct Wanted {
     pub(crate) replica: u32,
-    /// Series, with at most one row in this time, and the bytes that they may take.
+    /// Minimum time between rows of a series, and the maximum memory of all series in bytes; `None` keeps no series.
     pub(crate) series: Option<(Time, u64)>,
     pub(crate) limits: Limits,
     /// Algorithms that are Python classes.
     pub(crate) cc: Vec<(String, Py<PyAny>)>,
 }
 
-/// The result of a run.
+/// Result of a run.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Run {
     result: RunResult,
-    /// The result as it was read; that of an emulation says more.
+    /// JSON from which the result was read; an emulation's JSON has more fields than `result`.
     text: Option<String>,
     series: Place,
 }
 
-/// Where the series of a run are.
+/// Location of a run's series.
 enum Place {
     Nowhere,
     Here(HashMap<Series, Table>),
-    /// In a result folder; each may take so many bytes when it is read.
+    /// In a result folder; the number is the maximum memory of a series in bytes.
     There(PathBuf, u64),
 }
 
 impl Run {
-    /// That of a result folder.
+    /// Reads the result of a folder; its series are read on first use.
     pub(crate) fn read(folder: &Path, most: u64) -> Result<Self, Failure> {
         let (result, text) = folder::summary(folder)?;
-        // The series are read later, from wherever the program works then.
+        // The program may change its working directory before it reads the series.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         Ok(Run { result, text: Some(text), series: Place::There(folder, most) })
     }
@@ -65,18 +65,18 @@ impl Run {
             Place::Here(tables) => Ok(tables.get(&series).cloned()),
             Place::There(folder, most) => {
                 let table = self.stored(folder, *most, series);
-                // Afterwards, as the folder may be replaced meanwhile.
+                // Check after reading: the folder may be replaced at any time before.
                 self.still_in(folder)?;
                 table
             }
         }
     }
 
-    /// A series of a result folder.
+    /// Reads a series of a result folder.
     fn stored(&self, folder: &Path, most: u64, series: Series) -> Result<Option<Table>, Failure> {
         match folder::series(folder, series)? {
             Some(file) => Table::stored(&file, most).map(Some),
-            // Without gateways there is no file of them, and with series there is that of flows.
+            // A run without gateways has no file for them. The file of flows shows that the run kept series.
             None if series == Series::Gateways && self.result.gateways.is_empty() => {
                 Ok(folder::series(folder, Series::Flows)?.map(|_| Table::empty(series)))
             }
@@ -84,7 +84,7 @@ impl Run {
         }
     }
 
-    /// Whether a folder still has this run, and its series with it.
+    /// Returns an error unless the folder still has this run, and thus its series.
     fn still_in(&self, folder: &Path) -> Result<(), Failure> {
         let why = match folder::summary(folder) {
             Ok((_, text)) if self.text.as_ref() == Some(&text) => return Ok(()),
@@ -118,7 +118,7 @@ impl Run {
         };
         match ends {
             None => py.detach(|| watched(&stop, work))?,
-            // Python raises Ctrl-C in its classes, which this thread calls.
+            // This thread calls the Python classes, so Python raises Ctrl-C in them.
             Some(ends) => {
                 let run = py.detach(work);
                 ends.raised().map_or(run, |e| Err(e.into()))
@@ -127,12 +127,12 @@ impl Run {
     }
 }
 
-/// Works in another thread, while this one, which alone is told of Ctrl-C, looks for it.
+/// Runs `work` in another thread while this thread polls for Ctrl-C. Python handles signals only in its main thread.
 pub(crate) fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         let worker = scope.spawn(move || {
-            let _ended = ended; // dropped at the end, also of a panic
+            let _ended = ended; // dropped at the end, also after a panic
             work()
         });
         while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
@@ -146,12 +146,12 @@ pub(crate) fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Sen
     })
 }
 
-/// How often it is looked for Ctrl-C.
+/// Interval between checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[pymethods]
 impl Run {
-    /// That of a result as `json` gives it, with the series that were kept.
+    /// Creates a run from the output of `json` and its series.
     #[staticmethod]
     fn of(json: String, series: Option<Vec<(String, PyRef<'_, Table>)>>) -> PyResult<Self> {
         let result =
@@ -163,18 +163,18 @@ impl Run {
         Ok(Run { result, text: Some(json), series })
     }
 
-    /// The object that `roughlink run --json` prints.
+    /// Returns the object that `roughlink run --json` prints.
     fn json(&self) -> String {
         let made = || serde_json::to_string(&self.result).expect("results have a JSON form");
         self.text.clone().unwrap_or_else(made)
     }
 
-    /// What flows achieved.
+    /// Returns the table of flows.
     fn flows(&self) -> Table {
         flows(&self.result.flows)
     }
 
-    /// What the directions of links counted.
+    /// Returns the table of link directions with their counters.
     fn links(&self) -> Table {
         let both = self.result.links.iter().flat_map(|link| [(link, "forward"), (link, "reverse")]);
         let each: Vec<(&str, &str, &DirectionResult)> = both
@@ -212,12 +212,12 @@ impl Run {
         ])
     }
 
-    /// One of the series, if it was kept.
+    /// Returns a series, or `None` if the run did not keep it.
     fn series(&self, py: Python<'_>, name: &str) -> PyResult<Option<Table>> {
         py.detach(|| guarded(|| named(name).map_or(Ok(None), |series| self.table(series))))
     }
 
-    /// The result folder that has the series, if they were not kept in memory.
+    /// Returns the result folder that has the series; `None` if they are in memory or were not kept.
     #[getter]
     fn folder(&self) -> Option<PathBuf> {
         match &self.series {
@@ -226,7 +226,7 @@ impl Run {
         }
     }
 
-    /// The names of the series, each with those of its columns.
+    /// Returns the name of each series with the names of its columns.
     #[staticmethod]
     fn series_columns() -> Vec<(&'static str, Vec<&'static str>)> {
         Series::ALL.map(|series| (series.name(), series.fields().iter().map(|f| f.name).collect())).to_vec()
@@ -291,7 +291,7 @@ fn flows(all: &[FlowResult]) -> Table {
     ])
 }
 
-/// A column of one of the lab's quantities.
+/// Creates a column with the unit and meaning that the lab defines for a quantity.
 fn measured(name: &'static str, values: arrow_array::ArrayRef) -> Values<'static> {
     let (unit, meaning) = match QUANTITIES.iter().find(|quantity| quantity.name == name) {
         Some(quantity) => (quantity.unit, if quantity.help.is_empty() { quantity.label } else { quantity.help }),

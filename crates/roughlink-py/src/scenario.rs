@@ -40,7 +40,7 @@ impl Scenario {
         guarded(|| Scenario::new(Source::scenario(name)?.allow_outside(allow_outside), Vec::new()))
     }
 
-    /// Reads a text. It may refer to files in a folder and to files whose texts are given.
+    /// Reads a scenario from text, which may refer to files in `folder`. Texts in `given` replace files of that folder.
     #[staticmethod]
     #[pyo3(signature = (text, name, folder, allow_outside, overrides, given=None))]
     fn of(
@@ -55,7 +55,7 @@ impl Scenario {
         guarded(|| Scenario::new(Source { name, text, folder }.allow_outside(allow_outside), overrides))
     }
 
-    /// Reads a table of keys as JSON.
+    /// Reads a scenario from a JSON object of its keys.
     #[staticmethod]
     fn of_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
         guarded(|| {

@@ -1,4 +1,4 @@
-//! Tables: columns with units, handed to other libraries without a copy by the Arrow PyCapsule interface
+//! Tables: columns with units, shared with other libraries without a copy through the Arrow PyCapsule interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 
 use crate::error::{Failure, guarded};
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A table.
+/// Table of Arrow record batches, with unit and meaning in the metadata of each column.
 #[pyclass(frozen, module = "roughlink._native")]
 #[derive(Clone)]
 pub(crate) struct Table {
@@ -30,7 +30,7 @@ pub(crate) struct Table {
     batches: Vec<RecordBatch>,
 }
 
-/// A column of a small table: name, unit, meaning, values.
+/// Column of a small table.
 pub(crate) struct Values<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct Values<'a> {
 }
 
 impl Table {
-    /// One of columns, which are of one length.
+    /// Creates a table from columns of the same length.
     pub(crate) fn of(columns: Vec<Values<'_>>) -> Self {
         let field = |c: &Values<'_>| {
             let kind = c.values.data_type();
@@ -51,7 +51,7 @@ impl Table {
         Table { schema, batches: vec![batch] }
     }
 
-    /// That of a result folder, if it takes at most so many bytes.
+    /// Reads a table of a result folder; fails if it takes more than `most` bytes.
     pub(crate) fn stored(file: &folder::Table, most: u64) -> Result<Self, Failure> {
         let headings = file.headings()?;
         let fields = headings.iter().map(|h| heading(&h.name, kind(h.kind), h.nullable, &h.unit, &h.meaning));
@@ -68,7 +68,7 @@ impl Table {
         if bytes > most { Err(Failure::Series(most)) } else { Ok(Table { schema, batches }) }
     }
 
-    /// One of a series without rows.
+    /// Creates the table of a series without rows.
     pub(crate) fn empty(series: Series) -> Self {
         Table { schema: schema(series), batches: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// It as an Arrow IPC stream.
+    /// Returns the table as an Arrow IPC stream.
     fn ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let written = || {
             let mut out = StreamWriter::try_new(Vec::new(), &self.schema)?;
@@ -93,7 +93,7 @@ impl Table {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// That of an Arrow IPC stream.
+    /// Reads a table from an Arrow IPC stream.
     #[staticmethod]
     fn of_ipc(bytes: &[u8]) -> PyResult<Self> {
         let read = || {
@@ -113,7 +113,7 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Name, type, unit and meaning of each column.
+    /// Returns the name, type, unit and meaning of each column.
     fn columns(&self) -> Vec<(String, String, String, String)> {
         let note = |field: &Field, key: &str| field.metadata().get(key).cloned().unwrap_or_default();
         let of = |field: &Arc<Field>| {
@@ -128,7 +128,7 @@ impl Table {
         self.schema.fields().iter().map(of).collect()
     }
 
-    /// Its first rows.
+    /// Returns a table of the first `count` rows.
     fn head(&self, count: usize) -> Self {
         let mut left = count;
         let mut batches = Vec::new();
@@ -140,7 +140,7 @@ impl Table {
         Table { schema: Arc::clone(&self.schema), batches }
     }
 
-    /// These columns of it.
+    /// Returns a table of the named columns.
     fn select(&self, names: Vec<String>) -> PyResult<Self> {
         let at = names.iter().map(|name| self.position(name)).collect::<PyResult<Vec<_>>>()?;
         guarded(|| {
@@ -151,7 +151,7 @@ impl Table {
         })
     }
 
-    /// The values of a column.
+    /// Returns the values of a column as Python objects.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let at = self.position(name)?;
         let mut out = Vec::new();
@@ -167,7 +167,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Another type may be wished for; that is no obligation.
+        // The interface allows the exporter to ignore the requested schema.
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok::<_, ArrowError>);
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
@@ -180,7 +180,7 @@ impl Table {
     }
 }
 
-/// Appends the values of an array.
+/// Appends the values of an array to `out`.
 fn list<'py>(py: Python<'py>, array: &ArrayRef, out: &mut Vec<Bound<'py, PyAny>>) -> PyResult<()> {
     for row in 0..array.len() {
         out.push(if array.is_null(row) {
@@ -197,7 +197,7 @@ fn list<'py>(py: Python<'py>, array: &ArrayRef, out: &mut Vec<Bound<'py, PyAny>>
     Ok(())
 }
 
-/// What only a fault of ours can cause.
+/// Panics on an Arrow error that only a bug in roughlink can cause.
 fn failed(e: ArrowError) -> Failure {
     panic!("{e}")
 }
@@ -207,35 +207,35 @@ fn heading(name: &str, kind: DataType, nullable: bool, unit: &str, meaning: &str
     Field::new(name, kind, nullable).with_metadata(HashMap::from(notes))
 }
 
-/// Words as a column.
+/// Creates a column of words.
 pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(words.into_iter().collect::<StringViewArray>())
 }
 
-/// Whole numbers as a column.
+/// Creates a column of whole numbers.
 pub(crate) fn integers(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().map(|n| n as i64).collect::<Int64Array>())
 }
 
-/// Numbers as a column.
+/// Creates a column of floating-point numbers.
 pub(crate) fn reals(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Float64Array>())
 }
 
-/// Yes and no as a column.
+/// Creates a column of booleans.
 pub(crate) fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
 }
 
-/// Keeps the series of a run in memory.
+/// Sink that keeps the series of a run in memory.
 pub(crate) struct SeriesBuffer {
     batches: HashMap<Series, Vec<RecordBatch>>,
     bytes: u64,
-    /// Bytes that they may take.
+    /// Maximum of `bytes`.
     most: u64,
 }
 
-/// The series take more memory than they may.
+/// Error of a run whose series exceed the maximum memory.
 pub(crate) struct TooLong;
 
 impl SeriesBuffer {
@@ -243,7 +243,7 @@ impl SeriesBuffer {
         SeriesBuffer { batches: HashMap::new(), bytes: 0, most }
     }
 
-    /// The series.
+    /// Returns a table for each series.
     pub(crate) fn tables(mut self) -> HashMap<Series, Table> {
         let mut table =
             |series| Table { batches: self.batches.remove(&series).unwrap_or_default(), ..Table::empty(series) };
@@ -279,14 +279,14 @@ fn kind(kind: Kind) -> DataType {
     }
 }
 
-/// A column of so many rows of a file.
+/// Converts a column of a file, of `rows` rows.
 fn read(column: &folder::Values, rows: usize) -> ArrayRef {
     match column {
         folder::Values::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),
         folder::Values::Real(v) => reals(v.iter().copied()),
         folder::Values::Flags(v) => Arc::new(v.iter().copied().collect::<BooleanArray>()),
         folder::Values::Words(_) => {
-            // Each word is there once.
+            // Store each word once.
             let mut words = StringViewBuilder::with_capacity(rows).with_deduplicate_strings();
             (0..rows).for_each(|row| words.append_value(column.word(row)));
             Arc::new(words.finish())
@@ -303,7 +303,7 @@ fn array(column: &Column<'_>) -> ArrayRef {
         Column::RealOrNull(v) => reals(v.iter().copied()),
         Column::Flag(v) => flags(v.iter().copied()),
         Column::Word { codes, words } => {
-            // Each word is there once; rows refer to it.
+            // Store each word once; rows refer to it.
             let (mut text, mut views) = (Vec::new(), Vec::new());
             for word in words.iter() {
                 views.push(make_view(word.as_bytes(), 0, text.len() as u32));

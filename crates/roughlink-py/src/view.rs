@@ -1,10 +1,10 @@
-//! Arguments of algorithms in Python: copies of those in Rust. Sizes are in bytes, times in seconds.
+//! Arguments of Python algorithms: copies of the Rust arguments. Sizes are in bytes, times in seconds.
 
 use pyo3::prelude::*;
 use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, LinkEvent, RateSample, Sent};
 use roughlink_core::units::Time;
 
-/// The state of a connection when a method was called. Sizes are bytes of payload, times are seconds.
+/// State of a connection at the time of a method call. Sizes are bytes of payload, times are seconds.
 #[pyclass(frozen, name = "Flow", module = "roughlink")]
 pub(crate) struct FlowView(Flow);
 
@@ -92,7 +92,7 @@ impl FlowView {
     fn initial_window(&self) -> u64 {
         self.0.initial_window
     }
-    /// Initial slow-start threshold, bytes; UNLIMITED if there is none.
+    /// Initial slow-start threshold, bytes; UNLIMITED if not set.
     #[getter]
     fn initial_ssthresh(&self) -> u64 {
         self.0.initial_ssthresh
@@ -177,7 +177,7 @@ impl AckView {
     fn rate(&self) -> Option<RateView> {
         self.0.rate.map(RateView)
     }
-    /// True if it carries ECE and ECN was negotiated: the network marked packets.
+    /// True if the acknowledgement carries ECE and ECN was negotiated: the network marked packets.
     #[getter]
     fn ecn_echo(&self) -> bool {
         self.0.ecn_echo
