@@ -10,8 +10,8 @@ A scenario is a file, a built-in scenario, or a dictionary with the same keys (`
 and sizes are text with a unit, such as ``"10 ms"``, ``"2 Mbit/s"`` and ``"1 MB"``. The same scenario, seed and replica
 give the same result as on the command line, bit for bit.
 
-Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)``
-use tables without a copy. Tables need no other library.
+Tables have ``__arrow_c_stream__``: ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)`` use
+their data without a copy. Tables themselves need no other library.
 """
 
 from ._cc import UNLIMITED, CongestionControl, Permit, register

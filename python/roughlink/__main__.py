@@ -10,7 +10,9 @@ from . import RoughlinkError, __version__, _native, load, sweep
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Executes a command line. Returns the exit code: 0, 2 for invalid input, 3 for a missing package, 130 for Ctrl-C.
+    """Executes a command line and returns the exit code.
+
+    The code is 0, 2 for invalid input, 3 for a missing package, or 130 for Ctrl-C.
     """
     parser = argparse.ArgumentParser(
         prog="python -m roughlink", description="Simulates transport over links that lose packets."

@@ -20,14 +20,15 @@ class CongestionControl:
     """Base class of congestion controls in Python, one instance per connection.
 
     The methods match the Rust trait ``cc::CongestionControl`` and are called at the same times. Subclasses must
-    define :meth:`on_ack` and :meth:`on_congestion`. After each call the attributes are read. `cwnd` and `rate_bps`
-    limit the sender, unless the class overrides :meth:`permit`. All attributes appear in the series of the run.
+    define :meth:`on_ack` and :meth:`on_congestion`. The simulator reads the attributes after each call. `cwnd` and
+    `rate_bps` limit the sender, unless the class overrides :meth:`permit`. All attributes appear in the series of the
+    run.
 
     An exception ends the run and reaches the caller of :meth:`Scenario.run`. Runs are reproducible if the class is: do
     not use clocks, or random numbers without a seed.
 
     Args:
-        flow: the connection at its start, with `mss`, `initial_window` and `initial_ssthresh`.
+        flow: The connection at its start, with `mss`, `initial_window` and `initial_ssthresh`.
     """
 
     cwnd: float
@@ -44,12 +45,12 @@ class CongestionControl:
         self.ssthresh = flow.initial_ssthresh
 
     def on_ack(self, flow: Flow, ack: Ack) -> None:
-        """Processes an acknowledgement, in every state and for duplicates too. Grow only if ``ack.may_grow``."""
+        """Processes an acknowledgement. Called in every state, also for duplicates. Grow only if ``ack.may_grow``."""
         raise NotImplementedError(f"{type(self).__name__} has no on_ack")
 
     def on_congestion(self, flow: Flow, cause: Congestion) -> None:
-        """Reduces `cwnd` and `ssthresh` at the start of a loss episode. `flow` has the bytes in flight before the
-        detection."""
+        """Reduces `cwnd` and `ssthresh` at the start of a loss episode. `flow` has the bytes in flight before the loss
+        was detected."""
         raise NotImplementedError(f"{type(self).__name__} has no on_congestion")
 
     def permit(self, flow: Flow) -> Permit:
@@ -71,8 +72,9 @@ class CongestionControl:
         """Processes the end of recovery, before `on_ack` of the same acknowledgement."""
 
     def lower_window(self, flow: Flow, cwnd: int, ssthresh: int) -> None:
-        """Sets both attributes, bytes, after an idle time or while the application does not fill the window. Override
-        this method with an empty one if the algorithm has a model of the path, which a pause does not change."""
+        """Sets `cwnd` and `ssthresh`, bytes, after an idle time or while the application does not fill the window.
+        Override this method with an empty one if the algorithm has a model of the path, which a pause does not
+        change."""
         self.cwnd = cwnd
         self.ssthresh = ssthresh
 
@@ -80,7 +82,7 @@ class CongestionControl:
         """Undoes the reduction of the last episode, which was spurious."""
 
     def on_link(self, flow: Flow, event: LinkEvent) -> None:
-        """Processes the notification of a change of a link on the path."""
+        """Processes an event of a link on the path."""
 
     def on_timer(self, flow: Flow) -> None:
         """Processes the expiry of `timer`, which must then return a later time or ``None``."""
@@ -115,12 +117,12 @@ def register(name: str, algorithm: Maker) -> None:
     detect that a class has changed.
 
     Args:
-        name: lower-case letters, digits, ``-`` and ``_``.
-        algorithm: a subclass of :class:`CongestionControl`, or a function that returns an instance, such as
+        name: Lower-case letters, digits, ``-`` and ``_``.
+        algorithm: A subclass of :class:`CongestionControl`, or a function that returns an instance, such as
             ``lambda flow: Mine(flow, gain=0.7)``.
 
     Raises:
-        ValueError: the name is invalid or belongs to a built-in algorithm.
+        ValueError: The name is invalid or belongs to a built-in algorithm.
     """
     if not callable(algorithm):
         raise TypeError(f"a class or a function is expected, not {algorithm!r}")

@@ -54,8 +54,8 @@ class Deployed(CongestionControl):
     The cost is a few microseconds per segment plus one call of the policy per step.
 
     Args:
-        flow: the connection, as for every algorithm.
-        policy: function from an observation to an action, called once per step. Connections must not share a policy
+        flow: The connection, as for every algorithm.
+        policy: Function from an observation to an action, called once per step. Connections must not share a policy
             with memory.
 
     The other arguments are the same as for :class:`TransportEnv`.
@@ -85,7 +85,7 @@ class Deployed(CongestionControl):
         self._window = FIRST_WINDOW  # segments
         self.cwnd, self.ssthresh = int(self._window * flow.mss), UNLIMITED
         self._flow = flow
-        # Times are whole nanoseconds. Only the sending end makes decisions.
+        # Times are in whole nanoseconds. Only the sending end makes decisions.
         self._since = 0
         self._due: int | None = None
         self._begin()

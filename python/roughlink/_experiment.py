@@ -57,15 +57,15 @@ class Experiment:
         that extends beyond the end of the runs lacks that end.
 
         Args:
-            metric: name of the metric, by default the main one.
-            by: keys that make rows, by default all varied keys. The mean is taken over the other keys. Each combination
+            metric: Name of the metric, by default the main one.
+            by: Keys that make rows, by default all varied keys. The mean is taken over the other keys. Each combination
                 of their values has the same weight, and the interval is Student's over the replicas.
-            against: values that select the reference row, by default the first row. The other keys keep the values of
+            against: Values that select the reference row, by default the first row. The other keys keep the values of
                 the compared row. ``{"tcp.cc": "cubic"}`` compares each algorithm with CUBIC under the same noise.
 
         Raises:
-            KeyError: the metric was not measured, or a key does not make rows.
-            ValueError: a key never had the value.
+            KeyError: The metric was not measured, or a key does not make rows.
+            ValueError: A key never had the value.
         """
         wanted = metric or self.metrics[0]
         if wanted not in self.metrics:

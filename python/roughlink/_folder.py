@@ -56,7 +56,7 @@ class Paper:
 def read(
     folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000
 ) -> Run | Sweep | Paper:
-    """Reads the results in a folder, with the same bits as the program that wrote them.
+    """Reads the results in a folder. All numbers are the same, bit for bit, as in the program that wrote them.
 
     Returns:
         A :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Series are read on first use, so the
@@ -68,13 +68,13 @@ def read(
         A :class:`Paper` for folders of ``roughlink reproduce``.
 
     Args:
-        folder: the folder.
-        max_series: limit for a series or the table of runs in memory, bytes.
-        max_runs: limit for the planned runs of an unfinished sweep.
+        folder: The folder.
+        max_series: Limit for a series or the table of runs in memory, bytes.
+        max_runs: Limit for the planned runs of an unfinished sweep.
 
     Raises:
-        RoughlinkError: the folder has no results, or a file in it is damaged.
-        LimitError: a table exceeds `max_series`.
+        RoughlinkError: The folder has no results, or a file in it is damaged.
+        LimitError: A table exceeds `max_series`.
     """
     found = _native.read(folder, whole(max_series, "max_series"), whole(max_runs, "max_runs"))
     if isinstance(found, _native.Run):

@@ -1,4 +1,4 @@
-"""What needs Rust; use the names of `roughlink` instead."""
+"""Compiled part of the package, without a stable interface: use the names of `roughlink` instead."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -117,11 +117,11 @@ class Plan:
 
 @final
 class Flow:
-    """The state of a connection when a method was called. Sizes are bytes of payload, times are seconds."""
+    """State of a connection at the time of a method call. Sizes are bytes of payload, times are seconds."""
 
     @property
     def now(self) -> float:
-        """The present, s since the start of the scenario."""
+        """Current time, s since the start of the scenario."""
     @property
     def mss(self) -> int:
         """Payload of a full segment, bytes."""
@@ -136,7 +136,7 @@ class Flow:
         """Bytes sent and not cumulatively acknowledged (FlightSize of RFC 5681)."""
     @property
     def delivered(self) -> int:
-        """Bytes delivered so far, cumulatively or selectively acknowledged, each counted once."""
+        """Bytes delivered so far: cumulatively or selectively acknowledged, each counted once."""
     @property
     def snd_una(self) -> int:
         """Offset of the first unacknowledged byte in the stream."""
@@ -145,43 +145,44 @@ class Flow:
         """Offset of the next new byte in the stream."""
     @property
     def srtt(self) -> float | None:
-        """Smoothed round-trip time (RFC 6298), s; None if it has not been measured."""
+        """Smoothed round-trip time (RFC 6298), s; None if not measured yet."""
     @property
     def latest_rtt(self) -> float | None:
-        """The round-trip time measured last, s; None if it has not been measured."""
+        """Last round-trip time sample, s; None if not measured yet."""
     @property
     def min_rtt(self) -> float | None:
-        """The smallest round-trip time of the connection, s; None if it has not been measured."""
+        """Smallest round-trip time of the connection, s; None if not measured yet."""
     @property
     def rto(self) -> float:
-        """Retransmission time-out, s, back-off included."""
+        """Retransmission timeout, s, including back-off."""
     @property
     def initial_window(self) -> int:
         """Initial window, bytes."""
     @property
     def initial_ssthresh(self) -> int:
-        """Initial slow-start threshold, bytes; UNLIMITED if there is none."""
+        """Initial slow-start threshold, bytes; UNLIMITED if not set."""
     @property
     def send_window(self) -> int:
-        """The window that the peer advertises, bytes."""
+        """Window advertised by the peer, bytes."""
     @property
     def recovery_window(self) -> int | None:
-        """What recovery allows to be in flight while it is in charge, bytes; else None."""
+        """Bytes that recovery allows in flight while it is active; else None."""
     @property
     def cwnd_limited(self) -> bool:
-        """The sender used its whole congestion window since the last acknowledgement."""
+        """True if the sender has used its whole congestion window since the last acknowledgement."""
     @property
     def app_limited(self) -> bool:
-        """The application had nothing to send, and what was in flight then has not all been delivered."""
+        """True if the application had nothing to send, and the data in flight at that time has not all been
+        delivered."""
     @property
     def max_outstanding(self) -> int:
-        """What was in the network when the last window of data began, bytes."""
+        """Bytes in flight when the last window of data began."""
     def window(self, cwnd: int) -> int:
-        """`cwnd`, bytes, or what recovery allows while it is in charge."""
+        """Returns `cwnd`, or the limit of recovery while it is active; bytes."""
 
 @final
 class Ack:
-    """An acknowledgement, after it was taken in."""
+    """An acknowledgement, after it was processed."""
 
     @property
     def acked(self) -> int:
@@ -191,25 +192,25 @@ class Ack:
         """Bytes newly delivered: acknowledged cumulatively or selectively for the first time."""
     @property
     def segments(self) -> int:
-        """Whole segments that it credits to growth; 0 for a duplicate."""
+        """Whole segments credited to growth; 0 for a duplicate."""
     @property
     def rtt(self) -> float | None:
-        """Its sample of the round-trip time, s; None if it gave none."""
+        """Round-trip time sample, s; None if there is no sample."""
     @property
     def may_grow(self) -> bool:
-        """The window may grow on it: not in recovery, not limited by the application."""
+        """True if the window may grow: not in recovery, not limited by the application."""
     @property
     def prior_una(self) -> int:
-        """Flow.snd_una before it."""
+        """Flow.snd_una before this acknowledgement."""
     @property
     def prior_in_flight(self) -> int:
-        """Flow.in_flight before it, bytes."""
+        """Flow.in_flight before this acknowledgement, bytes."""
     @property
     def rate(self) -> RateSample | None:
-        """Its sample of the delivery rate; None if it delivered nothing."""
+        """Delivery rate sample; None if nothing was delivered."""
     @property
     def ecn_echo(self) -> bool:
-        """True if it carries ECE and ECN was negotiated: the network marked packets."""
+        """True if the acknowledgement carries ECE and ECN was negotiated: the network marked packets."""
 
 @final
 class RateSample:
@@ -223,16 +224,16 @@ class RateSample:
         """Flow.delivered when the acknowledged segment was sent."""
     @property
     def interval(self) -> float:
-        """The longer of the intervals in which it was sent and acknowledged, s."""
+        """The longer of the send and the acknowledgement interval, s."""
     @property
     def rtt(self) -> float | None:
-        """Round-trip time of the segment, s; None if it had been retransmitted."""
+        """Round-trip time of the segment, s; None if the segment was retransmitted."""
     @property
     def sent_at(self) -> float:
-        """When the segment left, for the last time, s."""
+        """Time at which the segment was sent last, s."""
     @property
     def losses(self) -> int:
-        """Bytes found lost since the sample before."""
+        """Bytes detected as lost since the previous sample."""
     @property
     def acked_sacked(self) -> int:
         """Bytes that this acknowledgement delivered."""
@@ -241,45 +242,45 @@ class RateSample:
         """Flow.in_flight before this acknowledgement, bytes."""
     @property
     def app_limited(self) -> bool:
-        """The sender had nothing to send when the segment left."""
+        """True if the sender had nothing more to send when it sent the segment."""
     @property
     def retransmitted(self) -> bool:
-        """The segment had been retransmitted."""
+        """True if the segment was retransmitted."""
 
 @final
 class Sent:
-    """A segment that has just left."""
+    """A segment that has just been sent."""
 
     @property
     def seq(self) -> int:
-        """Offset of its first byte in the stream."""
+        """Stream offset of the first byte."""
     @property
     def len(self) -> int:
         """Payload, bytes."""
     @property
     def retransmission(self) -> bool:
-        """It is a retransmission."""
+        """True for a retransmission."""
     @property
     def tx_start(self) -> bool:
-        """Nothing was in flight before it left."""
+        """True if nothing was in flight before."""
 
 @final
 class LinkEvent:
-    """What a host is notified of about a link on its flow's path."""
+    """An event of a link on the flow's path, as reported to the host."""
 
     @property
     def kind(self) -> Literal["down", "up", "configured", "signal", "rate", "delay", "threshold"]:
         """'down', 'up', 'configured', 'signal', 'rate', 'delay' or 'threshold'."""
     @property
     def value(self) -> float | None:
-        """dBm of 'signal' and 'threshold', bit/s of 'rate', s of 'delay' (one way); else None."""
+        """Value in dBm for 'signal' and 'threshold', bit/s for 'rate', s (one way) for 'delay'; else None."""
     @property
     def hysteresis(self) -> float | None:
-        """How much more than 'threshold' begins coverage, dB; else None."""
+        """Margin above 'threshold' at which coverage begins, dB; else None."""
 
 @final
 class Congestion:
-    """Why the window must shrink; reported once per episode."""
+    """Reason why the window must shrink; reported once per episode."""
 
     LOSS: ClassVar[Congestion]
     """Fast retransmit."""
@@ -292,7 +293,7 @@ class Congestion:
 
     @property
     def is_timeout(self) -> bool:
-        """It is a retransmission time-out, the first of its episode or not."""
+        """True for a retransmission timeout, whether the first of its episode or not."""
 
 @final
 class Batch:

@@ -46,10 +46,10 @@ class Run:
                 the names of its flow, link or gateway.
 
         Raises:
-            KeyError: no series has this name.
-            ValueError: the run has no series.
-            LimitError: the series in the folder exceeds `max_series` of :func:`read`.
-            RoughlinkError: the folder was removed or now has another run.
+            KeyError: No series has this name.
+            ValueError: The run has no series.
+            LimitError: The series in the folder exceeds `max_series` of :func:`read`.
+            RoughlinkError: The folder was removed or now has another run.
         """
         all_columns = dict(_native.Run.series_columns())
         table, columns = name, None
@@ -80,7 +80,7 @@ class Run:
         with series. Calls, sessions and constant-rate flows have no series and are left out with a warning.
 
         Args:
-            axes: axes to draw on; new ones by default.
+            axes: Axes to draw on; new ones by default.
 
         Returns:
             The axes.

@@ -70,7 +70,7 @@ class Scenario:
         ``s.set({"tcp.cc": "cubic", "seed": 7})``. Keys have the form of ``--set`` on the command line.
 
         Raises:
-            ScenarioError: the key does not exist, or the value is invalid.
+            ScenarioError: The key does not exist, or the value is invalid.
         """
         if isinstance(key, str):
             key = {key: value}  # type: ignore[dict-item]
@@ -91,18 +91,18 @@ class Scenario:
         other threads continue to their end.
 
         Args:
-            replica: number of the run, from 0; each has different random numbers.
-            series: keep time series of flows, links and segments (:meth:`Run.series`).
-            sample: least time between rows of a series, except for changes of state; ``"0 s"`` keeps all rows.
-            max_memory: limit for packets in flight and records of senders, bytes; 256 MB by default.
-            max_series: limit for the series, bytes; a row of a flow takes about 150.
-            max_events: limit for the number of events; none by default.
+            replica: Number of the run, from 0; each has different random numbers.
+            series: Keep time series of flows, links and segments (:meth:`Run.series`).
+            sample: Least time between rows of a series, except for changes of state; ``"0 s"`` keeps all rows.
+            max_memory: Limit for packets in flight and records of senders, bytes; 256 MB by default.
+            max_series: Limit for the series, bytes; a row of a flow takes about 150.
+            max_events: Limit for the number of events; none by default.
             cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.
 
         Raises:
-            ScenarioError: a flow has no path.
-            LimitError: the run exceeds `max_memory`, `max_series` or `max_events`.
-            ValueError: a number is out of range.
+            ScenarioError: A flow has no path.
+            LimitError: The run exceeds `max_memory`, `max_series` or `max_events`.
+            ValueError: A number is out of range.
             KeyboardInterrupt: Ctrl-C was pressed.
 
         Exceptions of Python algorithms reach the caller unchanged.
@@ -132,12 +132,12 @@ def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenar
     """Loads a scenario file or a built-in scenario (:func:`scenarios`).
 
     Args:
-        name: a path, or the name of a built-in scenario such as ``"hello"``.
-        allow_outside: permit references to files outside the scenario's folder.
+        name: A path, or the name of a built-in scenario such as ``"hello"``.
+        allow_outside: Permit references to files outside the scenario's folder.
 
     Raises:
-        ScenarioError: the file is invalid; the message has the position.
-        RoughlinkError: the file does not exist.
+        ScenarioError: The file is invalid; the message has the position.
+        RoughlinkError: The file does not exist.
     """
     return _made(_native.Scenario.read(os.fspath(name), allow_outside))
 
@@ -149,11 +149,11 @@ def scenario(
     name as in :func:`load`.
 
     Args:
-        what: the keys of a scenario file, the text of one, a path, or a name.
-        folder: folder of the files that the scenario refers to, by default the working directory.
+        what: The keys of a scenario file, the text of one, a path, or a name.
+        folder: Folder of the files that the scenario refers to, by default the working directory.
 
     Raises:
-        ScenarioError: the scenario is invalid.
+        ScenarioError: The scenario is invalid.
     """
     if isinstance(what, Scenario):
         return what
@@ -200,7 +200,7 @@ def plain(value: object, key: str) -> str:
     """Formats a value as JSON. NumPy numbers and arrays become numbers and lists.
 
     Raises:
-        TypeError: the value cannot be part of a scenario.
+        TypeError: The value cannot be part of a scenario.
     """
 
     def default(other: object) -> object:
@@ -229,8 +229,8 @@ def whole(value: SupportsIndex, name: str, most: int = 2**63 - 1) -> int:
     """Checks an argument that must be a whole number from 0 to `most`.
 
     Raises:
-        TypeError: the argument is not a whole number.
-        ValueError: the number is out of range.
+        TypeError: The argument is not a whole number.
+        ValueError: The number is out of range.
     """
     try:
         number = index(value)

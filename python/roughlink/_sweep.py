@@ -49,18 +49,18 @@ class Sweep(Experiment):
         """Plots means with their 95 % intervals, one line per combination of the other keys. Needs matplotlib.
 
         Args:
-            metric: name of the metric, by default the main one.
-            x: key of the x axis, one of the keys that make rows. By default the key with the most values; keys with
+            metric: Name of the metric, by default the main one.
+            x: Key of the x axis, one of the keys that make rows. By default the key with the most values; keys with
                 numbers take precedence.
-            by: as for :meth:`summary`.
-            axes: axes to draw on; new ones by default.
+            by: As for :meth:`summary`.
+            axes: Axes to draw on; new ones by default.
 
         Returns:
             The axes.
 
         Raises:
-            KeyError: as for :meth:`summary`, or `x` does not make rows.
-            ValueError: nothing was varied.
+            KeyError: As for :meth:`summary`, or `x` does not make rows.
+            ValueError: Nothing was varied.
         """
         from ._plot import means
 
@@ -97,27 +97,27 @@ def sweep(
     ``roughlink sweep``, so either can continue a sweep of the other. Runs with a result in the folder are not repeated.
 
     Args:
-        what: the scenario, in any form that :func:`scenario` accepts.
-        vary: values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value is the same in all runs.
-        replicas: runs of each combination, each with different random numbers.
-        metrics: names of metrics (``roughlink metric list``), by default the usual ones for the flows.
-        seed: seed of all random streams, instead of the scenario's.
-        folder: result folder. By default a folder below ``results`` that is free or has the same sweep. If the folder
+        what: The scenario, in any form that :func:`scenario` accepts.
+        vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value is the same in all runs.
+        replicas: Runs of each combination, each with different random numbers.
+        metrics: Names of metrics (``roughlink metric list``), by default the usual ones for the flows.
+        seed: Seed of all random streams, instead of the scenario's.
+        folder: Result folder. By default a folder below ``results`` that is free or has the same sweep. If the folder
             has the same sweep with fewer replicas, the missing replicas are added.
-        jobs: number of parallel runs, by default the number of processors. On Ray, number of parallel tasks.
-        progress: show progress on standard error; by default only on terminals and in notebooks.
-        max_memory: limit for packets and records of a run, bytes; 256 MB by default.
-        max_runs: limit for the number of runs; a larger sweep is refused.
+        jobs: Number of parallel runs, by default the number of processors. On Ray, number of parallel tasks.
+        progress: Show progress on standard error; by default only on terminals and in notebooks.
+        max_memory: Limit for packets and records of a run, bytes; 256 MB by default.
+        max_runs: Limit for the number of runs; a larger sweep is refused.
         engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``). On Ray the runs execute on the
             cluster, with the same results, and the folder is on this machine. Workers need this package in the same
             version. Files that the scenario reads are sent to them. Tasks of a lost node are repeated.
-        ray_address: address of the cluster, as for ``ray.init``, if the program is not already connected to one.
+        ray_address: Address of the cluster, as for ``ray.init``, if the program is not already connected to one.
 
     Raises:
-        ScenarioError: one of the scenarios is invalid.
-        ValueError: a key has no values or the same value twice, or a number is out of range.
+        ScenarioError: One of the scenarios is invalid.
+        ValueError: A key has no values or the same value twice, or a number is out of range.
         KeyboardInterrupt: Ctrl-C was pressed; the same call continues after the finished runs.
-        RoughlinkError: the folder has other results, or cannot be written.
+        RoughlinkError: The folder has other results, or cannot be written.
     """
     if engine not in ("local", "ray"):
         raise ValueError(f"engine={engine!r}: there are \"local\" and \"ray\"")

@@ -46,7 +46,7 @@ class Table:
         """Returns the values of a column; missing values are ``None``.
 
         Raises:
-            KeyError: no column has this name.
+            KeyError: No column has this name.
         """
         return self._native.column(name)
 
@@ -54,7 +54,7 @@ class Table:
         """Returns a table of these columns, without a copy.
 
         Raises:
-            KeyError: no column has one of these names.
+            KeyError: No column has one of these names.
         """
         return Table(self._native.select(list(names)))
 

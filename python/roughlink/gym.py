@@ -21,13 +21,14 @@ The network is simulated in this process, without compilation, sockets or other 
   8  interval      s         length of the interval
 ===  ============  ========  =====================================================================
 
-**Action**, one number: the window in segments or the pacing rate in Mbit/s. By default it is the binary logarithm of a factor for the
-current value, from -1 (half) to 1 (double). The endpoint repairs losses itself; they do not change the window.
+**Action**, one number: the window in segments or the pacing rate in Mbit/s. By default the number is the binary
+logarithm of a factor for the current value, from -1 (half) to 1 (double). The endpoint repairs losses; they do not
+change the window.
 
 **Reward**: ``throughput * delivered - delay * (rtt - min_rtt) - loss * loss``, with the weights of :class:`Reward`.
 
-An episode begins with the first data segment and a window of 10 segments. It is terminated when all bytes have arrived
-or the connection gives up, and truncated at the end of the scenario.
+An episode begins with the first data segment and a window of 10 segments. The episode is terminated when all bytes have
+arrived or the connection gives up, and truncated at the end of the scenario.
 
 Policies also work without Gymnasium, for any flow of any scenario: :class:`Deployed`.
 """
@@ -128,20 +129,20 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
     """Environment with one controlled flow: ``gymnasium.make("roughlink/Transport-v0", scenario=...)``.
 
     Args:
-        scenario: a scenario, its name, or its keys.
-        flow: name of the controlled transfer, by default the first. Its ``tcp.cc`` is ignored.
-        action: the controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
-        multiplicative: if true, actions are logarithms of factors, from -1 to 1; else the value itself.
-        interval_s: length of a step, s; by default `round_trips`.
-        round_trips: length of a step in smoothed round-trip times, limited to 10 ms to 1 s.
-        max_window: largest window, segments, also with ``action="rate"``.
-        max_rate_mbps: largest pacing rate, Mbit/s.
-        reward: weights.
-        render_mode: must be ``None``.
+        scenario: A scenario, its name, or its keys.
+        flow: Name of the controlled transfer, by default the first; the environment ignores the flow's ``tcp.cc``.
+        action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
+        multiplicative: If true, actions are logarithms of factors, from -1 to 1; else the value itself.
+        interval_s: Length of a step, s; by default `round_trips`.
+        round_trips: Length of a step in smoothed round-trip times, limited to 10 ms to 1 s.
+        max_window: Largest window, segments, also with ``action="rate"``.
+        max_rate_mbps: Largest pacing rate, Mbit/s.
+        reward: Weights.
+        render_mode: Must be ``None``.
 
     The seed of :meth:`reset` determines all random numbers. Later episodes without a seed differ from each other in a
-    reproducible way. ``info`` has ``time_s`` and ``replica``; the random numbers are those of
-    ``scenario.run(replica=...)``.
+    reproducible way. ``info`` has ``time_s`` and ``replica``; ``scenario.run(replica=...)`` has the same random
+    numbers.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -208,9 +209,9 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     (``AutoresetMode.NEXT_STEP``). Results do not depend on the number of threads.
 
     Args:
-        num_envs: number of environments.
-        scenario: one scenario for all, or a list with one for each.
-        threads: number of threads, by default the number of cores.
+        num_envs: Number of environments.
+        scenario: One scenario for all, or a list with one for each.
+        threads: Number of threads, by default the number of cores.
 
     The other arguments are the same as for :class:`TransportEnv`.
     """
