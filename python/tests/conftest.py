@@ -1,4 +1,4 @@
-"""What tests share."""
+"""Fixtures and helpers of all tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Runs the command line, in the folder that is named."""
+    """Returns a function that runs the command line in a folder."""
     program = os.environ.get("ROUGHLINK")
     if program is None:
         pytest.skip("ROUGHLINK does not name the program")
@@ -35,28 +35,28 @@ def command() -> Command:
 
 
 def default_signals() -> None:
-    """Undoes in a child that the tests run under `nohup` or in the background, where signals are ignored."""
+    """Restores the signal handlers in a child: under `nohup` or in the background the tests ignore some signals."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 
 def results(out: subprocess.CompletedProcess[str]) -> Any:
-    """What `--json` printed."""
+    """Returns the JSON that a command printed with `--json`."""
     assert out.returncode == 0, out.stderr
     return json.loads(out.stdout)
 
 
 def timeless(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without the time that the machine took for it."""
+    """Returns a result without its wall-clock time."""
     return {key: value for key, value in result.items() if key != "wall_s"}
 
 
 def same(one: rl.Table, other: rl.Table) -> bool:
-    """Whether values, types, units and meanings are equal."""
+    """Returns true if values, types, units and meanings are equal."""
     a, b = pa.table(one), pa.table(other)
     return a.schema.equals(b.schema, check_metadata=True) and bool(a.equals(b)) and [*one.rows()] == [*other.rows()]
 
 
 def said(error: pytest.ExceptionInfo[BaseException]) -> str:
-    """The text of an exception, with its broken lines joined."""
+    """Returns the text of an exception with its lines joined."""
     return " ".join(str(error.value).replace("│", "").split())

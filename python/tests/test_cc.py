@@ -56,7 +56,7 @@ class NewReno(rl.CongestionControl):
 
 
 class AskedNewReno(NewReno):
-    """The same, asked for its window before every segment."""
+    """NewReno with a `permit` method, which the sender calls before every segment."""
 
     def permit(self, flow: rl.Flow) -> rl.Permit:
         return flow.window(int(self.cwnd))
@@ -67,7 +67,7 @@ rl.register("py-asked", AskedNewReno)
 
 
 class Fixed(rl.CongestionControl):
-    """A window that never changes."""
+    """Algorithm with a constant window."""
 
     def __init__(self, flow: rl.Flow, segments: int = 4) -> None:
         super().__init__(flow)
@@ -85,13 +85,13 @@ FIXED = rl.load("hello").set("tcp.cc", "fixed")
 
 
 def achieved(run: rl.Run) -> dict[str, Any]:
-    """A result without what may differ: the wall-clock time, and the name of the algorithm."""
+    """Returns a result without the fields that may differ: the wall-clock time and the name of the algorithm."""
     result = {key: value for key, value in run.result.items() if key != "wall_s"}
     result["flows"] = [{**flow, "cc": None} for flow in result["flows"]]
     return result
 
 
-# The stack is that of Linux: NewReno's arithmetic depends on it.
+# Use the `linux` stack, on which the arithmetic of NewReno depends.
 LINUX = {"tcp.stack": "linux"}
 
 
@@ -260,12 +260,12 @@ def test_what_it_is_shown_and_its_phase() -> None:
         phase = "looking"
 
         def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
-            if ack.acked > 1:  # the receiver's end sends nothing but its FIN
+            if ack.acked > 1:  # the receiving end sends only its FIN, which counts as one byte
                 seen.append((flow, ack))
 
     run = FIXED.run(cc={"fixed": Looks}, series=True)
     flow, ack = seen[-1]
-    # What was kept does not change.
+    # Views that the algorithm kept do not change later.
     assert seen[0][0].now < flow.now and seen[0][0].delivered < flow.delivered
     assert flow.srtt is not None and flow.min_rtt is not None and 0 < flow.min_rtt <= flow.srtt < 1
     assert ack.rate is not None and 0 < ack.rate.delivered

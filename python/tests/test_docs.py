@@ -1,4 +1,4 @@
-"""What the documentation shows is right, and typed."""
+"""Examples of the documentation: they run, and their types are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = ["docs/how-to/python.md"]
 
 
 def examples(page: str) -> str:
-    """The examples of a page, one after the other."""
+    """Returns all examples of a page as one program."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     assert blocks
     return "\n".join(blocks)

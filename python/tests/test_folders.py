@@ -1,4 +1,4 @@
-"""Result folders, read back: the same numbers as in the program that wrote them."""
+"""Result folders: reading gives the same numbers as in the program that wrote them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_series_that_are_not_there(command: Command, tmp_path: Path, monkeypatch
 
 
 def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: Path) -> None:
-    """The folder may have another run by the time that they are asked for, or be gone."""
+    """The folder may be gone, or have another run, before the series are read."""
     words = ["run", "hello", "--set", "duration=2 s", "-o", "out", "--no-capture", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0
     read = rl.read(tmp_path / "out")
@@ -85,7 +85,7 @@ def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: P
     (tmp_path / "out").rename(tmp_path / "moved")
     for run in (read, anew):
         assert "out no longer has the run that was read from it: cannot read" in _lost(run)
-        # What was read before is kept.
+        # Series that were read before stay available.
         assert len(run.series("links" if run is anew else "flows")) > 10
     (tmp_path / "moved").rename(tmp_path / "out")
     assert len(anew.series("segments")) > 10 and pickle.dumps(anew)
@@ -93,7 +93,7 @@ def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: P
 
 
 def _lost(run: rl.Run) -> str:
-    """What is said of a run whose series are no longer where they were."""
+    """Returns the message for a run whose series are no longer in the folder."""
     texts = []
     for wants in (lambda: run.series("segments"), lambda: pickle.dumps(run)):
         with pytest.raises(rl.RoughlinkError) as error:
@@ -104,7 +104,7 @@ def _lost(run: rl.Run) -> str:
 
 
 def test_an_emulation_keeps_what_else_it_says(command: Command, tmp_path: Path) -> None:
-    """Its result has more members than that of a run, and its series are CSV files."""
+    """The result of an emulation has more fields than a run's, and its series are CSV files."""
     out = command("run", "hello", "--json", "--quiet", cwd=tmp_path)
     (tmp_path / "summary.json").write_text(json.dumps({**json.loads(out.stdout), "lateness_us": {"p99": 12.5}}))
     (tmp_path / "links.csv").write_text("time_s,link\n")
@@ -171,7 +171,7 @@ def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
     for html in (read._repr_html_(), experiment._repr_html_()):
         assert "<table" in html
     assert "1 experiments" in repr(read) and "start-on-l2" in repr(experiment)
-    # Whatever else is in its folder.
+    # Other files in the folder do not matter.
     (tmp_path / "out" / "runs.parquet").write_bytes(b"no table")
     assert isinstance(rl.read(tmp_path / "out"), rl.Paper)
 
@@ -195,7 +195,7 @@ def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
 
 
 def test_what_was_finished_of_a_large_sweep_is_read_with_its_files(tmp_path: Path) -> None:
-    """Most of its scenarios are read when their turn comes, and so are their files."""
+    """Most scenarios of a large sweep are read just before their runs, and their files with them."""
     names = [f"{n}.csv" for n in range(1200)]
     for n, name in enumerate(names):
         (tmp_path / name).write_text(f"time_s,rate_mbps\n0,{1 + n}\n")
@@ -260,6 +260,6 @@ def test_a_sweep_that_failed_in_part_shows_the_rest(tmp_path: Path) -> None:
     assert isinstance(read, rl.Sweep) and read.planned == 4 and len(read.runs) == 2
     for row, all_of_it in zip(read.summary(), whole.summary(), strict=True):
         assert row["mean"] == (all_of_it["mean"] if row["runs"] else None)
-    # Another call goes on from there.
+    # A second call continues after the finished runs.
     again = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
     assert again.summary() == whole.summary() and len(again.runs) == 4

@@ -34,7 +34,7 @@ def value(x: float) -> rg.Numbers:
 def test_gymnasium_finds_nothing_wrong(action: str, multiplicative: bool, interval_s: float | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # Infinite bounds are those of rates and times, and units are worth more than normal ranges.
+        # Rates and times have no upper bound, and observations keep their units instead of a normalized range.
         warnings.filterwarnings("ignore", message=".*(infinity|symmetric and normalized|render_mode).*")
         check_env(env(action=action, multiplicative=multiplicative, interval_s=interval_s))
 
@@ -71,7 +71,7 @@ def test_a_window_sets_the_throughput() -> None:
         assert seen[SEEN("in_flight")] <= window
         assert 0.02 <= seen[SEEN("min_rtt")] <= seen[SEEN("rtt")] < 0.1
         assert seen[SEEN("interval")] == pytest.approx(0.2)
-        # A window for each round trip of 20 ms and the time that a packet takes.
+        # The flow delivers at most one window per round trip, which takes 20 ms plus the transmission time of a packet.
         assert seen[SEEN("delivered")] <= window * 1448 * 8e-6 / 0.02
         rates.append(seen[SEEN("delivered")])
     assert rates[0] * 1.5 < rates[1] and rates[1] * 1.5 < rates[2]
@@ -114,7 +114,7 @@ def test_an_episode_ends_with_the_flow_or_the_scenario() -> None:
         e.step(value(30))
     short = rg.TransportEnv(NOISY.set("duration", "100 ms"), interval_s=0.04)
     short.reset(seed=1)
-    # The handshake has taken a round trip of 20 ms.
+    # The handshake has already taken a round trip of 20 ms.
     assert [short.step(value(0))[2:4] for _ in range(2)] == [(False, False), (False, True)]
 
 
@@ -176,7 +176,10 @@ def test_the_vector_environment_does_what_single_ones_do() -> None:
 
 
 def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
-    """Also of those that begin by themselves: they are those of single environments, and the number alone gives the episode again."""
+    """Each replica number is the one of a single environment, and it alone reproduces the episode.
+
+    This includes episodes that the vector environment starts after the end of the previous one.
+    """
     count = 5
     many = rg.TransportVectorEnv(count, NOISY, threads=2)
     single = [env() for _ in range(count)]
@@ -245,7 +248,7 @@ def test_each_environment_can_have_a_scenario_of_its_own() -> None:
 
 
 class Recorded:
-    """A policy that looks at queue and losses, and keeps what it saw."""
+    """Policy that reacts to queue and losses, and records its observations."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -297,7 +300,7 @@ def test_a_deployed_policy_does_what_it_does_in_the_environment(
         return rg.Deployed(connection, ends[-1], **options)
 
     scenario.run(replica=info["replica"], cc={"deployed": algorithm})
-    # The end that receives has nothing to decide.
+    # The receiving end makes no decisions.
     (sender,) = [end for end in ends if end.seen]
     assert len(agent.seen) > 100 and np.array_equal(sender.seen, agent.seen)
 

@@ -1,4 +1,4 @@
-"""The example that trains a policy, and the policy that it trained."""
+"""The training example, and the committed policy that it trained."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def test_the_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[st
     names = ["cable 5 %", "with CUBIC, 1 %", "charging session"]
     assert held_out.evaluate(policy, 3, names, None) == 0
     lines = capsys.readouterr().out.splitlines()
-    # Five metrics: all links have throughput, round-trip time and retransmissions, one has a second download and one a session.
+    # Five metrics: all links have throughput, round-trip time and retransmissions. One link also has a second download,
+    # and one has a session.
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 5 * 2 + 3 * 3 + 1 + 1
     assert all(line.count("|") == len(held_out.ALGORITHMS) + 4 for line in table)
@@ -132,11 +133,12 @@ def test_the_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[st
 
 
 RANGES = {"rate": (2, 20), "delay": (4, 40), "loss": (0.1, 2.5), "queue": (25, 200), "burst": (4, 4)}
-"""Of what is trained on, as docs/how-to/learning.md has them."""
+"""Ranges of the links that training draws, as listed in docs/how-to/learning.md."""
 
 
 def parameters(scenario: rl.Scenario) -> dict[str, float] | None:
-    """Those of a cable with one flow, without `loss` and `burst` if nothing is lost; none if it is something else."""
+    """Returns the parameters of a cable with one flow, or None for another scenario. A cable without loss has neither
+    `loss` nor `burst`."""
     text = scenario.text
     if 'name = "Cable"' not in text or text.count('"bulk"') != 1:
         return None
@@ -150,7 +152,7 @@ def parameters(scenario: rl.Scenario) -> dict[str, float] | None:
     ]
     matches = {name: re.search(pattern, links[link]) for name, link, pattern in patterns}
     found = {name: float(match[1]) for name, match in matches.items() if match}
-    # The cable itself has a part of the delay.
+    # 0.9 ms of the delay are on the cable.
     return {**found, "delay": found["delay"] + 0.9}
 
 
@@ -168,7 +170,7 @@ def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
     for name, (low, high) in RANGES.items():
         values = [found[name] for scenario in drawn if (found := parameters(scenario)) and name in found]
         assert min(values) < low * 1.1 and max(values) > high / 1.1, f"{name} is from {min(values)} to {max(values)}"
-    # Only these two are of the kind that is trained on, with other random numbers.
+    # Only the two links below are within the ranges of training; their random numbers differ from training's.
     made = [
         (link.name, link.make(np.random.default_rng([held_out.SEED, n]))) for link in held_out.LINKS for n in range(24)
     ]

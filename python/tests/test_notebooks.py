@@ -1,4 +1,4 @@
-"""The notebooks run, and say what is committed."""
+"""Notebooks: they run, and their outputs are the committed ones."""
 
 from __future__ import annotations
 

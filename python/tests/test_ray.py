@@ -1,6 +1,6 @@
-"""Sweeps on a Ray cluster, and what they are made of: plans that travel with their files, chunks of runs, one run store.
+"""Sweeps on a Ray cluster, and their parts: plans sent together with their files, chunks of runs, one run store.
 
-The cluster is local and has two nodes. Every wait has an end: a watchdog ends the process of a test that hangs.
+The cluster is local and has two nodes. A watchdog ends the process of a test that hangs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def watchdog() -> Iterator[None]:
 
 
 def records(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The runs in a store, without the time that they took; in the order of their keys, each as often as it occurs."""
+    """Returns the runs in a store in the order of their keys, without their wall-clock time. Duplicates are kept."""
     lines = (Path(folder) / "runs.jsonl").read_text().splitlines()[1:]
     found = [json.loads(line) for line in lines]
     for record in found:
@@ -120,7 +120,7 @@ def test_chunks_are_the_whole(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="closed"):
         work.keep(arrived[0])
     assert records(tmp_path / "parts") == records(whole.folder)
-    # Another engine is not believed.
+    # A worker rejects the plan of another engine.
     with pytest.raises(rl.RoughlinkError, match="a worker has roughlink"):
         _native.Share(description.replace(_native.engine.encode(), b"0.0.9+0123"))
 
@@ -171,7 +171,7 @@ def test_engines_are_named() -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """Two nodes: the driver's, which does nothing, and one with two processors. More can be added."""
+    """Starts a cluster of two nodes with one processor each. A test may remove the second node, `victim`."""
     ray: Any = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
     cluster_utils: Any = pytest.importorskip("ray.cluster_utils")
     found = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -188,7 +188,7 @@ def cluster() -> Iterator[Any]:
 def test_a_node_is_killed_midway_and_every_run_is_there_once(tmp_path: Path, cluster: Any) -> None:
     scenario = traced(tmp_path / "home").set("duration", "400 s")
     scenario = pickle.loads(pickle.dumps(scenario))
-    remove(tmp_path / "home")  # workers have what the driver has: the texts
+    remove(tmp_path / "home")  # driver and workers use the pickled texts of the files
     vary = {"tcp.cc": ["cubic", "bbr", "newreno"]}
     local = rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "local")
 
@@ -212,7 +212,7 @@ def test_a_node_is_killed_midway_and_every_run_is_there_once(tmp_path: Path, clu
     assert killed.is_set(), "the sweep is longer than this test"
     assert records(found.folder) == records(local.folder)
     assert found.result == local.result
-    # Nothing is left to do, whoever asks.
+    # All runs are finished, so neither engine adds any.
     before = store.read_bytes()
     assert rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "ray").result == local.result
     assert rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "ray", engine="ray").result == local.result
@@ -223,7 +223,7 @@ def test_failures_on_workers_reach_the_caller(tmp_path: Path, cluster: Any) -> N
     vary = {"tcp.cc": ["cubic", "bbr"]}
     with pytest.raises(rl.LimitError, match="memory"):
         rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x", engine="ray", max_memory=10_000)
-    # What did not fail is kept, and the folder is free again.
+    # Runs that did not fail are kept, and the folder is no longer in use.
     rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x")
 
 
@@ -254,7 +254,7 @@ def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> Non
     after = records(out)
     assert 0 < len(before) <= len(after) < 120
     assert all(record in after for record in before)
-    # The folder is free again, and the same command goes on from there.
+    # The folder is no longer in use, and the same command continues after the finished runs.
     again = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0, again.stderr
     whole = rl.sweep(rl.load(home / "s.toml").set("duration", "400 s"), {}, replicas=120, folder=tmp_path / "whole")

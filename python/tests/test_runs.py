@@ -222,7 +222,7 @@ def test_ctrl_c_ends_a_long_run(what: str, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_cell_of_a_notebook() -> None:
-    """The kernel runs cells in its main thread, and goes on after it."""
+    """The kernel runs cells in its main thread, and continues after an interrupted cell."""
     manager = pytest.importorskip("jupyter_client.manager", reason="Jupyter is not installed")
     pytest.importorskip("ipykernel", reason="Jupyter is not installed")
     kernel = manager.KernelManager()

@@ -1,4 +1,4 @@
-"""Scenarios: read, changed, refused with the text of the command line."""
+"""Scenarios: reading, changes, and refusals with the messages of the command line."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ to = "car"
 
 
 def runs(folder: Path) -> dict[str, Any]:
-    """The records of a run store, by key."""
+    """Returns the records of a run store by key."""
     lines = (folder / "runs.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines[1:] if line.startswith("{")]
     return {r["key"]: timeless(r["result"]) for r in records if "key" in r}
@@ -60,7 +60,7 @@ def test_the_store_is_that_of_the_command(scenario: Path, command: Command, tmp_
     assert runs(tmp_path / "python") == runs(tmp_path / "command") and len(runs(tmp_path / "python")) == 16
     assert swept.result["cells"] == from_command["cells"]
     assert pl.DataFrame(swept.runs).equals(pl.read_parquet(tmp_path / "command" / "runs.parquet"))
-    # Either goes on with what the other began, and repeats nothing.
+    # Command line and Python can continue each other's sweeps, and no run is repeated.
     before = (tmp_path / "command" / "runs.jsonl").read_bytes()
     rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "command")
     assert (tmp_path / "command" / "runs.jsonl").read_bytes() == before
@@ -84,7 +84,7 @@ def test_summaries(scenario: Path, tmp_path: Path) -> None:
     assert [r["mean"] for r in by] == pytest.approx([(rows[i]["mean"] + rows[i + 1]["mean"]) / 2 for i in (0, 2)])
     assert [r["runs"] for r in by] == [8, 8] and by[0]["low"] < by[0]["mean"] < by[0]["high"]
     assert swept.summary(by="tcp.cc") == by
-    # What changes nothing narrows no interval: all cells have the same random numbers.
+    # A key without effect must not narrow the interval: all its cells have the same random numbers.
     names = rl.sweep(rl.load(scenario), {"name": [f"n{i}" for i in range(5)]}, replicas=4, folder=tmp_path / "names")
     (one,), each = names.summary(by=[]), names.summary()[0]
     assert [one["low"], one["high"]] == pytest.approx([each["low"], each["high"]])
@@ -116,7 +116,7 @@ def test_differences_are_from_what_was_asked_for(scenario: Path, tmp_path: Path)
 
 
 def test_differences_are_within_replicas(scenario: Path, tmp_path: Path) -> None:
-    # What changes nothing differs by nothing, although the runs differ from each other.
+    # A key without effect has a difference of exactly 0, although the replicas differ from each other.
     names = {"name": ["one", "two"], "tcp.cc": ["newreno", "cubic"]}
     swept = rl.sweep(rl.load(scenario), names, replicas=6, folder=tmp_path / "out")
     (one, _, two, _) = swept.summary(against={"name": "one"})
@@ -232,7 +232,7 @@ plan.work("kept", 2, None, said)
 
 
 def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
-    """Ctrl-C in the middle; the same sweep goes on from there."""
+    """Ctrl-C stops a sweep in the middle, and the finished runs can be read."""
     program = [sys.executable, "-c", LONG]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -242,7 +242,7 @@ def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
         for line in child.stdout:
             if int(line.split()[1]) >= 20:
                 break
-        # What is there can be read while the sweep goes on.
+        # The finished runs can be read while the sweep continues.
         now = rl.read(tmp_path / "kept")
         assert child.poll() is None
         child.send_signal(signal.SIGINT)
