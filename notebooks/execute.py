@@ -1,8 +1,8 @@
-"""Executes the notebooks beside it, each in a new folder, by the interpreter that runs this: ``make notebooks``.
+"""Executes the notebooks in this folder with the current interpreter, each in a new folder: ``make notebooks``.
 
-Without ``--check`` they get new outputs, without what changes each time: counts of executions, times, versions. With it nothing is
-written, and it is an error if a cell says something else than in the file. What pictures look like is not compared, as it depends on
-fonts; whether there is one is.
+Without ``--check`` the notebooks get new outputs. Execution counts, times and versions are left out, since they change
+each time. With ``--check`` nothing is written, and a cell whose output differs from the file is an error. Only the
+presence of a picture is compared, because its pixels depend on fonts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMIT_S = 180
 
 
 class ThisInterpreter(KernelSpecManager):
-    """Kernels are this interpreter, whatever is installed elsewhere under their name."""
+    """Manager that starts every kernel with the current interpreter and ignores installed kernel specs."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         words = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -41,11 +41,11 @@ class ThisInterpreter(KernelSpecManager):
 
 
 def executed(path: Path) -> NotebookNode:
-    """The notebook with new outputs.
+    """Executes a notebook and returns it with new outputs.
 
     Raises:
-        CellExecutionError: a cell raised something.
-        TimeoutError: it took longer than `LIMIT_S`.
+        CellExecutionError: a cell raised an exception.
+        TimeoutError: the notebook took longer than `LIMIT_S`.
     """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def executed(path: Path) -> NotebookNode:
 
 
 def lasting(notebook: NotebookNode) -> NotebookNode:
-    """The notebook without what differs from one execution to the next."""
+    """Removes the fields that differ from one execution to the next, and returns the notebook."""
     notebook.metadata = NotebookNode(
         kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"},
         language_info={"name": "python"},
@@ -84,7 +84,7 @@ def lasting(notebook: NotebookNode) -> NotebookNode:
         cell.execution_count = None
         for output in cell.outputs:
             if output.output_type == "stream":
-                # A line of progress was filled up to the length of the one before.
+                # A progress line is padded to the length of the previous one.
                 output.text = "".join(line.rstrip() + "\n" for line in output.text.splitlines())
             elif output.output_type == "execute_result":
                 output.execution_count = None
@@ -96,14 +96,14 @@ def lasting(notebook: NotebookNode) -> NotebookNode:
 
 
 def small(picture: str) -> str:
-    """A picture with a palette, which takes a third of the space."""
+    """Converts a picture to a palette, which takes a third of the space."""
     with Image.open(io.BytesIO(base64.b64decode(picture))) as drawn, io.BytesIO() as png:
         drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(png, "png", optimize=True)
         return base64.b64encode(png.getvalue()).decode()
 
 
 def differences(path: Path, found: NotebookNode) -> list[str]:
-    """Where the text of outputs differs from that in the file, as lines to print."""
+    """Returns a diff between the outputs in the file and the new ones, as lines to print."""
     committed = nbformat.read(path, as_version=4)
     lines: list[str] = []
     for number, (old, new) in enumerate(zip(committed.cells, found.cells, strict=True), 1):
@@ -113,7 +113,7 @@ def differences(path: Path, found: NotebookNode) -> list[str]:
 
 
 def said(cell: NotebookNode) -> list[str]:
-    """What a cell put out, but for the contents of pictures."""
+    """Returns the output of a cell as lines, without the contents of pictures."""
     lines: list[str] = []
     for output in cell.get("outputs", []):
         if output.output_type == "stream":
@@ -125,7 +125,7 @@ def said(cell: NotebookNode) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Does what the words of a command line say. Returns the exit code: 0, or 1 for a notebook that fails or says something else."""
+    """Executes a command line. Returns the exit code: 0, or 1 if a notebook fails or its output differs."""
     parser = argparse.ArgumentParser(description="Executes notebooks.")
     parser.add_argument("notebooks", nargs="*", type=Path, help="those beside this program, if none are named")
     parser.add_argument("--check", action="store_true", help="write nothing, and compare what they say with the file")
