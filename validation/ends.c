@@ -1,19 +1,23 @@
-/* The programs at both ends of an emulated path, the same for every emulator: TCP, echoes and paced UDP, at little cost.
+/* Programs for both ends of an emulated path, the same for every emulator: TCP, echoes and paced UDP, at little cost.
  *
- * Each writes what it saw as 64-bit numbers into the file OUT. Times are ns. The two ends are on one machine, so that the
- * kernel's time stamps of arrivals (SO_TIMESTAMPNS, CLOCK_REALTIME) compare with the other end's clock: what a path takes
- * is then known without what the programs take to wake up.
+ * Each program writes its results as 64-bit numbers to the file OUT. Times are in ns. Both ends are on one machine, so
+ * the kernel's timestamps of arrivals (SO_TIMESTAMPNS, CLOCK_REALTIME) are comparable with the clock of the other end.
+ * The time on the path is therefore known without the time that the programs need to wake up.
  *
- *   ends tcp-send  OUT PORT SECONDS CC     listens, sends for so long       -> retransmissions, whether CC was accepted
- *   ends tcp-read  OUT ADDRESS PORT        connects, reads to the end       -> bytes, duration
- *   ends echo      OUT PORT                answers until told to end        -> nothing
+ *   ends tcp-send  OUT PORT SECONDS CC
+ *       Listens, then sends for SECONDS. Output: retransmissions, 1 if the kernel accepted CC.
+ *   ends tcp-read  OUT ADDRESS PORT
+ *       Connects, then reads to the end. Output: bytes, duration.
+ *   ends echo      OUT PORT
+ *       Answers datagrams until the last one. No output.
  *   ends ask       OUT ADDRESS PORT SECONDS RATE
- *                                          per answer: round trip as the program sees it, path there, path back
- *   ends udp-read  OUT PORT                until told to end, or 2 s idle   -> per packet: number, arrival
+ *       Sends RATE datagrams a second. Output for each answer: round trip seen by the program, path there, path back.
+ *   ends udp-read  OUT PORT
+ *       Reads until the last datagram, or 2 s without one. Output for each packet: number, arrival.
  *   ends udp-send  OUT ADDRESS PORT SECONDS RATE BYTES
- *                                          RATE packets a second            -> packets sent, packets refused, duration
+ *       Sends RATE packets a second. Output: packets sent, packets refused, duration.
  *
- * Code 1: something failed, stderr says what. Nobody waits longer than a minute.
+ * The exit code is 1 after an error, with a message on stderr. A program ends after one minute at the latest.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -102,7 +106,7 @@ static int udp_to(const char *host, const char *port) {
     return fd;
 }
 
-/* Bytes of the next datagram, and when it arrived at the socket; -1 if `wait_ms` pass without one. */
+/* Returns the size of the next datagram and its arrival time at the socket; -1 if none arrives within `wait_ms`. */
 static ssize_t receive(int fd, void *buffer, size_t size, struct sockaddr_in *from, uint64_t *arrival, int wait_ms) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     char control[128];
@@ -114,7 +118,7 @@ static ssize_t receive(int fd, void *buffer, size_t size, struct sockaddr_in *fr
         if (poll(&p, 1, wait_ms) <= 0) return -1;
         m.msg_controllen = sizeof control;
         n = recvmsg(fd, &m, MSG_DONTWAIT);
-        if (n < 0) return 0; /* refused by a host whose program does not listen yet */
+        if (n < 0) return 0; /* refused: the other host does not listen yet */
     }
     *arrival = now(CLOCK_REALTIME);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
@@ -182,7 +186,7 @@ static void ask(char **a) {
         if (ppoll(&p, 1, &wait, NULL) <= 0 ||
             receive(fd, data, sizeof data, NULL, &arrival, 0) != sizeof data)
             continue;
-        /* Not those of the first tenth of a second, which find neighbours, open files and fill caches. */
+        /* Skip the first tenth of a second: its packets resolve neighbors, open files and fill caches. */
         if (data[0] > start + 100000000) {
             put(now(CLOCK_MONOTONIC) - data[0]);
             put(data[2] - data[1]);
@@ -206,7 +210,7 @@ static void udp_send(char **a) {
     int fd = udp_to(a[0], a[1]);
     size_t size = atoi(a[4]);
     uint64_t data[8192] = {0}, step = 1e9 / atof(a[3]), refused = 0, sent = 0, start = now(CLOCK_MONOTONIC) + 100000000;
-    /* One packet first, a moment before the others: whoever looks for neighbours does it now. */
+    /* Send one packet a moment before the others, so that neighbors are resolved before the measurement. */
     for (uint64_t end = start + atof(a[2]) * 1e9, due = start; due < end; data[0]++) {
         if (send(fd, data, size, 0) < 0) refused++;
         else sent++;

@@ -2,11 +2,11 @@
 """Cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
 
 Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
-segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Rounds alternate
-between cubic, the algorithm, and the algorithm while the kernel counts the time of BPF programs
-(kernel.bpf_stats_enabled), which itself costs time. The connection with these counts gives ns and programs per ACK. The
-other two give the processor time of both ends per ACK that the sender received, as a ratio, round by round. A
-comparison of cubic with cubic shows the noise.
+segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Each round has three
+connections: with cubic, with the algorithm, and with the algorithm while the kernel counts the time of BPF programs
+(kernel.bpf_stats_enabled). Counting itself costs time. The counted connection gives ns and programs per ACK. The other
+two give the ratio of the processor time of both ends per ACK that the sender received, round by round. A comparison of
+cubic with cubic shows the noise.
 
 Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10).
 The processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
@@ -57,8 +57,8 @@ while True:
     connection.close()
 """
 
-# Opens a connection for each input line (algorithm, seconds) and prints a line of counts for that time, from ACK 200
-# on.
+# Program: opens a connection for each input line (algorithm, seconds) and prints a line of counts for that time, from
+# ACK 200 on.
 SENDER = BOTH + """
 while not os.path.exists(folder + "/reader"):
     time.sleep(0.01)

@@ -8,13 +8,14 @@ reference/linux-matrix-6.18.csv, measured with `roughlink emulate` and real Linu
 simulated here with `stack = "linux"`: packet n of the data meets the same fate on both sides. A cell's ratio is the
 mean goodput of roughlink divided by the kernel's.
 
-Three more comparisons follow the matrix: one link measured with iperf3 and another relay (reference/linux-6.18.csv),
-shares of flows in one queue (linux-shares-6.18.csv), and RTT samples and needless retransmissions
-(linux-rtt-6.18.csv).
+Three more comparisons follow the matrix:
+- one link measured with iperf3 and another relay (reference/linux-6.18.csv),
+- shares of flows in one queue (linux-shares-6.18.csv),
+- RTT samples and needless retransmissions (linux-rtt-6.18.csv).
 
 With --measure the kernel produces the results missing from the table of the matrix, or of the given part. Each run
 appends one line, so the measurement can be stopped and resumed. Measuring needs root or user namespaces, half an hour
-to an hour, and a machine that does little else. Runs in which the link was late are repeated.
+to an hour, and an otherwise idle machine. Runs in which the link was late are repeated.
 
 ns-3 is not needed. With --strict the exit code is 5 unless all of these hold. Over the cells, the median of |ratio - 1|
 is within 5 % and its 90th percentile within 15 %. On the one link, every ratio is within 25 % and their median within

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Verdicts on the claims of the Wave, AVOCA and PLC papers, with Linux at the ends and in simulation.
 
-The runs in simulation are the same as those between Linux hosts, and the same code measures both in the captures of
-their hosts. A claim is confirmed if every run meets it, refuted if none does, and undecided otherwise; the interval is
-the range of the runs. A full pass takes about half an hour, since emulations run in real time. Each result is stored at
-once, and an interrupted pass resumes where it stopped.
+Simulations and emulations have the same runs, and the same code measures both in the captures of their hosts. A claim
+is confirmed if every run meets it, refuted if none does, and undecided otherwise; the interval is the range of the
+runs. A full pass takes about half an hour, since emulations run in real time. Each result is stored at once, and an
+interrupted pass resumes where it stopped.
 
 Needs root, or user namespaces; Linux only. Exits with 3 if emulation is not possible.
 """

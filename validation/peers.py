@@ -4,17 +4,21 @@
 The same two programs (ends.c) run at both ends of a path. The emulators take turns in rounds, so that a busy machine
 affects them alike:
 
-tcp       one TCP connection over a pair without a limit: throughput, retransmissions
-echo      200 datagrams a second are answered over 10 ms each way; then beside 10 and 100 Mbit/s of other datagrams
-cpu       cost of a packet at 5,000 and 20,000 packets of 200 B a second over 10 ms
-rate      links of 10 and 100 Mbit/s with 1.5 times as much offered: rate, and departure time of each packet of 1500 B
-loss      losses among 2,000 packets a second at 1 %, and whether the same packets are lost in each round
+- `tcp`: one TCP connection over a pair without a limit. Throughput, retransmissions.
+- `echo`: 200 datagrams a second over 10 ms each way, with answers. Repeated beside 10 and 100 Mbit/s of other
+  datagrams.
+- `cpu`: cost of a packet at 5,000 and 20,000 packets of 200 B a second over 10 ms.
+- `rate`: links of 10 and 100 Mbit/s with 1.5 times as much offered. Rate, and spacing of packets of 1500 B.
+- `loss`: losses among 2,000 packets a second at 1 %, and whether the same packets are lost in each round.
 
 `--only roughlink` measures the lateness that roughlink reports. Emulators that are not installed are skipped, with the
 reason. Needs root and a C compiler; Linux only. The exit code is 3 if this machine cannot measure, 1 if a run fails.
 
+The first command below measures; the second rewrites the tables of the page:
+
   validation/peers.py --rattan PATH --mahimahi DIR --json validation/reference/peers-MACHINE.json
-  validation/peers.py --from validation/reference/peers-*.json --page docs/validation/peers.md    (rewrites the tables)
+
+  validation/peers.py --from validation/reference/peers-*.json --page docs/validation/peers.md
 """
 
 import argparse
@@ -263,7 +267,7 @@ class Results:
         return [r for r in self.made["runs"] if r["case"] == case and r["emulator"] == emulator]
 
     def marked(self, rows: list[dict]) -> str:
-        """Counts runs with more than QUIET of steal, and runs without a result (such as a lack of processor time)."""
+        """Counts runs with more than QUIET of steal, and runs without a result (often for lack of processor time)."""
         failed = sum("failed" in r for r in rows)
         steal = sum(r.get("machine", {}).get("steal", 0) > QUIET for r in rows)
         text = [f"{steal} of {len(rows)}" if steal else "", f"{failed} without result" if failed else ""]

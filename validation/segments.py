@@ -6,9 +6,10 @@ their arrival number at the car, so no random number is involved. The SYN is 0, 
 fragment counts. Sequence, length and retransmission flag of every data segment must agree. The difference in time is
 reported, and bounded by --time-tolerance.
 
-ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s. Times drift by that much per packet unless
-roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full send
-buffer makes it send short segments. The send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
+Links of ns-3 add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s. Times drift by that much per packet
+unless roughlink's links do the same (--link-overhead 2). The bulk application of ns-3 writes 512 bytes at a time, so a
+full send buffer makes it send short segments. The send buffer here is 1 MiB, larger than the window, except in
+`send-buffer`.
 
 Use --write DIR to store ns-3's traces, and --from DIR to compare with stored traces without ns-3.
 """

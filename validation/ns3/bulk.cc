@@ -3,8 +3,8 @@
 //   sa --(rate1, delay1)-- secc --(rate2, delay2, queue, noise)-- evcc
 //
 // One group is one such chain with `flows-per-group` downloads sa -> evcc; `groups` chains that
-// share nothing run in one simulator. Noise hits what arrives at evcc's device and nothing else.
-// One JSON object goes to stdout; `--trace` writes one CSV line per event (columns: kTraceHeader in watch.h).
+// share nothing run in one simulator. Noise affects only packets that arrive at evcc's device.
+// The output on stdout is one JSON object; `--trace` writes one CSV line per event (columns: kTraceHeader in watch.h).
 //
 // Units on the command line: rates and times as ns-3 spells them (10Mbps, 9.1ms), sizes in bytes,
 // queue in packets. Any ns-3 attribute can be set as --ns3::TcpIllinois::WinThresh=15.
@@ -146,8 +146,8 @@ NetDeviceContainer Connect(const Options& o,
     helper.SetQueue("ns3::DropTailQueue", "MaxSize", QueueSizeValue(QueueSize(PACKETS, o.queue)));
     if (o.queueDisc == "none")
     {
-        // A device without flow control gets no queue disc either: what finds the device queue full is
-        // dropped there. With it, the layer above would drop where no counter of the queue sees it.
+        // A device without flow control gets no queue disc either, and drops packets when its queue is full. With
+        // flow control the layer above would drop them, and no counter of the queue would include these drops.
         helper.DisableFlowControl();
     }
     NetDeviceContainer devices = helper.Install(left, right);
@@ -275,7 +275,7 @@ void AddOptions(CommandLine& cmd, Options& o)
     cmd.AddValue("trace-kinds", "which kinds of events to trace", o.traceKinds);
 }
 
-// Peak resident set of this program, in kB. Not ru_maxrss: that one remembers the parent's size at fork.
+// Returns the peak resident set of this program in kB. Do not use ru_maxrss, which includes the parent's size at fork.
 long PeakRss()
 {
     std::ifstream status("/proc/self/status");

@@ -2,8 +2,8 @@
 //
 //   server --(100 Mbit/s, 10 ms)-- router --(rate, 10 ms, queue disc)-- client
 //
-// The discipline is on the router's device towards the client, whose own queue holds one packet: what waits, waits in the
-// discipline. One JSON object goes to stdout.
+// The discipline is on the router's device toward the client. The queue of the device holds only one packet, so waiting
+// packets are in the discipline. The output on stdout is one JSON object.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -85,7 +85,7 @@ int main(int argc, char* argv[])
     bottleneck.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("1p"));
     NetDeviceContainer devices = bottleneck.Install(nodes.Get(1), nodes.Get(2));
     TrafficControlHelper control;
-    // Without an average (QW = 1) RED with equal thresholds marks all packets that find as many waiting.
+    // Without an average (QW = 1), RED with equal thresholds marks each packet that arrives at a queue of that length.
     Config::SetDefault("ns3::RedQueueDisc::MinTh", DoubleValue(20));
     Config::SetDefault("ns3::RedQueueDisc::MaxTh", DoubleValue(20));
     Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));

@@ -1,5 +1,5 @@
-// What the comparison watches: the flows' segments and acknowledgements, what arrives at the car, and the
-// trace file they are written to. The noise itself sits here too, as it sees every arrival.
+// Observation of the flows' segments and acknowledgements and of the arrivals at the car, and the trace file.
+// The noise model is also here, because it processes every arrival.
 #pragma once
 
 #include "ns3/applications-module.h"
@@ -20,7 +20,7 @@ using namespace ns3;
 const char* const kTraceHeader = "kind,time_ns,flow,seq,len,retransmission,value,text";
 constexpr uint16_t kFirstPort = 5000;
 
-// Who writes which trace line; silent unless --trace is given.
+// Writer of trace lines of the chosen kinds; writes nothing without --trace.
 class Trace
 {
   public:
@@ -104,8 +104,8 @@ struct Flow
         return bytesWanted && delivered >= bytesWanted;
     }
 
-    // ns-3 starts every connection at sequence number 0 and stays below 2^32; longer transfers wrap,
-    // so the number is unwrapped around the highest one seen.
+    // Returns the stream position of a sequence number. Connections start at 0 in ns-3, and numbers wrap at 2^32.
+    // The result is therefore the position nearest to the highest one sent.
     uint64_t Unwrap(SequenceNumber32 seq) const
     {
         auto difference = static_cast<int32_t>(seq.GetValue() - static_cast<uint32_t>(highestSent));
@@ -173,7 +173,7 @@ struct Flow
         }
     }
 
-    // A retransmission time-out is the only thing that exactly doubles the RTO (60 s at most).
+    // Only a retransmission time-out exactly doubles the RTO (60 s at most).
     void OnRto(Time before, Time now)
     {
         timeouts += now == std::min(before + before, Seconds(60)) && now > before;
@@ -219,7 +219,7 @@ struct Flow
         }
     }
 
-    // The socket exists once the application has started; its SYN is already on its way then.
+    // Call this after the application has started, because only then the socket exists; it has sent its SYN by then.
     void Attach(const std::string& groupVariant)
     {
         auto socket = DynamicCast<TcpSocketBase>(source->GetSocket());
@@ -240,7 +240,7 @@ struct Flow
     }
 };
 
-// Drops by arrival number, by bursts, or at random, and counts; one per car.
+// Noise model of one car: drops packets by arrival number, in bursts or at random, and counts them.
 // Number 0 is the first packet to arrive (the SYN), and every IP fragment counts.
 class Noise : public ErrorModel
 {
@@ -255,7 +255,7 @@ class Noise : public ErrorModel
     uint64_t lost = 0;
     uint32_t firstFlow = 0;
     std::set<uint64_t> dropList;
-    Ptr<ErrorModel> random; // burst or independent loss, ns-3's own models
+    Ptr<ErrorModel> random; // burst or independent loss, by a model of ns-3
 
   private:
     bool DoCorrupt(Ptr<Packet> packet) override
@@ -274,7 +274,8 @@ class Noise : public ErrorModel
         return drop;
     }
 
-    // `len` is the size of the IP packet; the sequence number is only known for a first fragment.
+    // Writes the trace line of an arrival. `len` is the size of the IP packet. Only first fragments have a sequence
+    // number.
     void Describe(Ptr<Packet> packet, uint64_t arrival, bool drop) const
     {
         PppHeader ppp;

@@ -11,9 +11,9 @@ from pathlib import Path
 from roughlink_validation.matrix import SYSCTLS, Cell, Outcome, Row
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# Start of both programs: limits of the buffers, and the priority of the emulated link. If unread data narrows the
-# window, the kernel acknowledges only after the program has read. A reader that waits for a core would therefore
-# acknowledge many segments at once.
+# Common start of both programs: it sets the limits of the buffers, and the same priority as the emulated link. If
+# unread data narrows the window, the kernel acknowledges only after the program has read. A reader that waits for a
+# core would therefore acknowledge many segments at once.
 BOTH = f"""
 import json, os, selectors, signal, socket, struct, subprocess, sys, time
 folder = sys.argv[1]
@@ -26,8 +26,8 @@ for key, value in {SYSCTLS!r}.items():
         f.write(value)
 """
 
-# Writes when the emulation ends it: [[time, port of the sender, bytes], ...], and the TcpExt counters of its network
-# namespace.
+# Receiving program: after SIGTERM from the emulation it writes [[time, port of the sender, bytes], ...] and the TcpExt
+# counters of its network namespace.
 RECEIVER = BOTH + """
 if sys.argv[2] == "each":
     route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], \
@@ -57,8 +57,8 @@ finally:
         json.dump(dict(rows=rows, counters=tables["TcpExt:"]), f)
 """
 
-# Opens a connection per algorithm, each `apart` seconds after the previous one. Writes its start time, the port of each
-# connection, and every 10 ms the TCP_INFO (linux/tcp.h) of each connection.
+# Sending program: opens a connection per algorithm, each `apart` seconds after the previous one. At the end it writes
+# its start time, the port of each connection, and the TCP_INFO (linux/tcp.h) of each connection, sampled every 10 ms.
 SENDER = BOTH + """
 algorithms, apart, seconds = sys.argv[2].split(","), float(sys.argv[3]), float(sys.argv[4])
 while not os.path.exists(folder + "/listening"):

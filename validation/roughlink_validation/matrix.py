@@ -29,7 +29,7 @@ class Cell:
     jitter_ms: int = 0  # uniform and independent for each packet, so that packets overtake each other
     flows: int = 1
     ack: str = "delayed"  # or "each": acknowledge every segment at once
-    duration_s: int = 0  # 0 = 20, or 40 for round trips of 300 ms, over which a window grows slowly from loss to loss
+    duration_s: int = 0  # 0 = 20, or 40 for round trips of 300 ms, because windows grow slowly there between losses
 
     def __post_init__(self) -> None:
         if not self.duration_s:

@@ -1,8 +1,9 @@
 """One link between hosts with Linux 6.18, measured with iperf3 and a relay other than roughlink.
 
-reference/linux-6.18.csv has runs of 20 s of iperf3, with two seeds each. The relay emulates a link of 10 Mbit/s, 10.9
-ms each way, with a queue of 100 packets and bursts of one to four losses in the direction of the data. Kernel and
-simulation draw different losses, so means match and single runs do not. Without loss, single runs must match.
+reference/linux-6.18.csv has runs of 20 s of iperf3, with two seeds each. The relay emulates a link of 10 Mbit/s and
+10.9 ms each way with a queue of 100 packets. Losses come in bursts of one to four packets, in the direction of the
+data. Kernel and simulation draw different losses, so means match and single runs do not. Without loss, single runs must
+match.
 """
 
 import csv

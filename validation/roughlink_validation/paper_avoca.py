@@ -96,7 +96,7 @@ INTERESTING = ("TCPTimeouts", "TCPLossProbes", "TCPSpuriousRTOs", "RetransSegs",
                "TCPToZeroWindowAdv", "TCPWinProbe", "TCPKeepAlive", "TCPDSACKRecv", "TCPSlowStartRetrans",
                "TCPLostRetransmit", "TCPFullUndo", "TCPDSACKUndo", "TCPTSReorder")
 OUTAGES = (5, 20, 50)
-# Meaning of "TCP": the paper's in its column, Linux's default in the others; plus two more algorithms.
+# Meaning of "TCP": the paper's algorithm in its column, Linux's default in the others. BBR and AVOCA run as well.
 TCP = {PAPER: "newreno", MODEL: "cubic", KERNEL: "cubic"}
 BOTH = (MODEL, KERNEL)
 

@@ -123,7 +123,7 @@ class Unfinished(Exception):
 
 
 class AtLeast(float):
-    """Lower bound of a time that had not ended by the end of the run."""
+    """Lower bound of a time that extends beyond the end of the run."""
 
 
 class AtMost(float):
