@@ -175,8 +175,8 @@ def returns(
 ) -> Floats:
     """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
 
-    The return is a mean over the time of an episode: the share of the link's rate that is delivered, minus `DELAY`
-    times the share of the round-trip time spent in queues, minus `LOSS` times the share of packets lost.
+    The return is the mean of `delivered - DELAY * queued - LOSS * lost` over the time of an episode. All three are
+    shares: of the link's rate, of the round-trip time spent in queues, and of the packets.
     """
     many, count = len(weights), len(links)
     scenarios = [scenario for scenario, _ in links] * many

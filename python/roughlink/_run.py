@@ -41,9 +41,9 @@ class Run:
         """Returns a time series, if the run kept series (``series=True``) or its folder has them (:func:`read`).
 
         Args:
-            name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for a whole table; or the name of one
-                column, with or without unit (``"cwnd"``, ``"rtt_ms"``). A single column comes with its time (ns) and
-                the names of its flow, link or gateway.
+            name: Name of a table or of one column. The tables are ``"flows"``, ``"links"``, ``"segments"`` and
+                ``"gateways"``. A column name may include the unit or not (``"cwnd"``, ``"rtt_ms"``). A single column
+                comes with its time (ns) and the names of its flow, link or gateway.
 
         Raises:
             KeyError: No series has this name.

@@ -52,14 +52,14 @@ class Sweep(Experiment):
             metric: Name of the metric, by default the main one.
             x: Key of the x axis, one of the keys that make rows. By default the key with the most values; keys with
                 numbers take precedence.
-            by: As for :meth:`summary`.
+            by: Keys that make rows, as for :meth:`summary`.
             axes: Axes to draw on; new ones by default.
 
         Returns:
             The axes.
 
         Raises:
-            KeyError: As for :meth:`summary`, or `x` does not make rows.
+            KeyError: The metric was not measured, or a key of `by` or `x` does not make rows.
             ValueError: Nothing was varied.
         """
         from ._plot import means

@@ -171,7 +171,7 @@ def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
     for html in (read._repr_html_(), experiment._repr_html_()):
         assert "<table" in html
     assert "1 experiments" in repr(read) and "start-on-l2" in repr(experiment)
-    # Other files in the folder do not matter.
+    # Ignore other files in the folder.
     (tmp_path / "out" / "runs.parquet").write_bytes(b"no table")
     assert isinstance(rl.read(tmp_path / "out"), rl.Paper)
 

@@ -176,7 +176,7 @@ def test_the_vector_environment_does_what_single_ones_do() -> None:
 
 
 def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
-    """Each replica number is the one of a single environment, and it alone reproduces the episode.
+    """Replica numbers equal those in single environments, and a replica number is enough to reproduce its episode.
 
     This includes episodes that the vector environment starts after the end of the previous one.
     """

@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Plan(Mutex<LabPlan>);
 
-/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder; cost of all
-/// missing runs, and of those that have finished since.
+/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then come
+/// two costs: of all missing runs, and of those that have finished since.
 type ProgressCounts = (usize, usize, usize, u64, u64);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
