@@ -30,7 +30,7 @@ BY_CLASS = {"normal": (177, 128, 93, 59), "bank-holiday": (175, 122, 75, 47), "r
 AVOCA_TOTAL = {"normal": 1221.39, "bank-holiday": 1073.11, "rush-hour": 1010.76}
 AVOCA_BY_CLASS = {"normal": (230, 177, 138, 100), "bank-holiday": (224, 162, 117, 75), "rush-hour": (224, 158, 109, 59)}
 # Losses of the grid, from less to more than any class needs.
-GRIDS = {"sctp": [0.012 * 1.3**i for i in range(9)], "tcp": [0.004 * 1.35**i for i in range(9)]}
+GRIDS = {"sctp": [0.012 * 1.3**i for i in range(9)], "tcp": [0.004 * 1.35**i for i in range(10)]}
 # Overrides that turn the scenario's flow into AVOCA; the baseline runs without them.
 AVOCA = {
     "sctp": ["flow.download.cc=avoca", 'flow.download.cc_params={ inner = "sctp", params = { min_ssthresh = 2 } }'],
