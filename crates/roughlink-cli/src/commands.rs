@@ -25,7 +25,7 @@ pub(crate) mod scenario;
 pub(crate) mod sweep;
 
 use crate::args::{self, Reproduce, SchemaOf};
-use crate::failure::{Failure, print, print_json, say, warn};
+use crate::failure::{Failure, print, print_json, print_stderr, warn};
 use crate::progress::work;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::grid::Grid;
@@ -70,7 +70,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
         } else {
             format!("; {} has those of another experiment", base.display())
         };
-        say(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
+        print_stderr(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
     }
     Ok(result)
 }
@@ -107,7 +107,7 @@ fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Fa
 /// Prints the path of the report.
 fn reported(report: &Path, quiet: bool) {
     if !quiet {
-        say(&format!("report: {}", report.display()));
+        print_stderr(&format!("report: {}", report.display()));
     }
 }
 
@@ -129,7 +129,7 @@ fn warn_of(plan: &Plan, quiet: bool) {
         warn(name, text, std::slice::from_ref(warning));
     }
     if plan.warnings.len() > MOST_SHOWN && !quiet {
-        say(&format!("and {} more warnings", plan.warnings.len() - MOST_SHOWN));
+        print_stderr(&format!("and {} more warnings", plan.warnings.len() - MOST_SHOWN));
     }
 }
 

@@ -69,17 +69,17 @@ impl Failure {
             Failure::Expectation(message)
             | Failure::Interrupted(message)
             | Failure::Late(message)
-            | Failure::Program(message, _) => say(message),
+            | Failure::Program(message, _) => print_stderr(message),
             Failure::Machine(message, help) => {
                 let plain = Plain { message: message.clone(), help: help.map(str::to_owned) };
                 show(&drawing::plain(&plain, Form::Terminal));
             }
             Failure::Closed => {}
-            Failure::Output(e) => say(&format!("cannot write to standard output: {e}")),
-            Failure::Fault(message) => say(&format!("roughlink failed: {message}")),
+            Failure::Output(e) => print_stderr(&format!("cannot write to standard output: {e}")),
+            Failure::Fault(message) => print_stderr(&format!("roughlink failed: {message}")),
         }
         if self.code() == FAULT {
-            say(&format!(
+            print_stderr(&format!(
                 "This is a fault of roughlink. Please report it with the files and this command line:\n  {}\nto {}/issues; \
                 if the file came from somebody else, as SECURITY.md says.",
                 command_line(),
@@ -122,10 +122,10 @@ pub(crate) fn guarded(command: impl FnOnce() -> Result<(), Failure>) -> Result<(
 /// Prints the place of a panic in one line, and the backtrace if RUST_BACKTRACE is set; the final message explains it.
 pub(crate) fn on_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
-    say(&format!("fault{place}: {}", message(panic.payload())));
+    print_stderr(&format!("fault{place}: {}", message(panic.payload())));
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
-        say(&trace.to_string());
+        print_stderr(&trace.to_string());
     }
 }
 
@@ -151,7 +151,7 @@ fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
 }
 
 /// Prints a line to standard error.
-pub(crate) fn say(message: &str) {
+pub(crate) fn print_stderr(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(message));
 }
 

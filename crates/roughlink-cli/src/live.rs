@@ -11,20 +11,19 @@
 //! | module | contents |
 //! |---|---|
 //! | `access` | checks of host, origin and token |
-//! | `asked` | requests to change a link, and their bounds |
+//! | `request` | requests to change a link, and their bounds |
 //! | `connections` | limits on number and duration of connections |
 //! | `feed` | events for viewers |
 //! | `timeline` | applied changes in scenario syntax |
 
 mod access;
-mod asked;
 mod connections;
 mod feed;
+mod request;
 pub(crate) mod timeline;
 
 use crate::failure::Failure;
 use access::{Token, refusal};
-use asked::Request;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
@@ -35,6 +34,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use connections::PATIENCE;
 use feed::Feed;
+use request::Request;
 use roughlink_host::{ChangeRequestError, Live};
 use roughlink_lab::error::LabError;
 use roughlink_lab::report::STYLE;
@@ -48,7 +48,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Listener that is bound but does not accept connections yet.
-pub(crate) struct Door {
+pub(crate) struct BoundServer {
     listener: TcpListener,
     address: SocketAddr,
     token: Token,
@@ -60,7 +60,7 @@ pub(crate) struct Server {
     thread: JoinHandle<()>,
 }
 
-impl Door {
+impl BoundServer {
     /// Binds an address, or a port of 127.0.0.1.
     pub(crate) fn open(text: &str) -> Result<Self, Failure> {
         let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -80,7 +80,7 @@ impl Door {
         let failed = |e: io::Error| Failure::Machine(format!("cannot serve at {wanted}: {e}"), None);
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Door { listener, address, token: Token::new().map_err(failed)? })
+        Ok(BoundServer { listener, address, token: Token::new().map_err(failed)? })
     }
 
     /// Returns the URL of the page. If the server listens on all addresses, the URL has the loopback address.
@@ -112,7 +112,7 @@ impl Door {
     }
 
     async fn attend(self, live: Arc<Live>, told: oneshot::Receiver<String>) {
-        let Door { listener, token, .. } = self;
+        let BoundServer { listener, token, .. } = self;
         // Does not fail: the listener is non-blocking, and no further descriptor is needed.
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         let feed = Arc::new(Feed::new(live));
@@ -222,11 +222,11 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive").into_response(),
     };
     let live = inside.feed.live();
-    let asked = match Request::read(&body).and_then(|request| request.asked(live.scenario())) {
-        Ok(asked) => asked,
+    let change = match Request::read(&body).and_then(|request| request.change(live.scenario())) {
+        Ok(change) => change,
         Err(why) => return (StatusCode::BAD_REQUEST, why).into_response(),
     };
-    match live.ask(asked) {
+    match live.ask(change) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(e) => {
             let code = match e {

@@ -2,7 +2,7 @@
 
 use crate::args::Grid;
 use crate::commands::emulate::is_ignored;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, print_stderr};
 use indicatif::{ProgressBar, ProgressStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::runner::{self, Ending, Executor, Job, Progress};
@@ -99,12 +99,12 @@ pub(crate) fn work_by(
     let folder = store.folder().display().to_string();
     // Reported even with `--quiet`: a disk that changes data is serious.
     if let Some(damage) = store.damage() {
-        say(&damage.to_string());
+        print_stderr(&damage.to_string());
     }
     let mut show = Show::new(grid.form.quiet);
     let limits = grid.memory.limits();
     let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
-    let stop = on_stop(|| say("stopping after the runs under way; press Ctrl-C again to stop at once"));
+    let stop = on_stop(|| print_stderr("stopping after the runs under way; press Ctrl-C again to stop at once"));
     let ending = runner::run_by(executor, jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();
     match ending? {
@@ -151,7 +151,7 @@ impl Show {
             bar.tick();
         } else if !self.quiet && p.done < p.runs && spent >= self.last + EVERY {
             self.last = spent;
-            say(&message);
+            print_stderr(&message);
         }
     }
 
@@ -162,7 +162,7 @@ impl Show {
         }
         if !self.quiet && p.done > p.kept {
             let spent = human(now().duration_since(self.start));
-            say(&format!("{} runs in {spent}", p.done - p.kept));
+            print_stderr(&format!("{} runs in {spent}", p.done - p.kept));
         }
     }
 }

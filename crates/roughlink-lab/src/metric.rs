@@ -33,14 +33,14 @@ pub struct Metric {
     name: String,
     /// Name without `quantile`: the name in the results of a single run.
     per_run: String,
-    of: Of,
-    which: Which,
+    of: Element,
+    which: Selection,
     /// Quantile over the replicas, instead of their mean.
     quantile: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Of {
+enum Element {
     Flow(&'static Measure<FlowResult>),
     Link(&'static Measure<DirectionResult>),
     Run(&'static Measure<RunResult>),
@@ -48,14 +48,14 @@ enum Of {
     Window(&'static Windowed),
 }
 
-impl PartialEq for Of {
+impl PartialEq for Element {
     fn eq(&self, other: &Self) -> bool {
         self.quantity() == other.quantity()
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Which {
+enum Selection {
     Usual,
     Named(String),
     Fold(Fold),
@@ -187,14 +187,14 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-impl Of {
+impl Element {
     fn quantity(&self) -> Quantity {
         match self {
-            Of::Flow(m) => m.quantity,
-            Of::Link(m) => m.quantity,
-            Of::Run(m) => m.quantity,
-            Of::Mean(q) => **q,
-            Of::Window(w) => w.quantity,
+            Element::Flow(m) => m.quantity,
+            Element::Link(m) => m.quantity,
+            Element::Run(m) => m.quantity,
+            Element::Mean(q) => **q,
+            Element::Window(w) => w.quantity,
         }
     }
 }
@@ -206,7 +206,7 @@ pub fn names() -> Vec<&'static str> {
 
 /// A metric in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct MetricDescription {
     /// Name, with `[A..B]` if the metric needs a window.
     pub name: String,
     /// Element: a `flow`, a `link` or the `run`.
@@ -218,28 +218,28 @@ pub struct Listed {
 }
 
 /// Lists all metrics, those with windows last.
-pub fn list() -> Vec<Listed> {
-    let listed = |of: Of| {
+pub fn list() -> Vec<MetricDescription> {
+    let listed = |of: Element| {
         let quantity = of.quantity();
-        let name = quantity.name.to_owned() + if matches!(of, Of::Window(_)) { "[A..B]" } else { "" };
+        let name = quantity.name.to_owned() + if matches!(of, Element::Window(_)) { "[A..B]" } else { "" };
         let of = match of {
-            Of::Flow(_) => "flow",
-            Of::Link(_) => "link",
-            Of::Run(_) | Of::Mean(..) => "run",
-            Of::Window(w) if w.is_of_run() => "run",
-            Of::Window(w) if w.is_of_link() => "link",
-            Of::Window(_) => "flow",
+            Element::Flow(_) => "flow",
+            Element::Link(_) => "link",
+            Element::Run(_) | Element::Mean(..) => "run",
+            Element::Window(w) if w.is_of_run() => "run",
+            Element::Window(w) if w.is_of_link() => "link",
+            Element::Window(_) => "flow",
         };
-        Listed { name, of, unit: quantity.unit, meaning: quantity.meaning() }
+        MetricDescription { name, of, unit: quantity.unit, meaning: quantity.meaning() }
     };
-    all().into_iter().chain(WINDOWED.iter().map(Of::Window)).map(listed).collect()
+    all().into_iter().chain(WINDOWED.iter().map(Element::Window)).map(listed).collect()
 }
 
-fn all() -> Vec<Of> {
-    let flows = FLOW.iter().map(Of::Flow);
-    let links = LINK.iter().map(Of::Link);
-    let runs = RUN.iter().map(Of::Run);
-    flows.chain(links).chain(runs).chain(MEANS.iter().map(Of::Mean)).collect()
+fn all() -> Vec<Element> {
+    let flows = FLOW.iter().map(Element::Flow);
+    let links = LINK.iter().map(Element::Link);
+    let runs = RUN.iter().map(Element::Run);
+    flows.chain(links).chain(runs).chain(MEANS.iter().map(Element::Mean)).collect()
 }
 
 impl Metric {
@@ -270,7 +270,13 @@ impl Metric {
                 return Err(unknown(format!("{reason}: write {base}[10..60] for the time from 10 s to 60 s")));
             }
             let which = which(base, rest, !of.is_of_run()).map_err(unknown)?;
-            return Ok(Metric { name: name.into(), per_run: name.into(), of: Of::Window(of), which, quantile: None });
+            return Ok(Metric {
+                name: name.into(),
+                per_run: name.into(),
+                of: Element::Window(of),
+                which,
+                quantile: None,
+            });
         }
         let at = name.find(['@', ':']).unwrap_or(name.len());
         let (base, rest) = name.split_at(at);
@@ -280,7 +286,7 @@ impl Metric {
             }
             return Err(unknown(nearest::suggest(base, "there are", names())));
         };
-        let per_element = matches!(of, Of::Flow(_) | Of::Link(_)) || base == COVERED && rest.starts_with('@');
+        let per_element = matches!(of, Element::Flow(_) | Element::Link(_)) || base == COVERED && rest.starts_with('@');
         let which = which(base, rest, per_element).map_err(unknown)?;
         Ok(Metric { name: name.into(), per_run: name.into(), of, which, quantile: None })
     }
@@ -294,12 +300,12 @@ impl Metric {
                 help: format!("end the window by {duration}, or set a longer duration: --set duration='{end} s'"),
             });
         }
-        let Which::Named(name) = &self.which else { return Ok(()) };
+        let Selection::Named(name) = &self.which else { return Ok(()) };
         let flows = scenario.flows.iter().map(|f| f.name.as_str());
         match self.of {
-            Of::Flow(_) => return known("flow", name, flows),
-            Of::Window(of) if !of.is_of_link() => return known("flow", &windows::direction(name).0, flows),
-            Of::Mean(..) => {
+            Element::Flow(_) => return known("flow", name, flows),
+            Element::Window(of) if !of.is_of_link() => return known("flow", &windows::direction(name).0, flows),
+            Element::Mean(..) => {
                 let stays = scenario.links.iter().flat_map(|l| &l.stays);
                 return known("class of stations", name, stays.map(|s| s.class.as_str()));
             }
@@ -332,39 +338,41 @@ impl Metric {
 
     /// Returns true if the metric needs a watched run.
     pub fn needs_watching(&self) -> bool {
-        matches!(self.of, Of::Mean(..) | Of::Window(_))
+        matches!(self.of, Element::Mean(..) | Element::Window(_))
     }
 
     /// Returns true if runs on a kernel can have the metric. Only senders are watched there: no time windows, recovery
     /// from outages or coverage.
     pub fn is_of_kernels(&self) -> bool {
         match self.of {
-            Of::Window(_) => false,
-            Of::Mean(quantity) => quantity.name.starts_with("cwnd_"),
-            Of::Flow(_) | Of::Link(_) | Of::Run(_) => true,
+            Element::Window(_) => false,
+            Element::Mean(quantity) => quantity.name.starts_with("cwnd_"),
+            Element::Flow(_) | Element::Link(_) | Element::Run(_) => true,
         }
     }
 
     /// Returns true if the mean over runs is a share of runs.
     pub fn is_share_of_runs(&self) -> bool {
-        matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum) && self.quantile.is_none()
+        matches!(self.of, Element::Flow(q) if q.share)
+            && self.which != Selection::Fold(Fold::Sum)
+            && self.quantile.is_none()
     }
 
     /// Returns true if the metric has a time window.
     pub fn has_window(&self) -> bool {
-        matches!(self.of, Of::Window(_))
+        matches!(self.of, Element::Window(_))
     }
 
     /// Returns name, label and unit.
     pub fn describe(&self) -> MetricResult {
         let Quantity { label, unit, .. } = self.of.quantity();
         let which = match &self.which {
-            Which::Usual => String::new(),
-            Which::Named(name) => format!(", {name}"),
-            Which::Fold(Fold::Mean) => ", mean".into(),
-            Which::Fold(Fold::Min) => ", smallest".into(),
-            Which::Fold(Fold::Max) => ", largest".into(),
-            Which::Fold(Fold::Sum) => ", sum".into(),
+            Selection::Usual => String::new(),
+            Selection::Named(name) => format!(", {name}"),
+            Selection::Fold(Fold::Mean) => ", mean".into(),
+            Selection::Fold(Fold::Min) => ", smallest".into(),
+            Selection::Fold(Fold::Max) => ", largest".into(),
+            Selection::Fold(Fold::Sum) => ", sum".into(),
         };
         let over_runs = match self.quantile {
             None => String::new(),
@@ -395,14 +403,14 @@ impl Metric {
         let run = &record.result;
         let exactly = |value: f64| [value; 2];
         match self.of {
-            Of::Run(q) => (q.value)(run).map(exactly),
-            Of::Mean(..) => {
+            Element::Run(q) => (q.value)(run).map(exactly),
+            Element::Mean(..) => {
                 let watched = record.watched.as_ref()?;
                 let bound = || watched.at_least.get(&self.per_run).map(|bound| [*bound, f64::INFINITY]);
                 watched.means.get(&self.per_run).copied().map(exactly).or_else(bound)
             }
-            Of::Window(_) => record.watched.as_ref()?.windows.get(&self.per_run).copied().map(exactly),
-            Of::Flow(q) => {
+            Element::Window(_) => record.watched.as_ref()?.windows.get(&self.per_run).copied().map(exactly),
+            Element::Flow(q) => {
                 let of = |f: &FlowResult| {
                     let bound = || (q.at_least)(f, run).map(|bound| [bound, f64::INFINITY]);
                     (q.value)(f).map(exactly).or_else(bound)
@@ -412,27 +420,27 @@ impl Metric {
                     run.flows.iter().filter(move |f| !among || f.is_transfer()).filter_map(of)
                 };
                 match &self.which {
-                    Which::Usual => Fold::Mean.of_bounds(alike()),
-                    Which::Fold(fold) => fold.of_bounds(alike()),
-                    Which::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(of),
+                    Selection::Usual => Fold::Mean.of_bounds(alike()),
+                    Selection::Fold(fold) => fold.of_bounds(alike()),
+                    Selection::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(of),
                 }
             }
-            Of::Link(q) => self.of_link(q, run).map(exactly),
+            Element::Link(q) => self.of_link(q, run).map(exactly),
         }
     }
 
     fn of_link(&self, q: &Measure<DirectionResult>, run: &RunResult) -> Option<f64> {
         let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
         match &self.which {
-            Which::Usual => {
+            Selection::Usual => {
                 let bottleneck = |a: &&DirectionResult, b: &&DirectionResult| {
                     let missing = |d: &DirectionResult| d.lost + d.dropped;
                     missing(a).cmp(&missing(b)).then(a.queue_mean_pkt.total_cmp(&b.queue_mean_pkt))
                 };
                 all().max_by(bottleneck).and_then(q.value)
             }
-            Which::Fold(fold) => fold.of(all().filter_map(q.value)),
-            Which::Named(name) => {
+            Selection::Fold(fold) => fold.of(all().filter_map(q.value)),
+            Selection::Named(name) => {
                 let link = |name: &str| run.links.iter().find(|l| l.name == name);
                 let direction = match (link(name), name.rsplit_once('.')) {
                     (Some(l), _) => Some(&l.forward),
@@ -479,12 +487,12 @@ NAME:p50 at the end is the median over the runs instead of the mean, NAME:p95 th
 ";
 
 /// Parses the suffix of a quantity's name.
-fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
+fn which(base: &str, rest: &str, per_element: bool) -> Result<Selection, String> {
     Ok(match rest.split_at_checked(1) {
-        None => Which::Usual,
+        None => Selection::Usual,
         Some(_) if !per_element => return Err(format!("`{base}` is one number for the whole run")),
-        Some(("@", which)) => Which::Named(which.into()),
-        Some((_, fold)) => Which::Fold(match fold {
+        Some(("@", which)) => Selection::Named(which.into()),
+        Some((_, fold)) => Selection::Fold(match fold {
             "mean" => Fold::Mean,
             "min" => Fold::Min,
             "max" => Fold::Max,

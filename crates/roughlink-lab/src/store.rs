@@ -22,7 +22,7 @@ use crate::experiment::Identity;
 use crate::experiment::table::RUNS_TABLE;
 use crate::folder::{REPORT, RESULTS};
 use crate::watch::Watched;
-use lines::{Found, foreign};
+use lines::{StoreContent, foreign};
 use roughlink_core::metrics::RunResult;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ impl Records {
     pub fn read(folder: &Path) -> Result<Records, LabError> {
         let path = folder.join(RUNS);
         let text = disk::read(&path).map_err(|source| LabError::Read { path, source })?;
-        let found = Found::read(&text).ok_or_else(|| foreign(folder, RUNS))?;
+        let found = StoreContent::read(&text).ok_or_else(|| foreign(folder, RUNS))?;
         Ok(found.records.into_iter().collect())
     }
 
@@ -125,7 +125,7 @@ impl Store {
         }
         let unreadable = |source| LabError::Read { path: folder.join(RUNS), source };
         let text = file.read_all().map_err(unreadable)?;
-        let Some(found) = Found::read(&text) else { return Err(foreign(folder, RUNS)) };
+        let Some(found) = StoreContent::read(&text) else { return Err(foreign(folder, RUNS)) };
         name_process(&dir).map_err(failed(LOCK))?;
         let damage = (!found.lines.is_empty()).then(|| Damage {
             path: folder.join(RUNS),

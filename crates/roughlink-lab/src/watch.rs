@@ -2,10 +2,10 @@
 
 mod covered;
 mod recovery;
-mod seen;
+mod series;
 pub mod windows;
 
-pub use seen::{CURVES as FLOW_CURVES, TOTAL};
+pub use series::{CURVES as FLOW_CURVES, TOTAL};
 
 use crate::quantity::{COVERED, Quantity, of};
 use covered::Covered;
@@ -17,8 +17,8 @@ use roughlink_core::net::{Crossing, Observer, Sending};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use seen::Seen;
 use serde::{Deserialize, Serialize};
+use series::RunSeries;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
@@ -32,7 +32,7 @@ pub struct Watch {
     pub curves: Vec<String>,
     /// The flow of the curves by its name; the mean over all flows if absent.
     pub flow: Option<String>,
-    /// Flows that have a curve each ([`seen::CURVES`]); `total` is their sum.
+    /// Flows that have a curve each ([`series::CURVES`]); `total` is their sum.
     #[serde(default)]
     pub flows: Vec<String>,
     /// Metrics of a window of time, by their names ([`windows`]).
@@ -94,7 +94,7 @@ pub struct Watcher {
     flows: Vec<FlowWatch>,
     covered: Covered,
     /// Present only if a metric needs it.
-    seen: Option<Seen>,
+    seen: Option<RunSeries>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -124,7 +124,7 @@ impl Watcher {
         let flows = scenario.flows.iter().map(|f| &f.name).enumerate().map(flow).collect();
         let seen = !watch.windows.is_empty() || !watch.flows.is_empty();
         let covered = Covered::new(scenario);
-        Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| Seen::new(scenario)) }
+        Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| RunSeries::new(scenario)) }
     }
 
     /// Returns the recorded quantities of a run that ended with this result.
@@ -231,7 +231,7 @@ impl Observer for Watcher {
             recovery.delivered(now, delivered);
             recovery.sent(now, stats.segments);
         }
-        self.look(&Look {
+        self.record(&Look {
             flow: index,
             at: now,
             cwnd: sender.cc().vitals().cwnd,
@@ -267,7 +267,7 @@ pub struct Look {
 
 impl Watcher {
     /// Records the state of a sender, which is valid until the next call.
-    pub fn look(&mut self, look: &Look) {
+    pub fn record(&mut self, look: &Look) {
         let (now, watch) = (look.at, &mut self.flows[look.flow]);
         // The previous value applies at all points before now.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {

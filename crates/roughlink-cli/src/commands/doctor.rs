@@ -44,15 +44,15 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
 
 /// Remains of ended emulations, and the outcome of removing them.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Cleaned {
-    pub(crate) found: Vec<Found>,
+pub(crate) struct CleanupResult {
+    pub(crate) found: Vec<LeftProcess>,
     /// Running emulations, by process, with their nodes. The cleanup does not touch them.
     pub(crate) running: BTreeMap<u32, Vec<String>>,
 }
 
 /// Process left by an ended emulation.
 #[derive(Debug, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct LeftProcess {
     pub(crate) process: u32,
     pub(crate) command: String,
     /// Network namespace that the process keeps alive.
@@ -68,7 +68,7 @@ fn clean(json: bool) -> Result<(), Failure> {
     } else {
         let mut text = String::new();
         for found in &cleaned.found {
-            let Found { process, command, namespace, error } = found;
+            let LeftProcess { process, command, namespace, error } = found;
             let became = error.as_ref().map_or("ended".into(), |e| format!("still there: {e}"));
             let _ = writeln!(
                 text,

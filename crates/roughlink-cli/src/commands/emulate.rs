@@ -17,7 +17,7 @@ mod result;
 mod running;
 mod series;
 
-use super::doctor::{Cleaned, Found};
+use super::doctor::{CleanupResult, LeftProcess};
 use super::run::source;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
@@ -54,10 +54,10 @@ pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
 
 /// Removes leftovers of ended emulations. Returns them, with an error for each that remains, and the running
 /// emulations.
-pub(crate) fn clean() -> Cleaned {
-    let mut cleaned = Cleaned::default();
+pub(crate) fn clean() -> CleanupResult {
+    let mut cleaned = CleanupResult::default();
     for left in leftovers(OsStr::new(INSIDE)) {
-        let found = Found {
+        let found = LeftProcess {
             process: left.process,
             command: left.command.clone(),
             namespace: left.namespace.clone(),

@@ -2,7 +2,7 @@
 
 use crate::args::List;
 use crate::args::cc::{CcList, Coverage, Load, Stat, Switch, Unload};
-use crate::failure::{Failure, print, print_json, say};
+use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::progress::on_stop;
 use crate::show;
 use crate::table::Table;
@@ -104,7 +104,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         }
         print(&format!("{table}\n"))?;
         if !is_allowed() {
-            say("connections and defaults are shown only to root");
+            print_stderr("connections and defaults are shown only to root");
         }
     }
     let mut table = show::table(&["name", "summary", "source", "parameters"]);
@@ -164,12 +164,12 @@ pub(crate) fn load(args: &Load) -> Result<(), Failure> {
     }
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
-    say(&format!("`{}` is in the kernel{named}{whose}", request.entry.name));
+    print_stderr(&format!("`{}` is in the kernel{named}{whose}", request.entry.name));
     if args.pin && !stop.load(Ordering::SeqCst) {
         return Ok(());
     }
     if !args.pin {
-        say("press Ctrl-C to unload");
+        print_stderr("press Ctrl-C to unload");
     }
     while !stop.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(50));
@@ -203,9 +203,9 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
                 if done.connections > 0 {
                     let _ = write!(message, "; {} connections keep it until they end", done.connections);
                 }
-                say(&message);
+                print_stderr(&message);
             }
-            Err(e) if failed.is_some() => say(&e.to_string()),
+            Err(e) if failed.is_some() => print_stderr(&e.to_string()),
             Err(e) => failed = Some(e),
         }
     }
@@ -266,7 +266,7 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         .map_err(failure)?;
     let lost = pinned.counters().map_err(failure)?.not_recorded.saturating_sub(before);
     if lost > 0 {
-        say(&format!("{lost} events were lost: they came faster than they were read"));
+        print_stderr(&format!("{lost} events were lost: they came faster than they were read"));
     }
     outcome?;
     Err(Failure::Interrupted("stopped following".into()))

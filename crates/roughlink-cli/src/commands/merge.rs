@@ -1,7 +1,7 @@
 //! `roughlink merge`
 
 use crate::args::Merge;
-use crate::failure::{Failure, print, print_json, say};
+use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::show;
 use roughlink_lab::experiment::order::Kind;
 use roughlink_lab::{folder, part};
@@ -11,7 +11,7 @@ pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
     let merged = part::merge(&args.folders, &args.output, args.max_runs)?;
     super::warn_of(&merged.plan, args.form.quiet);
     // Reported even with `--quiet`: a disk that changes data is serious.
-    merged.damage.iter().chain(merged.store.damage()).for_each(|damage| say(&damage.to_string()));
+    merged.damage.iter().chain(merged.store.damage()).for_each(|damage| print_stderr(&damage.to_string()));
     merged.complete()?;
     let (result, report) = folder::finish(&merged.plan, &merged.store, super::REVISION)?;
     super::reported(&report, args.form.quiet);

@@ -1,6 +1,6 @@
 //! `roughlink emulate`, `link` and `shell` on systems other than Linux.
 
-use super::doctor::Cleaned;
+use super::doctor::CleanupResult;
 use crate::args::link::Link;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
@@ -15,8 +15,8 @@ pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     Vec::new()
 }
 
-pub(crate) fn clean() -> Cleaned {
-    Cleaned::default()
+pub(crate) fn clean() -> CleanupResult {
+    CleanupResult::default()
 }
 
 /// Returns false: without /proc this is unknown.

@@ -8,7 +8,7 @@ mod kernel;
 
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
-use crate::failure::{Failure, print, print_json, say};
+use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
@@ -99,7 +99,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     index::write(&path, &entries, &command).map_err(failed)?;
     for (i, (paper, plans)) in grids.iter().enumerate() {
         if !args.grid.form.quiet {
-            say(&format!("{} of {}: {}", i + 1, grids.len(), paper.title));
+            print_stderr(&format!("{} of {}: {}", i + 1, grids.len(), paper.title));
         }
         let input = recompute(args, paper, plans, &root.join(paper.short()))?;
         if !args.grid.form.json {
@@ -135,7 +135,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     let mut store = Store::open(folder)?;
     let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
     // Check the kernel before anything is simulated.
-    let ready = if on_kernel.is_empty() { None } else { Some(kernel::Ready::new(&on_kernel, &store)?) };
+    let ready = if on_kernel.is_empty() { None } else { Some(kernel::KernelRunner::new(&on_kernel, &store)?) };
     work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
     if let Some(ready) = ready {
         ready.work(&on_kernel, &mut store, &args.grid)?;
@@ -174,7 +174,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     };
     let missed: Vec<String> = inputs.iter().flat_map(|input| missed(input)).collect();
     if missed.is_empty() {
-        undecided.iter().for_each(|text| say(text));
+        undecided.iter().for_each(|text| print_stderr(text));
         return Ok(());
     }
     let undecided = undecided.map_or(String::new(), |text| format!("\n{text}"));
@@ -221,17 +221,17 @@ fn plans<'a>(
             StackArg::Both | StackArg::Kernel => {}
         }
         let on_kernel = experiment.on_kernel.take().filter(|_| args.stack == StackArg::Kernel);
-        asked(args, &mut experiment, chosen, used)?;
+        select(args, &mut experiment, chosen, used)?;
         let simulated = Plan::with_limit(experiment, args.grid.max_runs)?;
         // Warnings matter only if the user sets keys; the paper's own files explain their settings.
         warn_of(&simulated, args.grid.form.quiet || args.set.is_empty());
         let on_kernel = match on_kernel {
             None => None,
-            Some(mut own) => match asked(args, &mut own, &[], used)? {
+            Some(mut own) => match select(args, &mut own, &[], used)? {
                 true => Some(Plan::with_limit(*own, args.grid.max_runs)?),
                 false => {
                     if !args.grid.form.quiet {
-                        say(&format!("{}: none of these values is measured on the kernel", own.id));
+                        print_stderr(&format!("{}: none of these values is measured on the kernel", own.id));
                     }
                     None
                 }
@@ -244,7 +244,7 @@ fn plans<'a>(
 
 /// Applies the command line to an experiment. Returns true if the experiment has at least one requested value of each
 /// axis. If experiments are `chosen` by name, all requested values must exist.
-fn asked<'a>(
+fn select<'a>(
     args: &'a Reproduce,
     experiment: &mut Experiment,
     chosen: &[String],

@@ -59,7 +59,7 @@ fn is_here(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(query: &str, headers: &[(&'static str, &'static str)]) -> Option<&'static str> {
+    fn refused(query: &str, headers: &[(&'static str, &'static str)]) -> Option<&'static str> {
         let token = Token("00ff".into());
         let headers = headers.iter().map(|&(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         refusal(&token, &format!("/change{query}").parse().unwrap(), &headers)
@@ -68,12 +68,12 @@ mod tests {
     #[test]
     fn only_the_whole_token_opens() {
         let from = [("host", "127.0.0.1:8080")];
-        assert_eq!(asked("?token=00ff", &from), None);
-        assert_eq!(asked("?a=b&token=00ff&c", &from), None);
+        assert_eq!(refused("?token=00ff", &from), None);
+        assert_eq!(refused("?a=b&token=00ff&c", &from), None);
         for wrong in
             ["", "?", "?token", "?token=", "?token=00f", "?token=00ff0", "?token=00FF", "?xtoken=00ff", "?token=00fe"]
         {
-            assert!(asked(wrong, &from).is_some_and(|why| why.contains("token")), "{wrong}");
+            assert!(refused(wrong, &from).is_some_and(|why| why.contains("token")), "{wrong}");
         }
     }
 
@@ -88,15 +88,15 @@ mod tests {
     fn pages_of_others_are_refused() {
         let right = "?token=00ff";
         for host in ["127.0.0.1", "127.0.0.1:1", "[::1]:8080", "[::1]", "localhost", "LOCALHOST:80", "192.0.2.7:8080"] {
-            assert_eq!(asked(right, &[("host", host)]), None, "{host}");
+            assert_eq!(refused(right, &[("host", host)]), None, "{host}");
         }
         for host in
             ["", "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example:80", "::1:x"]
         {
-            assert!(asked(right, &[("host", host)]).is_some(), "{host}");
+            assert!(refused(right, &[("host", host)]).is_some(), "{host}");
         }
-        assert!(asked(right, &[]).is_some());
-        let at = |origin| asked(right, &[("host", "127.0.0.1:8080"), ("origin", origin)]);
+        assert!(refused(right, &[]).is_some());
+        let at = |origin| refused(right, &[("host", "127.0.0.1:8080"), ("origin", origin)]);
         assert_eq!(at("http://127.0.0.1:8080"), None);
         for origin in [
             "null",

@@ -1,7 +1,7 @@
 //! Events for viewers: first a description of the emulation and the samples of the last minute, then each new sample,
 //! and finally the result.
 
-use super::asked::{DELAYS, RATES};
+use super::request::{DELAYS, RATES};
 use axum::response::sse::Event;
 use futures_util::stream::{Stream, unfold};
 use roughlink_core::link::{Model, SharedConfig};

@@ -37,7 +37,7 @@ pub(super) fn scenario() -> Scenario {
 
 /// Starts a server, and returns it with its address and token.
 fn server() -> (Server, SocketAddr, String) {
-    let door = Door::open("0").unwrap();
+    let door = BoundServer::open("0").unwrap();
     let (address, token) = (door.address, door.token.text().to_owned());
     (door.serve(Live::new(Arc::new(scenario()))).unwrap(), address, token)
 }
@@ -144,7 +144,7 @@ fn viewers_receive_the_start_and_the_end() {
 
 #[test]
 fn an_address_is_read_and_may_be_taken() {
-    let message = |text| match Door::open(text) {
+    let message = |text| match BoundServer::open(text) {
         Ok(_) => panic!("{text}"),
         Err(Failure::Lab(e)) => e.to_string(),
         Err(Failure::Machine(message, help)) => format!("{message}; {}", help.unwrap_or_default()),
@@ -154,9 +154,9 @@ fn an_address_is_read_and_may_be_taken() {
         assert!(message(wrong).contains("no address with a port"), "{wrong}");
     }
     assert!(message("192.0.2.1:0").contains("an address of this machine"));
-    let door = Door::open("127.0.0.1:0").unwrap();
+    let door = BoundServer::open("127.0.0.1:0").unwrap();
     assert!(!door.is_open() && door.url().starts_with("http://127.0.0.1:"), "{}", door.url());
     assert!(message(&door.address.to_string()).contains("another port"));
-    let open = Door::open("0.0.0.0:0").unwrap();
+    let open = BoundServer::open("0.0.0.0:0").unwrap();
     assert!(open.is_open() && open.url().starts_with("http://127.0.0.1:"));
 }

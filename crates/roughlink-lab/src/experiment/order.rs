@@ -166,7 +166,7 @@ mod given {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
-    struct Given {
+    struct SourceText {
         name: String,
         text: String,
         /// `None` for a built-in scenario, whose files are built in too.
@@ -175,7 +175,7 @@ mod given {
     }
 
     pub(super) fn serialize<S: Serializer>(sources: &[Source], to: S) -> Result<S::Ok, S::Error> {
-        let given = |s: &Source| Given {
+        let given = |s: &Source| SourceText {
             name: s.name.clone(),
             text: s.text.clone(),
             files: s.folder.as_ref().map(|folder| folder.given.clone()),
@@ -184,10 +184,10 @@ mod given {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Source>, D::Error> {
-        let source = |Given { name, text, files }: Given| {
+        let source = |SourceText { name, text, files }: SourceText| {
             let folder = files.map(|given| Folder { given, ..Folder::default() });
             Source { name, text, folder }
         };
-        Ok(Vec::<Given>::deserialize(from)?.into_iter().map(source).collect())
+        Ok(Vec::<SourceText>::deserialize(from)?.into_iter().map(source).collect())
     }
 }

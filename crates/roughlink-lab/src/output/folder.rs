@@ -215,7 +215,7 @@ fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, 
 }
 
 /// Moves the files into place one by one.
-fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &Listed) -> Result<(), OutputError> {
+fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &FileNames) -> Result<(), OutputError> {
     let at = |name: &str| write_error(&dir.path().join(name));
     if held.iter().any(|n| n == MANIFEST) {
         dir.rename(MANIFEST, unfinished, REPLACED).map_err(at(MANIFEST))?;
@@ -272,7 +272,7 @@ fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
 
 /// Checks that all files `held` in `dir` are results: a report, or listed by one of the manifests, which may be of any
 /// version of the program.
-fn check_results(dir: &Folder, held: &[String], manifests: &[Option<Listed>]) -> Result<(), OutputError> {
+fn check_results(dir: &Folder, held: &[String], manifests: &[Option<FileNames>]) -> Result<(), OutputError> {
     let known = manifests.iter().any(Option::is_some);
     let listed =
         |n: &String| manifests.iter().flatten().any(|m| m.contains(n)) || [MANIFEST, REPORT].contains(&n.as_str());
@@ -284,7 +284,7 @@ fn check_results(dir: &Folder, held: &[String], manifests: &[Option<Listed>]) ->
 }
 
 /// Returns the files that the manifest `name` lists; `None` if it is not a manifest of roughlink's.
-fn listed(folder: &Folder, name: &str) -> Option<Listed> {
+fn listed(folder: &Folder, name: &str) -> Option<FileNames> {
     /// Members that manifests of all versions have.
     #[derive(Deserialize)]
     struct Any {
@@ -301,7 +301,7 @@ fn listed(folder: &Folder, name: &str) -> Option<Listed> {
 }
 
 /// Names of files in a manifest.
-type Listed = BTreeSet<String>;
+type FileNames = BTreeSet<String>;
 
 /// Returns the entries of `dir` except drafts.
 fn held(dir: &Folder) -> Result<Vec<String>, OutputError> {

@@ -35,7 +35,7 @@ const CHECK: &str = ",\"check\":\"";
 
 /// Content of a store.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct StoreContent {
     pub(super) records: Vec<Record>,
     /// The header and the intact lines.
     pub(super) sound: Vec<u8>,
@@ -47,11 +47,11 @@ pub(super) struct Found {
     pub(super) unchecked: bool,
 }
 
-impl Found {
+impl StoreContent {
     /// Parses the text of a store. Returns `None` if it is something else. Ignores an incomplete last line, which a
     /// killed process leaves.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
-        let mut found = Found { sound: HEADER.to_vec(), unchecked: true, ..Found::default() };
+        let mut found = StoreContent { sound: HEADER.to_vec(), unchecked: true, ..StoreContent::default() };
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
         let mut ours = HEADER.starts_with(text);
         for (i, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {

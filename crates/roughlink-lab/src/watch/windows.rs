@@ -2,7 +2,7 @@
 //! Quantities with a duration are weighted by time; events count once. A window ends with the run, and a window of a
 //! flow ends with the flow. If that end is before the start of the window, there is no value.
 
-use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
+use super::series::{FlowSeries, QueueSeries, RunSeries, Steps, mean, within};
 use crate::quantity::{self, Quantity};
 use roughlink_core::metrics::jain;
 use roughlink_core::units::Time;
@@ -13,41 +13,41 @@ use std::collections::BTreeMap;
 pub struct Windowed {
     /// Quantity.
     pub quantity: Quantity,
-    pub(crate) of: Of,
+    pub(crate) of: WindowedElement,
 }
 
 impl Windowed {
     /// Returns true if there is one number for all flows and links.
     pub(crate) fn is_of_run(&self) -> bool {
-        matches!(self.of, Of::Run(_))
+        matches!(self.of, WindowedElement::Run(_))
     }
     /// Returns true if each link direction has a value.
     pub(crate) fn is_of_link(&self) -> bool {
-        matches!(self.of, Of::Link(_))
+        matches!(self.of, WindowedElement::Link(_))
     }
 }
 
 /// Element of a quantity, with the function that computes it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of {
-    Flow(fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>),
+pub(crate) enum WindowedElement {
+    Flow(fn(&FlowSeries, &RunSeries, Time, Time) -> Option<f64>),
     /// A direction of a call.
     Call(fn(&[f64]) -> Option<f64>),
-    Link(fn(&QueueSeen, Time, Time) -> Option<f64>),
-    Run(fn(&Seen, Time, Time) -> Option<f64>),
+    Link(fn(&QueueSeries, Time, Time) -> Option<f64>),
+    Run(fn(&RunSeries, Time, Time) -> Option<f64>),
 }
 
-const fn flow(name: &str, of: fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: Of::Flow(of) }
+const fn flow(name: &str, of: fn(&FlowSeries, &RunSeries, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: WindowedElement::Flow(of) }
 }
 const fn call(name: &str, of: fn(&[f64]) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: Of::Call(of) }
+    Windowed { quantity: quantity::of(name), of: WindowedElement::Call(of) }
 }
-const fn link(name: &str, of: fn(&QueueSeen, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: Of::Link(of) }
+const fn link(name: &str, of: fn(&QueueSeries, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: WindowedElement::Link(of) }
 }
-const fn run(name: &str, of: fn(&Seen, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: Of::Run(of) }
+const fn run(name: &str, of: fn(&RunSeries, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: WindowedElement::Run(of) }
 }
 
 /// All quantities of windows.
@@ -107,11 +107,11 @@ pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
 }
 
 /// Computes the metrics `names` of a run.
-pub(crate) fn measure(names: &[String], seen: &Seen) -> BTreeMap<String, f64> {
+pub(crate) fn measure(names: &[String], seen: &RunSeries) -> BTreeMap<String, f64> {
     names.iter().filter_map(|name| Some((name.clone(), value(name, seen)?))).collect()
 }
 
-fn value(name: &str, seen: &Seen) -> Option<f64> {
+fn value(name: &str, seen: &RunSeries) -> Option<f64> {
     let (base, window, rest) = parse(name)?;
     let (a, b) = window.ok()?;
     let quantity = WINDOWED.iter().find(|w| w.quantity.name == base)?;
@@ -121,18 +121,18 @@ fn value(name: &str, seen: &Seen) -> Option<f64> {
         return None;
     }
     let values: Vec<f64> = match quantity.of {
-        Of::Run(of) => return of(seen, a, b),
-        Of::Flow(of) => {
+        WindowedElement::Run(of) => return of(seen, a, b),
+        WindowedElement::Flow(of) => {
             let chosen = seen.flows.iter().filter(|f| named.is_none_or(|n| f.name == n));
             chosen.filter_map(|f| of(f, seen, a, f.until(a, b)?)).collect()
         }
-        Of::Call(of) => {
+        WindowedElement::Call(of) => {
             let named = named.map(direction);
             let chosen = seen.flows.iter().filter(|f| f.voip && named.as_ref().is_none_or(|(n, _)| f.name == *n));
             let way = named.as_ref().map_or(0, |n| n.1);
             chosen.filter_map(|f| of(&within(&f.delays[way], a, b))).collect()
         }
-        Of::Link(of) => {
+        WindowedElement::Link(of) => {
             let named = named.map(direction);
             let hop = |(name, way): &(String, usize)| Some(2 * seen.links.iter().position(|l| l == name)? + way);
             match named {
@@ -150,7 +150,7 @@ fn value(name: &str, seen: &Seen) -> Option<f64> {
     }
 }
 
-fn throughput(f: &FlowSeen, from: Time, to: Time) -> f64 {
+fn throughput(f: &FlowSeries, from: Time, to: Time) -> f64 {
     f.delivered.increase(from, to) * 8e-6 / (to - from).as_secs_f64()
 }
 
@@ -164,11 +164,11 @@ pub(crate) fn direction(name: &str) -> (String, usize) {
 }
 
 /// Computes Jain's index over the throughputs of the transfers that had not ended before the window.
-fn fairness(seen: &Seen, from: Time, to: Time) -> Option<f64> {
+fn fairness(seen: &RunSeries, from: Time, to: Time) -> Option<f64> {
     jain(seen.flows.iter().filter(|f| f.bulk).filter_map(|f| Some(throughput(f, from, f.until(from, to)?))))
 }
 
-impl FlowSeen {
+impl FlowSeries {
     /// Returns the end of this flow's window; None if the flow ended before the window began.
     fn until(&self, from: Time, to: Time) -> Option<Time> {
         Some(self.end.map_or(to, |end| end.min(to))).filter(|end| from < *end)

@@ -20,7 +20,7 @@ pub(super) struct Files {
 
 /// Unbuffered writer of a file.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct TrackedFile {
     path: PathBuf,
     file: File,
     files: Arc<Files>,
@@ -28,14 +28,14 @@ pub(super) struct Kept {
 
 impl Files {
     /// Creates a file, which must not exist.
-    pub(super) fn create(self: &Arc<Self>, path: &Path) -> Result<Kept, Failure> {
+    pub(super) fn create(self: &Arc<Self>, path: &Path) -> Result<TrackedFile, Failure> {
         let file = File::create_new(path).and_then(|file| {
             let id = id(&file.metadata()?);
             Ok((file, id))
         });
         let (file, id) = file.map_err(|e| unwritten(path, &e))?;
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), id));
-        Ok(Kept { path: path.to_owned(), file, files: Arc::clone(self) })
+        Ok(TrackedFile { path: path.to_owned(), file, files: Arc::clone(self) })
     }
 
     /// Returns true if a file could not be written.
@@ -60,20 +60,20 @@ impl Files {
     }
 }
 
-impl Kept {
+impl TrackedFile {
     /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns another writer for the same file. Both append at the same position.
-    pub(super) fn again(&self) -> Result<Kept, Failure> {
+    pub(super) fn again(&self) -> Result<TrackedFile, Failure> {
         let file = self.file.try_clone().map_err(|e| unwritten(&self.path, &e))?;
-        Ok(Kept { path: self.path.clone(), file, files: Arc::clone(&self.files) })
+        Ok(TrackedFile { path: self.path.clone(), file, files: Arc::clone(&self.files) })
     }
 }
 
-impl Write for Kept {
+impl Write for TrackedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes).inspect_err(|e| {
             if e.kind() != ErrorKind::Interrupted {

@@ -13,8 +13,8 @@
 //! Files have the same names as in the folder of `run -o` if they have the same content, so `roughlink report` can read
 //! the folder.
 
-use super::files::{Files, Kept, unwritten};
-use super::result::{Emulated, SenderResult};
+use super::files::{Files, TrackedFile, unwritten};
+use super::result::{EmulationOutput, SenderResult};
 use super::series::Series;
 use crate::commands::{REVISION, command_line};
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct Folder {
     path: PathBuf,
     files: Arc<Files>,
-    outputs: BTreeMap<String, Kept>,
+    outputs: BTreeMap<String, TrackedFile>,
     /// Content of `emulation.json`.
     about: Value,
 }
@@ -92,7 +92,7 @@ impl Folder {
     }
 
     /// Returns a writer for the output of a program at a node. Programs at the same node share a file.
-    pub(super) fn output(&mut self, node: &str) -> Result<Kept, Failure> {
+    pub(super) fn output(&mut self, node: &str) -> Result<TrackedFile, Failure> {
         if let Some(kept) = self.outputs.get(node) {
             return kept.again();
         }
@@ -108,7 +108,7 @@ impl Folder {
     }
 
     /// Writes the result, and adds the TCP senders to `emulation.json`.
-    pub(super) fn finish(mut self, result: &Emulated<'_>, senders: &[SenderResult<'_>]) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, result: &EmulationOutput<'_>, senders: &[SenderResult<'_>]) -> Result<(), Failure> {
         self.about["senders"] = json!(senders);
         self.replace(ABOUT, &pretty(&self.about))?;
         self.replace("summary.json", &pretty(result))

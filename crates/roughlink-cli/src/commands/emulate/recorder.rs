@@ -17,7 +17,7 @@ pub(super) struct Recorder {
     buffer: Vec<u8>,
     /// Empty buffer for reuse.
     spare: Option<Vec<u8>>,
-    handed_over: Instant,
+    queued_at: Instant,
     full: Option<SyncSender<Vec<u8>>>,
     empty: Receiver<Vec<u8>>,
     left_out: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ impl Recorder {
         Recorder {
             buffer: Vec::with_capacity(LENGTH),
             spare: None,
-            handed_over: now(),
+            queued_at: now(),
             full: Some(full),
             empty,
             left_out,
@@ -42,13 +42,13 @@ impl Recorder {
     }
 
     /// Queues the buffer if there is room for it.
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn queue_buffer(&mut self) -> io::Result<()> {
         let Some(full) = self.full.as_ref().filter(|_| !self.buffer.is_empty()) else { return Ok(()) };
         let spare = self.spare.take().or_else(|| self.empty.try_recv().ok());
         let next = spare.unwrap_or_else(|| Vec::with_capacity(LENGTH));
         match full.try_send(mem::replace(&mut self.buffer, next)) {
             Ok(()) => {
-                self.handed_over = now();
+                self.queued_at = now();
                 Ok(())
             }
             Err(TrySendError::Full(buffer)) => {
@@ -66,21 +66,21 @@ impl Write for Recorder {
         let is_interface = bytes.starts_with(&INTERFACE_DESCRIPTION);
         let has_room = |buffer: &Vec<u8>| buffer.is_empty() || is_interface || buffer.len() + bytes.len() <= LENGTH;
         if !has_room(&self.buffer) {
-            self.hand_over()?;
+            self.queue_buffer()?;
         }
         if !has_room(&self.buffer) {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return Ok(bytes.len());
         }
         self.buffer.extend_from_slice(bytes);
-        if now().duration_since(self.handed_over) >= PROMPT {
-            self.hand_over()?;
+        if now().duration_since(self.queued_at) >= PROMPT {
+            self.queue_buffer()?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.hand_over()
+        self.queue_buffer()
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 /// Output of `--json`: the result of a run, and fields that only an emulation has.
 #[derive(Serialize)]
-pub(super) struct Emulated<'o> {
+pub(super) struct EmulationOutput<'o> {
     #[serde(flatten)]
     run: &'o RunResult,
     lateness_us: Option<Lateness>,
@@ -66,7 +66,7 @@ struct ProgramResult<'o> {
     stopped: bool,
 }
 
-impl<'o> Emulated<'o> {
+impl<'o> EmulationOutput<'o> {
     pub(super) fn new(
         outcome: &'o Outcome,
         why: EndReason,
@@ -77,7 +77,7 @@ impl<'o> Emulated<'o> {
         let program =
             |p: &'o Ended| ProgramResult { node: &p.node, command: &p.command, exit_code: p.code, stopped: p.stopped };
         let ports = outcome.ports;
-        Emulated {
+        EmulationOutput {
             run: &outcome.result,
             lateness_us: outcome.lateness,
             waited_us: outcome.waited,

@@ -4,11 +4,11 @@ use super::files::{Files, unwritten};
 use super::folder::Folder;
 use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
 use super::recorder::Recorder;
-use super::result::{Emulated, conversations, frames, pacing_warnings, senders, timing, verdict};
+use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
 use super::series::Series;
 use super::{INSIDE, failure};
-use crate::failure::{Failure, print, print_json, say, warn};
-use crate::live::{Door, Server, timeline};
+use crate::failure::{Failure, print, print_json, print_stderr, warn};
+use crate::live::{BoundServer, Server, timeline};
 use crate::progress::on_stop;
 use crate::show;
 use roughlink_core::net::{NoObserver, Observer};
@@ -43,9 +43,9 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     let scenario = parsed.scenario;
     let hosts = hosts(&scenario, plan.here, programs.iter().map(|p| p.0.as_str()))?;
     if !plan.quiet {
-        doubts(&scenario, programs).iter().for_each(|doubt| say(&format!("warning: {doubt}")));
+        doubts(&scenario, programs).iter().for_each(|doubt| print_stderr(&format!("warning: {doubt}")));
     }
-    let door = real.serve.as_deref().map(Door::open).transpose()?;
+    let door = real.serve.as_deref().map(BoundServer::open).transpose()?;
     // Do this before a second thread starts: only a process with one thread can enter a new user namespace.
     if !is_allowed() {
         if plan.here.is_some() {
@@ -75,7 +75,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     if !plan.quiet && !plan.nested {
         for (node, device, addresses) in emulation.hosts() {
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-            say(&match &addresses[..] {
+            print_stderr(&match &addresses[..] {
                 [] if node == device => format!("{device}: attached"),
                 [] => format!("{node}: attached to {device}"),
                 all => format!("{node}: {} at {device}", all.join(", ")),
@@ -83,15 +83,15 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         }
         for (node, control) in emulation.congestion_controls() {
             let paced = if control.paced { ", paced" } else { "" };
-            say(&format!("{node}: default congestion control {}{paced}", control.name));
+            print_stderr(&format!("{node}: default congestion control {}{paced}", control.name));
         }
-        emulation.warnings().iter().for_each(|warning| say(&format!("warning: {warning}")));
-        about(&scenario).iter().for_each(|line| say(line));
+        emulation.warnings().iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
+        about(&scenario).iter().for_each(|line| print_stderr(line));
     }
     if let Some(door) = &door {
-        say(&format!("live view: {}", door.url()));
+        print_stderr(&format!("live view: {}", door.url()));
         if door.is_open() {
-            say(
+            print_stderr(
                 "other machines may reach it: whoever has this address may watch, and change links; it is not encrypted",
             );
         }
@@ -120,20 +120,20 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     };
     let steps = timeline::steps(&scenario, &outcome.changes);
     let uncaptured = left_out.load(Ordering::Relaxed);
-    let result = Emulated::new(&outcome, why, &ended, (&steps, uncaptured), most_late);
+    let result = EmulationOutput::new(&outcome, why, &ended, (&steps, uncaptured), most_late);
     let changes = timeline::text(&steps);
     if let Some(server) = server {
         server.finish(&result, &changes);
     }
     if !plan.quiet {
-        pacing_warnings(&outcome.achieved).iter().for_each(|warning| say(&format!("warning: {warning}")));
+        pacing_warnings(&outcome.achieved).iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     }
     let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)));
     let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;
     } else if plan.prints_result && plan.nested {
-        say(text.trim_end());
+        print_stderr(text.trim_end());
     } else if plan.prints_result {
         print(&(show::run(&outcome.result) + &text))?;
     }
@@ -165,7 +165,7 @@ fn carry_out<O: Observer + Send + 'static>(
     observer: O,
     (plan, linger): (&Plan<'_>, Time),
     (mut folder, series, files): (Option<&mut Folder>, Option<Series>, &Files),
-    door: Option<Door>,
+    door: Option<BoundServer>,
 ) -> Result<(Done, O), Failure> {
     let output = match (plan.nested, plan.json) {
         (true, _) => Output::Ours,
@@ -224,13 +224,13 @@ fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn
         let stopped = stopped();
         if is_late || running.is_over() || stopped.is_some() {
             let within = if is_late { format!(" within {longest}: see --linger") } else { String::new() };
-            say(&format!(
+            print_stderr(&format!(
                 "warning: {left} bytes that programs had sent before they ended are lost: they were not acknowledged{within}"
             ));
             return stopped.unwrap_or(EndReason::Ended);
         }
         if !told && waited >= PATIENCE {
-            say(&format!(
+            print_stderr(&format!(
                 "{left} bytes of programs that have ended are still to be acknowledged; Ctrl-C ends the wait"
             ));
             told = true;

@@ -1,7 +1,7 @@
 //! Time series of the folder: the samples of the live view as CSV (RFC 4180, lines ended by a line feed). Flags are 0
 //! or 1, and null is an empty field. Columns that `run -o` also writes have the same names.
 
-use super::files::{Files, Kept};
+use super::files::{Files, TrackedFile};
 use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
 use roughlink_host::conversations::Direction;
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// CSV files of an emulation.
 pub(super) struct Series {
-    links: Kept,
-    conversations: Kept,
-    lateness: Kept,
+    links: TrackedFile,
+    conversations: TrackedFile,
+    lateness: TrackedFile,
     /// Names of the links, quoted for CSV.
     names: Vec<String>,
 }

@@ -10,7 +10,7 @@
 use crate::args::Grid;
 use crate::commands::emulate::faults;
 use crate::commands::kernel::failure;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, print_stderr};
 use crate::progress::{STOP, work_by};
 use roughlink_bpf::catalogue::Entry;
 use roughlink_bpf::defaults::registered;
@@ -32,11 +32,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Resources for runs on the kernel.
-pub(super) struct Ready {
+pub(super) struct KernelRunner {
     algorithms: Algorithms,
 }
 
-impl Ready {
+impl KernelRunner {
     /// Checks that this machine can execute the runs that the store lacks, and loads their algorithms.
     pub(super) fn new(plans: &[&Plan], store: &Store) -> Result<Self, Failure> {
         let mut lacked = Vec::new();
@@ -52,7 +52,7 @@ impl Ready {
         }
         raise_descriptor_limit();
         lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.with_cause(), e.help()))?;
-        Ok(Ready { algorithms: Algorithms::load(&lacked)? })
+        Ok(KernelRunner { algorithms: Algorithms::load(&lacked)? })
     }
 
     /// Executes the runs.
@@ -76,7 +76,7 @@ impl Ready {
         let done = work_by(&carry, plans.iter().flat_map(|p| p.jobs()), store, grid);
         let repeated = repeated.into_inner();
         if repeated > 0 && !grid.form.quiet {
-            say(&format!("{repeated} times the link of a run was late; these do not count"));
+            print_stderr(&format!("{repeated} times the link of a run was late; these do not count"));
         }
         done
     }
@@ -142,11 +142,11 @@ impl Drop for Share<'_> {
 }
 
 /// An algorithm with its parameters, in scenario syntax.
-type Asked = (String, String);
+type Variant = (String, String);
 
 /// Algorithms and their names in the kernel.
 struct Algorithms {
-    names: BTreeMap<Asked, String>,
+    names: BTreeMap<Variant, String>,
     /// Guards that keep the algorithms loaded.
     #[expect(dead_code, reason = "they are in the kernel as long as it lives")]
     loaded: Vec<Loaded>,
@@ -158,7 +158,7 @@ impl Algorithms {
         let (mut names, mut loaded) = (BTreeMap::new(), Vec::new());
         let has = registered().map_err(failure)?;
         for flow in scenarios.iter().flat_map(|s| &s.flows).filter(|f| matches!(f.traffic, Traffic::Bulk { .. })) {
-            if names.contains_key(&asked(flow)) {
+            if names.contains_key(&variant(flow)) {
                 continue;
             }
             let name = if Entry::find(program(flow)).is_some() {
@@ -174,7 +174,7 @@ impl Algorithms {
                 let help = "`roughlink cc list --kernel` lists what there is; one of the kernel's own may be a module: modprobe tcp_NAME";
                 return Err(Failure::Machine(message, Some(help)));
             };
-            names.insert(asked(flow), name);
+            names.insert(variant(flow), name);
         }
         Ok(Algorithms { names, loaded })
     }
@@ -182,7 +182,7 @@ impl Algorithms {
     /// Executes a run once.
     fn carry(&self, job: &Job, stop: Option<Arc<AtomicBool>>) -> Result<Transferred, Failed> {
         let names: Vec<String> =
-            job.scenario.flows.iter().map(|f| self.names.get(&asked(f)).cloned().unwrap_or_default()).collect();
+            job.scenario.flows.iter().map(|f| self.names.get(&variant(f)).cloned().unwrap_or_default()).collect();
         let every = job.watch.as_ref().map(|w| Time(w.every_ns)).filter(|t| !t.is_zero()).unwrap_or(EVERY).min(EVERY);
         let transfers = Transfers {
             scenario: Arc::clone(&job.scenario),
@@ -213,7 +213,7 @@ fn free_name() -> Result<String, Failure> {
 }
 
 /// Returns the algorithm that a flow needs.
-fn asked(flow: &FlowSpec) -> Asked {
+fn variant(flow: &FlowSpec) -> Variant {
     (program(flow).to_owned(), flow.cc_params.to_string())
 }
 
@@ -229,7 +229,7 @@ fn record(job: &Job, done: Transferred) -> Record {
         let mut watcher = Watcher::new(watch, &job.scenario);
         for v in &done.vitals {
             let bytes = |segments: u32| u64::from(segments) * u64::from(v.mss);
-            watcher.look(&Look {
+            watcher.record(&Look {
                 flow: v.flow,
                 at: v.at,
                 cwnd: bytes(v.cwnd),

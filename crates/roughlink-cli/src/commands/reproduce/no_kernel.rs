@@ -7,9 +7,9 @@ use roughlink_lab::experiment::Plan;
 use roughlink_lab::store::Store;
 
 /// Never created: there are no kernel algorithms.
-pub(super) enum Ready {}
+pub(super) enum KernelRunner {}
 
-impl Ready {
+impl KernelRunner {
     pub(super) fn new(_: &[&Plan], _: &Store) -> Result<Self, Failure> {
         refused().map(|()| unreachable!("it is an error"))
     }

@@ -26,7 +26,7 @@ pub(crate) struct Steps(Vec<(Time, f64)>);
 
 /// A flow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowSeen {
+pub(crate) struct FlowSeries {
     pub name: String,
     /// True for bulk transfers, over which fairness is computed.
     pub bulk: bool,
@@ -50,33 +50,33 @@ pub(crate) struct FlowSeen {
 
 /// A link direction.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct QueueSeen {
+pub(crate) struct QueueSeries {
     pub waiting: Steps,
     pub dropped: Steps,
 }
 
 /// All series of a run.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    pub flows: Vec<FlowSeen>,
+pub(crate) struct RunSeries {
+    pub flows: Vec<FlowSeries>,
     /// By hop: forward and reverse of each link.
-    pub queues: Vec<QueueSeen>,
+    pub queues: Vec<QueueSeries>,
     pub links: Vec<String>,
     /// End of the run.
     pub end: Time,
 }
 
-impl Seen {
+impl RunSeries {
     pub(crate) fn new(s: &Scenario) -> Self {
-        let flow = |f: &roughlink_core::scenario::FlowSpec| FlowSeen {
+        let flow = |f: &roughlink_core::scenario::FlowSpec| FlowSeries {
             name: f.name.clone(),
             bulk: matches!(f.traffic, Traffic::Bulk { .. }),
             voip: matches!(f.traffic, Traffic::Voip { .. }),
-            ..FlowSeen::default()
+            ..FlowSeries::default()
         };
-        Seen {
+        RunSeries {
             flows: s.flows.iter().map(flow).collect(),
-            queues: vec![QueueSeen::default(); 2 * s.links.len()],
+            queues: vec![QueueSeries::default(); 2 * s.links.len()],
             links: s.links.iter().map(|l| l.name.clone()).collect(),
             end: s.duration,
         }
@@ -152,7 +152,7 @@ impl Seen {
     }
 }
 
-impl FlowSeen {
+impl FlowSeries {
     /// Returns the value of the curve `name` at point `k` of a grid.
     fn point(&self, name: &str, every: Time, k: usize) -> f64 {
         let now = every * k as u64;

@@ -44,7 +44,7 @@ impl Request {
     }
 
     /// Converts the request for the emulation's loop.
-    pub(super) fn asked(&self, scenario: &Scenario) -> Result<ChangeRequest, String> {
+    pub(super) fn change(&self, scenario: &Scenario) -> Result<ChangeRequest, String> {
         let names = || scenario.links.iter().map(|link| &*link.name);
         let link = names().position(|name| name == self.link).ok_or_else(|| {
             format!("there is no link `{}`: {}", self.link, nearest::suggest(&self.link, "there are", names()))
@@ -104,8 +104,8 @@ mod tests {
     use super::super::tests::scenario;
     use super::*;
 
-    fn asked(json: &str) -> Result<ChangeRequest, String> {
-        Request::read(json.as_bytes()).and_then(|request| request.asked(&scenario()))
+    fn parse(json: &str) -> Result<ChangeRequest, String> {
+        Request::read(json.as_bytes()).and_then(|request| request.change(&scenario()))
     }
 
     #[test]
@@ -118,12 +118,12 @@ mod tests {
             noise: Some(Noise::Random { loss: 0.05 }),
             ..Change::default()
         };
-        assert_eq!(asked(json), Ok(ChangeRequest { link: 1, directions: [false, true], change, outage: None }));
+        assert_eq!(parse(json), Ok(ChangeRequest { link: 1, directions: [false, true], change, outage: None }));
         let change = Change { up: Some(false), ..Change::default() };
         let outage = Some(Time::from_millis(1500));
-        let both = asked(r#"{"link": "plc", "outage": "1.5 s"}"#);
+        let both = parse(r#"{"link": "plc", "outage": "1.5 s"}"#);
         assert_eq!(both, Ok(ChangeRequest { link: 1, directions: [true; 2], change, outage }));
-        assert_eq!(asked(r#"{"link": "plc", "loss": "0 %"}"#).unwrap().change.noise, Some(Noise::None));
+        assert_eq!(parse(r#"{"link": "plc", "loss": "0 %"}"#).unwrap().change.noise, Some(Noise::None));
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             (r#"{"link": "plc", "up": true, "direction": "left"}"#, "unknown variant `left`"),
             (r#"{"link": "plc", "up": true} x"#, "trailing"),
         ] {
-            let why = asked(json).unwrap_err();
+            let why = parse(json).unwrap_err();
             assert!(why.contains(said), "{json}: {why}");
         }
     }
