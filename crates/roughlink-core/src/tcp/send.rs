@@ -398,7 +398,6 @@ impl Sender {
         }
         if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
         {
-            self.on_nothing_unsent();
             if self.permitted > 0 {
                 // The last available data has just left.
                 self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);

@@ -26,21 +26,13 @@ impl Sender {
         if core.listens.rate { sample } else { None }
     }
 
-    /// Marks samples as application-limited: everything written has left.
-    #[inline]
-    pub(super) fn on_nothing_unsent(&mut self) {
-        if !self.board.by_stamp && self.board.nxt() > 1 && self.fin.is_none() {
-            self.core.rate.on_app_limited(self.board.in_flight());
-        }
-    }
-
-    /// Marks samples as application-limited if a write of `bytes` leaves less than a segment unsent although the window
-    /// has room and every loss is repaired (ns-3 3.44 `TcpRateLinux::CalculateAppLimited`).
+    /// Marks samples as application-limited if less than a segment is unsent before a write of `bytes`, although the
+    /// window has room and every loss is repaired (Linux `tcp_rate_check_app_limited`). ns-3 checks after the write
+    /// (3.44 `TcpRateLinux::CalculateAppLimited`).
     #[inline]
     pub(super) fn before_write(&mut self, bytes: u64) {
-        let unsent = self.written - self.board.nxt() + bytes;
-        if self.board.by_stamp
-            && unsent < u64::from(self.core.flow.mss)
+        let unsent = self.written - self.board.nxt() + if self.board.by_stamp { bytes } else { 0 };
+        if unsent < u64::from(self.core.flow.mss)
             && self.board.in_flight() < self.core.cc.vitals().cwnd
             && self.board.lost() <= self.board.retrans()
         {
