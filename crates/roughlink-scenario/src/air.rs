@@ -20,8 +20,8 @@ use std::ops::Range;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
-    /// All its probabilities are scaled so that this share of the blocks is bad; on HD-PLC a block is then a packet of `mtu`
-    /// size.
+    /// Mean share of bad blocks; all probabilities of the noise are scaled to reach it. On HD-PLC a block here is a
+    /// packet of `mtu` size.
     pub mean: Option<Leaf<Share>>,
 }
 
@@ -29,8 +29,8 @@ pub(super) struct Named {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamedWithMains {
-    /// All its probabilities are scaled so that this share of the blocks is bad; on HD-PLC a block is then a packet of `mtu`
-    /// size.
+    /// Mean share of bad blocks; all probabilities of the noise are scaled to reach it. On HD-PLC a block here is a
+    /// packet of `mtu` size.
     pub mean: Option<Leaf<Share>>,
     /// Frequency of the mains.
     #[schemars(extend("default" = "60 Hz"))]
@@ -61,7 +61,7 @@ pub(super) struct Fading {
     pub loss_bad: Option<Leaf<Share>>,
 }
 
-/// When a train of impulses is there.
+/// Time span in which the impulses of a train begin.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct During {
@@ -88,7 +88,7 @@ pub(super) struct Asynchronous {
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "100 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
@@ -104,7 +104,7 @@ pub(super) struct Measured {
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "100 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
@@ -123,13 +123,13 @@ pub(super) struct Mains {
     /// Standard deviation of the impulses' length over its mean.
     #[schemars(extend("default" = "30 %"))]
     pub variation: Option<Leaf<Share>>,
-    /// Standard deviation of the impulses' centres.
+    /// Standard deviation of the impulses' centers.
     #[schemars(extend("default" = "0.1 ms"))]
     pub jitter: Option<Leaf<Time>>,
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "30 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
@@ -148,7 +148,7 @@ pub(super) struct Switching {
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "20 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
@@ -160,12 +160,12 @@ pub(super) struct Switching {
 pub(super) struct Partitioned {
     /// Distribution of the times without noise, a mixture of exponential distributions: `[{ share, mean }]`.
     pub gaps: Option<At<Vec<At<Exponential>>>>,
-    /// Distribution of the times with noise, likewise.
+    /// Distribution of the times with noise, in the same form.
     pub widths: Option<At<Vec<At<Exponential>>>>,
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "100 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
@@ -190,17 +190,17 @@ pub(super) struct MarkovMiddleton {
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "100 %"))]
     pub hit: Option<Leaf<Share>>,
-    /// When the impulses begin.
+    /// Time span in which impulses begin.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub during: During,
 }
 
-/// Stated times.
+/// Noise at stated times.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Events {
-    /// The times, as `[{ at, for }]`, in order and without overlap.
+    /// Times of noise as `[{ at, for }]`, in order and without overlap.
     #[schemars(required)]
     pub events: Option<At<Vec<At<Event>>>>,
     /// Probability that an impulse spoils a block it overlaps.
@@ -208,26 +208,26 @@ pub(super) struct Events {
     pub hit: Option<Leaf<Share>>,
 }
 
-/// A part of a mixture of exponential distributions.
+/// A component of a mixture of exponential distributions.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Exponential {
-    /// Its share; those of all parts sum up to 100 %.
+    /// Share of the component; all shares add up to 100 %.
     #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub share: Option<Leaf<Share>>,
-    /// Its mean.
+    /// Mean of the component.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub mean: Option<Leaf<Time>>,
 }
 
-/// A time of noise.
+/// A period of noise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Event {
-    /// When it begins.
+    /// Start time.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
-    /// How long it lasts.
+    /// Duration.
     #[serde(rename = "for")]
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub lasts: Option<Leaf<Time>>,
@@ -257,7 +257,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
             let problem = Problem::new("the noise fades twice").at(table.span.clone(), "the second");
             report.error(problem.help("keep one of them"));
         }
-        // Each corrupts blocks independently of the others.
+        // Layers corrupt blocks independently of each other.
         all.stationary += layer.stationary - all.stationary * layer.stationary;
         all.fading = all.fading.or(layer.fading);
         all.impulses.extend(layer.impulses);
@@ -314,7 +314,7 @@ fn layer(
     }
 }
 
-/// Returns the replacement on a shared medium for a kind of noise that only pipes have.
+/// Returns the kind to use on a shared medium in place of a kind that only pipes support.
 fn instead(kind: &NoiseKind) -> &'static str {
     match kind {
         NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
@@ -405,14 +405,14 @@ fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Report) -> Opt
     Some(laid(train, &n.hit, &n.during, report))
 }
 
-/// Impulses a second; the inner `None` if that is not written.
+/// Returns the impulses per second; the inner `None` if the key is absent.
 fn rate(every: &Option<Leaf<Time>>, report: &mut Report) -> Option<Option<f64>> {
     let Some(gap) = not_zero(every, report) else { return Some(None) };
     too_often(gap, span(every), report)?;
     Some(Some(1.0 / gap.as_secs_f64()))
 }
 
-/// Impulses of the mains must leave room between them.
+/// Reports mains impulses that are too long for their period.
 fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Report) {
     if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
         let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
@@ -420,7 +420,7 @@ fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Repo
     }
 }
 
-/// Impulses that can be drawn, and of which some do harm.
+/// Reports widths that cannot be drawn, and impulses that are all harmless.
 fn check_width(
     length: Length,
     width: &Option<Leaf<Length>>,
@@ -478,7 +478,7 @@ fn events(n: &Events, report: &mut Report) -> Option<Source> {
     Some(Source::Events(events))
 }
 
-/// Refuses noise that comes again so soon that a run would spend its time on drawing it.
+/// Rejects impulses so frequent that drawing them would dominate the run time.
 fn too_often(every: Time, place: Range<usize>, report: &mut Report) -> Option<()> {
     if every >= LEAST_GAP {
         return Some(());
@@ -520,9 +520,9 @@ fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Time> {
     Some(time)
 }
 
-/// Impulses a second (Hrasnica et al.; 25 on a disturbed line).
+/// Impulses per second (Hrasnica et al.; 25 on a disturbed line).
 const USUAL_IMPULSES: f64 = 5.0;
-/// Impulses of a charger's power stage a second (assumption; 50 to 500).
+/// Impulses per second of a charger's power stage (assumption; 50 to 500).
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 pub(super) const LEAST_GAP: Time = Time::from_micros(10);

@@ -20,13 +20,13 @@ pub(super) struct Bulk {
     pub transport: Option<Leaf<Transport>>,
     /// Any other `[sctp]` key, for this flow.
     pub sctp: Option<Box<At<Sctp>>>,
-    /// Its connection.
+    /// Connection of the transfer.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub connection: Connection,
 }
 
-/// What carries a transfer.
+/// Transport protocol of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Transport {

@@ -1,5 +1,5 @@
 //! `[[coverage]]`: the times at which a vehicle has coverage, from stations and the distances between them, a timetable
-//! or a log. They become the timeline of a link, the notifications of hosts, and the load of other passengers.
+//! or a log. These times become the timeline of a link, the notifications of hosts, and the load of other passengers.
 //!
 //! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured
 //! after `configure` more (Configured), and only then do packets get through. Coverage ends on departure (Down); hosts
@@ -30,42 +30,42 @@ mod log;
 
 use log::{Row, from_log};
 
-/// When a vehicle has coverage, made into the timeline of a link. It is given by stations and the way between them, by a
-/// timetable, or by a log.
+/// Coverage of a vehicle, which becomes the timeline of a link. The source is a list of stations with the distances
+/// between them, a timetable, or a log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Coverage {
-    /// Its name.
+    /// Name of the coverage.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
     /// The link that is down without coverage.
     #[schemars(required)]
     pub link: Option<Leaf<String>>,
-    /// Stations in the order in which they are reached; with `speed` and `dwell`. Excludes `timetable` and `log`.
+    /// Stations in order of arrival; with `speed` and `dwell`. Excludes `timetable` and `log`.
     #[schemars(extend("x-excludes" = ["timetable", "log"]))]
     pub stations: Option<At<Vec<At<Station>>>>,
     /// Speed between stations, or along a log by position, such as `"34.2 km/h"` or `"9.5 m/s"`.
     pub speed: Option<Leaf<Speed>>,
-    /// Time that the vehicle stays in a station, unless the station states its own.
+    /// Time that the vehicle stays in a station, unless the station has a `dwell`.
     pub dwell: Option<Leaf<Time>>,
     /// Stations with their times; excludes `stations` and `log`.
     #[schemars(extend("x-excludes" = ["log"]))]
     pub timetable: Option<At<Vec<At<Visit>>>>,
-    /// A CSV file of what a vehicle measured, with a heading, the column `time_s` or `position_m`, and any of `signal_dbm`,
-    /// `rate_mbps`, `delay_ms` and `loss`. Excludes `stations` and `timetable`.
+    /// A CSV file of a vehicle's measurements. The heading names the column `time_s` or `position_m`, and any of
+    /// `signal_dbm`, `rate_mbps`, `delay_ms` and `loss`. Excludes `stations` and `timetable`.
     pub log: Option<Leaf<String>>,
-    /// Names of columns that the `log` calls otherwise, such as `{ time_s = "timestamp", signal_dbm = "RSRP" }`.
+    /// Columns with other names in the `log`, such as `{ time_s = "timestamp", signal_dbm = "RSRP" }`.
     pub columns: Option<At<BTreeMap<String, Leaf<String>>>>,
-    /// Delimiter of the `log`; the one that occurs most often in its heading if absent.
+    /// Delimiter of the `log`; the most frequent one in its heading if absent.
     pub delimiter: Option<Leaf<Delimiter>>,
     /// State of the link in stations of a class, by name of the class.
     pub classes: Option<At<BTreeMap<String, At<Class>>>>,
-    /// With a `log`: coverage ends where the signal is at or below this. The algorithm `avoca` and the gateway `avoca-rx`
-    /// use the same value unless their parameters state another.
+    /// With a `log`: signal level at or below which coverage ends. The algorithm `avoca` and the gateway `avoca-rx` use
+    /// the same value unless their parameters state another.
     #[schemars(extend("default" = "-80 dBm"))]
     pub threshold: Option<Leaf<Dbm>>,
-    /// With a `log`: coverage begins where the signal is more than this above the threshold, so that a signal close to it
-    /// does not make the link flap. `avoca` and `avoca-rx` use the same value unless their parameters state another.
+    /// With a `log`: coverage begins where the signal exceeds the threshold by more than this margin, which keeps the
+    /// link from flapping. `avoca` and `avoca-rx` use the same value unless their parameters state another.
     #[schemars(extend("default" = "0 dB"))]
     pub hysteresis: Option<Leaf<Decibel>>,
     /// Time from the start of coverage until layer 2 is associated.
@@ -77,14 +77,14 @@ pub(super) struct Coverage {
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
-    /// How long before the end of coverage hosts and gateways are notified of it; they are notified again at the end.
-    /// Shorter than the stay, and no longer than the `lead_ms` of an `avoca-rx`.
+    /// Time before the end of coverage at which hosts and gateways are warned; they are notified again at the end.
+    /// Shorter than the stay, and at most the `lead_ms` of an `avoca-rx`.
     pub warning: Option<Leaf<Time>>,
-    /// Period after which everything repeats; at least the time to the last departure. A run has at most a million stays.
+    /// Period after which all stays repeat; at least the time to the last departure. A run has at most a million stays.
     pub repeat: Option<Leaf<Time>>,
 }
 
-/// What separates the fields of a line.
+/// Separator between the fields of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub(super) enum Delimiter {
     /// A comma.
@@ -102,14 +102,14 @@ pub(super) enum Delimiter {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Station {
-    /// Its name.
+    /// Name of the station.
     pub name: Option<Leaf<String>>,
-    /// Distance from the station before, or from the start.
+    /// Distance from the previous station, or from the start.
     #[schemars(with = "Leaf<Length>", example = "1164 m")] // required, by its definition
     pub distance: Option<Leaf<Length>>,
     /// Time that the vehicle stays here; the `dwell` of the coverage if absent.
     pub dwell: Option<Leaf<Time>>,
-    /// Its class.
+    /// Class of the station, a key of `classes`.
     pub class: Option<Leaf<String>>,
 }
 
@@ -117,24 +117,24 @@ pub(super) struct Station {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Visit {
-    /// Its name.
+    /// Name of the station.
     pub name: Option<Leaf<String>>,
-    /// When coverage begins.
+    /// Time when coverage begins.
     #[schemars(with = "Leaf<Time>", example = "123 s")] // required, by its definition
     pub arrive: Option<Leaf<Time>>,
-    /// When coverage ends.
+    /// Time when coverage ends.
     #[schemars(with = "Leaf<Time>", example = "243 s")] // required, by its definition
     pub depart: Option<Leaf<Time>>,
-    /// Its class.
+    /// Class of the station, a key of `classes`.
     pub class: Option<Leaf<String>>,
 }
 
-/// State of a link in stations of a class; a key that is absent is as on the link.
+/// State of a link in stations of a class; an absent key keeps the link's value.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StationClass")]
 pub(super) struct Class {
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
@@ -142,8 +142,8 @@ pub(super) struct Class {
     pub noise: Option<At<Written>>,
     /// Signal strength.
     pub signal: Option<Leaf<Dbm>>,
-    /// Rate of datagrams of other passengers, from the first node of the link to the second, while the vehicle is in the
-    /// station.
+    /// Rate of datagrams of other passengers, from the first node of the link to the second, while the vehicle is in
+    /// the station.
     pub load: Option<Leaf<Rate>>,
 }
 
@@ -157,15 +157,15 @@ struct Presence {
     rows: Vec<Row>,
 }
 
-/// Signal levels of coverage.
+/// Signal levels at which coverage begins and ends.
 struct Levels {
-    /// Above this, dBm.
+    /// Level at or below which coverage ends, dBm.
     threshold: f64,
-    /// Additional level for coverage to begin, dB.
+    /// Margin above the threshold at which coverage begins, dB.
     hysteresis: f64,
 }
 
-/// Gives the links that have coverage their timelines and events; returns the load of other passengers.
+/// Sets the timelines and events of the links with coverage; returns the load of other passengers.
 pub(super) fn coverage(
     all: &[At<Coverage>],
     (names, written, links): (&Names, &[At<Link>], &mut [LinkSpec]),
@@ -217,7 +217,7 @@ pub(super) fn coverage(
             let Levels { threshold: dbm, hysteresis } = levels;
             link_events.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
         }
-        // The state of the link at the start is known from the start.
+        // The initial state is notified without delay.
         let known = |at: Time| if at.is_zero() { at } else { at + notice };
         let mut used = Vec::new();
         let mut hasty = false;
@@ -252,7 +252,7 @@ pub(super) fn coverage(
             steps.push(step);
             link_events.push((known(stay.arrive + lag), LinkEvent::Up));
             link_events.push((known(up), LinkEvent::Configured));
-            // A warning is repeated when it comes true: in between it may have been considered wrong.
+            // Repeat the warning at the end: the recipient may have discarded the first as false.
             let warned = warning.map(|w| stay.depart.saturating_sub(w));
             link_events.extend(warned.map(|at| (at, LinkEvent::Down)));
             link_events.push((stay.depart + notice, LinkEvent::Down));
@@ -305,7 +305,7 @@ pub(super) fn coverage(
     loads
 }
 
-/// Reports keys that belong to another way of stating coverage.
+/// Reports keys that have no effect with the source of this coverage.
 fn without_effect(c: &Coverage, report: &mut Report) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
@@ -512,5 +512,5 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// More stays than this fill the memory; so do more lines of a log about them.
+/// Limit on stays, and on lines of a log within stays; more would fill the memory.
 const MOST_STAYS: u64 = 1_000_000;

@@ -1,6 +1,7 @@
-//! Scenario file as written. Each table is a struct in the module that resolves it: to add a key, add a field there,
-//! with its meaning. The comments become the descriptions of the JSON Schema, which is used to find unknown and missing
-//! keys. Keys of one kind of a table, and keys shared by several tables, are in separate structs: see [`super::kinds`].
+//! Scenario file as written. Each table is a struct in the module that resolves it: to add a key, add a field there and
+//! document it. The doc comments become the descriptions of the JSON Schema, which the checks for unknown and missing
+//! keys use. Keys of one kind of a table, and keys shared by several tables, are in separate structs: see
+//! [`super::kinds`].
 
 use super::coverage::Coverage;
 use super::flow::Flow;
@@ -16,7 +17,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A network, what flows through it, and the seed.
+/// A network, its traffic, and the seed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -44,7 +45,7 @@ pub(super) struct File {
     /// The flows.
     #[serde(default)]
     pub flow: Vec<At<Flow>>,
-    /// Where a train or car has coverage.
+    /// Coverage of trains and cars.
     #[serde(default)]
     pub coverage: Vec<At<Coverage>>,
 }
@@ -53,31 +54,31 @@ pub(super) struct File {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
-    /// How links and flows refer to it.
+    /// Name by which links and flows refer to the node.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
-    /// `emulate` makes it a Linux host in a network namespace of its own; other commands do not distinguish it.
+    /// Makes the node a Linux host with its own network namespace in `emulate`; other commands ignore this key.
     #[schemars(extend("default" = false))]
     pub kernel: Option<Leaf<bool>>,
-    /// What such a host and the network exchange.
+    /// Layer at which the host and the network exchange packets.
     #[schemars(extend("default" = "ip"))]
     pub layer: Option<Leaf<Layer>>,
-    /// `emulate` attaches this network device of the machine, or `netns/device` of a named network namespace, and the node is whoever
-    /// is behind it; Ethernet frames.
+    /// Network device that `emulate` attaches: `device` of the machine, or `netns/device` of a named network namespace.
+    /// The hosts behind it take the place of the node. The device carries Ethernet frames.
     pub interface: Option<Leaf<String>>,
-    /// IPv4 address in emulations and captures; without it one is assigned, 10.0.0.N.
+    /// IPv4 address in emulations and captures; 10.0.0.N if absent.
     pub ipv4: Option<Leaf<Ipv4Addr>>,
-    /// IPv6 address in emulations and captures; without it one is assigned, fd00::N. It has a link-local one besides, fe80::N.
+    /// IPv6 address in emulations and captures; fd00::N if absent. The node also has the link-local address fe80::N.
     pub ipv6: Option<Leaf<Ipv6Addr>>,
 }
 
-/// What a Linux host and the network exchange.
+/// Layer at which a Linux host and the network exchange packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Layer {
     /// IP datagrams.
     Ip,
-    /// Ethernet frames: multicast, ARP and neighbour discovery, any other protocol.
+    /// Ethernet frames: multicast, ARP, neighbor discovery, and any other protocol.
     Ethernet,
 }
 
@@ -93,7 +94,7 @@ pub(super) enum Heading {
     Both,
 }
 
-/// Parameters of an algorithm: which there are is defined by the algorithm.
+/// Parameters of an algorithm, which defines their names.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Params(pub BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>);

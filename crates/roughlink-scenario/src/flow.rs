@@ -28,44 +28,45 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What flows from one node to another.
+/// Traffic between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Flow {
-    /// Its name.
+    /// Name of the flow.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
     /// `bulk`: a transfer; `onoff`: writes at a rate, with pauses; `web`: requests and responses with think time;
-    /// `messages`: messages at an interval over SCTP; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a
-    /// charging session.
+    /// `messages`: messages at an interval over SCTP; `cbr`: datagrams at a constant rate; `voip`: a voice call;
+    /// `request`: a charging session.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<FlowKind>>,
-    /// The node that sends; of requests and responses, the client; of a charging session, the vehicle.
+    /// Sending node; the client of requests and responses, the vehicle of a charging session.
     #[schemars(required)]
     pub from: Option<Leaf<String>>,
-    /// The node that receives; of requests and responses, the server; of a charging session, the charger.
+    /// Receiving node; the server of requests and responses, the charger of a charging session.
     #[schemars(required)]
     pub to: Option<Leaf<String>>,
     /// Start time.
     #[schemars(extend("default" = "0 s"))]
     pub start: Option<Leaf<Time>>,
-    /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent. Such a cable must be
-    /// on the path.
+    /// Priority class of the flow's packets on Green PHY cables, both ways; the `class` of the link if absent. Requires
+    /// such a cable on the path.
     pub priority: Option<Leaf<Priority>>,
-    /// Differentiated services codepoint of its packets, both ways: by it the queue discipline `prio` chooses the band.
+    /// Differentiated services codepoint of the flow's packets, both ways. The queue discipline `prio` selects the band
+    /// by it.
     #[schemars(extend("default" = "cs0"))]
     pub dscp: Option<Leaf<Dscp>>,
 }
 
-/// What flows.
+/// Kind of traffic.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FlowKind {
     /// A transfer over TCP or SCTP at the highest rate that the path allows.
     Bulk(Box<Bulk>),
-    /// Writes over TCP at a rate, with pauses: traffic that the application limits.
+    /// Writes over TCP at a rate, with pauses: traffic limited by the application.
     OnOff(Box<OnOff>),
-    /// Requests and responses with think time over TCP, as of HTTP.
+    /// Requests and responses with think time over TCP, as in HTTP.
     Web(Box<Web>),
     /// Messages at an interval over SCTP.
     Messages(Box<Messages>),
@@ -81,15 +82,15 @@ pub(super) enum FlowKind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Connection {
-    /// Congestion control, instead of that in `[tcp]` or, over SCTP, in `[sctp]`.
+    /// Congestion control; overrides `cc` in `[tcp]` or, over SCTP, in `[sctp]`.
     pub cc: Option<Leaf<Cc>>,
     /// Parameters of the algorithm.
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
-    /// IP version of a flow over TCP; if absent 6 for a charging session and 4 for a transfer. An IPv6 header has 20 B more,
-    /// and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although with IPv6 only
-    /// the source may.
+    /// IP version of a flow over TCP; 6 for a charging session and 4 for other flows if absent. An IPv6 header is 20 B
+    /// longer, and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although
+    /// in IPv6 only the source may.
     #[schemars(extend("enum" = [4, 6]))]
     pub ip: Option<Leaf<u32>>,
 }
@@ -125,17 +126,17 @@ pub(super) struct Context<'f> {
     pub nodes: &'f Names,
     pub links: &'f [LinkSpec],
     pub routes: Routes,
-    /// Set if nodes and links are free of faults, so that later faults are not mere consequences.
+    /// Set if nodes and links have no faults, so later faults are not consequences of earlier ones.
     pub sound: bool,
     pub duration: Time,
     /// Number of further notifications to examine for flows held by their algorithm.
     pub notices: usize,
-    /// The configurations in use: a thousand flows tend to have but a few.
+    /// Configurations in use: a thousand flows usually share a few.
     pub configs: Vec<Arc<TcpConfig>>,
-    /// The algorithms in use.
+    /// Algorithms in use.
     pub used: Vec<(Stack, &'static roughlink_core::cc::Algorithm)>,
-    /// Full packets that do not fit, by length and whether they are TCP's: the key that decides about them, and the
-    /// links on which they travel as fragments.
+    /// Full packets above the `mtu`, by length and whether they carry TCP: the key that sets their length, and the
+    /// links that fragment them.
     pub fragmented: BTreeMap<(u64, bool), (Range<usize>, Vec<usize>)>,
 }
 
@@ -214,7 +215,7 @@ impl Context<'_> {
         }
     }
 
-    /// Resolves the flow's association from `own`, its table `sctp`, and from the keys of its connection.
+    /// Resolves the flow's association from `own`, the flow's table `sctp`, and the keys of its connection.
     pub(crate) fn over_sctp(
         &mut self,
         spec: &mut FlowSpec,
@@ -258,7 +259,7 @@ impl Context<'_> {
         if let Some(hops) = self.routes.path(from, to) {
             return hops.into_iter().map(|hop| hop as usize / 2).collect();
         }
-        // After another fault this one may be its consequence.
+        // Stay silent after an earlier fault, which may be the cause.
         if self.sound {
             let names = &self.nodes.all;
             let (a, b) = (&names[from], &names[to]);
@@ -277,7 +278,7 @@ impl Context<'_> {
         Vec::new()
     }
 
-    /// Returns the hops of the data of TCP flows.
+    /// Returns the hops that the data of TCP flows takes.
     pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
         let mut hops = |from, to| self.routes.path(from, to);
         let mut of = |f: &FlowSpec| match f.traffic {
@@ -289,7 +290,7 @@ impl Context<'_> {
         flows.iter().flat_map(&mut of).flatten().collect()
     }
 
-    /// Remembers the links on which packets of this length, TCP's or not, travel as fragments.
+    /// Records the links that fragment packets of this length and kind (TCP or not).
     pub(crate) fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
         for &link in path {
             if packet.0 > u64::from(self.links[link].model.mtu()) {
@@ -301,7 +302,7 @@ impl Context<'_> {
         }
     }
 
-    /// Adds one warning for each length of packet that does not fit.
+    /// Adds one warning for each packet length above the `mtu`.
     pub(crate) fn warn_of_fragments(&self, report: &mut Report) {
         for ((length, tcp), (place, links)) in &self.fragmented {
             let mut links = links.clone();

@@ -14,25 +14,25 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A gateway at a node, which watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
+/// A gateway at a node. Watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Gateway {
-    /// Its name in results and overrides; that of its kind if absent.
+    /// Name in results and overrides; the name of the kind if absent.
     pub name: Option<Leaf<Name>>,
-    /// The node where it is: one end of the link.
+    /// Node of the gateway, one end of the link.
     #[schemars(required)]
     pub node: Option<Leaf<String>>,
-    /// The link that it watches: a shared medium, or a pipe with noise or a timeline. The node's only such link if absent.
+    /// Link to watch: a shared medium, or a pipe with noise or a timeline; the node's only such link if absent.
     pub link: Option<Leaf<String>>,
-    /// Which gateway; `roughlink gateway list` describes them, and `none` is no gateway.
+    /// Kind of gateway; `roughlink gateway list` describes all, and `none` adds no gateway.
     #[schemars(with = "Leaf<GatewayKind>")] // required, by its definition
     pub kind: Option<Leaf<GatewayKind>>,
     /// Parameters of the kind, such as `{ floor = 4 }`.
     pub params: Option<At<Params>>,
 }
 
-/// Resolves a gateway at `node`; `None` if the kind is `none`, or if it cannot be resolved, which is then reported.
+/// Resolves a gateway at `node`; returns `None` for the kind `none`, and after a fault, which is reported.
 pub(super) fn gateway(
     gateway: &At<Gateway>,
     name: &str,
@@ -71,7 +71,7 @@ pub(super) fn gateway(
     Some(GatewaySpec { name, node, link, kind, params })
 }
 
-/// Accepts the parameters of any gateway where there is no gateway.
+/// Checks parameters of the kind `none`, which may belong to any gateway.
 fn unused(given: &At<Params>, report: &mut Report) {
     let known: BTreeSet<String> =
         REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
@@ -81,7 +81,7 @@ fn unused(given: &At<Params>, report: &mut Report) {
     }
 }
 
-/// Refuses gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
+/// Rejects gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
 /// a link.
 pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
     // Rate controls count as one kind.
@@ -98,7 +98,8 @@ pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Repo
     }
 }
 
-/// Warns of a gateway that no flow gives anything to do. `paths` are the hops that the data of TCP flows take.
+/// Warns of a gateway without effect: no flow carries data in its direction. `paths` are the hops that the data of TCP
+/// flows take.
 pub(super) fn idle(
     all: &[(Range<usize>, GatewaySpec)],
     paths: &[Vec<Hop>],
@@ -134,7 +135,7 @@ pub(super) fn idle(
     }
 }
 
-/// Warns if a gateway that relies on warnings receives none of its link, or receives them earlier than it accepts them.
+/// Warns if a gateway that relies on warnings gets none from its link, or gets them too early to accept them.
 fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
     let all = kind.parameters();
     let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
@@ -178,7 +179,7 @@ fn named(
     Some(i)
 }
 
-/// Returns the only link at the node that is more than a wire.
+/// Returns the node's only rough link.
 fn only_rough(
     node: &str,
     links: &[LinkSpec],

@@ -1,7 +1,7 @@
-//! Tables whose keys are the fields of a plain struct of core, which defines their help, bounds and defaults.
+//! Tables whose keys are the fields of a plain struct in core, which defines help, bounds and defaults.
 //!
-//! The written values are kept with their places; [`super::shape`] has checked them against the struct's schema. They
-//! then override the struct's existing values: those of a stack, or the defaults.
+//! The written values keep their places in the file; [`super::shape`] has checked them against the struct's schema.
+//! These values then override the values of a stack, or the defaults.
 
 use super::problem::{Problem, Report};
 use super::schema::GIVEN;
@@ -51,7 +51,7 @@ impl<T: Serialize + DeserializeOwned> Given<T> {
     pub(crate) fn apply(&self, values: &mut T, report: &mut Report) {
         let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
         if let Err(reason) = over(values, written) {
-            // Only faults that the check of the form misses get here.
+            // Only faults that the schema check misses arrive here.
             let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
             report.error(Problem::new(reason).at(place, ""));
         }

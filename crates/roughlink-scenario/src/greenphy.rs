@@ -14,17 +14,17 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GreenPhy {
-    /// The ROBO mode, a set of values to start from.
+    /// ROBO mode, which sets the defaults of `mac`.
     #[schemars(extend("default" = "hpgp-hs"))]
     pub profile: Option<Leaf<Profile>>,
     /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
     pub class: Option<Leaf<[Class; 2]>>,
-    /// Drop-tail queue of each direction before the modem, that of the operating system, in packets.
+    /// Drop-tail queue of the operating system before the modem, per direction, in packets.
     #[schemars(extend("default" = QueueLimit::Packets(GreenPhyConfig::default().host_queue)))]
     pub queue: Option<Leaf<QueueLimit>>,
-    /// How the medium is shared.
+    /// Parameters of medium access.
     pub mac: Option<Box<At<Given<GreenPhyConfig>>>>,
-    /// What it has as a shared medium.
+    /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub medium: Medium,
@@ -45,7 +45,7 @@ pub(super) enum Profile {
 }
 
 impl GreenPhy {
-    /// Returns true if the link has keys of its medium. Classes do not count: they belong to the link.
+    /// Returns true if the link sets keys of its medium. Classes do not count because they belong to the link.
     pub(crate) fn describes(&self) -> bool {
         self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
     }
@@ -84,14 +84,14 @@ fn apply(At { span: here, value: mac }: &At<Given<GreenPhyConfig>>, c: &mut Gree
     let before = report.problems.len();
     let mode = c.mode;
     mac.apply(c, report);
-    c.mode = mode; // the profile's, which is no key of `mac`
+    c.mode = mode; // set by the profile, not by `mac`
     let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
     if let Some(place) = mac.span("max_pbs").filter(|_| !(1..=most).contains(&c.max_pbs)) {
         let problem = Problem::new(format!("an MPDU of {} PBs is not possible in this mode", c.max_pbs));
         report.error(problem.at(place, "").help(format!("from 1 to {most}: what fits into {MAX_FL} on the air")));
         c.max_pbs = 1;
     }
-    // The standard keeps a region for contention; and an exchange must fit into it, or nothing would ever be sent.
+    // The standard reserves a region for contention. An exchange must fit into it, or no station could ever send.
     let slots = c.backoff_low.windows.into_iter().max().unwrap_or(1);
     let least = (c.exchange_time(1) + c.slot * u64::from(slots)).max(LEAST_REGION);
     let left = Time::from_secs_f64(2.0 / c.mains_hz).saturating_sub(c.beacon);

@@ -17,15 +17,14 @@ pub(super) struct Hdplc {
     /// PHY rate.
     #[schemars(example = "10 Mbit/s", extend("default" = HdplcConfig::default().rate))]
     pub rate: Option<Leaf<Rate>>,
-    /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame is sent at the rate that holds at its
-    /// start.
+    /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame uses the rate at its start.
     pub rate_trace: Option<At<Vec<At<RateStep>>>>,
     /// Drop-tail queue of each direction before the modem, in packets.
     #[schemars(extend("default" = QueueLimit::Packets(HdplcConfig::default().queue), "x-minimum" = "1 pkt"))]
     pub queue: Option<Leaf<QueueLimit>>,
-    /// How the medium is shared.
+    /// Parameters of medium access.
     pub mac: Option<Box<At<Given<HdplcConfig>>>>,
-    /// What it has as a shared medium.
+    /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub medium: Medium,
@@ -35,7 +34,7 @@ pub(super) struct Hdplc {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RateStep {
-    /// When it begins.
+    /// Start time.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// PHY rate.
@@ -44,14 +43,14 @@ pub(super) struct RateStep {
 }
 
 impl Hdplc {
-    /// Returns true if the link has keys of its medium.
+    /// Returns true if the link sets keys of its medium.
     pub(crate) fn describes(&self) -> bool {
         self.rate.is_some() || self.rate_trace.is_some() || self.queue.is_some() || self.mac.is_some()
     }
 }
 
-/// Resolves an HD-PLC link. A value that is missing or cannot be read is reported and replaced by the default, so that
-/// the rest can be checked.
+/// Resolves an HD-PLC link. Reports a missing or invalid value and continues with the default, so that the rest can be
+/// checked.
 pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Report) -> HdplcConfig {
     let mut c = HdplcConfig::default();
     if let Some(mac) = &own.mac {

@@ -1,11 +1,11 @@
-//! Tables that are written flat but read nested: keys of a kind next to keys of all kinds, and keys that several tables
-//! share.
+//! Tables that are flat in the file but nested in structs: keys of one kind next to keys of all kinds, and keys that
+//! several tables share.
 //!
 //! In the structs of a file, the kinds of a table are the variants of an enum, each a struct with the keys of its kind.
 //! Keys that several tables share are a struct. The field that holds such an enum or struct is marked with [`FLAT`].
-//! [`as_written`] converts the schema of these structs into the schema of the tables as written: it merges the keys of
-//! the inner struct into the outer one, and lists those of each kind under [`KINDS`]. After the check of the form,
-//! [`nest`] does the reverse with a table, so that serde reads it as derived. Serde's own `tag` and `flatten` would
+//! [`as_written`] converts the schema of these structs into the schema of the tables as written. The conversion merges
+//! the keys of the inner struct into the outer one, and lists the keys of each kind under [`KINDS`]. After the schema
+//! check, [`nest`] reverses this in a table, so that serde can read it as derived. Serde's `tag` and `flatten` would
 //! lose the places of the values.
 
 use super::schema::GIVEN;
@@ -17,23 +17,22 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Marks a field whose keys are written in the table that the field is in.
+/// Marks a field whose keys are written directly in the enclosing table.
 const FLAT: &str = "x-flat";
-/// The kinds of a table: for each its name, its description and its keys. A table that need not say its kind is of the
-/// first.
+/// Kinds of a table, each with name, description and keys. The first is the default of tables that may omit their kind.
 const KINDS: &str = "x-kinds";
-/// The field that a key is in.
+/// Field that contains a key.
 const IN: &str = "x-in";
-/// Keys of which a table may have at most one; stored with one of them.
+/// Keys that exclude the key which stores this list.
 const EXCLUDES: &str = "x-excludes";
-/// A required key may be absent if this one is there, which may give its value: the resolver looks.
+/// Key that may provide the value of an absent required key; the resolver checks it.
 const GIVEN_BY: &str = "x-given-by";
-/// Marks a kind that needs one or the other of its keys: the resolver looks.
+/// Marks a kind that needs at least one of its keys; the resolver checks it.
 const NEEDS_ONE: &str = "x-needs-one";
-/// The kind of the table around it that a table must be in to be of this kind: the resolver looks, and examples use it.
+/// Kind that the enclosing table must have for this kind; the resolver checks it, and examples use it.
 pub(super) const WITHIN: &str = "x-within";
 
-/// The keywords that only the check of the form needs.
+/// Keywords that only the schema check needs.
 pub(super) const INTERNAL: [&str; 4] = [IN, EXCLUDES, GIVEN_BY, GIVEN];
 
 /// Returns the kinds of a table.
@@ -46,12 +45,12 @@ pub(super) fn name(kind: &Schema) -> &str {
     kind["name"].as_str().unwrap_or_default()
 }
 
-/// Returns the keys of a table common to all its kinds, or the own keys of a kind.
+/// Returns the keys common to all kinds of a table, or the keys of one kind.
 pub(super) fn keys(of: &Schema) -> impl Iterator<Item = (&str, &Schema)> {
     of["properties"].as_object().into_iter().flatten().map(|(key, says)| (key.as_str(), says))
 }
 
-/// Returns true if a table or kind has a key itself.
+/// Returns true if a table or kind directly has a key.
 pub(super) fn has(of: &Schema, key: &str) -> bool {
     of["properties"].get(key).is_some()
 }
@@ -66,13 +65,12 @@ pub(super) fn given_by(key: &Schema) -> Option<&str> {
     key[GIVEN_BY].as_str()
 }
 
-/// Returns true if a table of this kind needs no further keys: none is required, and there are none or all have
-/// defaults.
+/// Returns true if a table of this kind needs no further keys.
 pub(super) fn is_complete(kind: &Schema) -> bool {
     required(kind).next().is_none() && kind.get(NEEDS_ONE).is_none()
 }
 
-/// Returns the kind of a table that states kind `word`, or none.
+/// Returns the kind of a table that states kind `word` or no kind.
 pub(super) fn chosen<'s>(table: &'s Schema, word: Option<&str>) -> Option<&'s Schema> {
     match word {
         Some(word) => kinds(table).iter().find(|kind| name(kind) == word),
@@ -86,11 +84,11 @@ pub(super) fn meanings<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &st
     own.map_or_else(|| kinds(table).iter().filter_map(|kind| kind["properties"].get(key)).collect(), |own| vec![own])
 }
 
-/// Returns the keys that a table of `kind` cannot have together with `key`.
+/// Returns the keys that exclude `key` in a table of `kind`.
 pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s str> {
     let lists =
         |says: &Schema, other: &str| says[EXCLUDES].as_array().is_some_and(|all| all.iter().any(|k| k == other));
-    // With a key of another kind, the kind may be about to change.
+    // The kind may be about to change if the key belongs to another kind.
     let kind = kind.filter(|kind| has(table, key) || has(kind, key));
     let all = || {
         let of = kind.map_or_else(|| kinds(table).iter().collect(), |kind| vec![kind]);
@@ -113,7 +111,7 @@ pub(super) fn as_written(schema: &mut Schema) {
     }
 }
 
-/// Returns a table with the keys of the fields marked with [`FLAT`]. Adds the definitions that become part of others to
+/// Returns a table with the keys of the fields marked with [`FLAT`]. Adds the names of the merged definitions to
 /// `inner`.
 fn unfolded(table: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     let mut out = table.clone();
@@ -166,13 +164,13 @@ fn kind(word: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     out
 }
 
-/// Puts the keys of a table whose schema is `table` where its struct has them. `here` is the place of the whole.
+/// Nests the keys of a table with schema `table` as in its struct. `here` is the place of the table.
 pub(super) fn nest(written: &mut DeTable<'_>, table: &Schema, kind: Option<&Schema>, here: Range<usize>) {
     gather(written, table);
     let Some(kind) = kind else { return };
     let place = written.get("kind").map_or(here, Spanned::span);
     if kind.get("properties").is_none() {
-        return; // its name is all there is
+        return; // a kind without keys
     }
     let mut own = DeTable::new();
     for (key, _) in keys(kind) {
@@ -184,7 +182,7 @@ pub(super) fn nest(written: &mut DeTable<'_>, table: &Schema, kind: Option<&Sche
     written.extend([entry("kind", named, place)]);
 }
 
-/// Puts the keys that are in a field into a table of the field's name.
+/// Moves the keys that belong to a field into a table with the field's name.
 fn gather(written: &mut DeTable<'_>, of: &Schema) {
     for (key, says) in keys(of) {
         let Some(field) = says[IN].as_str() else { continue };

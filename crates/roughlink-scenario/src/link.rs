@@ -15,18 +15,18 @@ use std::ops::Range;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
-    /// Its name.
+    /// Name of the link.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
-    /// Its two nodes; `forward` is the direction from the first to the second.
+    /// Two nodes; `forward` is the direction from the first to the second.
     #[schemars(required, length(equal = 2))]
     pub between: Option<At<Vec<Leaf<String>>>>,
     /// Largest IP packet; larger ones travel as fragments, and losing one fragment loses the packet.
     #[schemars(extend("default" = MTU, "x-minimum" = "68 B", "x-maximum" = "65535 B"))]
     pub mtu: Option<Leaf<Bytes>>,
-    /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for
-    /// each; none if absent. Shared medium: a layer or a list of layers that add up; if absent `inverter45` on HD-PLC and
-    /// `cable` on Green PHY. A noise without further keys may be given by its name alone.
+    /// Noise. Pipe: losses, as one table for both directions or one direction, or as a list with a table for each; none
+    /// if absent. Shared medium: a layer or a list of layers that add up; if absent `inverter45` on HD-PLC and `cable`
+    /// on Green PHY. A name can replace a table without further keys.
     pub noise: Option<Box<At<Noises>>>,
     /// Model of the link.
     #[schemars(extend("default" = "pipe", "x-flat" = true))]
@@ -37,7 +37,7 @@ pub(super) struct Link {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum LinkKind {
-    /// Two independent directions, each with a queue, a serialiser, noise and a delay.
+    /// Two independent directions, each with a queue, a serializer, noise and a delay.
     Pipe(Box<Pipe>),
     /// A home power line that two modems share: HD-PLC, the wavelet form of IEEE 1901.
     Hdplc(Box<Hdplc>),
@@ -49,7 +49,8 @@ pub(super) enum LinkKind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Medium {
-    /// Links of the same cable share one medium, which the first of them describes; a medium of its own if absent.
+    /// Cable of the link. Links of the same cable share one medium, which the first link describes; not shared if
+    /// absent.
     pub cable: Option<Leaf<Name>>,
 }
 
@@ -69,7 +70,7 @@ impl Link {
     }
 }
 
-/// Reads a file that a scenario refers to, by its name as written.
+/// Reads a file by its name as written in the scenario.
 pub(super) type Load<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 
 pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
@@ -109,5 +110,5 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 
 /// MTU of Ethernet.
 const MTU: Bytes = Bytes(1500);
-/// A day, beyond any real delay; a sum over any number of links stays on the clock.
+/// A day, longer than any real delay; the sum over any number of links does not overflow the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);

@@ -1,4 +1,4 @@
-//! `noise` of a pipe: the kinds that lose packets, by their number or by time.
+//! `noise` of a pipe: the kinds that lose packets, by packet count or by time.
 
 use super::air::LEAST_GAP;
 use super::leaf::{At, Leaf};
@@ -27,8 +27,8 @@ pub(super) struct Random {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
 pub(super) struct BitErrors {
-    /// Bit error rate, such as 1e-6. A packet of n bytes (IP length) is lost with the probability 1 - (1 - ber)^(8 n); for
-    /// errors per byte, divide their probability by 8.
+    /// Bit error rate, such as 1e-6. A packet of n bytes (IP length) is lost with probability 1 - (1 - ber)^(8 n). For
+    /// a byte error rate, divide by 8.
     #[schemars(required, extend("minimum" = 0, "maximum" = 1))]
     pub ber: Option<Leaf<f64>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Burst {
     /// Probability that a packet starts a burst; excludes `mean`.
     #[schemars(extend("x-excludes" = ["mean"]))]
     pub start: Option<Leaf<Share>>,
-    /// Average loss, approximately, in place of `start`, which becomes `mean` divided by the mean length.
+    /// Approximate average loss; sets `start` to `mean` divided by the mean length.
     pub mean: Option<Leaf<Share>>,
 }
 
@@ -67,12 +67,12 @@ pub(super) struct GilbertElliott {
     pub loss_bad: Option<Leaf<Share>>,
 }
 
-/// Pulses in time.
+/// Losses during pulses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe", "x-needs-one" = true))]
 pub(super) struct Impulse {
-    /// Evenly spaced pulses, as the mains causes them (10 ms at 50 Hz).
+    /// Evenly spaced pulses, as from the mains (10 ms at 50 Hz).
     pub cyclic: Option<At<Pulses>>,
     /// Pulses at random times.
     pub asynchronous: Option<At<Pulses>>,
@@ -81,18 +81,18 @@ pub(super) struct Impulse {
     pub kill: Option<Leaf<Share>>,
 }
 
-/// Stated packets.
+/// Losses of stated packets.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
 pub(super) struct List {
-    /// Numbers of the packets that are lost, counted from 0 in order of arrival in a direction; of a single TCP flow the SYN
-    /// is 0. Every fragment counts.
+    /// Numbers of the packets that are lost, counted from 0 per direction in order of arrival. Every fragment counts.
+    /// With a single TCP flow, the SYN is packet 0.
     #[schemars(required)]
     pub drop: Option<Leaf<Vec<u64>>>,
 }
 
-/// A record, of a pipe or of a shared medium.
+/// Recorded noise of a pipe or of a shared medium.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-needs-one" = true))]
@@ -108,10 +108,10 @@ pub(super) struct Recorded {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pulses {
-    /// Time from one start to the next; its mean if the pulses come at random.
+    /// Time from one pulse start to the next; the mean for random pulses.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub every: Option<Leaf<Time>>,
-    /// Length of a pulse; its mean if the pulses come at random.
+    /// Length of a pulse; the mean for random pulses.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub length: Option<Leaf<Time>>,
 }
@@ -120,10 +120,10 @@ pub(super) struct Pulses {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
-    /// When it begins.
+    /// Start time.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
-    /// Probability that a packet is lost, or on a shared medium that a block is bad.
+    /// Probability that a packet is lost or, on a shared medium, that a block is bad.
     #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub loss: Option<Leaf<Share>>,
 }
@@ -224,7 +224,7 @@ fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> 
     Noise::Impulse(impulse)
 }
 
-/// Returns the steps of a record, ascending; empty after a fault.
+/// Returns the steps of a record in ascending order; empty after a fault.
 pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report: &mut Report) -> Vec<(Time, f64)> {
     let mut steps: Vec<(Time, f64)> = Vec::new();
     let place = match (&n.file, &n.steps) {
@@ -269,14 +269,14 @@ pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report
     steps
 }
 
-/// Returns the numbers in order, each once, in file syntax; only the first ones if there are many.
+/// Returns the distinct numbers in ascending order, in file syntax; truncates long lists.
 fn ascending(numbers: &[u64]) -> String {
     let sorted: BTreeSet<u64> = numbers.iter().copied().collect();
     let shown: Vec<String> = sorted.iter().take(MOST_SHOWN).map(u64::to_string).collect();
     format!("[{}{}]", shown.join(", "), if sorted.len() > MOST_SHOWN { ", ..." } else { "" })
 }
 
-/// Reads `seconds,loss probability` per line. Blank lines, `#` and a heading are passed over.
+/// Reads `seconds,loss probability` per line. Skips blank lines, comments with `#`, and a heading.
 fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
     let mut steps = Vec::new();
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
@@ -294,13 +294,13 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
     Ok(steps)
 }
 
-/// Pulses at an instant, on average: each packet checks all of them.
+/// Most pulses at one instant, on average; each packet checks all of them.
 const MOST_OVERLAPS: u64 = 100;
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
 const LONGEST_BURST: u64 = 1_000_000_000;
-/// Most numbers of a list that a message repeats.
+/// Most numbers of a list that a message shows.
 const MOST_SHOWN: usize = 12;
 
 #[cfg(test)]

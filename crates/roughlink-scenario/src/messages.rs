@@ -16,12 +16,12 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Messages {
-    /// Bytes of a message, at most the `rcv_buf` of the association. A message above `payload` leaves in several packets; each
-    /// packet holds one message or a part of one.
+    /// Size of a message, at most the `rcv_buf` of the association. A message larger than `payload` leaves in several
+    /// packets; each packet holds one message or part of one.
     #[schemars(with = "Leaf<Bytes>", extend("x-minimum" = "1 B", "x-maximum" = "100 MB"))]
     // required, by its definition
     pub size: Option<Leaf<Bytes>>,
-    /// Time from one message to the next. A message that the association cannot take yet waits.
+    /// Time from one message to the next. A message waits until the association can accept it.
     #[schemars(with = "Leaf<Time>", extend("x-minimum" = "1 us"))] // required, by its definition
     pub interval: Option<Leaf<Time>>,
     /// Number of messages; unlimited if absent, and the flow then lasts until the end of the run.

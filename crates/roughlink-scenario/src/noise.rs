@@ -19,14 +19,14 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What spoils packets.
+/// Noise that loses packets or corrupts blocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Noise {
-    /// Direction that is affected; pipes only.
+    /// Affected direction; pipes only.
     #[schemars(extend("default" = "both"))]
     pub direction: Option<Leaf<Heading>>,
-    /// Which model.
+    /// Model of the noise.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<NoiseKind>>,
 }
@@ -39,34 +39,36 @@ pub(super) enum NoiseKind {
     None,
     /// Pipe: each packet is lost with this probability, independently of the others.
     Random(Random),
-    /// Pipe: each bit is wrong with this probability, and a packet with a wrong bit is lost: long packets more often than ACKs.
+    /// Pipe: bits are wrong with this probability, and a packet with a wrong bit is lost. Long packets are lost more
+    /// often than ACKs.
     #[serde(rename = "ber")]
     BitErrors(BitErrors),
-    /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a burst
-    /// may restart it, so the realised loss is slightly below `start` times the mean length; results report it.
+    /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a
+    /// burst may restart it, so the actual loss is slightly below `start` times the mean length; results report it.
     Burst(Burst),
-    /// Pipe: a Markov chain of a good and a bad state that moves once per packet, with a loss probability in each state.
+    /// Pipe: a Markov chain of a good and a bad state that moves once per packet, with a loss probability in each
+    /// state.
     GilbertElliott(GilbertElliott),
     /// Pipe: packets whose air time overlaps a pulse are lost. Pulses are evenly spaced, random in time, or both.
     Impulse(Impulse),
     /// Pipe: the listed packets are lost.
     List(List),
-    /// A loss probability that changes over time; on a shared medium the probability that a block is bad, and then no other
-    /// noise may be in the list.
+    /// A loss probability that changes over time; on a shared medium the probability that a block is bad. There, no
+    /// other noise may be in the list.
     Recorded(Recorded),
-    /// Shared medium: the usual noise of a charging cable. A stationary error of 0.01 %, and the impulses of `asynchronous`
-    /// with its defaults.
+    /// Shared medium: the usual noise of a charging cable, with a stationary error of 0.01 % and the impulses of
+    /// `asynchronous` with its defaults.
     Cable(Named),
     /// Shared medium: a quiet line, with a stationary error of 0.01 %.
     Clean(Named),
-    /// Shared medium: a stand-in for the inverter lamp of the PLC paper. A stationary error of 0.5 %, and bursts of 0.5 ms
-    /// at each peak of the mains.
+    /// Shared medium: a model of the inverter lamp in the PLC paper, with a stationary error of 0.5 % and bursts of 0.5
+    /// ms at each peak of the mains.
     Inverter45(NamedWithMains),
-    /// Shared medium: worse than `inverter45` in everything, with fading.
+    /// Shared medium: worse than `inverter45` in all respects, with fading.
     Stress(NamedWithMains),
     /// Shared medium: each block is bad with this probability, independently of the others.
     Stationary(Stationary),
-    /// Shared medium: good and bad times alternate, and blocks in bad times have a probability of their own to be bad.
+    /// Shared medium: good and bad times alternate; blocks in bad times are bad with probability `loss_bad`.
     Fading(Fading),
     /// Shared medium: impulses at random times. `every = "40 ms"` is the disturbed line of Hrasnica et al.
     Asynchronous(Asynchronous),
@@ -74,9 +76,10 @@ pub(super) enum NoiseKind {
     Measured(Measured),
     /// Shared medium: two impulses in each period of the mains, as with AC charging.
     Mains(Mains),
-    /// Shared medium: impulses of the power stage of a DC charger; with `from` and `until` while current flows.
+    /// Shared medium: impulses of the power stage of a DC charger. Limit them with `from` and `until` to the time when
+    /// current flows.
     Switching(Switching),
-    /// Shared medium: the partitioned Markov chain of Zimmermann and Dostert, with gaps and widths of your own.
+    /// Shared medium: the partitioned Markov chain of Zimmermann and Dostert, with custom gaps and widths.
     Partitioned(Partitioned),
     /// Shared medium: Middleton's class A with memory.
     MarkovMiddleton(MarkovMiddleton),
@@ -84,7 +87,7 @@ pub(super) enum NoiseKind {
     Events(Events),
 }
 
-/// Returns the keys for which the name of a noise stands: its kind, or the kind `measured` for a class of the
+/// Returns the keys that the name of a noise stands for: its kind, or the kind `measured` with a class of the
 /// measurements.
 pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
     if names_of::<MeasuredClass>().iter().any(|class| class == name) {
@@ -94,7 +97,7 @@ pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the words allowed in place of a table of noise, in the schema `root`: the kinds, and the classes of the
-/// measurements. Kinds with required keys are included, so that those keys are requested.
+/// measurements. Includes kinds with required keys, so that the error names the missing keys.
 pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
     let kinds = kinds::kinds(&root["$defs"]["Noise"]).iter().map(|kind| kinds::name(kind).to_owned());
     kinds.chain(names_of::<MeasuredClass>()).collect()

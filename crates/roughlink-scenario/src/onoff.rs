@@ -15,24 +15,24 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OnOff {
-    /// Rate at which the application writes during on periods. What the connection cannot take waits and is written as soon as
-    /// there is room.
+    /// Rate at which the application writes during on periods. Data that the connection cannot accept waits and is
+    /// written as soon as there is room.
     #[schemars(with = "Leaf<Rate>")] // required, by its definition
     pub rate: Option<Leaf<Rate>>,
-    /// Bytes of a write.
+    /// Size of a write.
     #[schemars(extend("default" = WRITE, "x-minimum" = "1 B", "x-maximum" = "1 MB"))]
     pub write: Option<Leaf<Bytes>>,
     /// Length of an on period.
     #[schemars(extend("default" = Time::from_secs(1), "x-exclusiveMinimum" = "0 s"))]
     pub on: Option<Leaf<Time>>,
-    /// Length of an off period; without one the application never pauses.
+    /// Length of an off period; zero for an application that never pauses.
     #[schemars(extend("default" = Time::ZERO))]
     pub off: Option<Leaf<Time>>,
     /// Payload to write; unlimited if absent, and the flow then lasts until the end of the run.
     pub bytes: Option<Leaf<Transfer>>,
     /// End of the writes; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
-    /// Its connection.
+    /// Connection of the traffic.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub connection: Connection,
@@ -66,5 +66,5 @@ impl OnOff {
     }
 }
 
-/// A segment with timestamps over Ethernet.
+/// Payload of a segment with timestamps over Ethernet.
 const WRITE: Bytes = Bytes(1448);

@@ -20,39 +20,39 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pipe {
-    /// Serialisation rate. It may be left out if the timeline gives it from the start.
+    /// Serialization rate; optional if the timeline sets one from the start.
     #[schemars(with = "Leaf<Rate>", example = "10 Mbit/s", extend("x-given-by" = "timeline"))]
     // required, by its definition
     pub rate: Option<Leaf<Rate>>,
-    /// Propagation delay, one way. It may be left out if the timeline gives it from the start.
+    /// Propagation delay, one way; optional if the timeline sets one from the start.
     #[schemars(with = "Leaf<Time>", example = "10 ms", extend("x-given-by" = "timeline"))]
     // required, by its definition
     pub delay: Option<Leaf<Time>>,
-    /// Drop-tail queue of each direction before the serialiser, in packets or in bytes. The packet being serialised does not
-    /// count.
+    /// Drop-tail queue of each direction before the serializer, in packets or in bytes. The packet being serialized
+    /// does not count.
     #[schemars(extend("default" = QUEUE))]
     pub queue: Option<Leaf<QueueLimit>>,
     /// Bytes that framing adds to each packet on the wire: 2 B for the point-to-point link of ns-3, 38 B for Ethernet
     /// with preamble and gap.
     #[schemars(extend("default" = "0 B", "x-maximum" = "1024 B"))]
     pub overhead: Option<Leaf<Bytes>>,
-    /// Random part of each packet's delay: from zero to this if it is uniform, else its standard deviation around `delay`.
+    /// Random part of each packet's delay: the maximum if uniform, otherwise the standard deviation around `delay`.
     #[schemars(extend("default" = "0 s"))]
     pub jitter: Option<Leaf<Time>>,
-    /// Distribution of the jitter, of both directions.
+    /// Distribution of the jitter in both directions.
     #[schemars(extend("default" = "uniform"))]
     pub distribution: Option<Leaf<JitterKind>>,
-    /// Correlation of the jitter of successive packets, less than 100 %.
+    /// Correlation of the jitter between successive packets, less than 100 %.
     #[schemars(extend("default" = "0 %", "x-exclusiveMaximum" = "100 %"))]
     pub correlation: Option<Leaf<Share>>,
-    /// Let jitter change the order of packets.
+    /// Allow jitter to change the order of packets.
     #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
-    /// Queue discipline, of both directions; if absent, the queue is first in, first out, drop-tail.
+    /// Queue discipline of both directions; first in, first out, drop-tail if absent.
     pub qdisc: Option<Box<At<Qdisc>>>,
     /// The keys that differ in the reverse direction.
     pub asymmetric: Option<Box<At<Asymmetric>>>,
-    /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
+    /// Changes over time: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
@@ -68,30 +68,30 @@ pub(super) enum JitterKind {
     Pareto,
 }
 
-/// The reverse direction of a pipe; a key that is absent is as in the forward direction.
+/// The reverse direction of a pipe; an absent key keeps the value of the forward direction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asymmetric {
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
-    /// Queue before the serialiser.
+    /// Queue before the serializer.
     pub queue: Option<Leaf<QueueLimit>>,
     /// Losses of the reverse direction, without the key `direction`.
     pub noise: Option<At<Noise>>,
     /// Random part of each packet's delay.
     pub jitter: Option<Leaf<Time>>,
-    /// Let jitter change the order of packets.
+    /// Allow jitter to change the order of packets.
     pub reorder: Option<Leaf<bool>>,
     /// Queue discipline of the reverse direction.
     pub qdisc: Option<Box<At<Qdisc>>>,
-    /// What changes in the reverse direction; the link's own timeline then holds for the forward one only.
+    /// Changes of the reverse direction; the link's own timeline then applies to the forward direction only.
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
-/// Resolves the model of a pipe. A value that is missing or cannot be read is reported and replaced by something
-/// harmless, so that the rest can be checked.
+/// Resolves the model of a pipe. Reports a missing or invalid value and continues with a harmless one, so that the rest
+/// can be checked.
 pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report) -> PipeConfig {
     let mtu = link.mtu(report);
     let overhead = report.read(&own.overhead).map_or(0, |bytes| bytes.0 as u16);

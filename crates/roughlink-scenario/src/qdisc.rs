@@ -1,4 +1,4 @@
-//! `qdisc` of a link: its kinds, and the discipline that they make.
+//! `qdisc` of a link: its kinds, and their conversion to a discipline.
 
 use super::leaf::{At, Dscp, DscpList, Leaf};
 use super::problem::Report;
@@ -8,11 +8,11 @@ use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Who leaves the queue next, and who is marked or dropped. The link's `queue` is its limit.
+/// Order in which packets leave the queue, and rules for marking and dropping. The link's `queue` is the limit.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Qdisc {
-    /// Which discipline.
+    /// Kind of discipline.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<QdiscKind>>,
 }
@@ -21,19 +21,19 @@ pub(super) struct Qdisc {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum QdiscKind {
-    /// First in, first out, with a marking threshold: the step of DCTCP (RFC 8257 section 3.1).
+    /// First in, first out, with a marking threshold, as for DCTCP (RFC 8257 section 3.1).
     Threshold(Marking),
     /// Controlled Delay (RFC 8289), defaults as in `tc`.
     Codel(Codel),
     /// CoDel per flow, flows in turn (RFC 8290), defaults as in `tc`.
     FqCodel(FqCodel),
-    /// First in, first out, shaped by a token bucket, as `tbf` of `tc` does it.
+    /// First in, first out, shaped by a token bucket, like `tbf` of `tc`.
     Tbf(TokenBucket),
-    /// First in, first out; a packet that finds too few tokens on arrival is dropped, as by a policer (`police` of `tc`, rate
-    /// limits of carriers).
+    /// First in, first out; a packet that finds too few tokens on arrival is dropped (`police` of `tc`, rate limits of
+    /// carriers).
     Police(TokenBucket),
-    /// Strict priority by DSCP, with Linux's map: EF and the class selectors share the middle band with best effort unless
-    /// `first` names them. Each band has the limit of the link's `queue`.
+    /// Strict priority by DSCP, with Linux's map: EF and the class selectors share the middle band with best effort
+    /// unless `first` names them. Each band has the limit of the link's `queue`.
     Prio(Prio),
 }
 
@@ -41,7 +41,7 @@ pub(super) enum QdiscKind {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Marking {
-    /// A packet is marked that finds as much waiting; one that is not ECN-capable is dropped.
+    /// Queue length at which an arriving packet is marked, or dropped if it is not ECN-capable.
     #[schemars(with = "Leaf<QueueLimit>")] // required, by its definition
     pub at: Option<Leaf<QueueLimit>>,
 }
@@ -50,10 +50,10 @@ pub(super) struct Marking {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Codel {
-    /// Mark packets that are ECN-capable; else they are dropped, too.
+    /// Mark ECN-capable packets instead of dropping them.
     #[schemars(extend("default" = false))]
     pub ecn: Option<Leaf<bool>>,
-    /// Which delay it allows.
+    /// Delay that CoDel allows.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub delay: Delay,
@@ -63,16 +63,16 @@ pub(super) struct Codel {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FqCodel {
-    /// Mark packets that are ECN-capable; else they are dropped, too.
+    /// Mark ECN-capable packets instead of dropping them.
     #[schemars(extend("default" = true))]
     pub ecn: Option<Leaf<bool>>,
-    /// Queues over which a hash spreads the flows.
+    /// Number of queues over which a hash spreads the flows.
     #[schemars(extend("default" = FLOWS, "minimum" = 1, "maximum" = 65536))]
     pub flows: Option<Leaf<u32>>,
-    /// Bytes that a flow sends in its turn (IP length).
+    /// Bytes that a flow sends per turn (IP length).
     #[schemars(extend("default" = QUANTUM, "x-minimum" = "256 B", "x-maximum" = "4294967295 B"))]
     pub quantum: Option<Leaf<Bytes>>,
-    /// Which delay it allows.
+    /// Delay that CoDel allows.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub delay: Delay,
@@ -82,10 +82,10 @@ pub(super) struct FqCodel {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Delay {
-    /// Time in the queue that is acceptable if it persists.
+    /// Acceptable standing delay in the queue.
     #[schemars(extend("default" = TARGET, "x-exclusiveMinimum" = "0 s"))]
     pub target: Option<Leaf<Time>>,
-    /// How long that is: about a round-trip time.
+    /// Time for which the delay must exceed `target` before CoDel acts: about a round-trip time.
     #[schemars(extend("default" = INTERVAL, "x-exclusiveMinimum" = "0 s"))]
     pub interval: Option<Leaf<Time>>,
 }
@@ -94,11 +94,11 @@ pub(super) struct Delay {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TokenBucket {
-    /// Rate at which the bucket fills; the link's own is the peak rate.
+    /// Rate at which the bucket fills; the link's rate is the peak rate.
     #[schemars(with = "Leaf<Rate>", example = "5 Mbit/s", extend("x-exclusiveMinimum" = "0 bit/s"))]
     // required, by its definition
     pub rate: Option<Leaf<Rate>>,
-    /// Size of the bucket (IP length), which is full at the start. A packet that is larger is dropped.
+    /// Size of the bucket (IP length), which is full at the start. Larger packets are dropped.
     #[schemars(with = "Leaf<Bytes>", example = "32 kB", extend("x-exclusiveMinimum" = "0 B"))]
     // required, by its definition
     pub burst: Option<Leaf<Bytes>>,
@@ -108,14 +108,14 @@ pub(super) struct TokenBucket {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prio {
-    /// Number of bands; the first goes first.
+    /// Number of bands; the first has the highest priority.
     #[schemars(extend("default" = BANDS, "minimum" = 2, "maximum" = 16))]
     pub bands: Option<Leaf<u32>>,
-    /// DSCPs that belong to the first band whatever Linux's table says, such as `["ef"]`.
+    /// DSCPs that go to the first band regardless of Linux's map, such as `["ef"]`.
     pub first: Option<Leaf<DscpList>>,
 }
 
-/// Returns the discipline of a direction. Reports a value that cannot be read.
+/// Returns the discipline of a direction. Reports invalid values.
 pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Discipline> {
     let mut codel = |delay: &Delay, ecn: &Option<Leaf<bool>>, usual: bool| CodelConfig {
         target: report.read(&delay.target).unwrap_or(TARGET),
@@ -139,7 +139,7 @@ pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Disci
     })
 }
 
-/// Returns the bucket of a shaper or policer. Reports a value that cannot be read.
+/// Returns the bucket of a shaper or policer. Reports invalid values.
 fn bucket(table: &TokenBucket, report: &mut Report) -> BucketConfig {
     let rate = report.read(&table.rate).unwrap_or(Rate::from_mbps(1));
     BucketConfig { rate, burst: report.read(&table.burst).unwrap_or(QUANTUM).0 }

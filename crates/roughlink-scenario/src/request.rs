@@ -30,22 +30,22 @@ pub(super) struct Request {
     /// Time from a request to its response at the charger.
     #[schemars(extend("default" = SessionConfig::dc().turnaround))]
     pub turnaround: Option<Leaf<Time>>,
-    /// Begin with SECC discovery over UDP, otherwise with the connection.
+    /// Begin with SECC discovery over UDP instead of the connection.
     #[schemars(extend("default" = SessionConfig::dc().discovery))]
     pub discovery: Option<Leaf<bool>>,
     /// Request ServiceDetail.
     #[schemars(extend("default" = SessionConfig::dc().service_detail))]
     pub service_detail: Option<Leaf<bool>>,
-    /// What follows when a limit is passed.
+    /// Reaction to an exceeded limit.
     #[schemars(extend("default" = SessionConfig::dc().policy))]
     pub policy: Option<Leaf<AfterLimit>>,
-    /// How long the charger answers that it is not done yet, by step of the session.
+    /// Time for which the charger reports ongoing processing, by step of the session.
     pub processing: Option<Box<At<Given<Processing>>>>,
     /// Time limits of the session, and of the discovery before it.
     pub limits: Option<Box<At<Given<Limits>>>>,
     /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
     pub messages: Option<Box<At<Messages>>>,
-    /// Its connection.
+    /// Connection of the session.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub connection: Connection,
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// Sizes and times of the messages; if absent, sizes are those of captured sessions and times those of the standard.
+/// Sizes and times of the messages; sizes default to values from captured sessions, times to values of the standard.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names are ISO 15118-2's")]

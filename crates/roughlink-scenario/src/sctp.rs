@@ -18,12 +18,12 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sctp {
-    /// Congestion control: that of RFC 9260, or any other algorithm, also `avoca` around one.
+    /// Congestion control: `sctp` (RFC 9260), any other algorithm, or `avoca` around one.
     #[schemars(extend("default" = "sctp"))]
     pub cc: Option<Leaf<Cc>>,
-    /// Parameters of `cc`; flows with another algorithm do not take them.
+    /// Parameters of `cc`; flows with another algorithm ignore them.
     pub cc_params: Option<At<Params>>,
-    /// The keys that the endpoint takes.
+    /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub keys: Given<SctpConfig>,
@@ -91,7 +91,7 @@ pub(super) fn resolve(
     Some(Resolved { config, cc, factory, params, place })
 }
 
-/// Applies the given keys, and reports invalid combinations.
+/// Applies the written keys, and reports invalid combinations.
 fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
     report.read(&keys.cc);
     keys.keys.apply(config, report);

@@ -18,29 +18,29 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-/// The keys of TCP connections. A key that is absent takes the value that the algorithm asks for, otherwise that of the
-/// stack.
+/// The keys of TCP connections. An absent key defaults to the value that the algorithm requires, or else to the stack's
+/// value.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tcp {
     /// Congestion control; `roughlink cc list` describes all.
     #[schemars(extend("default" = "cubic"))]
     pub cc: Option<Leaf<Cc>>,
-    /// Parameters of `cc`; flows with another algorithm do not take them.
+    /// Parameters of `cc`; flows with another algorithm ignore them.
     pub cc_params: Option<At<Params>>,
-    /// How slow start may end before a loss, for algorithms that have the choice; the algorithm's own if absent.
+    /// Method to end slow start before a loss, for algorithms that offer a choice; the algorithm's default if absent.
     pub hystart: Option<Leaf<Hystart>>,
-    /// The keys that the endpoint takes.
+    /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub keys: Given<TcpConfig>,
 }
 
-/// How slow start may end before a loss.
+/// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Hystart {
-    /// It does not.
+    /// No method: slow start ends only on congestion.
     Off,
     /// HyStart as in Linux and ns-3.
     Classic,
@@ -48,7 +48,7 @@ pub(super) enum Hystart {
     Plusplus,
 }
 
-/// The congestion control of a flow without `cc` when `[tcp]` has none either: Linux's default.
+/// Congestion control of flows if neither the flow nor `[tcp]` has `cc`: Linux's default.
 pub(super) const DEFAULT_CC: &str = "cubic";
 
 /// Keys of `[tcp]` that a flow has outside of its `tcp` table.
@@ -59,7 +59,7 @@ pub(super) struct Resolved {
     pub config: TcpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
-    /// Parameters over the algorithm's own.
+    /// Parameters that override the algorithm's defaults.
     pub params: toml::Table,
 }
 
@@ -145,9 +145,9 @@ impl Sources<'_> {
     fn config(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> TcpConfig {
         let mut config = TcpConfig::preset(stack);
         if self.ipv6 {
-            config.mss -= u32::from(IPV6_EXTRA); // the packets stay as large as they are
+            config.mss -= u32::from(IPV6_EXTRA); // packets keep their size
         }
-        // Reno's recovery is NewReno's without partial ACKs; where a better one is built in, it stays.
+        // Reno recovers like NewReno without partial ACKs. Keep a better recovery of the stack.
         if cc.name == "reno" && config.recovery == Recovery::NewReno {
             config.recovery = Recovery::Reno;
         }
@@ -161,7 +161,7 @@ impl Sources<'_> {
         if let Some(own) = self.own() {
             own.keys.apply(&mut config, report);
         }
-        // Keys that the algorithm's name sets and the scenario overrides.
+        // Warn of keys that the algorithm requires and the scenario overrides.
         for key in entry.keys().filter(|key| self.given(key)) {
             let mut would = config.clone();
             if over(&mut would, entry.clone()).is_ok() && would != config && asked != config {
@@ -184,8 +184,8 @@ impl Sources<'_> {
         }
         factory(stack, cc, params, &sources, &self.span, report)
     }
-    /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm that has it; in
-    /// `[tcp]` it applies to the algorithms that do.
+    /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm with this
+    /// parameter; in `[tcp]` it applies to all algorithms that have it.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<&'static str> {
         let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
@@ -201,7 +201,7 @@ impl Sources<'_> {
         })
     }
 
-    /// Refuses combinations that make no sense.
+    /// Rejects combinations that make no sense.
     fn check(&self, config: &TcpConfig, report: &mut Report) {
         let mut wrong = |key: &str, message: String, help: &str| {
             report.error(Problem::new(message).at(self.span(key), "").help(help));
@@ -268,7 +268,7 @@ pub(super) fn factory(
             params.insert(key.get_ref().clone(), value.get_ref().clone());
         }
     }
-    // The last table that has the key is the one that counts.
+    // The last table with the key takes precedence.
     let place = |key: &str| {
         let all = sources.iter().rev().flat_map(|s| s.value.0.keys());
         all.into_iter().find(|k| k.get_ref() == key).map(toml::Spanned::span)
@@ -311,5 +311,5 @@ pub(super) fn headers(tcp: &TcpConfig, ipv6: bool) -> u32 {
     40 + options + if ipv6 { u32::from(IPV6_EXTRA) } else { 0 }
 }
 
-/// Room for the options and some data.
+/// Least `mss`: room for the options and some data.
 const LEAST_MSS: u32 = 64;

@@ -1,8 +1,8 @@
-//! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. They become the states of its two
-//! directions and the notifications for hosts.
+//! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. The changes become the states of
+//! its two directions and the notifications for hosts.
 //!
-//! Every source becomes a list of [`Step`]s. In contrast to those of [`roughlink_core::link::timeline`], they may apply
-//! to one direction only, and they carry their noise.
+//! Every source becomes a list of [`Step`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may apply to
+//! one direction only, and they contain their noise.
 
 mod traces;
 
@@ -27,83 +27,85 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What changes on a link, and how.
+/// Changes of a link over time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Timeline {
-    /// The changes in order of time; excludes `file`.
+    /// Changes in order of time; excludes `file`.
     #[schemars(extend("x-excludes" = ["file"]))]
     pub steps: Option<At<Vec<At<Change>>>>,
     /// A file with a table of changes (`.csv`), or with a Mahimahi trace of delivery opportunities; excludes `steps`.
     pub file: Option<Leaf<String>>,
-    /// A file with one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats after its own
-    /// length, and replaces `delay`.
+    /// A file with one-way delays in ms in LeoReplayer's format, one line per `interval`. The file repeats after its
+    /// last line, and replaces `delay`.
     pub delay_file: Option<Leaf<String>>,
-    /// A file with loss probabilities (0 to 1), one per line and `interval`; it repeats after its own length, and replaces
-    /// `noise`.
+    /// A file with loss probabilities (0 to 1), one line per `interval`. The file repeats after its last line, and
+    /// replaces `noise`.
     pub loss_file: Option<Leaf<String>>,
     /// Duration of a line of `delay_file` and `loss_file`.
     #[schemars(extend("default" = "10 ms"))]
     pub interval: Option<Leaf<Time>>,
-    /// Format of `file`; if absent `csv` for a name that ends in `.csv` or a first line with `time_s`, otherwise `mahimahi`.
+    /// Format of `file`; if absent, `csv` if the name ends in `.csv` or the first line has `time_s`, otherwise
+    /// `mahimahi`.
     pub format: Option<Leaf<TimelineFormat>>,
-    /// All changes recur with this period, which is longer than the time from the first of them to the last.
+    /// Period with which all changes recur; longer than the time from the first change to the last.
     pub repeat: Option<Leaf<Time>>,
-    /// What happens to packets while the link is down.
+    /// Treatment of packets while the link is down.
     #[schemars(extend("default" = "drop"))]
     pub policy: Option<Leaf<Policy>>,
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
-    /// How long before the link goes down hosts and gateways are notified of it, instead of after it.
+    /// Time before the link goes down at which hosts and gateways are notified, instead of afterwards.
     pub warning: Option<Leaf<Time>>,
 }
 
-/// A change of a pipe; it holds until it ends or a later change of the same property begins.
+/// A change of a pipe. Applies until it ends or a later change of the same property begins.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Change {
-    /// When it begins.
+    /// Start time.
     #[schemars(with = "Leaf<Time>", example = "30 s")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// Duration of the change; until another change of the same property if absent.
     #[serde(rename = "for")]
     pub lasts: Option<Leaf<Time>>,
-    /// It recurs with this period.
+    /// Period with which the change recurs.
     pub repeat: Option<Leaf<Time>>,
-    /// Whether packets get through.
+    /// State of the link: `true` if packets pass, `false` if it is down.
     pub up: Option<Leaf<bool>>,
-    /// Serialisation rate.
+    /// Serialization rate.
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
-    /// Signal strength such as `"-70 dBm"`; hosts and gateways are notified of it, and it does not affect packets.
+    /// Signal strength such as `"-70 dBm"`. Hosts and gateways are notified; packets are not affected.
     pub signal: Option<Leaf<Dbm>>,
     /// Losses.
     pub noise: Option<At<Written>>,
-    /// Direction that changes. If absent, both change, and the reverse one keeps what `asymmetric` sets; `"both"` changes
-    /// that too.
+    /// Direction that changes. If absent, both change, but the reverse one keeps the values from `asymmetric`; `"both"`
+    /// changes these too.
     pub direction: Option<Leaf<Heading>>,
 }
 
-/// What a file with a timeline is.
+/// Format of a file with a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TimelineFormat {
-    /// A heading with the columns `time_s` and any of `up` (0, 1, true or false), `rate_mbps`, `delay_ms`, `loss` (0 to 1)
-    /// and `signal_dbm`; each line holds until the next.
+    /// CSV with a heading: the column `time_s` and any of `up` (0, 1, true or false), `rate_mbps`, `delay_ms`, `loss`
+    /// (0 to 1) and `signal_dbm`. Each line applies until the next.
     Csv,
-    /// A trace of `mm-link`: for each opportunity to send 1500 B a line with its time in ms. It repeats, and replaces `rate`.
+    /// Trace of `mm-link`: one line with the time in ms for each opportunity to send 1500 B. The trace repeats, and
+    /// replaces `rate`.
     Mahimahi,
 }
 
-/// What happens to packets while a link is down.
+/// Treatment of packets while a link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Policy {
-    /// The serialiser continues, and what arrives at the far end while the link is down is lost.
+    /// The serializer continues; packets that arrive at the far end while the link is down are lost.
     Drop,
-    /// Nothing is sent, and nothing is lost.
+    /// The link sends nothing and loses nothing.
     Keep,
 }
 
@@ -176,7 +178,7 @@ struct Source {
     warning: Option<Time>,
 }
 
-/// Properties that `asymmetric` sets: the reverse direction keeps them through changes without a direction.
+/// Properties that `asymmetric` sets; changes without a direction do not affect them in the reverse direction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fixed {
     rate: bool,
@@ -185,7 +187,7 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// Returns the properties that the reverse direction of a link sets itself.
+    /// Returns the properties that the table `asymmetric` of a link sets.
     pub(super) fn of(link: &Link) -> Self {
         let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
         let of = |own: &At<Asymmetric>| Fixed {
@@ -229,8 +231,8 @@ pub(super) fn timelines(
 }
 
 impl Source {
-    /// Makes the timeline of the direction `heading`, whose properties in `fixed` only a step with a direction changes.
-    /// `place` is underlined if there are too many changes.
+    /// Creates the timeline of the direction `heading`. Only steps with a direction change the properties in `fixed`.
+    /// Underlines `place` if there are too many changes.
     fn timeline(
         &self,
         (heading, fixed): (Heading, Fixed),
@@ -263,7 +265,7 @@ impl Source {
     }
 }
 
-/// Fills in the rate and delay that the link leaves to its timelines.
+/// Sets an absent rate or delay of the link to the initial value in its timelines.
 fn from_the_start(
     (link, keys): (&Link, &Pipe),
     pipe: &mut PipeConfig,
@@ -303,7 +305,7 @@ fn from_the_start(
     }
 }
 
-/// Sets the timeline of `steps` in both directions of a link; the reverse one keeps the `fixed` properties. Underlines
+/// Sets `steps` as the timeline of both directions of a link; the reverse one keeps the `fixed` properties. Underlines
 /// `place` if there are too many changes.
 pub(super) fn lay(
     steps: Vec<Step>,
@@ -483,7 +485,7 @@ fn from_file(
     read_file(name, place, read, load, report).unwrap_or_default()
 }
 
-/// Returns true if the first line has the column of times: the file is a table, whatever its name is.
+/// Returns true if the first line names the column of times, which marks a table.
 fn has_heading(text: &str) -> bool {
     rows(text.trim_start_matches('\u{feff}')).next().is_some_and(|(_, heading)| heading.contains(TIME))
 }
@@ -506,7 +508,7 @@ fn read_file<'h, T>(
     }
 }
 
-/// Reads a table with a heading; each line holds until the next.
+/// Reads a table with a heading; each line applies until the next.
 fn read_csv(text: &str) -> Result<Vec<Step>, String> {
     let table = table::Table::read(text, &COLUMNS, &Dialect::default())?;
     if !table.has(TIME) {

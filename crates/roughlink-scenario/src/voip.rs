@@ -20,32 +20,32 @@ pub(super) struct Voip {
     /// Codec of the speech; it sets `payload`, `interval`, `ie` and `bpl`.
     #[schemars(extend("default" = Codec::default()))]
     pub codec: Option<Leaf<Codec>>,
-    /// Equipment impairment factor Ie of the codec without loss (ITU-T G.107); that of `codec` if absent.
+    /// Equipment impairment factor Ie of the codec without loss (ITU-T G.107); set by `codec` if absent.
     #[schemars(extend("minimum" = 0, "maximum" = 95))]
     pub ie: Option<Leaf<f64>>,
-    /// Packet-loss robustness factor Bpl of the codec (ITU-T G.107); that of `codec` if absent. Excludes `concealment`.
+    /// Packet-loss robustness factor Bpl of the codec (ITU-T G.107); set by `codec` if absent. Excludes `concealment`.
     #[schemars(extend("exclusiveMinimum" = 0, "x-excludes" = ["concealment"]))]
     pub bpl: Option<Leaf<f64>>,
-    /// Speech per packet; that of `codec` if absent.
+    /// Bytes of speech per packet; set by `codec` if absent.
     #[schemars(extend("x-minimum" = "1 B", "x-maximum" = "65495 B"))]
     pub payload: Option<Leaf<Bytes>>,
-    /// Time between packets of speech; that of `codec` if absent.
-    // A byte of G.711 takes 125 us; much below that a call fills memory with what the listener keeps of every packet.
+    /// Time between packets of speech; set by `codec` if absent.
+    // A byte of G.711 takes 125 us. Much shorter intervals fill memory, because the receiver keeps 8 B per packet.
     #[schemars(extend("x-minimum" = "100 us"))]
     pub interval: Option<Leaf<Time>>,
     /// Playout delay of the receiver; packets that arrive later are lost.
     #[schemars(extend("default" = VoipConfig::default().jitter_buffer))]
     pub jitter_buffer: Option<Leaf<Time>>,
-    /// The packet from which the receiver takes the delay of the path.
+    /// Packet from which the receiver derives the delay of the path.
     #[schemars(extend("default" = VoipConfig::default().reference))]
     pub reference: Option<Leaf<Reference>>,
-    /// How the E-model judges delay.
+    /// Delay impairment in the E-model.
     #[schemars(extend("default" = VoipConfig::default().emodel))]
     pub emodel: Option<Leaf<EModel>>,
-    /// The receiver conceals lost packets of G.711, which raises Bpl; excludes `bpl`. Other codecs always do.
+    /// Conceal lost packets of G.711, which raises Bpl; excludes `bpl`. All other codecs conceal losses.
     #[schemars(extend("default" = false))]
     pub concealment: Option<Leaf<bool>>,
-    /// Length of the windows in which a call is judged, beside the whole call.
+    /// Length of the windows in which a call is rated, in addition to the whole call.
     #[schemars(extend("default" = VoipConfig::default().window, "x-exclusiveMinimum" = "0 s"))]
     pub window: Option<Leaf<Time>>,
 }

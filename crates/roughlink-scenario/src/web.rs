@@ -14,19 +14,19 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Web {
-    /// Bytes of a request, headers included.
+    /// Size of a request, including headers.
     #[schemars(extend("default" = REQUEST, "x-minimum" = "1 B", "x-maximum" = "1 GB"))]
     pub request: Option<Leaf<Bytes>>,
-    /// Bytes of a response, headers included.
+    /// Size of a response, including headers.
     #[schemars(extend("default" = RESPONSE, "x-minimum" = "1 B", "x-maximum" = "1 GB"))]
     pub response: Option<Leaf<Bytes>>,
     /// Think time: from the end of a response to the next request.
     #[schemars(extend("default" = Time::from_secs(2)))]
     pub think: Option<Leaf<Time>>,
-    /// Number of requests; they go on until the end of the run if absent.
+    /// Number of requests; unlimited until the end of the run if absent.
     #[schemars(extend("minimum" = 1))]
     pub requests: Option<Leaf<u32>>,
-    /// Its connection.
+    /// Connection of the requests and responses.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub connection: Connection,

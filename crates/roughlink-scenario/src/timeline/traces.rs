@@ -55,7 +55,7 @@ pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> O
     Some(steps)
 }
 
-/// Returns the steps of one trace. It repeats.
+/// Returns the steps of one trace, which repeats.
 fn trace(
     file: &Option<Leaf<String>>,
     column: &str,
@@ -78,7 +78,7 @@ fn trace(
     (0..values.len()).filter(differs).map(at).collect()
 }
 
-/// Reads a number per line. A blank line would shift all that follows, so there must be none.
+/// Reads a number per line. Rejects blank lines, which would shift all later values.
 fn read_values(text: &str, column: &str) -> Result<Vec<f64>, String> {
     let lines = text.trim_end().lines().enumerate();
     let value =
