@@ -1,5 +1,5 @@
-//! Arbitrary text as a scenario file with overrides: its faults and warnings have places in it, and are drawn in a bounded number
-//! of characters that all can be seen. A line at the beginning such as `#set tcp.cc=reno` is an override.
+//! Reads arbitrary text as a scenario file with overrides. All faults and warnings have places in the text. Their
+//! drawings have bounded length and only visible characters. An initial line such as `#set tcp.cc=reno` is an override.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ mod drawing;
 use drawing::Form;
 
 const NAME: &str = "fuzz\u{1b}.toml";
-/// Twenty excerpts of a file of some kilobytes.
+/// Longest drawing in bytes: twenty excerpts of a file of some kilobytes.
 const LONGEST: usize = 1_000_000;
 
 fuzz_target!(|text: &str| {

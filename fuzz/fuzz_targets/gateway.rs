@@ -1,6 +1,6 @@
-//! Arbitrary frames, made-up segments, link events and pauses into each gateway, as IP datagrams and in Ethernet frames with and
-//! without tags. Windows only become smaller, rate controls take no right edge back, valid frames stay valid, frames of the gateway
-//! are valid, and its table stays bounded.
+//! Passes arbitrary frames, generated segments, link events and pauses to each gateway, as IP datagrams and in Ethernet
+//! frames with and without tags. Gateways never enlarge a window, rate controls never move a right edge back, valid
+//! frames stay valid, the gateway's frames are valid, and its table stays bounded.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CAPACITY: usize = 3;
 
-/// A modem whose load is taken from the input.
+/// A modem with a load taken from the input.
 struct Line(u32);
 
 impl Modem for Line {
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
         bytes: Bytes::new(framing),
         framing,
         line: Line(0),
-        // avoca-rx takes edges back: that is how it closes windows.
+        // avoca-rx closes windows by moving edges back.
         senders: (entry.needs_modem && !literal).then(Senders::default),
     };
     let mut now = Time::ZERO;
@@ -76,7 +76,7 @@ fuzz_target!(|input: &[u8]| {
                 port.pass(g, now, heading(op[0]), &mut frame.to_vec());
             }
             4 => {
-                // A handshake; of a known flow it repeats the beginning.
+                // A handshake, which may repeat for a known flow.
                 let a = addresses(op[1]);
                 let known = |g: &dyn Gateway| {
                     g.stats(None).flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established)
@@ -117,7 +117,7 @@ fuzz_target!(|input: &[u8]| {
             frame.clear();
         }
         let stats = g.stats(Some(&port.line));
-        assert!(stats.flows.len() <= 3 * CAPACITY); // flows, handshakes, and what nobody has answered
+        assert!(stats.flows.len() <= 3 * CAPACITY); // flows, handshakes and unanswered flows
         assert!(stats.flows.iter().all(|f| f.control.is_none_or(|c| c.awnd.is_finite() && c.awnd >= 2.0)));
     }
 });
@@ -126,10 +126,10 @@ fn heading(op: u8) -> Heading {
     if op & 8 == 0 { Heading::Inward } else { Heading::Outward }
 }
 
-/// A link header behind the addresses, and the EtherType or PPP protocol for IPv4 and IPv6.
+/// A link header after the addresses, and the EtherType or PPP protocol for IPv4 and IPv6.
 type Link = (&'static [u8], [[u8; 2]; 2]);
 
-/// Plain, with one tag, with two, with PPPoE; none for IP alone.
+/// No link header, then Ethernet without a tag, with one tag, with two tags, and with PPPoE.
 const LINKS: [Option<Link>; 5] = [
     None,
     Some((&[], [[0x08, 0], [0x86, 0xdd]])),
@@ -138,7 +138,7 @@ const LINKS: [Option<Link>; 5] = [
     Some((&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], [[0, 0x21], [0, 0x57]])),
 ];
 
-/// One of four flows in its inward direction, two of each IP version.
+/// Returns the addresses of one of four flows in its inward direction, two of each IP version.
 fn addresses(flow: u8) -> Addresses {
     let ip = if flow & 1 == 0 {
         IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::new(10, 0, 0, 2) }
@@ -148,18 +148,18 @@ fn addresses(flow: u8) -> Addresses {
     Addresses { ip, src_port: 443, dst_port: 40_000 + u16::from(flow % 4) }
 }
 
-/// The window scale of both ends of a flow.
+/// Returns the window scale of both ends of a flow.
 fn scale(a: &Addresses) -> Option<u8> {
     [None, Some(7), Some(14), Some(2)][usize::from(a.dst_port % 4)]
 }
 
-/// A valid segment of one of four flows, with numbers so few that many fit together.
+/// Creates a valid segment of one of four flows, with sequence numbers from so few values that segments often match.
 fn segment(link: Option<Link>, heading: Heading, flow: u8, flag: u8, fields: &[u8; 6]) -> Vec<u8> {
     let inward = addresses(flow);
     let a = if heading == Heading::Outward { inward.reversed() } else { inward };
     let mut p = Packet::tcp(FlowId::new(0, false));
     p.flags = flag;
-    p.seq = (u32::from(fields[0]) << 8) + u32::from(!p.is(flags::SYN)); // it follows on a SYN
+    p.seq = (u32::from(fields[0]) << 8) + u32::from(!p.is(flags::SYN)); // follows a SYN
     p.ack = (u32::from(fields[1]) << 8).wrapping_add(1);
     p.window = u16::from_be_bytes([fields[2], fields[3]]);
     if fields[4] & 1 != 0 {
@@ -185,7 +185,7 @@ fn segment(link: Option<Link>, heading: Heading, flow: u8, flag: u8, fields: &[u
     frame
 }
 
-/// Where frames pass.
+/// Passes frames to a gateway and checks the result.
 struct Port {
     bytes: Bytes,
     framing: Framing,
@@ -194,7 +194,7 @@ struct Port {
 }
 
 impl Port {
-    /// Where the IP header of a valid frame begins.
+    /// Returns the offset of the IP header in a valid frame.
     fn at(&self, frame: &[u8]) -> usize {
         if self.framing == Framing::Ip { 0 } else { ethernet::ip_offset(frame).expect("an IP datagram") }
     }
@@ -228,28 +228,28 @@ impl Port {
     }
 }
 
-/// Senders outside that send all that the windows allow them, some of it past the gateway: the highest acknowledgement and the right
-/// edge that each has seen. They are known from a handshake on until another SYN passes.
+/// External senders that use all of their windows; some segments bypass the gateway. Keeps the highest acknowledgement
+/// and right edge that each sender has received, from a handshake until another SYN passes.
 #[derive(Default)]
 struct Senders {
     edges: BTreeMap<Addresses, Sender>,
-    /// Their SYNs have announced other scales.
+    /// Flows with SYNs that announced another scale.
     odd: BTreeSet<Addresses>,
 }
 
-/// Numbers of a sender.
+/// Sequence numbers of a sender.
 #[derive(Clone, Copy)]
 struct Sender {
-    /// The highest acknowledgement, and the right edge.
+    /// Highest acknowledgement and right edge.
     una: u32,
     edge: u32,
-    /// The segments that it accepts itself: from what it has acknowledged to the window of its SYN-ACK, at least.
+    /// Range of segments that the sender accepts: from its acknowledgement to at least the window of its SYN-ACK.
     acked: u32,
     offered: u32,
 }
 
 impl Senders {
-    /// A datagram has passed: as it came, and as it went on.
+    /// Handles a datagram that passed the gateway, before and after it.
     fn passed(&mut self, heading: Heading, came: &[u8], went: &[u8]) {
         let Ok(old) = wire::parse(came) else { return };
         let a = if heading == Heading::Outward { old.addresses.reversed() } else { old.addresses };

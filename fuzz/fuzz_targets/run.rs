@@ -1,5 +1,5 @@
-//! Arbitrary text as a scenario file, run for some events: in parts and whole, observed and not. Senders and side slots stay
-//! consistent, and a run that ends by itself has the same result both ways.
+//! Runs arbitrary text as a scenario file for some events: in parts and at once, with and without an observer. Senders
+//! and side slots stay consistent, and runs that end before the limit have the same result both ways.
 
 #![no_main]
 
@@ -8,10 +8,10 @@ use roughlink_core::net::{Limits, Network, Observer, Options, Sending};
 use roughlink_core::units::Time;
 use std::sync::Arc;
 
-/// Some flights of a few flows.
+/// Event limit: some flights of a few flows.
 const MOST_EVENTS: u64 = 3_000;
 
-/// Checks what must hold at any time.
+/// Checks the invariants of senders and side slots.
 struct Invariants;
 
 impl Observer for Invariants {

@@ -1,4 +1,4 @@
-//! Arbitrary bytes into the decoder. A decoded datagram must encode and decode to the same.
+//! Passes arbitrary bytes to the decoder. A decoded datagram must be the same after encoding and decoding.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use roughlink_core::wire::{self, Decoded, EncodeError};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = wire::ethernet::ip_offset(bytes);
-    // Without checksums, which the fuzzer would hardly guess; `decode` is `parse` and `verify`.
+    // Skip `verify`, the second part of `decode`: the fuzzer would rarely guess a checksum.
     let Ok(first) = wire::parse(bytes) else { return };
     let valid = first.verify(bytes).is_ok();
     assert_eq!(wire::decode(bytes).is_ok(), valid);
@@ -23,9 +23,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut written = Vec::new();
     match wire::encode(&first.packet, first.side.as_ref(), &first.addresses, &payload[..], &mut written) {
         Ok(()) => {}
-        // Options that roughlink lays out in another length, or does not support: no multiple of 8 bytes any more.
+        // Options that roughlink encodes with another length or drops, so the fragment is no multiple of 8 bytes.
         Err(EncodeError::Fragment) if first.packet.fragment() == Fragment::First => return,
-        // Chunks of SCTP that are read and never written.
+        // SCTP chunks that roughlink reads but never writes.
         Err(EncodeError::Chunk) => return,
         Err(e) => panic!("{e}: {first:?}"),
     }
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(written[second.payload.clone()], bytes[first.payload.clone()]);
     assert_eq!(second.end, written.len());
 
-    // The window rewritten in place: nothing else changes, and the checksum is as right as it was.
+    // Rewriting the window in place changes no other field and keeps the checksum as valid as before.
     let mut rewritten = bytes.to_vec();
     if let Some(mut header) = first.tcp_header(&mut rewritten) {
         let window = !header.window();
@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The payload of the whole datagram of which `bytes` may be a fragment: zeros before it, nothing after it.
+/// Returns the payload of the whole datagram. If `bytes` is a fragment, zeros precede it and nothing follows.
 fn whole_payload(decoded: &Decoded, bytes: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     if decoded.is_later_fragment() {

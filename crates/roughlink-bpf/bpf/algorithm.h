@@ -7,20 +7,20 @@
  * the functions and write the window back. The arithmetic is independent of sockets, so `replay`, which only tests
  * load, runs it on recorded events.
  *
- *   function        called by the kernel                                        Rust (roughlink_core::cc)
- *   begin           init: the connection is established                         Construct::new
- *   sample          pkts_acked: each ACK, before loss detection                 on_ack: measurements
- *   avoid           cong_avoid: each ACK that may raise the window              on_ack: growth
- *   ssthresh        ssthresh: an episode begins, loss, time-out or mark         on_congestion
- *   changed         set_state: loss recovery enters f->state                    Flow::state
- *   recovered       CA_EVENT_COMPLETE_CWR: a reduction is complete              on_recovered
- *   started         CA_EVENT_TX_START: the first segment after an idle period   on_sent: tx_start
- *   undone          undo_cwnd: the last episode was spurious                    on_undo
+ * | function        called by the kernel                                        Rust (roughlink_core::cc)
+ * | begin           init: the connection is established                         Construct::new
+ * | sample          pkts_acked: each ACK, before loss detection                 on_ack: measurements
+ * | avoid           cong_avoid: each ACK that may raise the window              on_ack: growth
+ * | ssthresh        ssthresh: an episode begins, loss, time-out or mark         on_congestion
+ * | changed         set_state: loss recovery enters f->state                    Flow::state
+ * | recovered       CA_EVENT_COMPLETE_CWR: a reduction is complete              on_recovered
+ * | started         CA_EVENT_TX_START: the first segment after an idle period   on_sent: tx_start
+ * | undone          undo_cwnd: the last episode was spurious                    on_undo
  *
  * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery:
  *
- *   control         cong_control: each ACK                                      on_ack
- *   burst           min_tso_segs: segments per burst                            on_timer
+ * | control         cong_control: each ACK                                      on_ack
+ * | burst           min_tso_segs: segments per burst                            on_timer
  *
  * Windows are segments, as in the kernel. Fractions are integers scaled by a power of two, given by their name or by a
  * comment.

@@ -4,8 +4,8 @@
  * when coverage begins. `roughlink cc coverage` writes the coverage: 0 = none, else its number. Whole segments; exact.
  *
  * Differences from simulation: outside coverage the kernel's retransmission timer keeps running, with back-off and one
- * segment per time-out, because no program can stop it. It is not reset when coverage begins. But new data leaves at
- * once then, and its ACK starts loss recovery.
+ * segment per time-out, because no program can stop it. The start of coverage does not reset the timer, but new data
+ * then leaves at once, and its ACK starts loss recovery.
  */
 #define PARAMETERS(P)
 #include "algorithm.h"
@@ -39,7 +39,7 @@ INLINE void begin(struct state *s, struct flow *f)
 {
 	s->count = 0;
 	s->initial = 10; /* RFC 6928; a connection that is given the algorithm again has had other windows */
-	/* A new one keeps the window that the route or an earlier connection gave it. */
+	/* Let a new connection keep the window from the route or an earlier connection. */
 	s->coverage = f->in_flight || f->cwnd < s->initial ? 0 : coverage;
 	transmits(s, f);
 }

@@ -32,9 +32,9 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 
 /*
  * Makes up for hooks that Linux 6.18 skipped. A few times in 10,000, when RACK's timer begins a recovery (RFC 8985
- * section 6.3), the kernel runs neither `ssthresh` nor `set_state`. Its threshold is then uninitialized, and so large
- * that the connection fills the peer's window. At the next ACK the state differs from that of the last set_state. This
- * function then runs the skipped hooks before the kernel computes a window from the threshold.
+ * section 6.3), the kernel runs neither `ssthresh` nor `set_state`. The threshold is then uninitialized, and so large
+ * that the connection fills the peer's window. At the next ACK, the state differs from the argument of the last
+ * `set_state`. This function then runs the skipped hooks before the kernel computes a window from the threshold.
  */
 INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 {

@@ -3,9 +3,9 @@
  * H-TCP (Shorten and Leith, PFLDnet 2004; draft-leith-tcp-htcp, sections 3 and 4), with Linux's scaling of alpha by the
  * RTT.
  *
- * Scales, as in the Rust algorithm and therefore without further error: alpha and beta in 1/128, times in ms (RTTs
- * rounded up), rates in whole segments per second. alpha is at most 2^25 segments, more than any window. `beta_min` and
- * `beta_max` are given in 1/2^24 and rounded down to 1/128.
+ * Scales are the same as in the Rust algorithm, so they add no error. Alpha and beta are in 1/128, times in ms (RTTs
+ * rounded up), rates in whole segments per second. The maximum of alpha, 2^25 segments, exceeds any window. `beta_min`
+ * and `beta_max` are given in 1/2^24 and rounded down to 1/128.
  */
 #define PARAMETERS(P)                                                                             \
 	P(delta_l_ms, 1) P(beta_min, 16777216) P(beta_max, 16777216) P(throughput_ratio, 1000)    \

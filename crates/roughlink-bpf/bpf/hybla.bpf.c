@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TCP Hybla (Caini, Firrincieli, International Journal of Satellite Communications and Networking 22, 2004, section 3):
- * with rho = max(RTT / RTT0, 1), an ACK adds 2^rho - 1 segments in slow start and rho^2 / cwnd after it, regardless of
+ * TCP Hybla (Caini, Firrincieli, International Journal of Satellite Communications and Networking 22, 2004, section 3).
+ * With rho = max(RTT / RTT0, 1), an ACK adds 2^rho - 1 segments in slow start and rho^2 / cwnd after it, regardless of
  * the bytes acknowledged. RTT is the smallest smoothed one.
  *
  * Scales: rho in 1/8, rounded down, so up to 1/8 too small; increments in 1/128 segment, rounded down. Smaller
@@ -22,7 +22,8 @@ struct state {
 };
 
 /*
- * 128 * 2^(k/8), rounded down, k = 0 .. 7. The section is explicit: clang's own one for 8 bytes is unknown to libbpf.
+ * 128 * 2^(k/8), rounded down, k = 0 .. 7. The section is explicit because libbpf does not support clang's section for
+ * 8-byte constants.
  */
 static const u8 power[8] SEC(".rodata") = { 128, 139, 152, 165, 181, 197, 215, 234 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Vegas (Brakmo, O'Malley, Peterson, SIGCOMM 1994, sections 3.2 and 3.3), as in Linux: the RTT of a round is its
- * smallest sample, slow start doubles the window every round, and a loss halves it. Outside the Open state it is
- * NewReno.
+ * Vegas (Brakmo, O'Malley, Peterson, SIGCOMM 1994, sections 3.2 and 3.3), as in Linux. The RTT of a round is its
+ * smallest sample, slow start doubles the window every round, and a loss halves it. Outside the Open state, the
+ * algorithm is NewReno.
  *
  * Segments and us are whole; products have 64 bits. A backlog is rounded down by less than a segment.
  */

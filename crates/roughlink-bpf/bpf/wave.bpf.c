@@ -2,8 +2,8 @@
 /*
  * TCP Wave (Abdelsalam, Luglio, Roseti, Zampognaro, ICETE 2016), with the measurements of roughlink's `wave-fr`: a
  * train is the delivered part of a burst, SACKed data included. BPF timers cannot send from a socket, so TCP's pacing
- * clocks the bursts: one packet of BURST segments (min_tso_segs) per interval, under a window that never limits the
- * sender.
+ * clocks the bursts. One packet of BURST segments (min_tso_segs) leaves per interval, under a window that never limits
+ * the sender.
  *
  * Scales: times in us; queueing_share, max_alpha, blind_factor and filter weights in 1/65536. The error is 1 us per
  * filter step.
@@ -123,7 +123,7 @@ INLINE void control(struct state *s, struct flow *f)
 	/* Drop a train that stays incomplete for 36 minutes, before the 32-bit time comparison wraps. */
 	if (s->rtt && now - s->last > 1u << 30)
 		s->rtt = 0;
-	/* No sample from a retransmission, whose copies cannot be told apart. */
+	/* Take no sample from a retransmission: its ACK may belong to either copy. */
 	if (f->delivered && f->rtt_us > 0 && (!s->rtt || !after(s->sent, sent))) {
 		if (s->rtt && sent != s->sent)
 			complete(s, f);

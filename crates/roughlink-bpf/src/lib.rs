@@ -1,7 +1,7 @@
 //! roughlink's congestion controls inside the Linux kernel, as BPF struct_ops programs.
 //!
-//! `bpf/` has the arithmetic, one C file per algorithm, with integers only. Parameters, defaults and ranges are those
-//! of the Rust algorithm of the same name. [`load`] loads an algorithm, [`pinned`] finds it after its loader has ended
+//! `bpf/` has the arithmetic, one C file per algorithm, with integers only. Parameters, defaults and ranges equal those
+//! in the Rust algorithm of the same name. [`load`] loads an algorithm, [`pinned`] finds it after its loader has ended
 //! and reads its counters, and [`event`] decodes its records.
 //!
 //! Everything except the list of names needs the feature `kernel`, which needs clang and the headers of libelf and

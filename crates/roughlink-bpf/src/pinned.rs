@@ -161,7 +161,7 @@ impl Pinned {
     /// Finds the loaded algorithm `name`.
     ///
     /// # Errors
-    /// Returns [`KernelError::NotLoaded`] if there is none, and the errors of [`Pinned::all`].
+    /// Returns [`KernelError::NotLoaded`] if `name` is not loaded, and the errors of [`Pinned::all`].
     pub fn find(name: &str) -> Result<Self, KernelError> {
         let mut all = Self::all()?;
         match all.iter().position(|p| p.name == name) {
@@ -316,7 +316,7 @@ impl Loaded {
         let folder = folder(name);
         if !has_root()? {
             match fs::DirBuilder::new().mode(0o755).create(ROOT) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // Another loader was faster.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // Another loader created it first.
                 made => made.map_err(KernelError::file(format!("make {ROOT}")))?,
             }
             has_root()?;
@@ -389,7 +389,7 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     let mut namespaces = defaults::replace(name, candidates)?;
     remove(&folder(name));
     if is_gone(name)? {
-        // Namespaces that chose the algorithm in between.
+        // Namespaces that selected the algorithm meanwhile.
         namespaces.extend(defaults::replace(name, candidates)?);
         let connections = counters.opened.saturating_sub(counters.closed);
         return Ok(Unloaded { namespaces, connections });

@@ -30,10 +30,10 @@ rcv_buf = "1 GiB"
 snd_buf = "1 GiB""#,
         flow: r#"kind = "bulk""#,
     },
-    // Heavy noise: time-outs, and time-outs again.
+    // Heavy noise: repeated time-outs.
     bulk(r#"rate = "5 Mbit/s", delay = "40 ms", noise = { kind = "burst", mean = "5 %", length = [1, 4] }"#),
     bulk(r#"rate = "2 Mbit/s", delay = "15 ms", noise = { kind = "burst", mean = "8 %", length = { geometric = 6 } }"#),
-    // Coverage that comes and goes: time-outs that back off.
+    // Intermittent coverage: time-outs that back off.
     bulk(
         r#"rate = "4 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.1 %" },
 timeline = { steps = [{ at = "1 s", for = "1.2 s", up = false }, { at = "4 s", for = "400 ms", up = false }], repeat = "6 s" }"#,
@@ -298,8 +298,8 @@ fn programs_compute_what_the_algorithms_do_in_simulation() {
 }
 
 /// Wave has a clock instead of a window, so this test compares the interval between bursts. The kernel gives a program
-/// the send time of the last segment of an ACK only, and none for retransmissions. Simulation has the time of every
-/// segment. That counts most during a recovery, when the receiver compresses SACKs: one ACK then reports several bursts.
+/// only the send time of an ACK's last segment, and none for retransmissions. Simulation has the time of every segment.
+/// The difference is largest during a recovery, when the receiver compresses SACKs and one ACK reports several bursts.
 #[test]
 fn wave_keeps_the_pace_that_it_keeps_in_simulation() {
     for rough in NETWORKS.iter().take(3) {
