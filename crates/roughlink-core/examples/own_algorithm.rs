@@ -1,4 +1,4 @@
-//! A congestion control of one's own, added to the registry so that scenarios name it: a window that never changes.
+//! A custom congestion control with a constant window, added to the registry so that scenarios can use it.
 //!
 //! `cargo run --example own_algorithm`
 
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug)]
 struct Fixed(u64);
 
-/// Its parameters.
+/// Parameters of [`Fixed`].
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Params {
-    /// The window in full segments.
+    /// Window in full segments.
     segments: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Ceiling: an upper limit of the segments in flight of each flow.
 //!
-//! The simplest window rewriting there is, after no paper: a yardstick for schemes that adapt. The program adds it to the
-//! registry, and the scenario names it.
+//! The simplest possible window rewriting, a baseline for adaptive schemes; not from a paper. The program adds it to
+//! the registry, and the scenario names it.
 //!
 //! `cargo run --example own_gateway`
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The most full segments that a flow may have in flight.
+    /// Most full segments that a flow may have in flight.
     pub segments: u32,
     /// The flow table.
     pub table: flows::Params,
@@ -93,7 +93,7 @@ gateway = [{ node = "modem", kind = "ceiling" }]
 flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
 "#;
 
-/// Throughput in Mbit/s, and the most packets that waited for the power line, with so many segments in flight.
+/// Returns the throughput in Mbit/s and the longest queue before the power line in packets, for this ceiling.
 fn run(segments: u32) -> (f64, u32) {
     let limit = ("gateway.*.params.segments".to_owned(), segments.to_string());
     let (scenario, _) =

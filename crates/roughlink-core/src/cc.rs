@@ -1,9 +1,10 @@
 //! Congestion control: the trait of all algorithms, and their registry.
 //!
 //! An algorithm is notified of events (`on_*`) and returns a permit ([`CongestionControl::permit`]). The permit is a
-//! function rather than a stored number: a window algorithm returns its window, a paced one adds a rate, and one that
-//! must not send returns [`Permit::Hold`]. The endpoint detects losses and paces retransmissions during recovery
-//! (`tcp::recovery`). An algorithm that follows recovery returns [`Flow::window`]; BBR and Wave do not follow it.
+//! function rather than a stored number. A window algorithm returns its window, a paced one adds a rate, and an
+//! algorithm that must not send returns [`Permit::Hold`]. The endpoint detects losses and paces retransmissions during
+//! recovery (`tcp::recovery`). An algorithm that follows recovery returns [`Flow::window`]; BBR and Wave do not follow
+//! it.
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
 //! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
@@ -70,7 +71,7 @@ impl CongestionState {
 /// The state of the connection, read-only for algorithms. Intervals of zero mean "not yet measured".
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
-    /// The present.
+    /// Current time.
     pub now: Time,
     /// Payload bytes of a full segment (SMSS).
     pub mss: u32,
@@ -88,9 +89,9 @@ pub struct Flow {
     pub snd_nxt: u64,
     /// Smoothed RTT (RFC 6298).
     pub srtt: Time,
-    /// The RTT measured last.
+    /// Latest RTT sample.
     pub latest_rtt: Time,
-    /// The smallest RTT of the connection.
+    /// Smallest RTT of the connection.
     pub min_rtt: Time,
     /// Retransmission time-out, back-off included.
     pub rto: Time,
@@ -98,11 +99,11 @@ pub struct Flow {
     pub initial_window: u64,
     /// Initial slow-start threshold in bytes (`u64::MAX` = unlimited).
     pub initial_ssthresh: u64,
-    /// The window that the peer advertises, bytes.
+    /// Window that the peer advertises, bytes.
     pub send_window: u64,
     /// Limit of data in flight while recovery controls it (PRR, NewReno inflation), otherwise `None`.
     pub recovery_window: Option<u64>,
-    /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
+    /// Set if the sender has used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Set from a time when the application had nothing to send until all data then in flight is delivered (Linux
     /// `tp->app_limited`).
@@ -147,9 +148,9 @@ pub struct RateSample {
     pub acked_sacked: u64,
     /// `in_flight` before this ACK.
     pub prior_in_flight: u64,
-    /// The sender had nothing to send when the segment left.
+    /// Set if the sender had no more data when the segment left.
     pub app_limited: bool,
-    /// The segment had been retransmitted.
+    /// Set if the segment had been retransmitted.
     pub retransmitted: bool,
 }
 
@@ -165,8 +166,8 @@ pub struct Ack {
     pub segments: u32,
     /// RTT sample of this ACK, if any. Under `ns3` this is the argument of `PktsAcked`.
     pub rtt: Option<Time>,
-    /// The window may grow on this ACK: not in recovery, not application-limited. On `linux` this may be a duplicate
-    /// ACK where the network was seen to reorder by more than three segments (`tcp_may_raise_cwnd`).
+    /// Set if the window may grow on this ACK: not in recovery, not application-limited. On `linux` this includes
+    /// duplicate ACKs after the network has reordered by more than three segments (`tcp_may_raise_cwnd`).
     pub may_grow: bool,
     /// `Flow::snd_una` before this ACK.
     pub prior_una: u64,
@@ -179,7 +180,7 @@ pub struct Ack {
     pub ecn_echo: bool,
 }
 
-/// Why the window must shrink. Reported once per episode.
+/// Cause of a window reduction. Reported once per episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
     /// Fast retransmit.
@@ -203,13 +204,13 @@ impl Congestion {
 /// A segment that has just left.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Stream offset of its first byte.
+    /// Stream offset of the segment's first byte.
     pub seq: u64,
     /// Payload bytes.
     pub len: u32,
     /// Set for a retransmission.
     pub retransmission: bool,
-    /// `Flow::in_flight` was 0 before it left (Linux `CA_EVENT_TX_START`).
+    /// Set if `Flow::in_flight` was 0 before the segment left (Linux `CA_EVENT_TX_START`).
     pub tx_start: bool,
 }
 
@@ -220,7 +221,7 @@ pub enum LinkEvent {
     Down,
     /// The link came up.
     Up,
-    /// The network layer above the link is configured: addresses are valid here, Mobile IP has registered them.
+    /// The network layer above the link is configured: addresses are valid here, and Mobile IP has registered them.
     Configured,
     /// Signal strength in dBm.
     Signal(f64),
@@ -228,11 +229,11 @@ pub enum LinkEvent {
     Rate(Rate),
     /// New one-way delay.
     Delay(Time),
-    /// The signal that counts as coverage on this link: above `dbm`, and for coverage to begin, `hysteresis` dB more.
+    /// Signal level of coverage on this link: coverage ends at or below `dbm`, and begins `hysteresis` dB above it.
     Threshold {
-        /// dBm.
+        /// Signal level at which coverage ends, dBm.
         dbm: f64,
-        /// dB.
+        /// Margin at which coverage begins, dB.
         hysteresis: f64,
     },
 }
@@ -271,23 +272,23 @@ pub struct Vitals {
     pub ssthresh: u64,
     /// Pacing rate, if any.
     pub rate: Option<Rate>,
-    /// The algorithm's name for its present phase.
+    /// The algorithm's name for its current phase.
     pub phase: &'static str,
 }
 
 /// Optional events that an algorithm needs; the endpoint skips the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listens {
-    /// [`CongestionControl::on_sent`] does something.
+    /// Set if [`CongestionControl::on_sent`] has an effect.
     pub sent: bool,
-    /// [`Ack::rate`] is used; otherwise it may be `None`.
+    /// Set if the algorithm uses [`Ack::rate`]; otherwise it may be `None`.
     pub rate: bool,
-    /// [`Ack::rate`] is a sample as ns-3 3.44 takes it (`TcpRateLinux`), which outlives its acknowledgement; not with
-    /// `recovery = "rack"` and not in SCTP.
+    /// Set if [`Ack::rate`] must be a sample as in ns-3 3.44 (`TcpRateLinux`), which outlives its acknowledgement. No
+    /// effect with `recovery = "rack"` and in SCTP.
     pub kept_rate: bool,
-    /// [`CongestionControl::timer`] may return a time.
+    /// Set if [`CongestionControl::timer`] may return a time.
     pub timer: bool,
-    /// [`CongestionControl::rto_sample`] may return another sample than the endpoint's.
+    /// Set if [`CongestionControl::rto_sample`] may return another sample than the endpoint's.
     pub rto_sample: bool,
 }
 
@@ -306,12 +307,12 @@ pub trait CongestionControl: Debug + Send {
     /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
     /// at its detection. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
-    /// Handles a loss in a window of data for which a mark has reduced the window already; `flow.window` is the limit
+    /// Handles a loss in a window of data for which a mark has already reduced the window; `flow.window` is the limit
     /// while the reduction lasts.
     fn on_loss_after_mark(&mut self, _flow: &Flow) {}
     /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
-    /// Numbers for traces and for recovery (`ssthresh`).
+    /// Returns the numbers for traces and for recovery (`ssthresh`).
     fn vitals(&self) -> Vitals;
     /// Returns the events needed beyond acknowledgments and congestion; called once, when the connection begins.
     fn listens(&self) -> Listens {
@@ -321,15 +322,16 @@ pub trait CongestionControl: Debug + Send {
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Handles the end of recovery or loss; the state is Open again. Called before `on_ack` of the same acknowledgment.
     fn on_recovered(&mut self, _flow: &Flow) {}
-    /// Lowers the window to `cwnd` for want of data, and sets ssthresh; bytes. Algorithms with a model of the path, which a pause does
-    /// not change, ignore it (Linux: those with `cong_control`).
+    /// Lowers the window to `cwnd` bytes and ssthresh to `ssthresh` bytes after the application left the window unused.
+    /// Algorithms with a model of the path ignore the call, since a pause does not change the path (Linux: algorithms
+    /// with `cong_control`).
     fn lower_window(&mut self, _flow: &Flow, _cwnd: u64, _ssthresh: u64) {}
     /// Undoes the reduction of the last episode, which was spurious.
     fn on_undo(&mut self, _flow: &Flow) {}
     /// Handles a link event at this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
     /// Returns true if the endpoint must also reset its RTT estimate and RTO at the end of a [`Permit::Hold`], because
-    /// the path is a different one. Back-off ends in any case.
+    /// the path has changed. Back-off ends in any case.
     fn starts_anew(&self) -> bool {
         false
     }

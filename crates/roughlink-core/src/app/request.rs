@@ -40,14 +40,14 @@ pub enum Mode {
     Ac,
 }
 
-/// What follows when a limit is passed.
+/// Reaction to an exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// It is counted and the session goes on, as captured sessions did.
+    /// Counts the violation and continues the session, as captured sessions did.
     #[default]
     Report,
-    /// The side that noticed closes the connection, as the standard demands.
+    /// Closes the connection from the side that detects the violation, as the standard requires.
     Abort,
 }
 
@@ -56,14 +56,14 @@ pub enum Policy {
 pub struct SessionConfig {
     /// Charging mode.
     pub mode: Mode,
-    /// Begin with SECC discovery (SDP), otherwise with the connection.
+    /// Begin with SECC discovery (SDP) instead of the connection.
     pub discovery: bool,
     /// Request ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`Message::ALL`].
     pub messages: [MessageSpec; Message::ALL.len()],
-    /// From one request of the charging loop to the next; a late response makes the next one leave at once. Captured:
-    /// 90 to 250 ms with DC, 100 ms taken; AC 1 s (assumption).
+    /// Time between requests of the charging loop; after a late response, the next request leaves at once. Captured: 90
+    /// to 250 ms with DC, default 100 ms; AC 1 s (assumption).
     pub period: Time,
     /// Time from a response to the next request outside the charging loop. Captured: 80 to 100 ms.
     pub pause: Time,
@@ -79,7 +79,7 @@ pub struct SessionConfig {
     pub policy: Policy,
 }
 
-/// Time during which the charger answers that it is not done yet.
+/// Time for which the charger reports ongoing processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -196,9 +196,9 @@ impl SessionConfig {
 /// One of the two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The vehicle: it connects.
+    /// The vehicle, which connects.
     Evcc,
-    /// The charger: it listens.
+    /// The charger, which listens.
     Secc,
 }
 
@@ -215,8 +215,8 @@ pub enum Action {
     Close,
 }
 
-/// The sides of a session that are here: the vehicle, the charger or both. After every call of another verb, call
-/// [`Session::transmit`] for each of them until it returns `None`.
+/// The sides of a session inside the network: the vehicle, the charger or both. After every other call, call
+/// [`Session::transmit`] for each side until it returns `None`.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,
@@ -270,7 +270,7 @@ impl Session {
             evcc.on_connected(now);
         }
     }
-    /// Handles delivery to `side` of `bytes` in order since the connection began, from a peer here.
+    /// Handles in-order delivery of `bytes` to `side` since the connection began, from a peer inside the network.
     pub fn received(&mut self, now: Time, side: Side, bytes: u64) {
         let (Some(evcc), Some(secc)) = (&mut self.evcc, &mut self.secc) else { return };
         loop {
@@ -282,7 +282,7 @@ impl Session {
             }
         }
     }
-    /// Handles delivery of these bytes to `side`, in order, from a peer outside.
+    /// Handles in-order delivery of these bytes to `side`, from a peer outside the network.
     pub fn read(&mut self, now: Time, side: Side, bytes: &[u8]) {
         let mut rest = bytes;
         match side {
@@ -306,7 +306,7 @@ impl Session {
             }
         }
     }
-    /// Drops `bytes` written by `side` that a peer outside has acknowledged.
+    /// Drops `bytes` written by `side` after a peer outside the network has acknowledged them.
     pub fn acknowledged(&mut self, side: Side, bytes: u64) {
         let written = match side {
             Side::Evcc => self.evcc.as_mut().map(|evcc| &mut evcc.written),
@@ -325,7 +325,7 @@ impl Session {
             _ => {}
         }
     }
-    /// Returns the messages that `side` has written and its peer has not read, if `side` is here.
+    /// Returns the messages that `side` has written and its peer has not read, if `side` is inside the network.
     pub fn written(&self, side: Side) -> Option<&Written> {
         match side {
             Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
@@ -342,7 +342,7 @@ impl Session {
         let evcc = self.evcc.as_ref().map_or(0, |evcc| evcc.record.bytes() + evcc.written.bytes());
         evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
     }
-    /// Returns the results so far, from the records of the sides here.
+    /// Returns the results so far, from the records of the sides inside the network.
     pub fn result(&self) -> SessionResult {
         let evcc = self.evcc.as_ref().map(|evcc| &evcc.record);
         record::join(self.start, [evcc, self.secc.as_ref().map(|secc| &secc.record)])

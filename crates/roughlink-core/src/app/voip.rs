@@ -1,9 +1,9 @@
 //! Voice over IP: one direction of a call, and its quality at the listener.
 //!
-//! RFC 3550 and 3551: with G.711 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second;
-//! other codecs are in [`codec`]. The listener has a fixed play-out buffer: packets that arrive after their play-out
-//! time are lost. Quality is the E-model's (`emodel`), for the whole call and for each window of it. Deviations: no
-//! silence suppression, no RTCP, no adaptive play-out.
+//! RFC 3550 and 3551: with G.711, 20 ms of speech are 160 B, or 200 B with RTP, UDP and IPv4 headers, at 50 packets per
+//! second; other codecs are in [`codec`]. The listener has a fixed play-out buffer: packets that arrive after their
+//! play-out time are lost. The E-model (`emodel`) rates the whole call and each window of it. Deviations: no silence
+//! suppression, no RTCP, no adaptive play-out.
 
 pub mod codec;
 pub mod emodel;
@@ -27,21 +27,21 @@ pub struct VoipConfig {
     pub jitter_buffer: Time,
     /// Reference delay of the play-out buffer.
     pub reference: Reference,
-    /// Model for judging delay.
+    /// Model of delay impairment.
     pub emodel: EModel,
-    /// Length of the windows that are judged one by one.
+    /// Length of the windows that are rated separately.
     pub window: Time,
 }
 
-/// The packet from which a fixed play-out buffer takes the path's delay.
+/// Packet that gives a fixed play-out buffer the path's delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reference {
-    /// The fastest of the call: a buffer dimensioned for the path, as Y.1541 counts delay variation.
+    /// The fastest packet of the call: a buffer dimensioned for the path, consistent with delay variation in Y.1541.
     #[default]
     Fastest,
-    /// The first that arrives, as a receiver without other information must take it: a call that starts behind a queue has a
-    /// deep buffer.
+    /// The first packet to arrive, for a receiver without other information. A call that starts behind a queue then has
+    /// a deep buffer.
     First,
 }
 
@@ -72,13 +72,13 @@ pub struct Sender {
     base: u32,
     interval: Time,
     stop: Time,
-    /// The number of the next packet.
+    /// Number of the next packet.
     sent: u32,
 }
 
 impl Sender {
-    /// Talks from `start` to `stop`; the first packet leaves within one interval from `start`, at a random phase
-    /// of the flow `name`.
+    /// Creates a talker from `start` to `stop`. The first packet leaves within one interval of `start`, at a random
+    /// phase of the flow `name`.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
         Sender { first: start + phase, stop, ..Sender::silent(cfg.speech.interval) }
@@ -110,7 +110,7 @@ impl Sender {
     }
 }
 
-/// The listener. It keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
+/// The listener. Keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
     /// One-way delays by number; [`Time::MAX`] = not received.
@@ -137,7 +137,7 @@ impl Receiver {
         self.delays.capacity() * size_of::<Time>()
     }
 
-    /// Returns the quality of the call until `end`. Packets with a later play-out time are not judged.
+    /// Returns the quality of the call until `end`. Excludes packets with a later play-out time.
     pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
         let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();
         sorted.sort_unstable();
@@ -150,7 +150,7 @@ impl Receiver {
             Reference::Fastest => fastest,
             Reference::First => self.first,
         };
-        // If nothing arrived the delay is unknown, and irrelevant: everything is lost.
+        // If nothing arrived, the delay is unknown but irrelevant, because all packets are lost.
         let budget = reference.unwrap_or_default() + cfg.jitter_buffer;
         let base = sender.base as usize;
         let in_time = |n: &u32| sender.departure(*n) + budget <= end;
@@ -179,7 +179,7 @@ impl Receiver {
         }
     }
 
-    /// Loss and rating of the packets `numbers`, played `budget` after they left; `None` if there are none.
+    /// Returns loss and rating of the packets `numbers`, played `budget` after departure; `None` for an empty range.
     fn quality(
         &self,
         cfg: &VoipConfig,
@@ -224,32 +224,32 @@ pub struct VoipResult {
     pub received: u32,
     /// One-way network delays of the packets that arrived.
     pub delay_ms: Option<DelayResult>,
-    /// Share of them delayed by more than 100 ms (Y.1541 classes 0 and 2).
+    /// Share of received packets delayed by more than 100 ms (Y.1541 classes 0 and 2).
     pub over_100ms: Option<f64>,
-    /// Share of them delayed by more than 150 ms (G.114).
+    /// Share of received packets delayed by more than 150 ms (G.114).
     pub over_150ms: Option<f64>,
-    /// Delay variation as in Y.1541: the 99.9 % quantile of the delay less its minimum.
+    /// Delay variation as in Y.1541: the 99.9 % quantile of the delay minus the smallest delay.
     pub ipdv_ms: Option<f64>,
     /// Share of packets not played: lost or too late.
     pub loss: Option<f64>,
-    /// Share of packets that came too late, part of `loss`.
+    /// Share of packets that arrived too late, part of `loss`.
     pub late: Option<f64>,
-    /// Delay from mouth to ear: packetisation, reference delay of the path, play-out buffer.
+    /// Delay from mouth to ear: packetization, reference delay of the path, play-out buffer.
     pub mouth_to_ear_ms: Option<f64>,
-    /// Model used for judging delay.
+    /// Model of delay impairment.
     pub emodel: EModel,
     /// Transmission rating of the call; 80 and more satisfies users (G.109).
     pub r: Option<f64>,
     /// Mean opinion score of the call.
     pub mos: Option<f64>,
-    /// The same, window by window.
+    /// Quality per window.
     pub windows: Vec<VoipWindow>,
 }
 
 /// Quality within a window of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VoipWindow {
-    /// Departure of its first packet, s since the start of the scenario.
+    /// Departure of the window's first packet, s since the start of the scenario.
     pub start_s: f64,
     /// Transmission rating.
     pub r: f64,
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_quiet_path() {
-        // 20 ms of network, 20 of packetisation, 60 of buffer: 100 ms, no impairment.
+        // 20 ms of network, 20 of packetization, 60 of buffer: 100 ms, no impairment.
         let out = call(&VoipConfig::default(), 30, |_| Some(20));
         close(out.mouth_to_ear_ms, 100.0, 1e-9);
         close(out.r, 93.2, 1e-9);
@@ -382,7 +382,7 @@ mod tests {
         let out = call(&VoipConfig::default(), 30, |n| (!(500..1000).contains(&n) || n % 50 >= 5).then_some(10));
         let r: Vec<f64> = out.windows.iter().map(|w| w.r).collect();
         assert_eq!((r[0], r[2]), (93.2, 93.2));
-        // BurstR = 5 / (1 / 0.9) = 4.5; Ie,eff = 95 * 10 / (10 / 4.5 + 4.3) = 145.65: nothing is left of 93.2.
+        // BurstR = 5 / (1 / 0.9) = 4.5; Ie,eff = 95 * 10 / (10 / 4.5 + 4.3) = 145.65: the rating falls from 93.2 to 0.
         assert_eq!(r[1], 0.0);
         assert_eq!(out.windows[1].mos, 1.0);
         close(out.loss, 50.0 / 1500.0, 1e-12);

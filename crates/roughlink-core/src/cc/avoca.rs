@@ -19,23 +19,23 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The algorithm that governs in transmit mode: any name of the registry but `avoca`. Keys of `[tcp]` that its name
-    /// sets are not taken over.
+    /// Algorithm in transmit mode: any name of the registry except `avoca`. The keys of `[tcp]` that this name sets do
+    /// not apply.
     pub inner: String,
-    /// Its parameters.
+    /// Parameters of `inner`.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub params: toml::Table,
-    /// The stack whose preset its parameters start from; the connection's unless set here.
+    /// Stack with the preset for `params`; the connection's stack unless set here.
     pub stack: String,
     /// Signal strength, dBm, at which or below which coverage ends. `"coverage"` takes the `threshold` of the link's
-    /// `[[coverage]]`, -80 if it has none; the paper has the threshold, but no value.
+    /// `[[coverage]]`, -80 without one; the paper gives no value.
     pub rss_threshold: Level,
-    /// Coverage begins only this many dB above the threshold. `"coverage"` takes that of the link's `[[coverage]]`; the
-    /// paper has none.
+    /// Margin above the threshold at which coverage begins, dB. `"coverage"` takes the `hysteresis` of the link's
+    /// `[[coverage]]`; the paper has no hysteresis.
     pub hysteresis: Level,
-    /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
+    /// Wait for layer 3 to be configured after each Up (the paper); otherwise Up implies it.
     pub needs_l3: bool,
-    /// Reset window, RTT and back-off when coverage begins (the paper); else continue with the frozen values.
+    /// Reset window, RTT and back-off when coverage begins (the paper); otherwise continue with the frozen values.
     pub reset: bool,
 }
 

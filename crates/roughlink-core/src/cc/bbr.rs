@@ -1,25 +1,25 @@
 //! BBR version 1: a model of the path, bandwidth and smallest RTT, instead of a reaction to losses (Cardwell et al.,
 //! "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00,
-//! whose sections are quoted).
+//! source of the section numbers below).
 //!
-//! Defaults are Linux's `tcp_bbr`: its gains (multiples of 1/256), packet conservation in the first round of
-//! recovery, the window restored afterwards, a floor of four segments, compensation of ACK aggregation, detection of
-//! policers, restart from idle. BBR returns its own window in every state and never calls [`Flow::window`]. The
-//! rate it returns is of payload bytes.
+//! Defaults follow Linux's `tcp_bbr`, including gains in multiples of 1/256, packet conservation in the first round of
+//! recovery, and restoration of the window afterwards. The minimum window is four segments. BBR compensates ACK
+//! aggregation, detects policers, and restarts from idle. BBR returns its own window in every state and never calls
+//! [`Flow::window`]. The returned rate counts payload bytes.
 //!
 //! Deviations:
-//! - Linux draws the first phase of the gain cycle at random. Here it is SipHash-2-4 of `phase_seed`, the time,
+//! - Linux draws the first phase of the gain cycle at random. Here the phase is SipHash-2-4 of `phase_seed`, the time,
 //!   `snd_nxt` and the bytes delivered: no phase is preferred, and the same run gives the same phases.
-//! - Linux counts packets, this counts bytes and rounds targets up to whole segments.
-//! - Linux subtracts what its pacing layer holds back from the data in flight; the endpoint holds nothing back.
+//! - Linux counts packets. This implementation counts bytes and rounds targets up to whole segments.
+//! - Linux subtracts data held back by its pacing layer from the data in flight; this endpoint holds no data back.
 //!
-//! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
-//! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
-//! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
-//! none, an initial rate without margin, an equal RTT that renews the smallest one, samples of ProbeRtt that count, ACK
-//! aggregation with a clock of whole seconds, rate samples that outlive their ACK and overestimate the bandwidth, a model
-//! that begins with the handshake, targets in bytes, an unpaced initial window, packet conservation for the rest of a
-//! round only, a window of 32 bits.
+//! `ns3` is ns-3's TcpBbr. Gains are 2.89 and 1/2.89, and the quantum is one segment. Targets are in bytes, windows are
+//! not rounded to even numbers, and a window has 32 bits. There is no policer detection. ACK aggregation uses a clock
+//! of whole seconds and restarts after 4096 bytes. A time-out does not change the window. The end of a fast recovery
+//! sets it to ssthresh, which is unlimited during startup, and packet conservation lasts only for the rest of a round.
+//! ACKs without an RTT sample repeat the last one, and an equal RTT renews the smallest one. Samples of ProbeRtt count,
+//! and rate samples outlive their ACK and overestimate the bandwidth. The model begins with the handshake, the initial
+//! rate has no margin, and the initial window is not paced.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -68,7 +68,7 @@ pub struct Bbr {
     has_rtt: bool,
     probe_rtt_until: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Segments sent while between these counts had been delivered were held back by ProbeRtt.
+    /// Range of delivered counts during which ProbeRtt limited the segments sent.
     held_back: (u64, u64),
     pacing_gain: f64,
     cwnd_gain: f64,
@@ -140,7 +140,7 @@ impl CongestionControl for Bbr {
         if sample.rtt.is_zero() && self.params.repeat_rtt {
             sample.rtt = flow.latest_rtt;
         }
-        // Data sent by ProbeRtt shows ProbeRtt's own limit, not that of the path: Linux marks it application-limited.
+        // Data sent during ProbeRtt shows the limit of ProbeRtt, not of the path: Linux marks it application-limited.
         sample.app_limited |=
             self.params.mark_probe_rtt && (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
@@ -226,12 +226,12 @@ impl CongestionControl for Bbr {
 }
 
 impl Bbr {
-    /// The bandwidth estimate in use: of the policer, if there is one, else the largest recent one.
+    /// Returns the bandwidth estimate in use: the policer's rate if one was found, otherwise the largest recent rate.
     fn bandwidth(&self) -> u64 {
         self.policer.rate().unwrap_or(self.bandwidth.max())
     }
 
-    /// ns-3: the RTT of the handshake is the smallest one, and the bandwidth is the initial window over it.
+    /// Starts like ns-3: the handshake gives the smallest RTT, and the initial window over this RTT is the bandwidth.
     fn start_from_handshake(&mut self, flow: &Flow) {
         (self.min_rtt, self.min_rtt_at) = (flow.srtt, flow.now);
         let rtt = Time::from_millis(flow.srtt.as_millis().max(1));
@@ -241,7 +241,7 @@ impl Bbr {
         self.has_rtt = true;
     }
 
-    /// Section 4.1.1: rounds and bandwidth.
+    /// Updates rounds and bandwidth (section 4.1.1).
     fn update_bandwidth(&mut self, flow: &Flow, sample: &RateSample) {
         if sample.interval.is_zero() {
             self.round_start &= self.params.keep_round_start;
@@ -293,7 +293,7 @@ impl Bbr {
         }
     }
 
-    /// Section 4.3.4.3: is this phase of the gain cycle over?
+    /// Advances the gain cycle if its current phase is over (section 4.3.4.3).
     fn update_phase(&mut self, flow: &Flow, sample: &RateSample) {
         if self.mode != Mode::ProbeBw {
             return;
@@ -301,7 +301,7 @@ impl Bbr {
         let full_length = flow.now.saturating_sub(self.phase_at) > self.min_rtt;
         let in_flight = self.in_flight(flow, sample.prior_in_flight);
         let over = if self.pacing_gain > 1.0 {
-            // Until this gain has built its queue; a loss shows that the queue does not fit.
+            // The phase lasts until this gain has built its queue, or a loss shows that the queue does not fit.
             full_length && (sample.losses > 0 || in_flight >= self.target(flow, self.pacing_gain))
         } else if self.pacing_gain < 1.0 {
             full_length || in_flight <= self.target(flow, 1.0)
@@ -318,7 +318,7 @@ impl Bbr {
         self.phase_at = flow.now;
     }
 
-    /// Section 4.3.2.2: three rounds in which the bandwidth has not grown by a quarter.
+    /// Checks whether the pipe is full: three rounds without bandwidth growth of a quarter (section 4.3.2.2).
     fn check_full_pipe(&mut self, sample: &RateSample) {
         if self.full_pipe || !self.round_start || sample.app_limited {
             return;
@@ -333,7 +333,7 @@ impl Bbr {
         }
     }
 
-    /// Section 4.3.3.
+    /// Ends drain when the queue is empty (section 4.3.3).
     fn check_drain(&mut self, flow: &Flow) {
         if self.mode == Mode::Startup && self.full_pipe {
             self.mode = Mode::Drain;
@@ -344,7 +344,7 @@ impl Bbr {
         }
     }
 
-    /// Any phase but the draining one may come first.
+    /// Enters ProbeBw in any phase except the draining one.
     fn enter_probe_bw(&mut self, flow: &Flow) {
         self.mode = Mode::ProbeBw;
         let mut hash = SipHasher24::new();
@@ -357,7 +357,7 @@ impl Bbr {
         self.next_phase(flow);
     }
 
-    /// Sections 4.1.2 and 4.3.5.
+    /// Updates the smallest RTT and ProbeRtt (sections 4.1.2 and 4.3.5).
     fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
         let window = milliseconds(self.params.min_rtt_window_ms);
         let expired = flow.now > self.min_rtt_at.saturating_add(window);
@@ -390,7 +390,7 @@ impl Bbr {
         }
     }
 
-    /// Returns true if the sample may contain a delayed ACK: a single runt segment that made the whole round trip alone
+    /// Returns true if the sample may contain a delayed ACK: a single segment shorter than the MSS, alone in flight
     /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
     fn is_ack_delayed(&self, flow: &Flow, sample: &RateSample) -> bool {
         !self.params.refresh_min_rtt
@@ -423,7 +423,7 @@ impl Bbr {
         };
     }
 
-    /// Section 4.2.1: startup never slows down.
+    /// Sets the pacing rate; startup never slows down (section 4.2.1).
     fn set_rate(&mut self, flow: &Flow, gain: f64) {
         let rate = self.bandwidth() as f64 * gain * (1.0 - self.params.pacing_margin);
         if !self.has_rtt && !flow.srtt.is_zero() {
@@ -435,7 +435,7 @@ impl Bbr {
         }
     }
 
-    /// The window over the RTT, with the gain of startup.
+    /// Returns the window over the RTT, times the gain of startup.
     #[cold]
     fn initial_rate(&self, flow: &Flow) -> u64 {
         let rtt = if flow.srtt.is_zero() { milliseconds(self.params.initial_rtt_ms) } else { flow.srtt };

@@ -3,9 +3,9 @@
 //!
 //! Below the last maximum, the window jumps part of the way toward it per RTT, by at most `max_increment` segments
 //! (Smax), and in small steps near it. Beyond the maximum, growth starts slowly and accelerates ("max probing"). Up to
-//! `low_window` segments BIC is NewReno. Defaults are those of Linux's `tcp_bic`: a jump of 1/4 of the distance and
-//! `beta` in 1024ths. The count per increment is divided by the mean number of segments per ACK (initially 2) and
-//! renewed every 1/32 s. A timeout resets everything.
+//! `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the distance and `beta` in
+//! 1024ths. The count per increment is divided by the mean number of segments per ACK (initially 2) and renewed every
+//! 1/32 s. A timeout resets everything.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
 //! NewReno and halves the bytes in flight. The count is renewed on every ACK, ignores delayed ACKs, must be exceeded
@@ -23,11 +23,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Part of the window that a loss leaves.
+    /// Part of the window that remains after a loss.
     pub beta: f64,
     /// Most segments added per RTT (Smax).
     pub max_increment: u64,
-    /// Up to this window, segments, BIC is NewReno.
+    /// Window up to which BIC is NewReno, segments.
     pub low_window: u64,
     /// A jump takes the window 1 / `search` of the way to the maximum (B).
     pub search: u64,
@@ -35,9 +35,9 @@ pub struct Params {
     pub smooth_part: u64,
     /// A loss below the last maximum lowers the next one further.
     pub fast_convergence: bool,
-    /// Before the first loss, a segment at least for every so many acknowledged: 20 = 5 % per RTT.
+    /// Before the first loss, most acknowledged segments per segment of growth: 20 = at least 5 % per RTT.
     pub first_count: u64,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 
@@ -72,7 +72,7 @@ pub struct Bic {
     last_time: Option<Time>,
     /// Mean number of segments per ACK, 16ths.
     delayed_ack: u64,
-    /// Recovery state before this ACK, at which Linux takes this mean.
+    /// Recovery state before this ACK, which Linux uses for the mean.
     recovery: CongestionState,
     /// Segments acknowledged since the last increment (ns-3).
     acknowledged: u32,

@@ -2,9 +2,9 @@
 //! threshold (AVOCA paper, section IV). Used by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
 //!
 //! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so
-//! the host judges the signal like the network. The paper leaves three points open. Without any event there is
-//! coverage; otherwise a host on a link without events would never send. Without a signal event the signal is
-//! sufficient. Loss of layer 2 discards the layer 3 configuration and the signal.
+//! host and network evaluate the signal alike. The paper leaves three points open. Without any event there is coverage;
+//! otherwise a host on a link without events would never send. Without a signal event the signal is sufficient. Loss of
+//! layer 2 discards the layer 3 configuration and the signal.
 
 use super::LinkEvent;
 use schemars::JsonSchema;
@@ -20,11 +20,11 @@ pub const THRESHOLD_DBM: f64 = -80.0;
 pub enum Level {
     /// This number.
     Stated(f64),
-    /// As the link announces.
+    /// The value that the link announces.
     Announced(Announced),
 }
 
-/// The word for it.
+/// Keyword for the announced value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Announced {
@@ -136,7 +136,7 @@ mod tests {
             (usual, &[announced, Signal(-110.0)], false),
             (usual, &[announced, Signal(-111.0), Signal(-106.0)], false),
             (stated(-80.0, 0.0), &[announced, Signal(-109.9)], false),
-            // The signal has weakened since coverage began, when layer 3 is configured: this does not end coverage.
+            // A signal that has weakened by the time of layer 3 configuration does not end coverage.
             (usual, &[announced, Down, Signal(-100.0), Signal(-107.0), Up, Configured], true),
             (usual, &[announced, Down, Signal(-107.0), Up, Configured], false),
         ];

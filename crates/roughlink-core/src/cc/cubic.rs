@@ -33,33 +33,33 @@ use real::Real;
 pub struct Params {
     /// C of the curve, segments / s^3 (RFC 9438 section 5).
     pub c: f64,
-    /// Part of the window that a loss leaves (section 4.6).
+    /// Part of the window that remains after a loss (section 4.6).
     pub beta: f64,
     /// A loss below the last maximum lowers the next one further (section 4.7).
     pub fast_convergence: bool,
     /// Grow at least as Reno would (section 4.3).
     pub reno_friendly: bool,
-    /// Before the first loss, a segment at least for every so many acknowledged: 20 = 5 % per RTT (not `rfc`).
+    /// Before the first loss, most acknowledged segments per segment of growth: 20 = at least 5 % per RTT (not `rfc`).
     pub first_count: u64,
-    /// RTT samples are ignored for so long after an epoch begins, milliseconds (not `rfc`).
+    /// Time after the start of an epoch during which RTT samples are ignored, milliseconds (not `rfc`).
     pub settle_ms: u64,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
-    /// How slow start ends.
+    /// Method to end slow start before a loss.
     pub hystart: Mode,
     /// Classic HyStart: smallest window at which it acts, segments.
     pub hystart_low_window: u64,
-    /// Classic HyStart: ACKs at most so far apart are a train, microseconds.
+    /// Classic HyStart: largest distance between the ACKs of a train, microseconds.
     pub hystart_ack_delta_us: u64,
-    /// Classic HyStart: a train as long as the minimum RTT divided by this ends slow start.
+    /// Classic HyStart: divisor of the minimum RTT; a train of this length ends slow start.
     pub hystart_train_divisor: u64,
-    /// Smallest increase of delay that counts, microseconds (RFC 9406 MIN_RTT_THRESH).
+    /// Smallest threshold for an increase of delay, microseconds (RFC 9406 MIN_RTT_THRESH).
     pub hystart_delay_min_us: u64,
-    /// Largest increase of delay that is needed, microseconds (MAX_RTT_THRESH).
+    /// Largest threshold for an increase of delay, microseconds (MAX_RTT_THRESH).
     pub hystart_delay_max_us: u64,
-    /// Between them, the increase needed is the RTT divided by this (MIN_RTT_DIVISOR).
+    /// Divisor of the RTT that gives the threshold between these limits (MIN_RTT_DIVISOR).
     pub hystart_delay_divisor: u64,
-    /// RTT samples of a round that are needed (N_RTT_SAMPLE).
+    /// RTT samples needed per round (N_RTT_SAMPLE).
     pub hystart_samples: u32,
     /// HyStart++: most segments that one ACK adds (L).
     pub hystart_limit: u64,
@@ -69,7 +69,7 @@ pub struct Params {
     pub hystart_css_rounds: u32,
 }
 
-/// Whose CUBIC.
+/// Implementation of CUBIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -472,7 +472,7 @@ mod tests {
             }
             let w = run(cc.as_mut(), &mut f, 1.0);
             assert!((700..1200).contains(&w), "{stack}: {w}");
-            // ns-3 keeps the old plateau.
+            // Only ns-3 keeps the old plateau.
             assert_eq!(cc.vitals().phase == CONCAVE, stack == "ns3", "{stack}");
         }
     }

@@ -4,13 +4,13 @@
 //! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`Table`]
 //! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
 //!
-//! Defaults are those of Linux's `tcp_highspeed`. a(w) is added per *ACK*, for any number of segments it covers. b(w)
-//! is truncated to a 256th and belongs to the window at the last growth beyond ssthresh. The table ends at 89053
-//! segments.
+//! Defaults follow Linux's `tcp_highspeed`. The window grows by a(w) per *ACK*, regardless of the segments that the ACK
+//! covers. The decrease uses b(w), truncated to a 256th, of the window at the last growth beyond ssthresh. The table
+//! ends at 89053 segments.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK. a(w) counts per acknowledged
-//! segment. b(w) is rounded to two decimals and belongs to the bytes in flight, from which the decrease starts. (ns-3
-//! has 53667 instead of the table's 53677; this is not reproduced.)
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK, and congestion avoidance
+//! counts a(w) per acknowledged segment. The decrease starts from the bytes in flight and uses their b(w), rounded to
+//! two decimals. The error in ns-3's table, 53667 instead of 53677, is not reproduced.
 
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
@@ -23,19 +23,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Up to this window, segments, the response is NewReno's (section 5, Low_Window).
+    /// Window up to which the response is NewReno's, segments (section 5, Low_Window).
     pub low_window: f64,
     /// Window, segments, at which b(w) is `high_decrease` (section 5, High_Window).
     pub high_window: f64,
     /// b(w) at `high_window` (section 5, High_Decrease).
     pub high_decrease: f64,
-    /// p(w) = 1 / (`response_divisor` w^`response_exponent`): 0.078 / w^1.2 of section 5, as appendix B writes it.
+    /// Divisor in p(w) = 1 / (`response_divisor` w^`response_exponent`): 0.078 / w^1.2 of section 5, in the form of
+    /// appendix B.
     pub response_divisor: f64,
-    /// The exponent of w.
+    /// Exponent of w in p(w).
     pub response_exponent: f64,
-    /// Rows of the table; the last holds for every larger window.
+    /// Rows of the table; the last row applies to all larger windows.
     pub rows: usize,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 

@@ -2,17 +2,17 @@
 //! Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; D. Leith, R. Shorten,
 //! draft-leith-tcp-htcp, sections 3 and 4).
 //!
-//! Delta is the time in seconds since the last congestion event. alpha = 1 up to Delta_L = 1 s, then 1 + 10 (Delta -
-//! Delta_L) + ((Delta - Delta_L) / 2)^2, scaled by 2 (1 - beta). beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if
-//! the throughput changed by more than 20 % between the last two events.
+//! Delta is the time in seconds since the last congestion event. The increase alpha is 1 up to Delta_L = 1 s, then `1 +
+//! 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2`, scaled by `2 (1 - beta)`. The decrease beta is RTTmin / RTTmax
+//! within [0.5, 0.8], but 0.5 if the throughput changed by more than 20 % between the last two events.
 //!
-//! Defaults are those of Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by
-//! the RTT, and the clock restarted when recovery ends.
+//! Defaults follow Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by the RTT,
+//! and a clock that restarts when recovery ends.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp. Slow start adds one segment per ACK. Congestion avoidance adds mss^2 /
-//! cwnd + alpha *bytes* per ACK; alpha lacks its unit of segments, so H-TCP is close to NewReno there. beta adapts if
-//! the throughput rose without doubling (integer division). RTTmin and RTTmax cover the time since the last event. The
-//! decrease starts from the bytes in flight. There is no RTT scaling.
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp. Slow start adds one segment per ACK. Congestion avoidance adds `mss^2 /
+//! cwnd` + alpha *bytes* per ACK. Because alpha lacks its unit of segments, H-TCP is close to NewReno there. The
+//! decrease adapts if the throughput rose without doubling (integer division). RTTmin and RTTmax cover the time since
+//! the last event. The decrease starts from the bytes in flight. There is no RTT scaling.
 
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
@@ -26,23 +26,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Delta_L: up to this time after an event the increase is NewReno's, milliseconds.
+    /// Delta_L: time after an event during which the increase is NewReno's, milliseconds.
     pub delta_l_ms: u64,
-    /// Smallest part of the window that an event leaves, also used while beta does not adapt.
+    /// Smallest part of the window that remains after an event, also used while beta does not adapt.
     pub beta_min: f64,
-    /// Largest part of the window that an event leaves (Linux only).
+    /// Largest part of the window that remains after an event (Linux only).
     pub beta_max: f64,
     /// Change of throughput between two events beyond which beta does not adapt (Delta_B).
     pub throughput_ratio: f64,
-    /// Beta adapts only above this RTTmin, milliseconds (Linux only).
+    /// RTTmin above which beta adapts, milliseconds (Linux only).
     pub adaptive_above_ms: u64,
-    /// RTTmax grows by at most this at once, milliseconds (Linux only).
+    /// Largest growth of RTTmax per sample, milliseconds (Linux only).
     pub rtt_step_ms: u64,
     /// Scale alpha by the RTT (Linux only).
     pub rtt_scaling: bool,
     /// Do not adapt beta when the throughput changes (Linux only; ns-3 always does).
     pub bandwidth_switch: bool,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 

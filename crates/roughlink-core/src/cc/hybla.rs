@@ -25,13 +25,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The reference RTT, milliseconds (RTT0).
+    /// Reference RTT, milliseconds (RTT0).
     pub rrtt_ms: u64,
     /// Start with a window of rho segments instead of the stack's initial window, if the handshake gave an RTT.
     pub start_at_rho: bool,
     /// Largest window, segments.
     pub max_window: u64,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 

@@ -19,7 +19,7 @@ use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which HyStart.
+/// Variant of HyStart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -32,7 +32,7 @@ pub enum Mode {
     PlusPlus,
 }
 
-/// Parameters; the defaults are those of Linux and RFC 9406 (section 4.3), which agree where both define one.
+/// Parameters; the defaults follow Linux and RFC 9406 (section 4.3), which agree where both define one.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Variant.
@@ -41,23 +41,23 @@ pub struct Params {
     pub low_window: u64,
     /// Classic: largest distance between the ACKs of a train.
     pub ack_delta: Time,
-    /// Classic: a train as long as the minimum RTT divided by this ends slow start.
+    /// Classic: divisor of the minimum RTT; a train of this length ends slow start.
     pub train_divisor: u64,
     /// Smallest threshold for an increase of delay (MIN_RTT_THRESH).
     pub delay_min: Time,
     /// Largest threshold for an increase of delay (MAX_RTT_THRESH).
     pub delay_max: Time,
-    /// Between these, the threshold is the RTT divided by this (MIN_RTT_DIVISOR).
+    /// Divisor of the RTT that gives the threshold between these limits (MIN_RTT_DIVISOR).
     pub delay_divisor: u64,
     /// RTT samples needed per round (N_RTT_SAMPLE).
     pub samples: u32,
     /// HyStart++: most segments that one ACK adds (L).
     pub limit: u64,
-    /// HyStart++: growth in CSS is divided by this (CSS_GROWTH_DIVISOR).
+    /// HyStart++: divisor of the growth in CSS (CSS_GROWTH_DIVISOR).
     pub css_growth_divisor: u64,
     /// HyStart++: rounds of CSS (CSS_ROUNDS).
     pub css_rounds: u32,
-    /// Variant of the classic arithmetic. In ns-3's, only the first samples of a round count, and there is no allowance
+    /// Variant of the classic arithmetic. In ns-3, only the first samples of a round count, and there is no allowance
     /// for offloading. The check precedes the renewal of the round, and slow start overshoots ssthresh.
     pub arithmetic: Arithmetic,
 }
@@ -268,8 +268,8 @@ impl HyStart {
     }
 }
 
-/// Returns Linux's extension of the train: the time of four of the largest offloaded packets at the pacing rate, which
-/// in slow start is two windows per RTT; at most 1 ms (`hystart_ack_delay`).
+/// Returns Linux's extension of the train (`hystart_ack_delay`): the time of four of the largest offloaded packets at
+/// the pacing rate, at most 1 ms. In slow start this rate is two windows per RTT.
 fn offload_delay(flow: &Flow, cwnd: u64) -> Time {
     let nanos = u128::from(4 * OFFLOAD_BYTES) * u128::from(flow.srtt.0) / u128::from((2 * cwnd).max(1));
     Time(nanos.min(1_000_000) as u64)

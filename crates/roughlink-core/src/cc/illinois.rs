@@ -28,38 +28,38 @@ pub struct Params {
     pub alpha_min: f64,
     /// Increase below `win_thresh` and after a time-out.
     pub alpha_base: f64,
-    /// Part of the window that a loss takes at a low queueing delay.
+    /// Part of the window that a loss removes at a low queueing delay.
     pub beta_min: f64,
-    /// Part that a loss takes at a high queueing delay.
+    /// Part of the window that a loss removes at a high queueing delay.
     pub beta_max: f64,
-    /// Part that a loss takes below `win_thresh` and after a time-out.
+    /// Part of the window that a loss removes below `win_thresh` and after a time-out.
     pub beta_base: f64,
-    /// Up to here alpha is `alpha_max`.
+    /// Delay up to which alpha is `alpha_max`.
     pub d1: f64,
-    /// Up to here beta is `beta_min`.
+    /// Delay up to which beta is `beta_min`.
     pub d2: f64,
-    /// From here on beta is `beta_max`.
+    /// Delay from which beta is `beta_max`.
     pub d3: f64,
     /// Window in segments from which alpha and beta adapt.
     pub win_thresh: u32,
     /// Rounds of low delay before alpha returns to `alpha_max`.
     pub theta: u32,
-    /// Longer RTTs count as this (Linux: 2^32 / 1280 us); 0 = no limit.
+    /// Upper limit of RTT samples (Linux: 2^32 / 1280 us); 0 = no limit.
     pub rtt_limit_ms: f64,
-    /// Queueing delays are truncated to milliseconds (ns-3).
+    /// Truncate queueing delays to milliseconds (ns-3).
     pub whole_milliseconds: bool,
-    /// Credit towards the next increase is truncated to whole segments at every ACK (ns-3).
+    /// Truncate the credit toward the next increase to whole segments at every ACK (ns-3).
     pub whole_credit: bool,
-    /// Rounds of low delay count even if there was no higher one since alpha was at its maximum (ns-3).
+    /// Count rounds of low delay even if the delay was never higher since alpha was at its maximum (ns-3).
     pub count_always: bool,
     /// Slow start counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
-    /// acknowledges (Linux).
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
+    /// segments (Linux).
     pub slow_start_limit: u64,
-    /// What a loss reduces.
+    /// Quantity that a loss reduces.
     pub halve: Halve,
-    /// A round ends with the ACK that reaches its right edge (ns-3) instead of the one that passes it (Linux).
+    /// End a round with the ACK that reaches its right edge (ns-3) instead of the ACK that passes it (Linux).
     pub round_at_edge: bool,
 }
 
@@ -117,7 +117,7 @@ impl Params {
     }
 }
 
-/// Parameters of `illinois-aa` (V2G paper, figure 10). Its text lowers beta "for d < d1"; its figure and figure 9 say
+/// Parameters of `illinois-aa` (V2G paper, figure 10). The paper's text lowers beta "for d < d1", but figures 9 and 10
 /// up to d2. The code uses d2.
 pub const ADDED_AGGRESSIVENESS: &str = "alpha_max = 11.0\nalpha_min = 1.0\nbeta_min = 0.025\nbeta_max = 0.5";
 
@@ -130,7 +130,7 @@ pub const NS3: &str = "win_thresh = 0\nrtt_limit_ms = 0.0\nwhole_milliseconds = 
 pub struct Illinois {
     window: Window,
     params: Params,
-    /// Limit of RTTs; longer ones count as this.
+    /// Upper limit of RTT samples.
     rtt_limit: Time,
     alpha: f64,
     beta: f64,
@@ -367,7 +367,7 @@ mod tests {
         assert!(close(p.beta(450.0, dm), 0.3125));
         assert!(close(p.beta(800.0, dm), 0.5) && close(p.beta(dm, dm), 0.5));
         assert!(p.beta(799.999, dm) > 0.4999);
-        // Without any delay so far: the low-delay values.
+        // No delay so far: the low-delay values.
         assert!(close(p.alpha(0.0, 0.0), 10.0) && close(p.beta(0.0, 0.0), 0.125));
     }
 

@@ -2,13 +2,13 @@
 //! discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
 //! Headers, lengths, addresses and ports are real. EXI documents are not: a session has only the kind and the length of
-//! a message. One byte replaces the document. It holds the message number and, for a response, whether the charger is
-//! not done yet or refuses the request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The message's name in
+//! a message. One byte replaces the document, with the message number and the flags of a response: processing
+//! continues, or the request is refused ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The message's name in
 //! ASCII follows for readers of a capture, truncated if there is no room, then zeros. Two roughlink networks can
-//! therefore talk over any path.
+//! therefore communicate over any path.
 //!
-//! Real vehicles and chargers cannot talk to roughlink. Neither side takes the other's messages for its own: an EXI
-//! header begins with the bits 10 (W3C EXI 1.0 section 5.2), and none of these bytes does.
+//! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
+//! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.
 
 use super::message::{Document, LONGEST_MESSAGE, Message, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 use super::{Side, Written};
@@ -71,8 +71,8 @@ pub fn sdp(from: Side, addresses: &Addresses) -> Vec<u8> {
     out
 }
 
-/// Returns true if a datagram from `from` contains a complete discovery request or response. Address and port in a
-/// response are ignored: the path may translate addresses, and the flow's are known.
+/// Returns true if a datagram from `from` contains a complete discovery request or response. Ignores address and port
+/// in a response: the path may translate addresses, and the flow already has its own.
 pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
     let (kind, length) = of_sdp(from);
     bytes.len() == usize::from(length)
@@ -253,7 +253,7 @@ mod tests {
                 assert_eq!(some, all[offset + from..offset + from + n], "{offset} {from} {n}");
             }
         }
-        // Messages that were read are forgotten, later ones are kept.
+        // Only unread messages are kept.
         assert_eq!(written.read(30), Some(stop));
         let mut late = vec![3; 60];
         written.part(0, 60).fill(0, &mut late);

@@ -7,15 +7,15 @@ use super::Speech;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How delay impairs speech.
+/// Impairment of speech by delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EModel {
-    /// As G.107 has it: nothing up to 100 ms.
+    /// G.107: no impairment up to 100 ms.
     #[default]
     G107,
-    /// The linear fit of Cole and Rosenbluth (2001) in its place: every millisecond counts. Results of the two must not
-    /// be compared.
+    /// Linear fit of Cole and Rosenbluth (2001): every millisecond counts. Ratings are not comparable with those from
+    /// `g107`.
     Simple,
 }
 

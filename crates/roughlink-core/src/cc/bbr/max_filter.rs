@@ -19,17 +19,17 @@ pub(super) struct MaxFilter {
 }
 
 impl MaxFilter {
-    /// A filter whose largest value is `initial` until the first update.
+    /// Creates a filter with the largest value `initial` until the first update.
     pub(super) fn starting_with(initial: u64) -> Self {
         MaxFilter { candidates: [Entry { round: 0, value: initial }; 3], initial }
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     pub(super) fn max(&self) -> u64 {
         self.candidates[0].value
     }
 
-    /// Takes `value` of `round` in; values older than `bandwidth_rounds` are forgotten.
+    /// Adds `value` of `round`, and discards values older than `bandwidth_rounds`.
     pub(super) fn update(&mut self, p: &Params, round: u32, value: u64) {
         let window = p.bandwidth_rounds;
         let new = Entry { round, value };
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!(f.max(), 1);
     }
 
-    /// In round 6 the second and the third candidate are equal and three rounds old. Linux renews the third, as the first
-    /// is older than half a window; ns-3 (`WindowedFilter`) waits until the third is.
+    /// In round 6 the second and the third candidate are equal and three rounds old. Linux renews the third, because
+    /// the first is older than half a window. ns-3 (`WindowedFilter`) waits until the third is this old.
     #[test]
     fn age_of_candidates() {
         for (filter_by_value, expected) in [(false, 50), (true, 40)] {
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The value before the first one gives way to any other.
+    /// Any value replaces the initial one.
     #[test]
     fn first_value_replaces_the_initial_one() {
         let mut f = MaxFilter::starting_with(500);

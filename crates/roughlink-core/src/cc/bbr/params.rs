@@ -17,42 +17,43 @@ pub struct Params {
     pub pacing_gains: [f64; 8],
     /// Memory of the bandwidth estimate in rounds.
     pub bandwidth_rounds: u32,
-    /// Age at which the smallest RTT is measured anew.
+    /// Age at which the smallest RTT expires.
     pub min_rtt_window_ms: f64,
-    /// Time with a minimal window for that; 0 = never.
+    /// Time with a minimal window to measure the RTT again; 0 = never.
     pub probe_rtt_ms: f64,
     /// Smallest window in segments, and the window while the RTT is measured.
     pub min_cwnd: u32,
-    /// Paced this much below the estimate, so that queues drain.
+    /// Share by which pacing stays below the estimate, so that queues drain.
     pub pacing_margin: f64,
-    /// The pipe is full when the estimate has not grown by this factor for `full_pipe_rounds` rounds.
+    /// Growth factor of the estimate below which, for `full_pipe_rounds` rounds, the pipe counts as full.
     pub full_pipe_growth: f64,
     /// Rounds without such growth after which the pipe is full.
     pub full_pipe_rounds: u32,
     /// RTT assumed for the first rate when none has been measured.
     pub initial_rtt_ms: f64,
-    /// Segments that leave the host together, three of which a window allows for; 0 = as Linux sizes them: what the
-    /// pacing rate sends in 2^-10 s, at least 2 segments from `quantum_rate` on, at most 64 KiB.
+    /// Segments that leave the host together; a window includes room for three such bursts. 0 = Linux's size: the
+    /// amount sent in 2^-10 s at the pacing rate. The limits are 64 KiB and, from `quantum_rate` on, at least 2
+    /// segments.
     pub quantum: u32,
     /// Rate in bit/s below which Linux sends single segments.
     pub quantum_rate: u64,
-    /// Windows are rounded up to an even number of segments, against delayed ACKs.
+    /// Round windows up to an even number of segments, because of delayed ACKs.
     pub even_window: bool,
     /// Weight of ACK aggregation in the window.
     pub aggregation_gain: f64,
     /// Memory of the aggregation estimate: this many to twice as many rounds.
     pub aggregation_rounds: u32,
-    /// Aggregation counts for at most what the path carries in this time.
+    /// Limit of the aggregation estimate: the amount that the path carries in this time.
     pub aggregation_limit_ms: f64,
-    /// Aggregation is measured anew after this many bytes (Linux: 2^20 segments, here of 1448 bytes).
+    /// Bytes after which the measurement of aggregation restarts (Linux: 2^20 segments, here of 1448 bytes).
     pub aggregation_reset: u64,
     /// Resolution of the time for which aggregation expects data; 0 = exact (ns-3: whole seconds).
     pub aggregation_tick_ms: f64,
-    /// Look for policers: token buckets that drop what exceeds a long-term rate.
+    /// Look for policers: token buckets that drop packets above a long-term rate.
     pub policer: bool,
-    /// Fewest rounds of an interval over which the long-term rate is taken; four times as many are too long.
+    /// Least number of rounds in an interval for the long-term rate; the limit is four times as many.
     pub policer_rounds: u32,
-    /// An interval with at least this ratio of lost to delivered bytes is suspicious.
+    /// Ratio of lost to delivered bytes from which an interval is suspicious.
     pub policer_loss: f64,
     /// Two suspicious intervals reveal a policer if their rates differ by at most this part, or by at most
     /// `policer_difference`.
@@ -61,9 +62,9 @@ pub struct Params {
     pub policer_difference: u64,
     /// Rounds for which the long-term rate is then used.
     pub policer_hold_rounds: u32,
-    /// After a time-out the window is restored when the losses are repaired.
+    /// Restore the window after a time-out when the losses are repaired.
     pub restore_after_timeout: bool,
-    /// After a time-out a full pipe has to be found again.
+    /// Search again for a full pipe after a time-out.
     pub forget_full_pipe: bool,
     /// Fast recovery ends with a window of ssthresh (ns-3).
     pub exit_to_ssthresh: bool,
@@ -73,31 +74,31 @@ pub struct Params {
     pub refresh_min_rtt: bool,
     /// Rate samples of data sent during ProbeRtt count as application-limited (Linux).
     pub mark_probe_rtt: bool,
-    /// Rate samples outlive their acknowledgement (ns-3): segments that left together share the interval of the first
-    /// that is acknowledged, which overestimates the rate, and a small write makes samples application-limited. No effect
-    /// with `recovery = "rack"` and in SCTP.
+    /// Rate samples outlive their acknowledgement (ns-3). Segments that left together share the interval of the first
+    /// acknowledged one, which overestimates the rate. A small write makes samples application-limited. No effect with
+    /// `recovery = "rack"` and in SCTP.
     pub keep_rate_sample: bool,
-    /// The smallest RTT begins with that of the handshake, and the bandwidth with the initial window over it, until the
-    /// first sample that is not application-limited (ns-3).
+    /// Start with the handshake's RTT as the smallest, and with the initial window over this RTT as bandwidth, until
+    /// the first sample that is not application-limited (ns-3).
     pub initial_bandwidth: bool,
     /// A sample without an interval does not end the start of a round, and counts as ACK aggregation (ns-3).
     pub keep_round_start: bool,
-    /// The bandwidth filter renews its second and third candidate by their values and own ages (ns-3), otherwise by the
-    /// age of the first one (Linux).
+    /// The bandwidth filter renews its second and third candidate by their values and ages (ns-3), otherwise by the age
+    /// of the first one (Linux).
     pub filter_by_value: bool,
     /// Targets are rounded up to whole segments (Linux).
     pub whole_segments: bool,
-    /// The initial window is paced, too (Linux).
+    /// Pace the initial window, too (Linux).
     pub pace_initial_window: bool,
-    /// Fast recovery begins a round, so that packet conservation lasts for a whole one, and losses reduce the window also
-    /// after a time-out (Linux). Otherwise conservation ends with the round that was under way, and only fast recovery
+    /// Fast recovery begins a round, so that packet conservation lasts for a whole round, and losses also reduce the
+    /// window after a time-out (Linux). Otherwise conservation ends with the current round, and only fast recovery
     /// reduces the window (ns-3).
     pub full_conservation: bool,
-    /// The window is a number of 32 bits that wraps (ns-3): one that was unlimited falls to the smallest window.
+    /// The window wraps at 32 bits (ns-3): an unlimited one falls to the smallest window.
     pub wrap_window: bool,
-    /// The initial rate has the margin, too (Linux).
+    /// Apply the margin to the initial rate, too (Linux).
     pub initial_margin: bool,
-    /// Varies the first phases of the gain cycle.
+    /// Seed of the first phases of the gain cycle.
     pub phase_seed: u64,
 }
 
@@ -151,7 +152,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Refuses what makes no sense.
+    /// Rejects values that make no sense.
     pub(super) fn check(&self) -> Result<(), String> {
         let p = self;
         let gains = [p.high_gain, p.drain_gain, p.cwnd_gain, p.full_pipe_growth];

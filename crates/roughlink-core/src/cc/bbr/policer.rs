@@ -8,13 +8,13 @@ use crate::units::{Rate, Time};
 /// The progress of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// The present.
+    /// Current time.
     pub now: Time,
     /// Bytes delivered so far.
     pub delivered: u64,
     /// Bytes lost so far.
     pub lost: u64,
-    /// A round has begun with this ACK.
+    /// Set if this ACK began a round.
     pub round_start: bool,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Progress {
 pub(super) enum Verdict {
     /// No change.
     Nothing,
-    /// There is a policer.
+    /// A policer was found.
     Policed,
-    /// It has been in use long enough: probe again.
+    /// The policer's rate has been in use long enough: probe again.
     Released,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// The policer's rate in bytes per second, if there is one.
+    /// Returns the policer's rate in bytes per second, if one was found.
     pub(super) fn rate(&self) -> Option<u64> {
         self.policed.then_some(self.rate)
     }
@@ -52,7 +52,7 @@ impl Policer {
         *self = Policer { start: *at, ..Policer::default() };
     }
 
-    /// Takes a rate sample in.
+    /// Processes a rate sample.
     pub(super) fn update(&mut self, p: &Params, at: &Progress, sample: &RateSample, probing: bool) -> Verdict {
         if self.policed {
             if probing && at.round_start {
@@ -64,8 +64,7 @@ impl Policer {
             }
             return Verdict::Nothing;
         }
-        // Sampling starts with the first loss, when the bucket is empty: before, its tokens would be taken for
-        // bandwidth.
+        // Start sampling at the first loss, when the bucket is empty. Before, its tokens would count as bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
                 return Verdict::Nothing;
@@ -119,7 +118,7 @@ impl Policer {
 mod tests {
     use super::*;
 
-    /// Rounds of 40 ms with `delivered` and `lost` bytes each, until something happens.
+    /// Runs rounds of 40 ms with `delivered` and `lost` bytes each, until the verdict changes.
     fn rounds(policer: &mut Policer, at: &mut Progress, n: u32, delivered: u64, lost: u64) -> Option<(u32, Verdict)> {
         let p = Params::default();
         for i in 1..=n {

@@ -33,7 +33,7 @@ fn data_in_flight_at_the_next_departure() {
     }
 }
 
-/// A segment on its way: when its ACK comes (never if it is lost), and the stamp of the delivery-rate estimate.
+/// A segment in flight: arrival time of its ACK (never if lost), and the stamp of the delivery-rate estimate.
 struct Segment {
     ack_at: Option<Time>,
     sent_at: Time,
@@ -42,14 +42,14 @@ struct Segment {
     first_sent: Time,
 }
 
-/// One sender with unlimited data on a path of one bottleneck; every segment is acknowledged, a loss is noticed by
-/// the next ACK, what is lost is sent again at once as new data, and recovery lasts until it has arrived.
+/// One sender with unlimited data on a path with one bottleneck. The receiver acknowledges every segment, and the next
+/// ACK reveals a loss. Lost data leaves again at once as new data, and recovery lasts until it has arrived.
 struct Path {
     cc: Bbr,
     flow: Flow,
     rate: Rate,
     delay: Time,
-    /// Segments that may wait.
+    /// Queue limit in segments.
     queue: u64,
     /// One segment in this many is lost.
     lose_each: u64,
@@ -63,11 +63,11 @@ struct Path {
     on_air: VecDeque<Segment>,
     delivered_at: Time,
     first_sent: Time,
-    /// Segments sent when recovery began, and to be acknowledged for its end.
+    /// Segments sent when recovery began, and segments whose acknowledgment ends it.
     recovery: u64,
     repaired: u64,
     acked: u64,
-    /// Smallest window, longest RTT since they were reset.
+    /// Smallest window and longest RTT since the last reset.
     least_cwnd: u64,
     max_rtt: Time,
 }
@@ -98,7 +98,7 @@ impl Path {
         }
     }
 
-    /// Runs until `end` and returns the rate delivered meanwhile in bit/s.
+    /// Runs until `end` and returns the delivery rate in bit/s.
     fn run(&mut self, end: Time) -> f64 {
         let (from, start) = (self.flow.delivered, self.flow.now);
         self.least_cwnd = u64::MAX;
@@ -256,7 +256,7 @@ fn fills_the_pipe_then_leaves_no_queue() {
     assert!((p.cc.min_rtt.0 as f64 / 41.158e6 - 1.0).abs() < 0.01, "{:?}", p.cc.min_rtt);
     // A probe makes a quarter of the bandwidth-delay product of queue, no more.
     assert!(p.max_rtt < Time::from_millis(60), "{:?}", p.max_rtt);
-    // Window: 2 x 35.5 segments, three quanta of two, even, two more while probing, and ACKs that come one by one.
+    // Window: 2 x 35.5 segments, three quanta of two, even, two more while probing, and ACKs that arrive one by one.
     let w = p.cc.cwnd / MSS;
     assert!((76..=84).contains(&w), "{w}");
 }
@@ -319,8 +319,8 @@ fn probes_the_rtt_every_ten_seconds() {
     assert!((p.cc.min_rtt.0 as f64 / 61.158e6 - 1.0).abs() < 0.02, "{:?}", p.cc.min_rtt);
 }
 
-/// Linux has compared with `<` since 2020 (6.18 `bbr_update_min_rtt`): equal RTTs of a clean path do not renew the
-/// smallest one, so ProbeRtt comes every 10 s. ns-3.44 `TcpBbr::UpdateRTprop` compares with `<=`.
+/// Linux has compared with `<` since 2020 (6.18 `bbr_update_min_rtt`). Equal RTTs of a clean path do not renew the
+/// smallest one, so ProbeRtt runs every 10 s. In contrast, ns-3.44 `TcpBbr::UpdateRTprop` compares with `<=`.
 #[test]
 fn equal_rtts_renew_the_smallest_only_in_ns3() {
     for (stack, expected) in [("linux", 5), ("ns3", 0)] {
@@ -429,12 +429,12 @@ fn a_packet_for_a_packet_in_the_first_round_of_recovery() {
     (f.delivered, f.in_flight) = (102 * MSS, 39 * MSS);
     b.on_ack(&f, &ack(1, 51 * MSS, 0));
     assert_eq!(b.cwnd, 40 * MSS);
-    // A round later two leave for each.
+    // A round later, each ACK releases two segments.
     (f.delivered, f.in_flight) = (103 * MSS, 39 * MSS);
     b.bandwidth.update(&Params::default(), b.rounds, 100_000_000);
     b.on_ack(&f, &ack(1, 101 * MSS, 0));
     assert_eq!(b.cwnd, 41 * MSS);
-    // And at the end the window is what it was.
+    // The end of recovery restores the window.
     f.state = CongestionState::Open;
     b.on_ack(&f, &ack(1, 102 * MSS, 0));
     assert!(b.cwnd >= 60 * MSS);
