@@ -6,7 +6,7 @@
 //!
 //! | name | place | effect |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | modem that sends over the power line | keeps the modem's queue short, `muniz` with equal shares: [`window`] |
+//! | `muniz`, `mizutani` | modem that sends over the power line | short modem queue, `muniz` with equal shares: [`window`] |
 //! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].
@@ -58,7 +58,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// The opposite direction.
+    /// Returns the opposite direction.
     pub const fn reversed(self) -> Self {
         match self {
             Key::Real(addresses) => Key::Real(addresses.reversed()),
@@ -80,7 +80,7 @@ pub struct Segment {
     pub flags: u8,
     /// Window field, unscaled: the only field that a gateway may change.
     pub window: u16,
-    /// Bytes of payload; in a first fragment, those of the fragment.
+    /// Bytes of payload; in a first fragment, payload bytes of the fragment.
     pub payload: u32,
     /// The options of a SYN.
     pub syn: Option<SynOptions>,
@@ -90,7 +90,7 @@ pub struct Segment {
     pub signed: bool,
     /// Multipath TCP (RFC 8684): the window belongs to the whole connection.
     pub multipath: bool,
-    /// Link header of its frame.
+    /// Link header of the segment's frame.
     pub link: Option<bytes::LinkHeader>,
 }
 
@@ -116,7 +116,7 @@ impl Segment {
     pub const fn is(&self, f: u8) -> bool {
         self.flags & f != 0
     }
-    /// The sequence number after the segment: SYN and FIN count as one (RFC 9293 section 3.4).
+    /// Returns the sequence number after the segment; SYN and FIN count as one each (RFC 9293 section 3.4).
     #[inline]
     pub const fn end(&self) -> u32 {
         let n = self.payload.wrapping_add(self.is(flags::SYN) as u32).wrapping_add(self.is(flags::FIN) as u32);
@@ -153,7 +153,8 @@ pub trait Gateway: Debug + Send {
     }
     /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
-    /// Time of the next call of `wake`; [`Time::MAX`] = never. A late or missing call costs accuracy, not correctness.
+    /// Returns the time of the next call of `wake`; [`Time::MAX`] = never. A late or missing call costs accuracy, not
+    /// correctness.
     fn next_wake(&self) -> Time;
     /// Processes a link event at this node.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}

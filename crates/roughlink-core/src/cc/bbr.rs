@@ -333,7 +333,7 @@ impl Bbr {
         }
     }
 
-    /// Ends drain when the queue is empty (section 4.3.3).
+    /// Enters drain when the pipe is full, and leaves it when the queue is empty (section 4.3.3).
     fn check_drain(&mut self, flow: &Flow) {
         if self.mode == Mode::Startup && self.full_pipe {
             self.mode = Mode::Drain;

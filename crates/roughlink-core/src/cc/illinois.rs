@@ -290,7 +290,7 @@ impl Illinois {
         }
     }
 
-    /// Returns alpha to `alpha_max`, after `theta` rounds if the delay had been higher.
+    /// Resets alpha to `alpha_max`, after `theta` rounds if the delay had been higher.
     fn low_delay(&mut self) {
         if !self.above {
             self.alpha = self.params.alpha_max;

@@ -1,5 +1,4 @@
-//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by the
-//! endpoint.
+//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the endpoint's fast recovery of RFC 6582.
 //!
 //! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3` grows
 //! once per ACK of any number of segments (RFC 5681 allows both) and halves the bytes in flight. NewReno SC of the V2G
@@ -23,33 +22,33 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Count acknowledged segments (RFC 3465, Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
-    /// acknowledges (Linux).
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
+    /// segments (Linux).
     pub slow_start_limit: u64,
     /// Lower bound of ssthresh, segments (RFC 5681 equation 4: 2).
     pub min_ssthresh: u32,
-    /// The lower bound also holds after a time-out; else it is 2 there.
+    /// Apply the lower bound after a time-out, too; otherwise it is 2 there.
     pub on_timeout: bool,
-    /// What is halved on a loss.
+    /// Quantity that a loss halves.
     pub halve: Halve,
-    /// Not quite Linux, but ns-3's TcpLinuxReno: grows beyond ssthresh only if the window was the limit when the last
-    /// segment left, spends an ACK that ends slow start on it alone, halves bytes instead of segments, and keeps what
-    /// counts towards the next segment over a loss.
+    /// Follow ns-3's TcpLinuxReno, which differs from Linux. Growth beyond ssthresh requires that the window was the
+    /// limit when the last segment left. An ACK that ends slow start does not count for congestion avoidance. A loss
+    /// halves bytes instead of segments, and keeps the count toward the next segment.
     pub ns3_linux_reno: bool,
-    /// A loss, too, drops the window to one segment (Tahoe).
+    /// Reduce the window to one segment on a loss, too (Tahoe).
     pub restart: bool,
 }
 
-/// What a reduction halves.
+/// Quantity that a reduction halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Halve {
-    /// The congestion window (Linux).
+    /// Congestion window (Linux).
     Cwnd,
-    /// The bytes in flight, less what is SACKed or lost (ns-3).
+    /// Bytes in flight, without SACKed and lost ones (ns-3).
     Flight,
-    /// What is sent and not acknowledged, but for what limited transmit sent beyond the window: FlightSize (RFC 5681
-    /// section 3.2).
+    /// Bytes sent and not acknowledged, without those that limited transmit sent beyond the window: FlightSize (RFC
+    /// 5681 section 3.2).
     Outstanding,
 }
 

@@ -1,11 +1,10 @@
-//! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`: smallest of the connection, smallest since
-//! the last decision, and whether they control the window.
+//! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`. Keeps the smallest RTT of the connection,
+//! the smallest since the last decision, and a flag for control of the window.
 
 use super::{Ack, CongestionState};
 use crate::units::Time;
 
-/// RTT samples of one connection. They control the window in the Open state until the connection leaves it, and again
-/// when it returns.
+/// RTT samples of one connection, which control the window while the connection is in the Open state.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Smallest RTT of the connection, [`Time::MAX`] before the first.

@@ -2,7 +2,7 @@
 //! TCP: improving performance in highspeed wide area networks", CCR 33(2), 2003, section 3).
 //!
 //! Each acknowledged segment adds `a`, and a loss removes `b` of the window. Below `1 / a` segments the increase is
-//! NewReno's. Defaults are those of Linux's `tcp_scalable`.
+//! NewReno's. Defaults follow Linux's `tcp_scalable`.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable. Slow start adds one segment per ACK, and the count drops its
 //! remainder below a whole segment. The decrease starts from the bytes in flight. The preset also sets `a = 0.02`
@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Segments added per acknowledged segment.
     pub a: f64,
-    /// Part of the window that a loss takes away.
+    /// Part of the window that a loss removes.
     pub b: f64,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 

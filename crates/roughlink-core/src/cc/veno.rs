@@ -24,22 +24,22 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Backlog in segments from which the path counts as congested.
     pub beta: u32,
-    /// What a loss on a path without congestion leaves.
+    /// Part of the window that remains after a loss on a path without congestion.
     pub random_loss: f64,
-    /// N is counted in parts of a segment (Linux: 2), rounded up.
+    /// Parts of a segment in which N is counted (Linux: 2), rounded up.
     pub resolution: u32,
     /// RTT samples needed before N is used.
     pub min_samples: u32,
-    /// Samples are counted anew after every increase (ns-3).
+    /// Restart the count of samples after every increase (ns-3).
     pub forget_samples: bool,
-    /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
+    /// Count acknowledged segments for growth (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
-    /// acknowledges (Linux).
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
+    /// segments (Linux).
     pub slow_start_limit: u64,
-    /// What a loss reduces.
+    /// Quantity that a loss reduces.
     pub halve: Halve,
-    /// The base RTT is reset when a connection restarts from idle (Linux).
+    /// Reset the base RTT when a connection restarts from idle (Linux).
     pub forget_when_idle: bool,
 }
 

@@ -2,27 +2,27 @@
 //! Zampognaro, ICETE 2016).
 //!
 //! Every TxTime a burst of BURST segments leaves, retransmissions first, regardless of ACKs. A train of ACKs answers
-//! each burst. Its delay shows queues, its duration shows the rate of the bottleneck, and both determine TxTime. A fast
-//! retransmission takes its packet from the next burst. The paper describes error repair and refers to Abdelsalam et
-//! al. 2015 for the rate. Open points follow the authors' public Linux sender, in our words.
+//! each burst. The train's delay shows queues, its duration shows the rate of the bottleneck, and both determine
+//! TxTime. A fast retransmission takes its packet from the next burst. The paper describes error repair and refers to
+//! Abdelsalam et al. 2015 for the rate. Open points follow the authors' public Linux sender, in our words.
 //!
 //! Assumptions:
 //! - BURST stays BURST0, as in the Linux sender. The paper calls it dynamic and gives no rule.
-//! - A time-out discards the smallest RTT (`timeout_forgets_min_rtt`). The paper treats the network as unknown then.
-//!   Its sender reaches the new link's rate with the first whole train, which the smallest RTT of a shorter link would
-//!   prevent.
+//! - A time-out discards the smallest RTT (`timeout_forgets_min_rtt`). The paper treats the network as unknown then,
+//!   and its sender reaches the new link's rate with the first whole train. The smallest RTT of a shorter link would
+//!   prevent this.
 //! - A train is scaled to a whole burst (`scale_dispersion`): n ACKs have n - 1 gaps, and a fast retransmission or the
 //!   application may have left the burst short.
 //! - A duplicate ACK shows that a segment has arrived, and is part of a train like other ACKs (`duplicates`). Otherwise
-//!   trains would last as long as repairs. After a time-out, duplicate ACKs answer needless copies. They count again
-//!   once data sent after the repair is acknowledged.
+//!   trains would last as long as repairs. After a time-out, duplicate ACKs answer needless copies, and count again
+//!   only once data sent after the repair is acknowledged.
 //! - An ACK of more than two segments is not a delayed ACK (`max_ack_segments`): it ends a loss and covers data that
-//!   arrived earlier. It completes the current train (section 2.1) but does not show its pace.
+//!   arrived earlier. Such an ACK completes the current train (section 2.1) but does not show its pace.
 //! - The clock stops when there is no data to send. The next burst leaves with the next data.
 //!
 //! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs, no SACK,
-//! and an RTO of at least 1 s. Wave has no window, so nothing else of `recovery = "reno"` applies.
-//! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
+//! and an RTO of at least 1 s. Wave has no window, so the other effects of `recovery = "reno"` do not apply. `wave-fr`
+//! repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
 //! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
 use super::registry::Construct;
@@ -50,48 +50,49 @@ pub struct Params {
     pub beta_ms: f64,
     /// Share of the queueing delay that is added to the interval while tracking (Linux sender: 1/2).
     pub queueing_share: f64,
-    /// The most that a longer train counts against those before, when the queueing delay is `beta_ms` or more.
+    /// Largest weight of a longer train against earlier ones, reached at a queueing delay of `beta_ms`.
     pub max_alpha: f64,
-    /// Factor for the interval with each train as long as no pace has been measured.
+    /// Factor of the interval per train until a pace has been measured.
     pub blind_factor: f64,
-    /// Trains of fewer segments measure nothing.
+    /// Least number of segments of a train that gives a measurement.
     pub min_train: u32,
-    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in
-    /// pairs read 20 % short.
+    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst. Without scaling, ten segments
+    /// acknowledged in pairs appear 20 % too short.
     pub scale_dispersion: bool,
-    /// A time-out discards the smallest RTT.
+    /// Discard the smallest RTT at a time-out.
     pub timeout_forgets_min_rtt: bool,
-    /// Which ACKs make up a train.
+    /// Rule that assigns ACKs to trains.
     pub trains: Attribution,
-    /// With `trains = "acknowledged"`: how duplicate ACKs count towards trains.
+    /// With `trains = "acknowledged"`: treatment of duplicate ACKs in trains.
     pub duplicates: Duplicates,
-    /// With `trains = "acknowledged"`: segments that one ACK of the receiver covers at most (RFC 5681 section 4.2: 2).
-    /// One that covers more ends a loss.
+    /// With `trains = "acknowledged"`: most segments that one ACK of the receiver covers (RFC 5681 section 4.2: 2). An
+    /// ACK of more segments ends a loss.
     pub max_ack_segments: u32,
 }
 
-/// Which ACKs answer a burst.
+/// ACKs that answer a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attribution {
-    /// Those that acknowledge its data, whichever copy arrived: while a loss is repaired, RTTs grow with the repair
-    /// (Wave paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
+    /// ACKs that acknowledge the burst's data, regardless of the copy that arrived. During the repair of a loss, RTTs
+    /// grow with the repair (Wave paper, section 2.1). These RTTs also determine the RTO, without Karn's rule (section
+    /// 2.2).
     Acknowledged,
-    /// Those that deliver its segments, SACKs included, each copy counting where it was sent.
+    /// ACKs, including SACKs, that deliver the burst's segments; each copy counts for the burst in which it left.
     Delivered,
 }
 
-/// How duplicate ACKs count towards trains.
+/// Treatment of duplicate ACKs in trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
-    /// Nothing: a train goes on with the repair (Wave paper, section 2.1, taken literally).
+    /// Duplicate ACKs do not count: a train continues with the repair (Wave paper, section 2.1, taken literally).
     Ignored,
-    /// Each stands for one segment more than the last; the count begins anew with each cumulative ACK, as the one that
-    /// brings a fast retransmit (RFC 5681 section 3.2).
+    /// Each duplicate ACK counts as one more segment. Each cumulative ACK restarts the count, like the count of
+    /// duplicates for a fast retransmit (RFC 5681 section 3.2).
     Anew,
-    /// Each stands for one segment more until all is repaired: the count of delivered segments of the Linux sender
-    /// without SACK (`sacked_out`).
+    /// Each duplicate ACK counts as one more segment until the end of the repair, like delivered segments of the Linux
+    /// sender without SACK (`sacked_out`).
     Counted,
 }
 
@@ -135,7 +136,7 @@ pub struct Wave {
     interval: Time,
     /// Bytes of this burst that have not left.
     left: u64,
-    /// Bytes sent outside of bursts, to be taken from the next one.
+    /// Bytes sent outside of bursts, subtracted from the next one.
     debt: u64,
     /// Time of the next burst; `None` until this one begins.
     next_at: Option<Time>,
@@ -217,7 +218,8 @@ impl CongestionControl for Wave {
             }
             Attribution::Delivered => {
                 let Some(rate) = &ack.rate else { return };
-                // Too early to answer the copy: the original has arrived (RFC 8985 section 6.2 step 2).
+                // An ACK too early to answer the copy shows that the original has arrived (RFC 8985 section 6.2 step
+                // 2).
                 let rtt = flow.now.saturating_sub(rate.sent_at);
                 if rate.retransmitted && self.min_rtt.is_some_and(|min| rtt < min) {
                     return;

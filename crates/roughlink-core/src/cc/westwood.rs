@@ -5,12 +5,12 @@
 //!   later than max(RTT, 50 ms) ends a sample, which passes through two 7/8 filters in a row. A fast recovery starts
 //!   with half the window as target and *ends* with bandwidth x RTT. A timeout discards the smallest RTT.
 //! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
-//!   Transport over Wireless Links", MobiCom 2001): one sample per ACK, through a Tustin filter with a constant
-//!   coefficient (the authors' coefficient depends on the time between ACKs). ns-3 had it up to release 3.27, but
-//!   divided the bytes of one ACK by the whole RTT, which underestimates a window of w segments by a factor of w / 2.
+//!   Transport over Wireless Links", MobiCom 2001). One sample per ACK passes a Tustin filter with a constant
+//!   coefficient (the authors' coefficient depends on the time between ACKs). Versions of ns-3 up to 3.27 had it, but
+//!   divided the bytes of one ACK by the whole RTT. This underestimates a window of w segments by a factor of w / 2.
 //!   The `ns3` preset does the same, because the V2G paper's "Westwood" is this version.
 //!
-//! Both count the delivered bytes of an ACK with the papers' AckedCount: a duplicate ACK counts one segment, and the
+//! Both count the delivered bytes of an ACK with the papers' AckedCount. A duplicate ACK counts as one segment, and the
 //! following cumulative ACK counts the segments that no duplicate announced. `ns3` has the Westwood+ of 3.44: a timer
 //! of one smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and a different count of segments.
 //!
@@ -29,31 +29,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// How long a bandwidth sample lasts.
+    /// Duration of a bandwidth sample.
     pub sample: Sample,
-    /// The filter of the samples.
+    /// Filter of the samples.
     pub filter: Filter,
     /// Weight of the past in the filter (Linux 7/8, ns-3 0.9).
     pub memory: f64,
-    /// A window sample lasts at least this long.
+    /// Least duration of a window sample.
     pub min_sample_ms: f64,
-    /// RTTs are rounded up to a multiple of this (Linux: a jiffy, here of HZ = 1000); 0 = exact.
+    /// Unit to which RTTs are rounded up (Linux: a jiffy, here of HZ = 1000); 0 = exact.
     pub jiffy_ms: f64,
-    /// What a delivered segment is.
+    /// Rule that counts delivered segments.
     pub count: Count,
-    /// ssthresh is bandwidth x RTT when recovery begins (the papers, ns-3), else half the window then and bandwidth x
-    /// RTT when it ends (Linux).
+    /// Set ssthresh to bandwidth x RTT when recovery begins (the papers, ns-3). Otherwise it is half the window at the
+    /// beginning of recovery, and bandwidth x RTT at the end (Linux).
     pub at_once: bool,
-    /// The smallest RTT is measured anew after a time-out (Linux).
+    /// Discard the smallest RTT at a time-out (Linux).
     pub forget_rtt: bool,
-    /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
+    /// Count acknowledged segments for growth (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
-    /// acknowledges (Linux).
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
+    /// segments (Linux).
     pub slow_start_limit: u64,
 }
 
-/// How long a bandwidth sample lasts.
+/// Duration of a bandwidth sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Sample {
@@ -63,7 +63,7 @@ pub enum Sample {
     Timer,
     /// From one ACK to the next (the first Westwood).
     Ack,
-    /// What one ACK acknowledges, over the smoothed RTT (ns-3 up to 3.27).
+    /// Bytes that one ACK acknowledges, over the smoothed RTT (ns-3 up to 3.27).
     Rtt,
 }
 
@@ -79,14 +79,14 @@ pub enum Filter {
     None,
 }
 
-/// What a delivered segment is.
+/// Rule that counts delivered segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Count {
     /// AckedCount of the papers.
     Acked,
-    /// What ns-3 3.44 passes to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
-    /// delivered segments less the duplicates, whose segments they do not contain.
+    /// Segments that ns-3 3.44 passes to PktsAcked: one for a duplicate or partial ACK. After disorder, the number of
+    /// duplicates is subtracted from the newly delivered segments, which do not include the duplicates' segments.
     Ns3,
 }
 
@@ -113,7 +113,7 @@ pub const CLASSIC: &str = "sample = \"ack\"\nfilter = \"tustin\"\nmemory = 0.9\n
 /// The `ns3` preset of Westwood+.
 pub const NS3: &str = "sample = \"timer\"\nfilter = \"tustin\"\nmemory = 0.9\njiffy_ms = 0.0\ncount = \"ns3\"\n\
                        at_once = true\nforget_rtt = false\nabc = false";
-/// The `ns2` preset of Westwood+: as the paper has it.
+/// The `ns2` preset of Westwood+, as in the paper.
 pub const PAPER: &str = "jiffy_ms = 0.0\nat_once = true\nforget_rtt = false\nabc = false";
 /// The `ns3` preset of the first Westwood.
 pub const CLASSIC_NS3: &str = "sample = \"rtt\"\ncount = \"ns3\"\nabc = false";

@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window at the start of a connection.
+    /// Creates the window at the start of a connection.
     pub fn new(flow: &Flow) -> Self {
         Window {
             cwnd: flow.initial_window,
@@ -29,8 +29,8 @@ impl Window {
         }
     }
 
-    /// The window at the start of a connection, to which one ACK adds at most `segments` in slow start: L of RFC 3465,
-    /// 1 in RFC 5681 section 3.1; 0 = all that it acknowledges (Linux).
+    /// Creates the window at the start of a connection. One ACK adds at most `segments` in slow start: L of RFC 3465, 1
+    /// in RFC 5681 section 3.1; 0 = all acknowledged segments (Linux).
     pub fn with_slow_start_limit(flow: &Flow, segments: u64) -> Self {
         let slow_start_limit = if segments == 0 { u64::MAX } else { segments.saturating_mul(u64::from(flow.mss)) };
         Window { slow_start_limit, ..Window::new(flow) }
@@ -42,7 +42,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start for `acked` bytes, never beyond ssthresh; returns the bytes left for congestion avoidance
+    /// Grows in slow start for `acked` bytes, never beyond ssthresh; returns the bytes left for congestion avoidance
     /// (Linux `tcp_slow_start`).
     #[inline]
     pub fn slow_start(&mut self, acked: u64) -> u64 {
@@ -53,8 +53,8 @@ impl Window {
         acked - used
     }
 
-    /// Additive increase: `mss * acked / cwnd` bytes, i.e. one segment per window acknowledged
-    /// (RFC 5681 equation 3 with byte counting).
+    /// Grows by `mss * acked / cwnd` bytes, which is one segment per acknowledged window (RFC 5681 equation 3 with byte
+    /// counting).
     #[inline]
     pub fn additive_increase(&mut self, mss: u32, acked: u64) {
         self.cwnd += (u64::from(mss) * acked / self.cwnd.max(1)).max(u64::from(acked > 0));
@@ -74,8 +74,8 @@ impl Window {
     }
 
     /// Reduces to `ssthresh` for `cause`: the window follows it on a loss and falls to one segment on a time-out (RFC
-    /// 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like Linux; if a time-out begins
-    /// another episode, those before that one.
+    /// 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like Linux. A time-out begins a new
+    /// episode.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);
@@ -92,7 +92,7 @@ impl Window {
         };
     }
 
-    /// Lowers the window for want of data, not of capacity.
+    /// Lowers the window because the application did not use it.
     pub fn lower(&mut self, cwnd: u64, ssthresh: u64) {
         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
     }
@@ -103,7 +103,7 @@ impl Window {
         self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
     }
 
-    /// The window in whole segments, at least 1.
+    /// Returns the window in whole segments, at least 1.
     #[inline]
     pub fn segments(&self, mss: u32) -> u64 {
         (self.cwnd / u64::from(mss)).max(1)
@@ -119,7 +119,7 @@ pub struct AdditiveCounter {
 }
 
 impl AdditiveCounter {
-    /// `segments` more were acknowledged; the window grows by a segment for every `w`.
+    /// Counts `segments` newly acknowledged segments; the window grows by one segment for every `w`.
     #[inline]
     pub fn advance(&mut self, cwnd: &mut u64, mss: u32, w: u64, segments: u64) {
         let w = w.max(1);
@@ -136,7 +136,7 @@ impl AdditiveCounter {
     }
 }
 
-/// Whose arithmetic an algorithm follows where implementations differ; each algorithm's file lists the differences.
+/// Implementation that an algorithm follows where implementations differ; each algorithm's file lists the differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
@@ -147,7 +147,7 @@ pub enum Arithmetic {
     Ns3,
 }
 
-/// `cwnd` in segments as a real number.
+/// Returns `cwnd` in segments as a real number.
 #[inline]
 pub fn in_segments(cwnd: u64, mss: u32) -> f64 {
     cwnd as f64 / f64::from(mss)

@@ -7,7 +7,7 @@
 //! by at most `w / 2^epsilon` and not below the estimated window of competing Reno flows. A loss removes the queue, at
 //! least `w / 2^delta` and at most half; after `rho` rounds of slow mode (Reno flows compete) it removes half.
 //!
-//! Defaults are those of Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight.
+//! Defaults follow Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah. Slow start and Reno's growth count ACKs, and slow start uses the whole
 //! ACK. Scalable's growth is TcpScalable's. A round ends when its last segment is acknowledged, not the one after. The
@@ -35,15 +35,15 @@ pub struct Params {
     pub delta: u32,
     /// Decongestion removes at most `w / 2^epsilon`.
     pub epsilon: u32,
-    /// Slow mode when the RTT exceeds its base by `base / phi`; 0 = by anything.
+    /// Divisor of the base RTT: slow mode begins when the RTT exceeds its base by `base / phi`; 0 = by any amount.
     pub phi: u64,
-    /// Rounds of slow mode after which Reno flows are thought to compete.
+    /// Rounds of slow mode after which competing Reno flows are assumed.
     pub rho: u64,
     /// Rounds of fast mode after which the Reno flows' window is discarded.
     pub zeta: u64,
     /// Increase of fast mode, segments per acknowledged segment (Scalable TCP's a).
     pub a: f64,
-    /// Whose arithmetic.
+    /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
 }
 

@@ -13,8 +13,8 @@
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
 //! be wrong or late, so data that arrives from outside more than `lead_ms` after it proves coverage and opens the
-//! windows. A wrong warning costs that time and the wait for the sender's next probe. A late warning changes nothing
-//! while the link is down, because nothing gets out. Without warnings the gateway changes nothing.
+//! windows. A wrong warning costs that time and the wait for the sender's next probe. A late warning has no effect
+//! while the link is down, because no packet leaves. Without warnings the gateway changes nothing.
 //!
 //! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
 
@@ -34,15 +34,17 @@ use std::collections::VecDeque;
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Signal at or below which coverage is about to end, dBm. `"coverage"` takes the `threshold` of the link's
-    /// `[[coverage]]`, -80 if it has none; the paper has the threshold, but no value.
+    /// `[[coverage]]`, -80 without one; the paper gives no value.
     pub rss_threshold_dbm: Level,
-    /// Coverage begins only this many dB above the threshold. `"coverage"` takes that of the link's `[[coverage]]`.
+    /// Margin above the threshold at which coverage begins, dB. `"coverage"` takes the `hysteresis` of the link's
+    /// `[[coverage]]`.
     pub hysteresis_db: Level,
-    /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
+    /// Wait for layer 3 to be configured after each Up (the paper); otherwise Up implies it.
     pub needs_l3: bool,
-    /// For how long coverage may last after a warning, milliseconds: what comes in later proves the warning wrong.
+    /// Longest time from a warning to the end of coverage, milliseconds. Data that arrives later proves the warning
+    /// wrong.
     pub lead_ms: u64,
-    /// Acknowledgements that open a window.
+    /// Number of acknowledgements that open a window.
     pub opening_acks: u32,
     /// The flow table.
     pub table: flows::Params,

@@ -4,9 +4,9 @@
 //! INFOCOM 2004; figure 11 of the PLC paper). The three segments cross both halves of the path, so this is the RTT
 //! between the ends, whichever side opens. As in the paper, it is measured once.
 //!
-//! Some flows pass unmodified: those whose SYN was not seen, because their window scale and RTT are unknown; those that
-//! are signed (TCP-MD5, TCP-AO) or share a window (Multipath TCP), as long as their latest segments say so; and those
-//! for which the table is full.
+//! Some flows pass unmodified: flows whose SYN was not seen, because their window scale and RTT are unknown, and flows
+//! without room in the table. Signed flows (TCP-MD5, TCP-AO) and flows that share a window (Multipath TCP) also pass
+//! unmodified, while their latest segments have these marks.
 //!
 //! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). One
 //! end alone proves nothing. A SYN creates a separate entry beside the flow with the same addresses and ports, and
@@ -79,13 +79,13 @@ pub struct Counters {
 /// addresses and ports is identified by the heading and the sequence number of its SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id {
-    /// The addresses and ports of its inward direction.
+    /// Addresses and ports of the inward direction.
     pub key: Key,
     handshake: Option<(Heading, u32)>,
 }
 
 impl Id {
-    /// The flow of `key`.
+    /// Returns the identifier of the flow of `key`.
     pub const fn of(key: Key) -> Self {
         Id { key, handshake: None }
     }
@@ -118,7 +118,7 @@ enum Part {
 pub struct Flows<S> {
     params: Params,
     map: BTreeMap<Id, Flow<S>>,
-    /// The latest confirmed flows that have left the table, in the order in which they left it.
+    /// Latest confirmed flows that have left the table, in order of removal.
     ended: VecDeque<(Key, Flow<S>)>,
     /// Entries that may be evicted, by part: unconfirmed ones by their first segment, inactive flows by a time at or
     /// before their last segment.
@@ -170,8 +170,8 @@ impl<S: Default> Flows<S> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Flow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
-    /// Statistics of all flows, with `control` applied to the state of each. A key with several entries appears once,
-    /// with its first entry.
+    /// Returns statistics of all flows, with `control` applied to the state of each. A key with several entries appears
+    /// once, with its first entry.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::occupied);
         let share = |key: &Key| match modem {
@@ -183,13 +183,13 @@ impl<S: Default> Flows<S> {
         let of = |(key, flow): (&Key, &Flow<S>)| flow.stats(*key, share(key), control(&flow.state));
         Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
     }
-    /// Statistics of confirmed flows that have left the table, the latest last; of the latest 1000 only.
+    /// Returns statistics of the latest 1000 confirmed flows that have left the table, the latest last.
     pub fn ended(&self, control: impl Fn(&S) -> Option<Control>) -> Vec<FlowStats> {
         let of =
             |(key, flow): &(Key, Flow<S>)| FlowStats { active: false, ..flow.stats(*key, 0.0, control(&flow.state)) };
         self.ended.iter().map(of).collect()
     }
-    /// Time at which [`Flows::expire`] must be called next.
+    /// Returns the time of the next call of [`Flows::expire`].
     pub fn next_expiry(&self) -> Time {
         self.next_expiry
     }
@@ -297,7 +297,7 @@ impl<S: Default> Flows<S> {
         if flow.is_some_and(|f| f.confirmed) || flow.is_none() && !self.has_place() {
             return None;
         }
-        // A flow without a SYN; or the known one is unanswered, and this segment is as good.
+        // A flow without a SYN, or an unanswered one that this segment may replace.
         let data = heading == Heading::Inward && s.payload > 0 && s.is(flags::ACK);
         if data { self.enter(id, Flow::new(Phase::MidStream, heading, now)) } else { None }
     }
@@ -386,8 +386,8 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the flow that has been inactive for longest, or the oldest entry of another part. Returns false if there
-    /// is none.
+    /// Removes the flow that has been inactive for longest, or the oldest entry of another part. Returns false if the
+    /// part has no such entry.
     fn evict(&mut self, part: Part) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();
@@ -406,7 +406,7 @@ impl<S: Default> Flows<S> {
         false
     }
 
-    /// Number of confirmed flows.
+    /// Returns the number of confirmed flows.
     fn flows(&self) -> usize {
         let [handshakes, unanswered, _] = self.order.each_ref().map(BTreeSet::len);
         self.map.len() - handshakes - unanswered
@@ -427,7 +427,7 @@ impl<S: Default> Flows<S> {
         self.map.insert(id, flow);
     }
 
-    /// Removes an entry for good and remembers it if it is a confirmed flow. Returns false if there is no entry.
+    /// Removes an entry and remembers it if it is a confirmed flow. Returns false if there is no entry.
     fn end(&mut self, id: &Id) -> bool {
         let Some(flow) = self.take(id) else { return false };
         if flow.confirmed {
@@ -467,7 +467,7 @@ impl Part {
     }
 }
 
-/// Flows that are remembered after they have left the table.
+/// Number of flows remembered after their removal.
 const MOST_ENDED: usize = 1000;
 
 /// Returns the key of the inward direction.

@@ -52,10 +52,10 @@ pub struct Kind {
     pub summary: &'static str,
     /// Publication or specification that defines it.
     pub source: &'static str,
-    /// Parameters (TOML) that this name sets over the gateway's defaults.
+    /// Parameters (TOML) of this name that override the gateway's defaults.
     pub defaults: &'static str,
-    /// Heading of a segment that leaves over the rough link: tells whether the served hosts are beyond the link or on
-    /// this side of it.
+    /// Heading of a segment that leaves over the rough link: inward if the served hosts are beyond the link, outward if
+    /// they are on this side.
     pub over: Heading,
     /// True if the gateway uses the state of a modem, so its link must have one.
     pub needs_modem: bool,
@@ -89,13 +89,13 @@ impl Kind {
         self.needs_modem = true;
         self
     }
-    /// Sets parameters (TOML) over the gateway's defaults.
+    /// Sets parameters (TOML) that override the gateway's defaults.
     pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
 
-    /// Returns the parameters in effect before those of the scenario.
+    /// Returns the default parameters of this kind.
     pub fn parameters(&self) -> toml::Table {
         let mut all = (self.parameters)();
         all.extend(self.defaults.parse::<toml::Table>().expect("the registry's own TOML"));

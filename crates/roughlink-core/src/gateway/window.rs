@@ -1,27 +1,27 @@
 //! Rate control by the advertised window: the schemes of the PLC paper (Muniz, Tsukamoto, Tsuru, Oie 2013).
 //!
-//! The gateway is the modem that sends over the power line into the house. For each flow it computes a window in SDUs
-//! (one SDU is an IP packet with a full TCP segment) and writes it into the ACKs toward the sender:
+//! The gateway is the modem that sends over the power line into the house. For each flow, the gateway computes a window
+//! in SDUs (IP packets with a full TCP segment) and writes it into the ACKs toward the sender:
 //!
 //! 1. [`super::flows`] measures the RTT of the handshake (section 5, figure 11).
 //! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).
 //! 3. [`share`] gives the flow's first window (section 5, equation 1).
 //! 4. At every ACK, [`mizutani`] (previous scheme: section 5, figure 12) or [`muniz`] (proposed scheme: section 6,
-//!    figure 20) moves the window so that a backlog in the modem approaches its target. The target is L/N for the
-//!    backlog of the flow, or, by default with `mizutani`, L for the backlog of all flows.
+//!    figure 20) moves the window so that a backlog in the modem approaches its target: L/N for the backlog of the
+//!    flow, or L for the backlog of all flows (default of `mizutani`).
 //!
 //! Equation 1 alone makes all windows equal, and so rates proportional to 1/RTT. Equal backlogs make rates equal; a
 //! common backlog does not.
 //!
-//! Points that the paper leaves open are parameters. Its text decides two defaults: a window changes with every TCP ACK
-//! (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1), because "rho - 1 is used" (section 6). Two defaults
-//! deviate:
+//! Points that the paper leaves open are parameters. The paper's text determines two defaults: a window changes with
+//! every TCP ACK (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1), because "rho - 1 is used" (section 6). Two
+//! defaults deviate:
 //!
-//! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 for ever, so rho is
+//! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 forever, so rho is
 //!   updated.
 //! - In figure 12 `Queued_pkt[i]` is the queue of the flow. Then the previous scheme is fair, but figure 8(a) shows
 //!   that it is not. With the queue of all flows it is unfair, and the other claims about it have the same verdicts in
-//!   both readings (docs/validation/plc.md). So `mizutani` uses the queue of all flows.
+//!   both readings (docs/validation/plc.md). Therefore `mizutani` uses the queue of all flows.
 
 mod params;
 
@@ -42,7 +42,7 @@ pub struct RateControl {
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with L SDUs.
     pdu: (u32, Time),
-    /// Share of the SDUs that counts: all, or those that are not repeated.
+    /// Share of the SDUs that count: 1, or the share of SDUs that are not repeated.
     usable: f64,
 }
 
@@ -169,7 +169,7 @@ impl RateControl {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
-            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // returns from inactivity
+            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // active again
             None => {
                 let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
@@ -273,8 +273,9 @@ pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
     sample / rtt.as_secs_f64() / inverse
 }
 
-/// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`. As printed, `queue` is
-/// the flow's and `part` is L/N. By default `queue` is that of all flows and `part` is L ([`Queue::Total`]).
+/// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`. In the paper, `queue`
+/// is the flow's queue and `part` is L/N. By default, `queue` is the queue of all flows and `part` is L
+/// ([`Queue::Total`]).
 pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
     if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
 }
@@ -302,7 +303,7 @@ mod tests {
 
     const RTTS: [u64; 3] = [66, 126, 186];
 
-    /// With the reading of Sample_Awnd that fills 66 ms with 96 SDUs.
+    /// Creates a rate control in which Sample_Awnd of 66 ms is 96 SDUs.
     fn control(toml: &str) -> RateControl {
         RateControl::new(&Params { sample: Sample::Whole, ..toml::from_str(toml).unwrap() })
     }
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Equation 1: equal windows, so rates as 1/RTT, and just the capacity in all.
+    /// Equation 1: equal windows, rates proportional to 1/RTT, and a sum equal to the capacity.
     #[test]
     fn equation_1_gives_equal_windows() {
         let modem = Fake::default();
@@ -400,7 +401,7 @@ mod tests {
         assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
         let c = control_of(&b.gateway, 1);
         assert!((c.awnd - second).abs() < 1e-9 && (c.rho - 186.0 / 66.0).abs() < 1e-9);
-        // The first becomes inactive: it no longer counts, keeps its window, and comes back with no larger one.
+        // The first flow becomes inactive: it no longer counts, keeps its window, and returns without a larger one.
         b.wait(1_500);
         b.data(1, 1);
         assert_eq!(b.gateway.sharing.flows, 1);
@@ -473,7 +474,8 @@ mod tests {
         }
     }
 
-    /// A flow with little in a full queue: by its own share the window grows, by all together it shrinks.
+    /// A flow with few SDUs in a full queue: its window grows by its own backlog, and shrinks by the backlog of all
+    /// flows.
     #[test]
     fn the_queue_may_be_that_of_all() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
@@ -483,7 +485,7 @@ mod tests {
                 b.open(flow, ms);
                 b.data(flow, 1);
             }
-            // L is 31: half of it each, or 31 in all.
+            // L is 31: half per flow, or 31 in all.
             b.modem.backlog.insert(key_of(0), (5, 5));
             b.modem.backlog.insert(key_of(1), (other, other));
             b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
@@ -529,7 +531,7 @@ mod tests {
         assert_eq!(control_of(&b.gateway, 0).sample, 2.0, "never less");
     }
 
-    /// A window in balance at 2920 bytes, the receiver's at 60000.
+    /// Creates a rate control with a window in balance at 2920 bytes; the receiver's window is 60000.
     fn held() -> Bench<RateControl> {
         let mut b = Bench::new(control("scheme = \"fixed\""));
         b.modem.sdu = Time::from_secs(1); // Sample_Awnd is 2
@@ -558,7 +560,7 @@ mod tests {
         }
     }
 
-    /// An attacker sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
+    /// An attacker forges data far ahead from the server, and its acknowledgment from the client.
     #[test]
     fn data_outside_the_window_moves_nothing() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
@@ -574,7 +576,7 @@ mod tests {
         }
     }
 
-    /// A probe of a window that the receiver has closed lies just beyond it.
+    /// A probe of a closed window lies just beyond the window.
     #[test]
     fn probes_of_closed_windows_are_seen() {
         let mut b = held();

@@ -1,4 +1,4 @@
-//! The arithmetic of Wave against its rules.
+//! Tests of Wave's arithmetic against its rules.
 
 use super::super::{RateSample, build};
 use super::*;
@@ -106,7 +106,7 @@ fn bursts_leave_by_the_clock_and_acks_release_nothing() {
 
 #[test]
 fn the_interval_is_the_trains_duration() {
-    // 2 Mbit/s: 4 ms per segment. The update comes with the last ACK; the burst that is scheduled keeps its time.
+    // 2 Mbit/s: 4 ms per segment. The update comes with the last ACK; the scheduled burst keeps its time.
     let mut c = Connection::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -114,7 +114,7 @@ fn the_interval_is_the_trains_duration() {
     assert_eq!((c.phase(), c.cc.timer()), (TRACKING, Some(milliseconds(500.0))));
     c.until(500.0);
     assert_eq!(c.cc.timer(), Some(milliseconds(540.0)));
-    // In pairs: 5 ACKs, 4 gaps of two segments. Unscaled, the same reads 20 % short.
+    // In pairs: 5 ACKs, 4 gaps of two segments. Without scaling, the train appears 20 % too short.
     for (params, interval) in [("", 40.0), ("scale_dispersion = false", 32.0)] {
         let mut c = Connection::new("wave", params);
         c.burst();
@@ -163,7 +163,7 @@ fn too_long_a_queue_starts_over() {
     }
     assert_eq!(c.phase(), ADJUSTMENT);
     near(c.interval_ms(), 500.0);
-    // stab = floor(226.9 / (40 + 113.1 / 2)) = 2 trains are passed over, then the smallest RTT since counts.
+    // stab = floor(226.9 / (40 + 113.1 / 2)) = 2 trains are skipped, then the smallest RTT since then counts.
     for k in 4..7 {
         assert_eq!(c.phase(), ADJUSTMENT, "train {k}");
         let sent = c.sent_at[10 * k].as_millis_f64();
@@ -225,7 +225,7 @@ fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
     assert_eq!(c.sent_at.len(), 18);
     c.until(1000.0);
     assert_eq!(c.sent_at.len(), 28);
-    // More than a burst: one is left out, the rest is taken from the one after.
+    // More than a burst: the next burst is omitted, and the one after it is shorter by the rest.
     for i in 10..23 {
         c.left(i, true);
     }
@@ -241,7 +241,7 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
-    // Of the second burst, segment 13 is lost: three ACKs, then duplicates until its repair, which covers the third
+    // Segment 13 of the second burst is lost: three ACKs, then duplicates until its repair, which covers the third
     // burst and a part of the fourth.
     assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)), "the first ACK of a train is a sample");
     c.ack(568.0, 12);
@@ -280,11 +280,11 @@ fn duplicates_make_trains() {
         assert_eq!(c.ack(608.0 + f64::from(i) * 2.0, 12), None);
     }
     near(c.interval_ms(), 2.0 * 10.0);
-    // The repair is one segment more, and no jump: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT = 1.94, of which
-    // 1.94/350 lets the longer train count.
+    // The repair counts as one segment and does not end the train: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT =
+    // 1.94, of which 1.94/350 lets the longer train count.
     assert_eq!(c.ack(640.0, 30), None);
     near(c.interval_ms(), 20.0 + 17.78 * 1.94 / 350.0 + 1.94 / 2.0);
-    // After a time-out they may answer needless copies.
+    // After a time-out, duplicate ACKs may answer needless copies.
     c.until(1640.0);
     c.flow.state = CongestionState::Loss;
     c.cc.on_congestion(&c.flow, Congestion::Timeout);
@@ -307,7 +307,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
-    // Five of the second burst, then one for nine segments, more than a delayed ACK covers: four gaps of 2 ms.
+    // Five ACKs of the second burst, then one for nine segments, more than a delayed ACK covers: four gaps of 2 ms.
     c.acks(564.0, 10, 15, 2.0);
     assert_eq!(c.ack(700.0, 24), None);
     near(c.interval_ms(), 20.0);
@@ -315,7 +315,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
     assert_eq!(c.ack(701.0, 25), Some(milliseconds(161.0)));
     c.acks(702.0, 25, 30, 0.5);
     near(c.interval_ms(), 20.0 + 38.56 / 2.0);
-    // One ACK and a jump: no pace either, not the millisecond between them.
+    // One ACK before an ACK that ends a loss shows no pace either; the millisecond between them does not count.
     let mut c = Connection::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -349,7 +349,7 @@ fn the_time_of_a_repair_is_no_pace() {
     timeout(&mut c, 2);
     c.ack(900.0, 4);
     near(c.interval_ms(), 250.0);
-    // With a queue that would confirm it: a = 100/164, dRTT = 39.02.
+    // With a queue that would confirm the train: a = 100/164, dRTT = 39.02.
     let mut c = Connection::new("wave", "timeout_forgets_min_rtt = false");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -395,7 +395,7 @@ fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
     }
     assert_eq!((c.allowed(), c.cc.timer()), (0, Some(milliseconds(2200.0))), "then by the first interval");
     // Two more segments had arrived before. Their ACK ends the current train without a pace, and the previous interval
-    // returns. It is also the first answer to the burst sent again, whose age makes the RTO longer.
+    // returns. This ACK is also the first answer to the retransmitted burst, and that burst's age raises the RTO.
     assert_eq!(c.ack(2150.0, 15), Some(milliseconds(450.0)));
     assert_eq!(c.phase(), TRACKING);
     near(c.interval_ms(), 40.0);
@@ -442,9 +442,9 @@ fn deliveries_are_measured_during_a_repair() {
     for i in 11..20 {
         c.sack(due + 64.0 + (i - 10) as f64 * 3.0, i, true);
     }
-    // The duration grows, but no queue confirms it.
+    // The duration grows without a queue that confirms it.
     near(c.interval_ms(), 18.0 * 10.0 / 7.0);
-    // An answer faster than the path is to the original.
+    // An answer faster than the path belongs to the original.
     let mut c = Connection::new("wave-fr", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);

@@ -95,7 +95,7 @@ impl Burst {
                 let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
                 gaps * whole as f64 / self.bytes as f64
             }
-            // Segments may be missing. Those after the first ACK arrived within the spread.
+            // Segments may be missing. All segments after the first ACK arrived within the spread.
             _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
         Some(Train {

@@ -1,10 +1,10 @@
 //! State of a flow: both ends, as their segments show them, and the rules by which segments change it.
 //!
-//! Segments can be forged. Only segments count that both ends would accept: they begin in the window that the other end
-//! has offered, and acknowledge data that it may have sent (G. van Rooij, Real stateful TCP packet filtering in IP
-//! Filter, 2001; netfilter uses the same four bounds). Where receivers check more than the window, so does the gateway:
-//! a RST needs the exact number (RFC 5961 section 3.2), and a FIN counts when the other end has acknowledged it and
-//! nothing was sent after it.
+//! Segments can be forged, so only segments that both ends would accept count. Such a segment begins in the window that
+//! the other end has offered, and acknowledges data that it may have sent. The four bounds are the same as in netfilter
+//! (G. van Rooij, Real stateful TCP packet filtering in IP Filter, 2001). Like receivers, the gateway sometimes checks
+//! more than the window. A RST needs the exact number (RFC 5961 section 3.2). A FIN counts when the other end has
+//! acknowledged it and no data was sent after it.
 //!
 //! An attacker that knows the numbers of a flow, or forges both ends, cannot be detected.
 
@@ -18,10 +18,10 @@ use crate::wire::IpPair;
 /// One end of a flow, as its segments show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
-    /// Options of its SYN, with the sequence numbers of the SYN and of the byte after it.
+    /// Options of the end's SYN, with the sequence numbers of the SYN and of the byte after it.
     pub(super) syn: Option<SynOptions>,
     pub(super) syn_range: Option<(u32, u32)>,
-    /// Sequence number after the data that it has sent, limited by the window.
+    /// Sequence number after the data that the end has sent, limited by the window.
     pub next: Option<u32>,
     /// Right edge of the advertised windows, the highest sum of acknowledgment and window; and the widest window.
     right: Option<u32>,
@@ -64,7 +64,7 @@ pub struct Flow<S> {
     pub(super) confirmed: bool,
     /// True if the flow is counted as left unmodified.
     pub(super) left_alone: bool,
-    /// Time of the table's timer for it, and its time in the order of eviction.
+    /// Time of the table's timer for the flow, and the flow's time in the order of eviction.
     pub(super) due: Time,
     pub(super) queued: Option<Time>,
     pub(super) last_seen: Time,
@@ -118,7 +118,7 @@ impl<S: Default> Flow<S> {
 }
 
 impl<S> Flow<S> {
-    /// Phase in the flow table.
+    /// Returns the phase in the flow table.
     pub fn phase(&self) -> Phase {
         self.ends.iter().find_map(|e| e.mark).unwrap_or(self.known)
     }
@@ -136,7 +136,7 @@ impl<S> Flow<S> {
         }
     }
 
-    /// Returns true if its windows must not be changed.
+    /// Returns true if the flow's windows must not be changed.
     pub fn excluded(&self) -> bool {
         self.ends.iter().any(|e| e.mark.is_some())
     }
@@ -156,8 +156,8 @@ impl<S> Flow<S> {
         self.has_closed(Heading::Inward)
     }
 
-    /// Window shift of segments that travel `heading`, except SYNs: as announced by their sender, or 0 unless both ends
-    /// announced one (RFC 7323 section 2.2).
+    /// Returns the window shift of segments that travel `heading`, except SYNs: as announced by their sender, or 0
+    /// unless both ends announced one (RFC 7323 section 2.2).
     pub fn shift(&self, heading: Heading) -> u8 {
         let scale = |h: Heading| self.ends[h as usize].syn.and_then(|o| o.window_scale);
         match (scale(heading), scale(heading.opposite())) {
@@ -166,8 +166,9 @@ impl<S> Flow<S> {
         }
     }
 
-    /// Payload bytes of a full segment: the smaller announced MSS, less the timestamps if both ends use them. Without
-    /// an announcement, the default or the largest inward segment, since some simulated stacks announce no MSS.
+    /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
+    /// them. Without an announcement, the default or the largest inward segment, since some simulated stacks announce
+    /// no MSS.
     pub fn mss(&self, key: &Key) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -220,12 +221,12 @@ impl<S> Flow<S> {
         self.confirmed = true;
     }
 
-    /// Returns true if `s` is its SYN.
+    /// Returns true if `s` is the flow's SYN.
     pub(super) fn began_with(&self, heading: Heading, s: &Segment) -> bool {
         heading == self.opener && self.ends[heading as usize].syn_range == Some((s.seq, s.end()))
     }
 
-    /// Returns true if its SYN was answered.
+    /// Returns true if the flow's SYN was answered.
     pub(super) fn was_answered(&self) -> bool {
         self.answered_syn_at.is_some()
     }
@@ -242,7 +243,7 @@ impl<S> Flow<S> {
         self.ends.iter().all(|e| e.next.is_some())
     }
 
-    /// Time in the order of eviction.
+    /// Returns the time in the order of eviction.
     pub(super) fn rank(&self) -> Time {
         if self.confirmed { self.last_seen } else { self.opened }
     }
@@ -256,7 +257,7 @@ impl<S> Flow<S> {
         let sequence = right.is_none_or(|right| !before(right, s.seq))
             && newest.is_none_or(|next| !before(s.end(), next.wrapping_sub(peer.widest).wrapping_sub(PROBE)));
         // Sent data may be unknown: a first fragment shows only the beginning of its segment, and there may be another
-        // path. But the window limits what was sent.
+        // path. However, the window limits the amount sent.
         let room = own.right.filter(|_| self.scaled()).is_some_and(|right| !before(right, s.ack));
         let acknowledgement = peer.next.is_none_or(|next| {
             let oldest = next.wrapping_sub(own.widest.max(OLDEST_ACK));
@@ -316,7 +317,7 @@ impl<S> Flow<S> {
                 end.right = Some(right);
             }
             advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
-            // Other segments must not repeat the window of a SYN, which is never scaled.
+            // Do not store the window of a SYN, which is never scaled: later segments repeat the stored one.
             if !s.is(flags::SYN) && (advanced || end.ack.is_none_or(|(ack, _)| ack == s.ack)) {
                 end.ack = Some((s.ack, s.window));
             }
@@ -348,7 +349,7 @@ impl<S> Flow<S> {
         self.last_data.unwrap_or(Time::ZERO).saturating_add(Time::from_millis(p.inactive_ms).max(rtts))
     }
 
-    /// Time of removal if no more segments pass.
+    /// Returns the time of removal if no more segments pass.
     pub(super) fn end(&self, p: &Params) -> Time {
         if !self.confirmed {
             return self.opened.saturating_add(Time::from_millis(p.handshake_ms));
@@ -361,7 +362,7 @@ impl<S> Flow<S> {
         self.last_seen.saturating_add(Time::from_millis(if half_closed { p.half_closed_ms } else { p.idle_ms }))
     }
 
-    /// Time of the next change if no more segments pass.
+    /// Returns the time of the next change if no more segments pass.
     pub(super) fn deadline(&self, p: &Params) -> Time {
         let end = self.end(p);
         if self.active { end.min(self.inactive_at(p)) } else { end }

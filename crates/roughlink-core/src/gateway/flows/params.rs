@@ -3,27 +3,28 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of the flow table. None of them is in the papers.
+/// Parameters of the flow table, which the papers do not state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The most flows that are remembered; beside them as many handshakes, and as many flows of which one end has sent.
+    /// Limit on confirmed flows in the table; also the limit on handshakes, and on flows of which only one end has
+    /// sent.
     pub capacity: usize,
-    /// A handshake that takes longer is removed, milliseconds.
+    /// Time after which an incomplete handshake is removed, milliseconds.
     pub handshake_ms: u64,
-    /// RTT estimates below this count as this, milliseconds.
+    /// Lower limit of RTT estimates, milliseconds.
     pub min_rtt_ms: u64,
-    /// A flow with a longer RTT is left alone, milliseconds.
+    /// RTT above which a flow is left unmodified, milliseconds.
     pub max_rtt_ms: u64,
-    /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
+    /// Time without inward data after which a flow is inactive, milliseconds; at least `inactive_rtts` RTTs.
     pub inactive_ms: u64,
     /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
     pub inactive_rtts: u32,
     /// RTTs after which a flow is removed when both ends have closed.
     pub closed_rtts: u32,
-    /// A flow that one end has closed is removed after this without a segment, milliseconds.
+    /// Time without a segment after which a flow closed by one end is removed, milliseconds.
     pub half_closed_ms: u64,
-    /// Any other flow is removed after this without a segment, milliseconds.
+    /// Time without a segment after which any other flow is removed, milliseconds.
     pub idle_ms: u64,
 }
 
@@ -44,7 +45,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Refuses values that make no sense.
+    /// Rejects values that make no sense.
     pub fn check(&self) -> Result<(), String> {
         if self.capacity == 0 {
             return Err("table: capacity must be at least 1; a gateway without a flow table does nothing".into());
@@ -63,6 +64,6 @@ impl Params {
     }
 }
 
-/// The largest table: some 150 MB with all its parts.
+/// Largest table: some 150 MB with all its parts.
 const MOST_FLOWS: usize = 65_536;
 const DAY_MS: u64 = 86_400_000;

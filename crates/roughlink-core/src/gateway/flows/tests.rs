@@ -1,4 +1,4 @@
-//! The flow table, through the rate control that uses it.
+//! Tests of the flow table through the rate control that uses it.
 
 use super::*;
 use crate::gateway::FlowStats;
@@ -32,7 +32,7 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
     b.open(0, 66);
     let f = only(&mut b);
     assert_eq!((f.phase, f.rtt, f.ambiguous), (Phase::Established, Some(Time::from_millis(66)), false));
-    // The server opens: the same segments the other way.
+    // The server opens: the same segments in the other direction.
     let mut b = bench();
     let key = key_of(0);
     let syn = |key, f| Segment { flags: f, syn: Some(SynOptions::default()), ..Segment::new(key) };
@@ -224,7 +224,7 @@ fn excluded_flows_are_not_rewritten() {
         b.open(0, 10);
         b.data(0, 40);
         assert!(b.ack(0, 60_000) < 60_000);
-        // As long as either end says so.
+        // The flow is excluded while either end sends this mark.
         for heading in [Heading::Inward, Heading::Outward] {
             let s = mark(b.segment(0, heading));
             assert_eq!(b.pass(heading, s).window, 60_000);
@@ -260,7 +260,7 @@ fn options_of_both_ends_count() {
     assert_eq!(f.mss(&Key::Real(addresses)), 1220);
 }
 
-/// Flows that were closed, reset or replaced are remembered, handshakes that led to nothing are not.
+/// Flows that were closed, reset or replaced are remembered; unfinished handshakes are not.
 #[test]
 fn ended_flows_are_remembered() {
     let mut b = bench();

@@ -1,11 +1,10 @@
 //! Honest flows among many forged segments in each gateway, from a seed. Control of every honest flow must be exact,
 //! and the work per segment must not grow with the table.
 //!
-//! The attackers have addresses, ports and link headers, but never both sequence numbers of a flow; many segments have
-//! one of them. (Every receiver admits segments within both windows.) The attackers send
+//! The attackers use real addresses, ports and link headers, but never both sequence numbers of a flow. Many segments
+//! have one of them. (Every receiver admits segments within both windows.) The attackers send:
 //!
-//! - SYN, SYN-ACK, RST, FIN, data, acknowledgments and marked segments in the name of honest flows, in both
-//!   directions;
+//! - forged segments of honest flows in both directions: SYN, SYN-ACK, RST, FIN, data, acknowledgments and marks;
 //! - SYNs, handshakes without their third segment, data and acknowledgments of flows that do not exist;
 //! - copies of honest segments, some of connections that ended long ago.
 //!
@@ -26,7 +25,7 @@ use std::net::Ipv4Addr;
 
 const CAPACITY: usize = 64;
 const HONEST: usize = 28;
-/// Number of honest flows whose SYN is not seen, where that does not exclude them.
+/// Number of honest flows whose SYN the gateway has not seen, if it serves such flows.
 const MID_STREAM: usize = 4;
 const MSS: u32 = 1_460;
 
@@ -56,7 +55,7 @@ impl Modem for Slow {
 struct Honest {
     key: Key,
     shift: u8,
-    /// Open; data has arrived; SYN not seen.
+    /// Flags: the flow is open, data has arrived, and the gateway has not seen the SYN.
     open: bool,
     served: bool,
     mid_stream: bool,
@@ -81,7 +80,7 @@ impl Honest {
 
 struct Flood<'g> {
     gateway: &'g mut dyn Gateway,
-    /// The gateway closes and opens windows; it keeps them small.
+    /// Flags: the gateway closes and opens windows; the gateway keeps windows small.
     on_train: bool,
     in_modem: bool,
     rng: Stream,

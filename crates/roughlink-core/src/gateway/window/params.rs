@@ -4,7 +4,7 @@ use crate::gateway::flows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which algorithm moves the windows.
+/// Algorithm that moves the windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
@@ -16,11 +16,11 @@ pub enum Scheme {
     Fixed,
 }
 
-/// How Sample_Awnd is counted.
+/// Method to compute Sample_Awnd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sample {
-    /// Whole PDUs, and what fits into the rest of the RTT.
+    /// Whole PDUs, and the SDUs that fit into the rest of the RTT.
     Whole,
     /// All PDUs that begin within the RTT, rounded up to whole ones.
     Begun,
@@ -28,7 +28,7 @@ pub enum Sample {
     Fluid,
 }
 
-/// When a window moves.
+/// Time when a window moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Update {
@@ -40,17 +40,17 @@ pub enum Update {
     Rtt,
 }
 
-/// Which acknowledgements count.
+/// Acknowledgements that move a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acks {
-    /// Those that acknowledge something new.
+    /// Acknowledgements of new data.
     Advancing,
-    /// Duplicates and window updates too.
+    /// Duplicates and window updates, too.
     All,
 }
 
-/// Which queue decides whether a window grows.
+/// Queue that decides whether a window grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queue {
@@ -62,7 +62,7 @@ pub enum Queue {
     Total,
 }
 
-/// When rho is computed.
+/// Time when rho is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rho {
@@ -72,7 +72,7 @@ pub enum Rho {
     Frozen,
 }
 
-/// How figure 20, line 9 is read.
+/// Interpretation of figure 20, line 9.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decrease {
@@ -88,30 +88,31 @@ pub enum Decrease {
 pub struct Params {
     /// The algorithm.
     pub scheme: Scheme,
-    /// How Sample_Awnd is counted.
+    /// Method to compute Sample_Awnd.
     pub sample: Sample,
-    /// Reduce Sample_Awnd by the share of SDUs that have to be repeated. The paper uses the maximum.
+    /// Reduce Sample_Awnd by the share of repeated SDUs. The paper uses the maximum.
     pub error_factor: bool,
-    /// When a window moves; the paper says for each TCP ACK.
+    /// Time when a window moves; in the paper with each TCP ACK.
     pub update: Update,
-    /// Which acknowledgements count.
+    /// Acknowledgements that move a window.
     pub acks: Acks,
-    /// Which queue decides whether a window grows. The paper says the flow's for both schemes; its figure 8(a) comes
-    /// out only with that of all, which is the default of `mizutani`.
+    /// Queue that decides whether a window grows. The paper uses the queue of the flow for both schemes, but its figure
+    /// 8(a) is reproducible only with the queue of all flows, the default of `mizutani`.
     pub queue: Queue,
     /// The smallest window, SDUs.
     pub floor: f64,
-    /// When rho, the RTT of a flow over the smallest RTT, is computed.
+    /// Time when rho, the RTT of a flow over the smallest RTT, is computed.
     pub rho: Rho,
-    /// Largest rho. The paper's is 2.8; without a bound, flows of 1 ms and 1 s would give steps of 2^1000.
+    /// Upper limit of rho. The largest in the paper is 2.8; without a limit, flows of 1 ms and 1 s would give steps of
+    /// 2^1000.
     pub max_rho: f64,
-    /// How much a window above Sample_Awnd falls (figure 20, line 9).
+    /// Amount by which a window above Sample_Awnd falls (figure 20, line 9).
     pub decrease: Decrease,
-    /// A new flow reduces the windows of the others to their new share (equation 1) at once.
+    /// Reduce the windows of other flows to their new share (equation 1) at once when a flow joins.
     pub join_shrinks: bool,
-    /// When a flow leaves, the others get their new share at once.
+    /// Set the windows of other flows to their new share at once when a flow leaves.
     pub leave_resets: bool,
-    /// Take back the right edge of windows, as a literal reading of the paper does.
+    /// Allow the right edge of windows to move back, as in a literal reading of the paper.
     pub allow_retract: bool,
     /// The flow table.
     pub table: flows::Params,
