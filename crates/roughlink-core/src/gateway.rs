@@ -6,7 +6,7 @@
 //!
 //! | name | place | effect |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | modem that sends over the power line | short modem queue, `muniz` with equal shares: [`window`] |
+//! | `muniz`, `mizutani` | modem before the power line | short modem queue, `muniz` with equal shares: [`window`] |
 //! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].

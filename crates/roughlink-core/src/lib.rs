@@ -40,15 +40,16 @@
 //! # The same network in real time
 //!
 //! [`Network::wake`](net::Network::wake) replays all events due, each at its own time. Results are available at any
-//! time, and links can be changed from outside. A host may be outside, at a port: datagrams enter, and leave with the
-//! time at which they are due. In `examples/open_port.rs` a program is the other end of a simulated cable.
+//! time, and links can be changed from outside. A host may be outside, at a port, where datagrams enter and leave with
+//! their due times. In `examples/open_port.rs` a program is the other end of a simulated cable.
 //!
 //! ```
 //! # use roughlink_core::net::{Change, Network, Options};
 //! # use roughlink_core::scenario::Scenario;
 //! # use roughlink_core::units::Time;
 //! # let text = "duration = '10 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
-//! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n[[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
+//! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n\
+//! #     [[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
 //! # let scenario = roughlink_scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
 //! let mut network = Network::new(scenario, Options { changes: true, ..Options::default() })?;
 //! network.wake(Time::from_secs(3));
@@ -64,10 +65,10 @@
 //! - [`tcp::Endpoint`] is a connection with implied bytes, [`tcp::Stream`] one with its bytes, over IP datagrams.
 //!   [`sctp::Endpoint`] and [`sctp::Association`] are the same for associations and messages.
 //!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
-//! - [`cc`] holds the congestion controls. Another one only implements the trait [`cc::CongestionControl`], without
+//! - [`cc`] holds the congestion controls. A new one only implements the trait [`cc::CongestionControl`], without
 //!   changes here: `examples/own_algorithm.rs`.
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
-//! - [`wire`] turns packets into bytes and back. [`net::Observer`] observes a network at work, and [`trace`] records
+//! - [`wire`] converts packets to bytes and back. [`net::Observer`] observes a running network, and [`trace`] records
 //!   it.
 
 #![warn(unreachable_pub)]

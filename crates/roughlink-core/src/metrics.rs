@@ -18,7 +18,7 @@ use crate::sender::SenderStats;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// The result of one run, as `--json` prints it. Column names carry units.
+/// Result of one run, as printed by `--json`. Column names contain units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Title of the scenario.
@@ -27,7 +27,7 @@ pub struct RunResult {
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// Simulated time, s: until every sized flow was done, else the scenario's duration, or less if the run is not
+    /// Simulated time, s: until every sized flow was done, otherwise the scenario's duration, or less if the run is not
     /// over.
     pub sim_s: f64,
     /// Wall-clock time, s; set by the caller, since core has no clock.
@@ -55,10 +55,10 @@ pub struct FlowResult {
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,
-    /// TCP stack; absent if TCP does not carry it.
+    /// TCP stack; absent for other transports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stack: Option<String>,
-    /// A transfer without a size, which no run completes; absent otherwise.
+    /// Set for a transfer without a size, which no run completes; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub unlimited: bool,
     /// Start, s.
@@ -67,9 +67,9 @@ pub struct FlowResult {
     pub end_s: Option<f64>,
     /// Set if all bytes arrived (bulk) or left (cbr).
     pub completed: bool,
-    /// The connection was aborted: it gave up after too long a time without an answer, or its peer reset it.
+    /// Set if the connection was aborted: it failed after too long a time without an answer, or the peer reset it.
     pub failed: bool,
-    /// Time of the abort, s; null if there was none.
+    /// Time of the abort, s; null without an abort.
     #[serde(default)]
     pub failed_s: Option<f64>,
     /// Payload bytes delivered in order to the application.
@@ -84,7 +84,7 @@ pub struct FlowResult {
     pub fast_recoveries: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Episodes taken back as spurious.
+    /// Episodes undone as spurious.
     pub undos: u64,
     /// Segments of either end that arrived and were dropped for an old timestamp (PAWS, RFC 7323 section 5; Linux
     /// `PAWSEstab`); absent if no TCP of the simulation carries the flow.
@@ -92,9 +92,9 @@ pub struct FlowResult {
     pub paws_rejected: Option<u64>,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
-    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as over
-    /// SCTP, only data sent once counts. Datagrams from outside count from their entry. Absent for calls and charging
-    /// sessions, and for connections with an end outside.
+    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as
+    /// over SCTP, only data sent once counts. Datagrams from outside count from their entry. Absent for calls and
+    /// charging sessions, and for connections with an end outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
     /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
@@ -140,7 +140,7 @@ pub struct WebResult {
 /// Messages over SCTP (`messages`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagesResult {
-    /// Messages that were due by the end of the run; of an application outside, those that arrived.
+    /// Messages due by the end of the run; for an application outside the network, messages that arrived.
     pub sent: u64,
     /// Messages delivered to the application at `to`.
     pub delivered: u64,
@@ -177,27 +177,27 @@ pub struct LinkResult {
 /// The counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// IP packets serialized, fragments each.
+    /// IP packets serialized; each fragment counts.
     pub packets: u64,
-    /// Bytes of those packets.
+    /// Bytes of the serialized packets.
     pub bytes: u64,
     /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
-    /// Realised loss: `lost` over `packets`; null if there were none.
+    /// Actual loss: `lost` over `packets`; null without packets.
     pub loss: Option<f64>,
     /// Time average of the packets waiting.
     pub queue_mean_pkt: f64,
-    /// Most packets that waited.
+    /// Largest number of waiting packets.
     pub queue_max_pkt: u32,
-    /// Waiting times of the packets served, ms; absent if there were none.
+    /// Waiting times of the packets served, ms; absent without packets.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_delay_ms: Option<RttResult>,
     /// Counters of the queue discipline.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub qdisc: Option<QueueResult>,
-    /// Framing and repeats on a shared medium.
+    /// Framing and retransmissions on a shared medium.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arq: Option<ArqStats>,
 }
@@ -209,7 +209,7 @@ pub struct QueueResult {
     pub marked: u64,
     /// Packets dropped although there was space for them; part of the `dropped` of the link.
     pub dropped: u64,
-    /// Queueing delay of packets served; null if none was.
+    /// Queueing delay of packets served; null without packets.
     pub delay_ms: Option<RttResult>,
 }
 
@@ -314,7 +314,7 @@ impl RunResult {
 }
 
 impl FlowResult {
-    /// Returns true if the flow takes as much rate as it can get, so that fairness applies to it.
+    /// Returns true if the flow uses all available rate, so that fairness applies to it.
     pub fn is_transfer(&self) -> bool {
         self.kind == "bulk"
     }

@@ -72,7 +72,7 @@ pub struct Options {
 /// Change of a link from outside; `None` leaves a property unchanged.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Change {
-    /// Packets get through.
+    /// Set if packets pass.
     pub up: Option<bool>,
     /// Serialization rate.
     pub rate: Option<Rate>,
@@ -125,7 +125,7 @@ impl Change {
 pub struct Outgoing {
     /// Arrival time at the port, when it is due outside too.
     pub due: Time,
-    /// Time at which it entered the network; `None` if an end inside or a gateway sent it.
+    /// Time of entry into the network; `None` if an end inside or a gateway sent the datagram.
     pub since: Option<Time>,
     /// Number of the port.
     pub port: usize,
@@ -155,8 +155,8 @@ pub struct PortStats {
     pub sent: u64,
     /// Datagrams for an unknown address or a missing end; frames for a port without a path.
     pub unreachable: u64,
-    /// Bytes that are neither IP datagram nor frame, or that their end cannot parse. A call expects RTP of its talker,
-    /// a charging session discovery datagrams.
+    /// Bytes that are neither an IP datagram nor a frame, or that the receiving end cannot parse. A call expects RTP
+    /// from its talker, and a charging session expects discovery datagrams.
     pub unreadable: u64,
 }
 
@@ -174,7 +174,7 @@ pub enum NetworkError {
     },
 }
 
-/// A network at work.
+/// A network in operation.
 pub struct Network {
     scenario: Arc<Scenario>,
     options: Options,
@@ -184,13 +184,13 @@ pub struct Network {
     /// Time up to which all events have been processed.
     now: Time,
     budget: Budget,
-    /// An observer ended the run.
+    /// Set if an observer ended the run.
     stopped: bool,
     /// Results of finished parts.
     outcomes: Outcomes,
 }
 
-/// A component; until it is built, the scenario's numbers of its flows and links.
+/// A component or, before it is built, the scenario's numbers of its flows and links.
 enum Part {
     Planned { flows: Vec<usize>, links: Vec<usize> },
     Running(Box<Component>),
@@ -371,7 +371,7 @@ impl Network {
     ///
     /// Like a step of a timeline, the change applies to packets not yet serialized and is in force until a later step
     /// or change sets the same property. Hosts whose flows use the link are notified at once. Notifications of the
-    /// link's timeline still come as planned, even after a change from outside.
+    /// link's timeline still arrive as planned, even after a change from outside.
     ///
     /// # Errors
     /// Returns an error if the link cannot be changed.
@@ -416,8 +416,8 @@ impl Network {
         Ok(())
     }
 
-    /// Returns true if packets get through link number `link` in both directions, as of the last wake. A power-line
-    /// medium is always up.
+    /// Returns true if packets pass link number `link` in both directions, as of the last wake. A power-line medium is
+    /// always up.
     pub fn is_up(&self, link: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Running(component) => component.is_up(link),
@@ -433,8 +433,8 @@ impl Network {
         }
     }
 
-    /// IP datagrams that came from outside and have neither left the network nor been lost, in no particular order. A
-    /// datagram that a link cut into fragments is among them until the first fragment is lost or all have arrived.
+    /// Iterates over IP datagrams from outside that have neither left the network nor been lost, in no particular
+    /// order. A fragmented datagram is included until the first fragment is lost or all have arrived.
     pub fn in_flight(&self) -> impl Iterator<Item = &[u8]> {
         self.parts
             .iter()

@@ -1,11 +1,11 @@
 //! A packet in flight: 32 bytes, `Copy`, with implied payload.
 //!
-//! The fields are those of the wire format: sequence and acknowledgment numbers have the 32 bits of the header, and
-//! endpoints unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options)
-//! is stored in a side slot and referred to by index. The code that consumes or drops a packet frees the slot
-//! ([`Sides::free`]), so the table holds exactly the content of packets on air. The index takes 24 bits. The other 8
-//! bits of its word are the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table
-//! in `packet/sctp.rs` lists their content in an SCTP packet.
+//! The fields match the wire format. Sequence and acknowledgment numbers have the 32 bits of the header, and endpoints
+//! unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options) is stored
+//! in a side slot and referred to by index. The code that consumes or drops a packet frees the slot ([`Sides::free`]),
+//! so the table holds exactly the content of packets on air. The index takes 24 bits. The other 8 bits of its word are
+//! the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table in `packet/sctp.rs`
+//! lists their content in an SCTP packet.
 
 mod sctp;
 
@@ -433,7 +433,7 @@ impl SynOptions {
     }
 }
 
-/// Content of a packet beyond its 32 bytes.
+/// Content of a packet beyond the 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// SACK blocks, of which the first [`Packet::sacks`] are valid.
@@ -508,8 +508,8 @@ impl Sides {
             }
         }
     }
-    /// Stores external bytes with the position of their IP datagram (empty if there is none). Returns the index of the
-    /// side slot.
+    /// Stores external bytes with the position of their IP datagram (empty without one). Returns the index of the side
+    /// slot.
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;

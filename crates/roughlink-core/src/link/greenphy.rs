@@ -4,7 +4,7 @@
 //! blocks (PB). An MPDU carries a few PBs. The receiver's SACK has one bit per PB, and bad PBs are sent again together
 //! with new ones (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
-//! The values are those published for HomePlug AV and Green PHY; the specification was not available. Comments beside
+//! The values are published ones for HomePlug AV and Green PHY; the specification was not available. Comments beside
 //! the defaults of [`GreenPhyConfig`] mark assumptions. Not modeled: management frames, a contention-free period, and
 //! stations that cannot receive each other.
 
@@ -20,8 +20,8 @@ use crate::units::{self, Bytes, Rate, Share, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A Green PHY network: any number of pairs of stations that all receive each other. The keys of `mac` are those that serde
-/// reads.
+/// A Green PHY network: any number of pairs of stations that all receive each other. The keys of `mac` are the fields
+/// that serde reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "GreenPhyMac", deny_unknown_fields)]
@@ -40,11 +40,11 @@ pub struct GreenPhyConfig {
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-maximum" = "1024 B"))]
     pub frame_overhead: u16,
-    /// Frames that the host's queue holds, one queue for each class in use; drop-tail in the operating system. Default
-    /// 100 (assumption).
+    /// Capacity of the operating system's drop-tail queue in frames, one queue for each class in use. Default 100
+    /// (assumption).
     #[serde(skip)]
     pub host_queue: u32,
-    /// Frames that the ring between host and modem holds beside `queue`.
+    /// Capacity of the ring between host and modem in frames, in addition to `queue`.
     pub modem_ring: u32,
     /// Processing time of host and modem per frame, once per direction. The default gives the 5 ms handshake of
     /// captured sessions; 1 to 5 ms are plausible.
@@ -68,7 +68,7 @@ pub struct GreenPhyConfig {
     /// Waiting time after a frame control that could not be decoded.
     #[schemars(extend("x-maximum" = "60 s"))]
     pub eifs: Time,
-    /// A collision is followed by `eifs`, too.
+    /// Wait `eifs` after a collision, too.
     pub eifs_after_collision: bool,
     /// Back-off of classes CA0 and CA1. Default as in [`Backoff::LOW`].
     #[serde(skip)]
@@ -80,21 +80,21 @@ pub struct GreenPhyConfig {
     #[serde(rename = "mains", with = "units::hertz")]
     #[schemars(with = "units::hertz::Hertz")]
     pub mains_hz: f64,
-    /// Length of the beacon region at the start of each beacon period, in which no station contends; at least 4 ms of the
-    /// period must remain.
+    /// Length of the beacon region at the start of each beacon period, in which no station contends. At least 4 ms of
+    /// the period must remain.
     #[schemars(extend("x-maximum" = "60 s"))]
     pub beacon: Time,
-    /// Transmissions of a packet or block before it is given up.
+    /// Transmissions of a packet or block before it is abandoned.
     #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub transmissions: u8,
-    /// Time from its first transmission after which a packet or block is given up.
+    /// Time from the first transmission after which a packet or block is abandoned.
     #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "60 s"))]
     pub lifetime: Time,
     /// Noise on the cable. Default [`AirNoise::cable`].
     #[serde(skip)]
     pub noise: AirNoise,
-    /// Share of their `hit` probability with which impulses spoil what is sent in a robust mode: headers,
-    /// acknowledgements, preamble and frame control.
+    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgements, preamble and
+    /// frame control.
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]
     pub robust_share: f64,

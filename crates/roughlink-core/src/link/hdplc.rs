@@ -1,12 +1,12 @@
 //! HD-PLC, the wavelet form of IEEE 1901: a home power line between two or more modems (PLC paper, sections 3 and 4).
 //!
-//! A modem queues IP packets, its SDUs. It sends a PDU when it has 31 of them or when a timer expires. The receiver
+//! A modem queues IP packets, its SDUs, and sends a PDU when it has 31 SDUs or when a timer expires. The receiver
 //! answers with a PLC-ACK of one bit per SDU. The next PDU carries the failed SDUs first, then new ones. Both
 //! directions share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
-//! The paper fixes packet size, PHY rate, queue, the 31 SDUs and the rule of repetition. Its authors observed modems
-//! whose internal timing they did not state. Everything else is an assumption, a field of [`HdplcConfig`]; together
-//! these timings change the capacity by about 5 %.
+//! The paper specifies packet size, PHY rate, queue, the 31 SDUs and the rule of repetition, but not the internal
+//! timing of the observed modems. All other values are assumptions and fields of [`HdplcConfig`]. Together these
+//! timings change the capacity by about 5 %.
 
 mod duplex;
 mod modem;
@@ -20,20 +20,20 @@ use crate::units::{self, Bytes, Rate, Share, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether the two directions of a link contend.
+/// Contention between the two directions of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplex {
-    /// They share the medium, one frame at a time.
+    /// The directions share the medium, one frame at a time.
     Half,
-    /// Each direction has the medium to itself, as with the two simplex links of ns-2, so that acknowledgements of TCP do not
-    /// contend with the data. Access times, acknowledgements of the modems, retransmissions and noise remain, per direction.
-    /// No power line works like that.
+    /// Each direction has a separate medium, as with the two simplex links of ns-2, so acknowledgements of TCP do not
+    /// contend with data. Access times, acknowledgements of the modems, retransmissions and noise remain, per
+    /// direction. Real power lines do not work this way.
     Full,
 }
 
-/// An HD-PLC link; the keys of `mac` are those that serde reads. Beside its default each value has its origin: "paper" is
-/// the PLC paper, and what has none is an assumption.
+/// An HD-PLC link; the keys of `mac` are the fields that serde reads. The note "paper" marks defaults from the PLC
+/// paper; defaults without a note are assumptions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "HdplcMac", deny_unknown_fields)]
@@ -48,10 +48,10 @@ pub struct HdplcConfig {
     /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.
     #[serde(skip)]
     pub mtu: u16,
-    /// Packets that a modem's queue holds; drop-tail. Default 256 (paper).
+    /// Capacity of a modem's drop-tail queue in packets. Default 256 (paper).
     #[serde(skip)]
     pub queue: u32,
-    /// Packets sent but not acknowledged count towards `queue`.
+    /// Count packets sent but not acknowledged toward `queue`.
     pub queue_counts_unacknowledged: bool,
     /// Largest number of packets in a frame.
     #[schemars(extend("minimum" = 1, "maximum" = 1024))]
@@ -59,7 +59,7 @@ pub struct HdplcConfig {
     /// Longest air time of the packets of a frame; unlimited if absent.
     #[serde(skip_serializing_if = "Time::is_max")]
     pub max_air: Time,
-    /// A frame that is not full is sent this long after its oldest packet arrived; typically 0.5 to 10 ms.
+    /// Time from the arrival of the oldest packet until a partial frame is sent; typically 0.5 to 10 ms.
     pub aggregation: Time,
     /// Bytes added to each packet.
     #[serde(with = "units::bytes")]
@@ -81,30 +81,30 @@ pub struct HdplcConfig {
     /// Gap before access to the medium.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub access_gap: Time,
-    /// Each frame waits for a uniform number of slots below this; with 1 the modems take turns.
+    /// Exclusive upper limit of the uniform number of slots before each frame; with 1 the modems take turns.
     #[schemars(extend("minimum" = 1, "maximum" = 65_536))]
     pub access_slots: u32,
     /// Length of an access, priority or back-off slot.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub slot: Time,
-    /// Whether the directions contend for the medium.
+    /// Contention of the directions for the medium.
     pub duplex: Duplex,
     /// Half duplex only: frames that start less than a slot apart are lost; otherwise their modems take turns.
     pub collisions: bool,
-    /// Transmissions of a packet or block before it is given up.
+    /// Transmissions of a packet or block before it is abandoned.
     #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub transmissions: u8,
-    /// Time from its first transmission after which a packet or block is given up.
+    /// Time from the first transmission after which a packet or block is abandoned.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Time,
-    /// The receiver holds packets back until gaps are filled; without it TCP takes retransmissions of the link for
+    /// Hold packets back at the receiver until gaps are filled. Otherwise TCP interprets retransmissions of the link as
     /// losses.
     pub in_order: bool,
     /// Noise on the line. Default [`AirNoise::inverter45`].
     #[serde(skip)]
     pub noise: AirNoise,
-    /// Share of their `hit` probability with which impulses spoil what is sent in a robust mode: headers,
-    /// acknowledgements, preamble and frame control.
+    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgements, preamble and
+    /// frame control.
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]
     pub robust_share: f64,

@@ -34,8 +34,8 @@ pub trait Medium: Debug + Send {
     /// Returns the number of packets in the transmit queue of `port`, as its limit counts them.
     fn waiting(&self, port: usize) -> usize;
 
-    /// Returns the mean time from one frame with `sdus` packets of the MTU's size to the next, if only one port sends,
-    /// at the rate of the medium at `now`.
+    /// Returns the mean time between frames with `sdus` packets of the MTU's size, at the rate of the medium at `now`,
+    /// if only one port sends.
     fn cycle_time(&self, now: Time, sdus: u32) -> Time;
 
     /// Returns the largest number of packets of the MTU's size in a frame sent at `now`, at least one.

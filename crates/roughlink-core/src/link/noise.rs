@@ -1,7 +1,7 @@
-//! Losses per packet, in the forms that papers use. Each packet is judged on arrival at the far end of the link, in
-//! order, so a packet that the queue dropped draws no random number.
+//! Losses per packet, in the forms that papers use. Packets are tested in order of arrival at the far end of the link,
+//! so packets dropped by the queue draw no random numbers.
 //!
-//! Links that divide their air time into blocks use [`air`] instead: there a loss depends on the time of the block on
+//! Links that divide their air time into blocks use [`air`] instead. There, a loss depends on the time of the block on
 //! air, not on the number of earlier blocks.
 
 use crate::rng::{Seed, Stream, threshold};
@@ -28,16 +28,16 @@ pub enum Noise {
         /// Bit error rate, 0..=1.
         ber: f64,
     },
-    /// Every packet draws; with probability `start` it begins a burst that takes a random number of packets, itself
-    /// included. A hit inside a burst restarts it (ns-3 BurstErrorModel), so the realised loss is a little below
-    /// `start` times the mean length.
+    /// Bursts: with probability `start`, a packet begins a burst that loses a random number of packets, including this
+    /// one. A packet inside a burst may restart it (ns-3 BurstErrorModel), so the actual loss is slightly below `start`
+    /// times the mean length.
     Burst {
         /// Probability that a packet starts a burst, 0..=1.
         start: f64,
         /// Length of a burst in packets.
         length: BurstLength,
     },
-    /// Two states (Gilbert 1960, Elliott 1963); the chain moves once per packet, then the packet is lost with the
+    /// Two states (Gilbert 1960, Elliott 1963). The chain moves once per packet; then the packet is lost with the
     /// state's probability.
     GilbertElliott {
         /// Probability of good -> bad per packet.
@@ -103,9 +103,9 @@ pub struct Impulse {
 /// A train of pulses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulses {
-    /// Time from one start to the next; the mean of it if they are random.
+    /// Time from one pulse start to the next; the mean for random pulses.
     pub every: Time,
-    /// Length of a pulse; the mean of it if they are random.
+    /// Length of a pulse; the mean for random pulses.
     pub length: Time,
 }
 
@@ -120,7 +120,7 @@ impl Noise {
     }
 }
 
-/// Noise in operation: decides packet by packet.
+/// Noise in operation, which decides the loss of each packet.
 #[derive(Debug)]
 pub enum Judge {
     #[allow(missing_docs, reason = "as Noise")]
@@ -295,7 +295,8 @@ impl Overlaps {
             n += self.recent.iter().filter(|p| p.0 <= to).count() as u64;
         }
         if let Some(c) = self.config.cyclic {
-            // Pulse k covers phase + k every .. + length. How many begin by `to`, less those over before `from`?
+            // Pulse k covers phase + k every .. + length. Count the pulses that begin by `to`, minus those over before
+            // `from`.
             let begun = |t: Time| if t < self.phase { 0 } else { (t - self.phase).0 / c.every.0 + 1 };
             n += begun(to) - from.0.checked_sub(c.length.0 + 1).map_or(0, |t| begun(Time(t)));
         }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// A queue discipline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Discipline {
-    /// First in, first out; a packet that finds this much waiting is marked: the step of DCTCP (RFC 8257 section 3.1).
+    /// First in, first out, with a marking threshold, as for DCTCP (RFC 8257 section 3.1).
     Threshold {
         /// Waiting packets or bytes, without the new packet.
         at: QueueLimit,
@@ -40,7 +40,7 @@ pub enum Discipline {
         codel: CodelConfig,
         /// Queues over which flows are spread.
         flows: u32,
-        /// Bytes that a flow sends in its turn.
+        /// Bytes that a flow sends per turn.
         quantum: u32,
     },
     /// First in, first out, shaped by a token bucket (`tbf`).
@@ -49,7 +49,7 @@ pub enum Discipline {
     Police(BucketConfig),
     /// Strict priority among bands, each first in, first out.
     Prio {
-        /// Number of bands, 1 to 16; the first goes first.
+        /// Number of bands, 1 to 16; the first has the highest priority.
         bands: u8,
         /// DSCPs (bit by number) that belong to the first band, overriding Linux's table.
         first: u64,
@@ -59,11 +59,11 @@ pub enum Discipline {
 /// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelConfig {
-    /// Time in the queue that is acceptable if it persists (TARGET).
+    /// Acceptable standing delay in the queue (TARGET).
     pub target: Time,
     /// Time after which a delay counts as persistent: about a round-trip time (INTERVAL).
     pub interval: Time,
-    /// Mark packets that are ECN-capable, else drop them too.
+    /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct QueueStats {
     pub delay: Histogram,
 }
 
-/// A discipline at work.
+/// A discipline in operation.
 #[derive(Debug)]
 pub(super) struct Queue {
     kind: Kind,
@@ -119,7 +119,7 @@ struct Tally {
     stats: QueueStats,
 }
 
-/// Packets in the order in which they came, and when.
+/// Packets in order of arrival, with their arrival times.
 #[derive(Debug, Default)]
 struct Fifo {
     packets: VecDeque<(Time, Packet)>,
@@ -161,7 +161,7 @@ fn reaches(packets: usize, bytes: u64, limit: QueueLimit) -> bool {
 }
 
 impl Tally {
-    /// Marks `p` if it can be marked; else it is given to `dropped`.
+    /// Marks `p` if it can be marked; otherwise passes it to `dropped`.
     fn mark_or_drop(&mut self, ecn: bool, mut p: Packet, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         if ecn && p.mark() {
             self.stats.marked += 1;
@@ -171,7 +171,7 @@ impl Tally {
         None
     }
 
-    /// Drops `p`, for which there would be space.
+    /// Drops `p` despite free space.
     fn refuse(&mut self, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         self.stats.dropped += 1;
         dropped(p);
@@ -252,7 +252,7 @@ impl Queue {
         Some(p)
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.tally.packets
     }
@@ -311,8 +311,8 @@ impl Fifo {
     }
 }
 
-/// Returns the band of a packet. Linux maps the type of service to a priority (`rt_tos2priority`: today's low three
-/// bits of the DSCP) and the priority to a band (the default `priomap` of `prio` and `pfifo_fast`).
+/// Returns the band of a packet. Linux maps the type of service, today the low three bits of the DSCP, to a priority
+/// (`rt_tos2priority`). The default `priomap` of `prio` and `pfifo_fast` maps the priority to a band.
 fn band(dscp: u8, first: u64) -> usize {
     if first >> dscp & 1 == 1 {
         return 0;

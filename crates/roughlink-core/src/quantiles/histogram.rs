@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-/// Histogram of values in nanoseconds from 1 us to 137 s. Values out of range count in the first or last bucket, except
-/// zeros, of which a queue has many: they have a count of their own. Minimum, maximum and mean are exact.
+/// Histogram of values in nanoseconds from 1 us to 137 s. Values out of range count in the first or last bucket. Zeros,
+/// frequent in queues, have a separate count. Minimum, maximum and mean are exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// Start of each octave in `counts`, in units of [`PER_OCTAVE`]; [`ABSENT`] until it contains a value.

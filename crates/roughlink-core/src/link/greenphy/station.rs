@@ -217,8 +217,8 @@ impl Stream {
         self.deliver(deliver);
     }
 
-    /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. Other blocks that have
-    /// used up their transmissions or lifetime are abandoned, with all frames that they touch.
+    /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. Abandons the remaining
+    /// blocks that have used up their transmissions or lifetime, with all frames that they touch.
     pub(super) fn settle(
         &mut self,
         now: Time,

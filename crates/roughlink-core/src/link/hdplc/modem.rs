@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// One direction of the link.
 #[derive(Debug)]
 pub(super) struct Modem {
-    /// SDUs sent and not acknowledged, by number. They come first in the next PDU.
+    /// SDUs sent and not acknowledged, by number; first in the next PDU.
     pub(super) unacknowledged: VecDeque<Sdu>,
     waiting: VecDeque<Waiting>,
     /// Number of SDUs of `unacknowledged` in the last PDU.
@@ -51,7 +51,7 @@ struct Waiting {
 struct Receiver {
     /// Number of the SDU to deliver next.
     expected: u64,
-    /// SDUs later than `expected`, by number; `None` if the sender gave it up.
+    /// SDUs later than `expected`, by number; `None` if the sender abandoned the SDU.
     held: VecDeque<(u64, Option<Packet>)>,
 }
 
@@ -188,9 +188,8 @@ impl Modem {
         }
     }
 
-    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. Other SDUs are
-    /// abandoned if they have used up their transmissions or lifetime; `deliver` then gets the SDUs that waited for
-    /// them.
+    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. Abandons the remaining
+    /// SDUs that have used up their transmissions or lifetime; `deliver` then gets the SDUs that waited for them.
     pub(super) fn settle(
         &mut self,
         now: Time,
@@ -238,7 +237,7 @@ impl Modem {
 }
 
 impl Receiver {
-    /// Receives SDU `number`; `None` if the sender gave it up.
+    /// Receives SDU `number`; `None` if the sender abandoned it.
     fn receive(&mut self, number: u64, packet: Option<Packet>, deliver: &mut impl FnMut(Packet)) {
         if number > self.expected {
             let at = self.held.partition_point(|h| h.0 < number);

@@ -10,7 +10,7 @@
 //!
 //! All noise is a function of seed and time. Impulses and fading are generated in time order, each from its own stream,
 //! regardless of the number of blocks tested. The random number of a block depends on its position in time
-//! ([`crate::rng::Field`]). Two systems on the same line thus meet the same noise.
+//! ([`crate::rng::Field`]). Two systems on the same line thus encounter the same noise.
 
 use super::impulses::{Impulses, Source, Train};
 use crate::rng::{Field, Seed, Stream};
@@ -30,14 +30,15 @@ pub struct AirNoise {
     pub recorded: Vec<(Time, f64)>,
 }
 
-/// Two-state chain (Gilbert 1960) for the stationary error; dwell times are exponential. It starts in the good state.
+/// Two-state chain (Gilbert 1960) for the stationary error, with exponential dwell times. The first state is the good
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fading {
     /// Mean time in the good state.
     pub good: Time,
     /// Mean time in the bad state.
     pub bad: Time,
-    /// The stationary error in the bad state, 0..=1.
+    /// Stationary error in the bad state, 0..=1.
     pub stationary: f64,
 }
 
@@ -153,7 +154,7 @@ pub struct AirJudge {
     fading: Option<Fade>,
     trains: Vec<Train>,
     recorded: Vec<(Time, f64)>,
-    /// Step of `recorded` that holds.
+    /// Current step of `recorded`.
     at: usize,
     draws: Field,
 }

@@ -16,7 +16,7 @@ pub struct Impulses {
     pub source: Source,
     /// Probability that an impulse corrupts a block it overlaps, 0..=1.
     pub hit: f64,
-    /// Impulses that start outside are left out, e.g. while no current flows. Default: from 0 to the end.
+    /// Time span of impulse starts, such as while current flows. Default: from 0 to the end.
     pub during: (Time, Time),
 }
 
@@ -41,7 +41,7 @@ pub enum Source {
         rate: f64,
         /// Lengths of the impulses.
         length: Length,
-        /// Shorter ones do no harm.
+        /// Length below which impulses have no effect.
         harmless: Time,
     },
     /// The partitioned Markov chain of Zimmermann and Dostert (IEEE Trans. EMC 2002) in continuous time: gaps and
@@ -52,9 +52,9 @@ pub enum Source {
         /// Time with noise.
         width: Vec<(f64, Time)>,
     },
-    /// Markov-Middleton (Ndo, Labeau and Kassouf 2013): at every sample the state stays with probability `memory`,
-    /// otherwise a new state m is drawn with the class A probability exp(-A) A^m / m!. State 0 is the background. Class
-    /// A fits narrow-band records poorly, so this is one option among others.
+    /// Markov-Middleton (Ndo, Labeau and Kassouf 2013). At every sample the state stays with probability `memory`.
+    /// Otherwise a new state m is drawn with the class A probability `exp(-A) A^m / m!`. State 0 is the background.
+    /// Class A fits narrow-band records poorly, so this is one option among others.
     MarkovMiddleton {
         /// Impulsive index A (0.01-0.3 in the literature).
         index: f64,
@@ -85,8 +85,8 @@ impl Impulses {
         Impulses { source, hit, during: ALWAYS }
     }
 
-    /// Asynchronous impulses, `rate` a second: lengths exponential with mean 100 us, those below 300 us harmless
-    /// (Hrasnica et al.: 5 /s, disturbed 25 /s). That the longer ones always hit is an assumption.
+    /// Returns asynchronous impulses, `rate` per second: lengths exponential with mean 100 us, harmless below 300 us
+    /// (Hrasnica et al.: 5 /s, disturbed 25 /s). The assumption is that longer impulses always hit.
     pub fn asynchronous(rate: f64) -> Self {
         let length = Length::Exponential(Time::from_micros(100));
         Impulses::new(Source::Poisson { rate, length, harmless: Time::from_micros(300) }, 1.0)
@@ -126,7 +126,7 @@ impl Impulses {
         Impulses::new(Source::Partitioned { gap, width }, 1.0)
     }
 
-    /// Impulses, or samples that are drawn for them, a second on average.
+    /// Returns the mean number of impulses, or of samples drawn for them, per second.
     pub(super) fn rate(&self) -> f64 {
         match &self.source {
             Source::Mains { mains_hz, .. } => 2.0 * mains_hz,
@@ -311,7 +311,7 @@ impl Train {
             },
             (Source::Partitioned { gap, width }, State::Time(last)) => {
                 let start = *last + mixture(stream, gap);
-                // A nanosecond at least, so that time goes on.
+                // At least a nanosecond, so that time advances.
                 *last = start + mixture(stream, width).max(Time(1));
                 Some(Pulse { start, end: *last, hit })
             }
@@ -384,7 +384,7 @@ fn mean(parts: &[(f64, Time)]) -> f64 {
 
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 
-/// States of Markov-Middleton that are distinguished; with A <= 0.3 all beyond have less than 1e-9 together.
+/// Number of distinct Markov-Middleton states; with A <= 0.3 the total probability of higher states is below 1e-9.
 const STATES: usize = 8;
 
 #[cfg(test)]

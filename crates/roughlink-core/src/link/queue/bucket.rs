@@ -1,5 +1,5 @@
-//! Token bucket, as in `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18. It fills at a rate up to a
-//! burst, and a packet takes as many tokens as it has bytes. Linux also counts Ethernet headers; here packets count
+//! Token bucket, as in `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18. The bucket fills at a rate up to
+//! a burst, and a packet takes as many tokens as it has bytes. Linux also counts Ethernet headers; here packets count
 //! with their IP length.
 
 use crate::units::{Rate, Time};
@@ -13,13 +13,13 @@ pub struct BucketConfig {
     pub burst: u64,
 }
 
-/// A token bucket at work. Tokens are bit ns, so that nothing is rounded: in a nanosecond come as many as the rate has
+/// A token bucket in operation. Tokens are bit ns, which avoids rounding: a nanosecond adds as many as the rate in
 /// bit/s.
 #[derive(Debug)]
 pub(super) struct Bucket {
     config: BucketConfig,
     tokens: u128,
-    /// Time up to which it was filled.
+    /// Time up to which the bucket was filled.
     filled: Time,
 }
 

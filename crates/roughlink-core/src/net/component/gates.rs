@@ -12,7 +12,7 @@ pub(super) struct Gate {
     /// Number in the scenario.
     pub global: usize,
     pub node: usize,
-    /// The first place of the rough link.
+    /// First place of the rough link.
     pub link: u32,
     /// Heading of packets that leave over the link.
     over: Heading,
@@ -30,7 +30,7 @@ impl Gate {
         stats
     }
 
-    /// Its numbers of flows that have ended, in the same way.
+    /// Returns the gateway's counters of flows that have ended, in the same form.
     pub(super) fn ended(&self, flows: &[Flow], ports: Option<&Ports>) -> Vec<FlowStats> {
         let mut ended = self.gateway.ended();
         rename(&mut ended, flows, ports);
@@ -75,7 +75,7 @@ pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) ->
     s.gateways.iter().enumerate().filter_map(gate).collect()
 }
 
-/// The modem at a port, as gateways see it at `now`.
+/// The modem at a port, as visible to gateways at `now`.
 struct Port<'m> {
     now: Time,
     medium: &'m dyn Medium,

@@ -234,7 +234,7 @@ fn the_higher_class_goes_first() {
     assert_eq!(b.link.stats(2).arq.collisions, 0);
 }
 
-/// Two flows at one port: the one of the higher class is sent first, has a separate queue, and wins the medium from a
+/// Two flows share a port. The flow of the higher class is sent first, has a separate queue, and wins the medium from a
 /// port of the lower class.
 #[test]
 fn the_flow_of_a_higher_class_goes_first() {

@@ -271,7 +271,7 @@ fn full_duplex_directions_do_not_slow_each_other() {
         for got in [alone.len() as f64, back] {
             assert!((got / one_way - 1.0).abs() < 0.02, "{got} for {one_way}");
         }
-        // In half duplex it does, even if the reverse packets are small.
+        // In half duplex, the other direction does change it, even with small reverse packets.
         let half = HdplcConfig { duplex: Duplex::Half, ..full };
         let (shared, ..) = forward(&half, [100, 1500]);
         assert!(shared.len() as f64 / one_way < 0.6, "{}", shared.len());
@@ -413,8 +413,8 @@ fn pairs_on_one_medium_share_its_capacity() {
             }
             let carried = |pair: usize| b.numbers(2 * pair).len() as f64 / end.as_secs_f64();
             let total: f64 = (0..pairs).map(carried).sum();
-            // The contender with the fewest slots goes first, so the mean access is between none and that of a single
-            // sender.
+            // The contender with the fewest slots sends first, so the mean access time is between zero and the access
+            // time of a single sender.
             assert!(
                 total >= prediction(&config) * 0.998 && total <= alone * 1.002,
                 "{pairs} pairs: {total} of {alone}"
@@ -461,7 +461,7 @@ fn pairs_collide_where_that_is_possible() {
     b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
     assert!(b.out.is_empty());
     assert!((0..3).all(|pair| b.link.stats(2 * pair).arq.collisions > 10));
-    // With slots, some collide. Packets are lost only by giving up, and none arrives twice.
+    // With slots, some collide. Packets are lost only if abandoned, and none arrives twice.
     let config = HdplcConfig { collisions: true, ..silent() };
     let mut b = Bench::of_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [60, 0, 60, 0, 60, 0], [1500; 6]);
