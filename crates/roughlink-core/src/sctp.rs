@@ -2,7 +2,7 @@
 //!
 //! Implemented:
 //!
-//! - RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks,
+//! - RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks.
 //!   T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown.
 //! - Messages in order or not, also in several chunks (section 6.9).
 //! - RFC 3758 and RFC 7496: FORWARD TSN, a lifetime of messages, a limit of retransmissions.
@@ -20,8 +20,8 @@
 //! - Sending ABORT, either for packets out of the blue or on failure, and ERROR for unknown streams, chunks and
 //!   parameters.
 //! - Counting bytes of duplicate TSNs into partial_bytes_acked (section 7.2.2).
-//! - Counting TSNs that a SACK no longer reports back into the data in flight (section 6.2.1): receivers here revoke
-//!   nothing.
+//! - Counting TSNs that a SACK no longer reports back into the data in flight (section 6.2.1): receivers here never
+//!   revoke TSNs.
 //! - RTT samples from the handshake.
 //!
 //! An [`Endpoint`] counts lengths only; its application sends as fast as it may and reads at once. An [`Association`]
@@ -87,7 +87,7 @@ pub struct Endpoint {
     tsn: u32,
     /// The peer's tag and initial TSN.
     peer: (u32, u32),
-    /// The peer's cookie, and its bytes if it is not as long as ours.
+    /// The peer's cookie, and its bytes if its length differs from ours.
     cookie: Option<(Cookie, Vec<u8>)>,
     heartbeat: Heartbeat,
     /// Content of a HEARTBEAT that needs an answer.
@@ -96,7 +96,8 @@ pub struct Endpoint {
     rcv: Receiver,
     /// An answer that leaves once.
     reply: Option<Reply>,
-    /// INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK waits to leave; when it is repeated (T1, T2); how often it was.
+    /// INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK: set if it waits to leave; time of the repetition (T1, T2); number
+    /// of repetitions.
     pending: bool,
     timer_at: Time,
     timer_rto: Time,
@@ -114,7 +115,7 @@ pub struct Endpoint {
     offered: Option<(u64, bool)>,
 }
 
-/// An answer that leaves once. The cookie of that to an INIT, whose content is here, is made then.
+/// An answer that leaves once. The answer to an INIT holds the INIT's content, and its cookie is created on departure.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
     InitAck { peer: Init },
@@ -163,7 +164,7 @@ impl Endpoint {
             offered: None,
         }
     }
-    /// Draws the jitter of heartbeat periods from `stream`; else it follows from the verification tag.
+    /// Draws the jitter of heartbeat periods from `stream` instead of deriving it from the verification tag.
     pub fn set_jitter(&mut self, stream: Stream) {
         self.heartbeat.set_jitter(stream);
     }
@@ -189,11 +190,11 @@ impl Endpoint {
     pub fn delivered(&self) -> u64 {
         self.rcv.delivered()
     }
-    /// Messages that never will be delivered, as the peer gave them up.
+    /// Returns the number of messages that the peer abandoned and this end never delivers.
     pub fn skipped(&self) -> u64 {
         self.rcv.skipped()
     }
-    /// Returns the bytes of user data in those messages. The receiver does not record their sizes, but `peer`, the
+    /// Returns the bytes of user data in skipped messages. The receiver does not record their sizes, but `peer`, the
     /// other end, does.
     pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
         match peer.sender() {
@@ -251,7 +252,7 @@ impl Endpoint {
         }
         snd.buffered() == 0 || snd.buffered() + u64::from(bytes) <= SEND_BUFFER as u64
     }
-    /// Writes a message to one of [`Endpoint::streams`]; packets may leave. Its lifetime counts from `written`.
+    /// Writes a message to one of [`Endpoint::streams`]; packets may leave. The lifetime counts from `written`.
     pub(crate) fn write(&mut self, stream: u16, bytes: u32, written: Time) {
         if let Some(snd) = &mut self.snd {
             snd.write(stream, bytes, written);
@@ -561,7 +562,7 @@ impl Endpoint {
     }
 }
 
-/// Adds its content to `p`, a HEARTBEAT or HEARTBEAT ACK.
+/// Adds the content of a HEARTBEAT or HEARTBEAT ACK to `p`.
 fn heartbeat(p: Packet, info: &[u8], sides: &mut Sides) -> Packet {
     let number = sides.store_bytes(info);
     with(p, Side::Heartbeat(number), sides)

@@ -1,5 +1,5 @@
-//! Common part of the sending halves of TCP and SCTP: the algorithm and its view of the connection, the estimates of
-//! round-trip time and delivery rate, the retransmission timer, pacing, and the effect of a [`Permit::Hold`] on these.
+//! Common part of the sending halves of TCP and SCTP: the algorithm and its view of the connection, estimates of RTT
+//! and delivery rate, retransmission timer, and pacing. Implements the effect of [`Permit::Hold`] on these.
 //!
 //! Each transport tracks outstanding, lost and pending data itself, TCP in bytes and SCTP in numbered chunks, and
 //! handles losses and time-outs.
@@ -24,7 +24,7 @@ pub struct SenderStats {
     pub fast_recoveries: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Episodes taken back as spurious.
+    /// Episodes undone as spurious.
     pub undos: u64,
     /// Tail loss probes.
     pub probes: u64,
@@ -39,9 +39,9 @@ pub struct SenderStats {
 /// Limit on time-outs without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// For as many time-outs.
+    /// This number of time-outs.
     Retries(u32),
-    /// Until a time-out this long after the first one.
+    /// Time-outs until this time after the first one.
     Time(Time),
 }
 
@@ -254,8 +254,8 @@ impl SenderCore {
         let hold = self.cc.permit(&self.flow) == Permit::Hold;
         (std::mem::replace(&mut self.held, hold), hold)
     }
-    /// Ends a `Hold`: no timer runs, and back-off is over. If the path is a different one, `fresh` replaces the
-    /// estimator. Returns the longest time that an answer to earlier packets may take.
+    /// Ends a `Hold`: no timer runs, and back-off is over. If the path has changed, `fresh` replaces the estimator.
+    /// Returns the longest time that an answer to earlier packets may take.
     pub(crate) fn thaw(&mut self, fresh: RttEstimator) -> Time {
         let answer_timeout = self.rtt.answer_timeout();
         if self.cc.starts_anew() {
@@ -266,7 +266,7 @@ impl SenderCore {
         }
         self.flow.rto = self.rtt.rto();
         self.retries = 0;
-        self.rto_at = Time::MAX; // until something leaves
+        self.rto_at = Time::MAX; // until a packet leaves
         self.pacing_next = Time::ZERO;
         answer_timeout
     }

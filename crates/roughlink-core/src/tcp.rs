@@ -76,7 +76,7 @@ pub struct Endpoint {
     sack: bool,
     ecn: bool,
     peer_shift: u8,
-    /// The SYN or SYN-ACK waits to leave; when it is repeated; how often it was.
+    /// SYN or SYN-ACK: set if it waits to leave; time of the repetition; number of repetitions.
     syn_pending: bool,
     syn_at: Time,
     syn_rto: Time,
@@ -88,7 +88,7 @@ pub struct Endpoint {
     syn_frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
-    /// Set if an acknowledgment must leave before any other segment: that of the handshake, or of data received before
+    /// Set if an acknowledgment must leave before any other segment: for the handshake, or for data received before
     /// marking began or ended.
     ack_first: bool,
     failed_at: Option<Time>,

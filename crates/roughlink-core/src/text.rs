@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns `text` with escapes for characters that a terminal would interpret: control characters other than line ends
-/// and tabs, and characters that change the writing direction (Unicode Standard Annex 9, section 2).
+/// Returns `text` with escapes for characters that a terminal would interpret. These are control characters other than
+/// line ends and tabs, and characters that change the writing direction (Unicode Standard Annex 9, section 2).
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);

@@ -15,8 +15,8 @@
 //! - number and time of a UDP datagram, which travel as a [`Stamp`] in the payload
 //!
 //! Packets do not have hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes them again,
-//! and [`encode`] writes those of packets that start in the simulator. The urgent pointer is written as 0 and ignored
-//! when read.
+//! and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is written as 0 and
+//! ignored when read.
 
 pub mod checksum;
 pub mod crc32c;
@@ -70,10 +70,11 @@ impl std::fmt::Display for Addresses {
     }
 }
 
-/// Why bytes from the network are not a datagram that roughlink can decode. To be counted, not reported.
+/// Reason why bytes from the network are not a datagram that roughlink can decode. Count these errors instead of
+/// reporting them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
-    /// The bytes end within this.
+    /// The bytes end within this part.
     #[error("the {0} is cut off")]
     Truncated(&'static str),
     /// Neither IPv4 nor IPv6.
@@ -94,27 +95,27 @@ pub enum WireError {
     /// A fragment that cannot be part of any datagram.
     #[error("an impossible fragment")]
     Fragment,
-    /// TCP options that run out of the header.
+    /// TCP options that exceed the header.
     #[error("TCP options that do not fit their header")]
     Options,
     /// An SCTP chunk that must be the only one of its packet, and is not.
     #[error("an SCTP chunk that must be alone, bundled with others")]
     Bundle,
-    /// Parameters of an SCTP chunk that do not fit it, or a state cookie that is not roughlink's.
+    /// Parameters that do not fit their SCTP chunk, or a foreign state cookie.
     #[error("SCTP parameters that cannot be read")]
     Parameters,
     /// The payload is longer than [`Packet::size`] can express.
     #[error("a datagram of more than 65535 bytes")]
     TooLong,
-    /// The checksum of this is wrong.
+    /// The checksum of this part is wrong.
     #[error("the {0} checksum is wrong")]
     Checksum(&'static str),
 }
 
-/// Why a packet has no wire form.
+/// Reason why a packet has no wire form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// An SCTP chunk that is not known, or read and never written.
+    /// An SCTP chunk that is unknown, or that roughlink reads but never writes.
     #[error("an SCTP chunk that is not written")]
     Chunk,
     /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
@@ -333,7 +334,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
 }
 
 impl Decoded {
-    /// Applies the TCP header. Returns its length together with that of IPv4, as roughlink writes them.
+    /// Applies the TCP header. Returns the length of the TCP and IPv4 headers as roughlink writes them.
     fn read_tcp(&mut self, tcp: &tcp::Tcp) -> u16 {
         (self.addresses.src_port, self.addresses.dst_port) = tcp.ports;
         self.payload.start += tcp.header;
@@ -425,7 +426,7 @@ impl Decoded {
         packet
     }
 
-    /// Returns the TCP header within `bytes`, from which `self` was parsed, for rewriting; `None` if there is none.
+    /// Returns the TCP header within `bytes`, from which `self` was parsed, for rewriting; `None` without a TCP header.
     pub fn tcp_header<'a>(&self, bytes: &'a mut [u8]) -> Option<TcpHeader<'a>> {
         if self.packet.protocol() != Protocol::Tcp || self.is_later_fragment() {
             return None;

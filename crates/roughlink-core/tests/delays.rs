@@ -52,7 +52,7 @@ fn a_transfer_waits_in_the_queue() {
     }
 }
 
-/// Each delay counts from the departure of the copy that arrived, not from that of another copy.
+/// Each delay counts from the departure of the copy that arrived, not of another copy.
 #[test]
 fn a_delay_is_that_of_the_copy_that_arrived() {
     let lossy = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [30, 31, 60, 200, 201, 202] }}");
@@ -62,7 +62,7 @@ fn a_delay_is_that_of_the_copy_that_arrived() {
         assert!(r.flows[0].retransmits >= 4, "{} retransmissions", r.flows[0].retransmits);
         assert!(delay.max < queue.max + EMPTY + 1.0 && delay.min > 20.0, "{delay:?} {queue:?}");
     }
-    // Without timestamps only segments that left once count, also where time-outs are spurious.
+    // Without timestamps, only segments that left once count, even with spurious time-outs.
     let slow = LINK.replace("queue", "asymmetric = { delay = \"400 ms\" }\nqueue");
     let r = run(
         "stack = \"ns2\"\nrcv_buf = \"64 KiB\"\ninitial_rto = \"0.2 s\"\nmax_rto = \"0.3 s\"",

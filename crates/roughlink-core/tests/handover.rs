@@ -11,13 +11,13 @@ const PAYLOAD: u64 = 948;
 const L1: f64 = 2e6 / 8.0 * 0.948;
 const L2: f64 = 8e6 / 8.0 * 0.948;
 
-/// The sender's view, times in seconds, data in packets.
+/// View of the sender, with times in seconds and data in packets.
 #[derive(Default)]
 struct Trace {
     timeouts: Vec<f64>,
-    /// Packets sent: time, number, whether for the first time.
+    /// Packets sent: time, number, and true for the first transmission.
     sent: Vec<(f64, u64, bool)>,
-    /// ACKs that acknowledged something new, and up to where.
+    /// ACKs of new data: time, and the next packet expected.
     acks: Vec<(f64, u64)>,
     /// Packets that reached the receiver.
     arrived: Vec<f64>,
@@ -53,7 +53,7 @@ impl Trace {
     fn timeouts(&self, from: f64) -> Vec<f64> {
         self.timeouts.iter().copied().filter(|&t| t > from).collect()
     }
-    /// Bursts that began within `[from, to)`: when, the first packet, how many.
+    /// Returns the bursts that began within `[from, to)`: time, first packet, number of packets.
     fn bursts(&self, from: f64, to: f64) -> Vec<(f64, u64, usize)> {
         let mut out: Vec<(f64, u64, usize)> = Vec::new();
         for &(t, number, _) in self.sent.iter().filter(|s| (from..to).contains(&s.0)) {
@@ -162,7 +162,7 @@ fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
     assert!(newreno > 4 * tahoe, "{newreno}");
 }
 
-/// Figure 3: Wave goes on sending, and its bursts find the new link.
+/// Figure 3: Wave continues to send, and its bursts reach the new link.
 #[test]
 fn wave_to_the_satellite() {
     let t = run("wave", 30, "2 s", false, 45);
@@ -178,8 +178,8 @@ fn wave_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // The third burst's ACK is the first; in the paper at 32.75 s. It reflects the old link's last burst: the next
-    // bursts leave at the old rate, with lost packets and then fresh data beyond packet 7400.
+    // The third burst's ACK is the first; in the paper at 32.75 s. This ACK reflects the old link's last burst. The
+    // next bursts leave at the old rate, with lost packets and then new data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -222,7 +222,7 @@ fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     about(ours_not_17_s, 28.5, 0.2);
 }
 
-/// Figure 5: Wave overflows it, too, and is at its rate soon.
+/// Figure 5: Wave also overflows the slower link, and soon reaches its rate.
 #[test]
 fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     let t = run("wave", 30, "2 s", true, 60);
@@ -243,13 +243,13 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(t.rate(33.0, 34.0) / L1, 0.3, 0.1);
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[1], 34.1, 0.1);
-    // The first train after it shows the new link. From then on its rate, less at most a tenth while old and new
-    // arrivals mix; in the paper after 1.6 s.
+    // The first train after it shows the new link. From then on Wave has this link's rate, minus at most a tenth while
+    // old and new arrivals mix; in the paper after 1.6 s.
     about(t.rate(34.6, 36.0), L1, 0.1 * L1);
     about(t.rate(36.0, 55.0), L1, 0.01 * L1);
     let ours_not_1_6_s = t.recovery(32.0, L1).expect("steady");
     about(ours_not_1_6_s, 2.4, 0.15);
-    // All that had been sent before is repaired; in the paper less than 6 s after activation.
+    // All earlier data is repaired; in the paper less than 6 s after activation.
     let last = t.sent.iter().take_while(|s| s.0 < rto[1]).map(|s| s.1).max().expect("it sent");
     let ours_not_before_38_s = t.acks.iter().find(|a| a.1 > last).expect("repaired").0;
     about(ours_not_before_38_s, 38.8, 0.1);
@@ -272,8 +272,8 @@ fn outages_longer_than_the_rto() {
     }
 }
 
-/// An outage shorter than the RTO: Wave never times out, repairs a loss per round trip, and takes the delay of that for
-/// a queue; wave-fr repairs them at once.
+/// An outage shorter than the RTO: Wave never times out, repairs one loss per round trip, and interprets this delay as
+/// a queue. wave-fr repairs all losses at once.
 #[test]
 fn outages_shorter_than_the_rto() {
     // The figures are ours; in the paper the times are 81 and 327 s.

@@ -14,8 +14,7 @@ fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResul
     Network::new(s, Options::default()).expect("a network").run().expect("a result")
 }
 
-/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40
-/// MB.
+/// One-way delays of 40 to 60 ms at 1 Gbit/s: few segments arrive in order. The kernel takes 1.2 to 1.3 s for 40 MB.
 #[test]
 fn the_receive_window_opens_under_strong_reordering() {
     let link = "rate = \"1 Gbit/s\"\ndelay = \"40 ms\"\njitter = \"20 ms\"\nreorder = true\nqueue = \"1000 pkt\"\n\
@@ -27,9 +26,10 @@ fn the_receive_window_opens_under_strong_reordering() {
     }
 }
 
-/// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 3.12 (`-t 60`) gets 32.8 Mbit/s with
-/// `-C cubic` and 38.2 with `-C bbr`: each time that a third of the 4 MiB is free it writes ten times 128 KiB, or until
-/// the buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less data in the buffer.
+/// The send buffer is the limit on a satellite link of 100 Mbit/s and 600 ms for 60 s. iperf3 3.12 (`-t 60`) reaches
+/// 32.8 Mbit/s with `-C cubic` and 38.2 with `-C bbr`. Whenever a third of the 4 MiB is free, it writes ten times 128
+/// KiB, or until the buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less data in
+/// the buffer.
 #[test]
 fn a_send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";
@@ -43,7 +43,7 @@ fn a_send_buffer_holds_less_than_its_size() {
 }
 
 /// A Linux writer waits until a third of the buffer is free and then fills it, also with writes larger than the buffer.
-/// Two thirds of 64 KiB to all of it leave per round trip of 100 ms: 3.5 to 5.24 Mbit/s.
+/// Between two thirds of 64 KiB and all 64 KiB leave per round trip of 100 ms: 3.5 to 5.24 Mbit/s.
 #[test]
 fn a_fixed_send_buffer_is_filled_by_large_writes() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"100 pkt\"";

@@ -2,7 +2,8 @@
 //! adds to it, and losses in fixed rounds. There is one snapshot per algorithm, in packets; `PLOT=folder` draws them
 //! instead.
 //!
-//! Wave has no window. Its rate over time in a network is tested instead: alone, with losses, and beside other flows.
+//! Wave has no window. Separate tests here cover its rate over time in a network: alone, with losses, and with other
+//! flows.
 
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
@@ -52,7 +53,7 @@ fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
             cc.on_sent(flow, &Sent { seq, len: MSS as u32, retransmission: false, tx_start: i == 0 && round == 0 });
         }
         if round == TIMEOUT {
-            // Everything is lost and is repaired a round later.
+            // All packets are lost and are repaired a round later.
             flow.now = r.sent_at + rtt + rtt;
             cc.on_congestion(flow, Congestion::Timeout);
             flow.state = CongestionState::Loss;
@@ -127,7 +128,7 @@ impl Round {
         }
     }
 
-    /// Delivers the ACK that ends an episode. It covers everything outstanding, including `missing` packets delivered
+    /// Delivers the ACK that ends an episode and covers all outstanding packets, including `missing` packets delivered
     /// only now.
     fn repair(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, missing: u64) {
         let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);

@@ -1,4 +1,4 @@
-//! Handling of arriving packets: the handshake, its end and that of the association, and chunks within it.
+//! Handling of arriving packets: the handshake, the chunks within an association, and its end.
 
 use super::part::Part;
 use super::*;

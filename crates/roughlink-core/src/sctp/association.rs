@@ -50,13 +50,13 @@ use crate::wire::{self, Addresses};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Bytes written and not acknowledged that an association holds at most: Linux's default (`net.core.wmem_default`).
+/// Most bytes that an association holds written and not acknowledged: Linux's default (`net.core.wmem_default`).
 pub const SEND_BUFFER: usize = 212_992;
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The stream that it belongs to.
+    /// Stream of the message.
     pub stream: u16,
     /// Content.
     pub bytes: Vec<u8>,

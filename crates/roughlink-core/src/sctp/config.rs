@@ -10,14 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SctpConfig {
-    /// User data in a full packet, which has 48 B of headers more; longer messages are fragmented (RFC 9260 section 6.9).
+    /// User data in a full packet, without 48 B of headers; longer messages are fragmented (RFC 9260 section 6.9).
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "4 B", "x-maximum" = "65484 B"))]
     pub payload: u16,
-    /// Streams that messages take in turn.
+    /// Number of streams, used by messages in turn.
     #[schemars(extend("minimum" = 1, "maximum" = 65_535))]
     pub streams: u16,
-    /// Deliver the messages of a stream in order; else each one as soon as it is complete (RFC 9260 section 6.6).
+    /// Deliver the messages of a stream in order; otherwise each message as soon as it is complete (RFC 9260 section
+    /// 6.6).
     pub ordered: bool,
     /// Most streams accepted from the peer.
     #[serde(skip)]
@@ -40,25 +41,25 @@ pub struct SctpConfig {
     pub data_retries: u32,
     /// Max.Init.Retransmits: retransmissions of INIT and COOKIE ECHO before the association fails.
     pub init_retries: u32,
-    /// HB.interval: a HEARTBEAT leaves this time and an RTO, with jitter, after the last one, or after the last period with new data;
-    /// `"0 s"` sends none.
+    /// HB.interval: time between HEARTBEATs, in addition to an RTO with jitter; a period with new data has none. `"0
+    /// s"` disables HEARTBEATs.
     pub heartbeat_interval: Time,
     /// Valid.Cookie.Life: lifetime of a state cookie.
     pub cookie_life: Time,
     /// Max.Burst: packets that may leave on one SACK or timer.
     #[schemars(extend("minimum" = 1))]
-    // `None`: any number, as paced algorithms have it.
+    // `None`: any number, as with paced algorithms.
     pub max_burst: Option<u32>,
-    /// Packets per SACK; 1 turns delayed SACKs off.
+    /// Packets per SACK; 1 disables delayed SACKs.
     #[schemars(extend("minimum" = 1))]
     pub delayed_ack: u32,
-    /// SACK.Delay, the longest delay of a SACK.
+    /// SACK.Delay: longest delay of a SACK.
     #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "500 ms"))]
     pub delayed_ack_timeout: Time,
     /// Miss indications that cause a fast retransmit.
     #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub missing_reports: u8,
-    /// Initial window in bytes or full packets (`"4 pkt"`); that of RFC 9260 section 7.2.1 if absent.
+    /// Initial window in bytes or full packets (`"4 pkt"`); from RFC 9260 section 7.2.1 if absent.
     #[serde(with = "threshold", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "threshold::Threshold")]
     pub initial_window: Option<Amount>,
@@ -66,17 +67,17 @@ pub struct SctpConfig {
     #[serde(with = "threshold")]
     #[schemars(with = "threshold::Threshold")]
     pub initial_ssthresh: Option<Amount>,
-    /// Abandon messages beyond `lifetime` or `max_retransmissions`, and with `cc = "avoca"` those in flight when coverage
-    /// ends. A FORWARD TSN lets the receiver skip them (PR-SCTP, RFC 3758).
+    /// Abandon messages beyond `lifetime` or `max_retransmissions`, and with `cc = "avoca"` messages in flight when
+    /// coverage ends. A FORWARD TSN makes the receiver skip them (PR-SCTP, RFC 3758).
     pub partial_reliability: bool,
-    /// Time from when a message is due until it is abandoned, if it has not left by then or a packet of it is lost (timed
-    /// reliability, RFC 3758 section 4.1). With `max_retransmissions` too, either limit abandons. Needs
-    /// `partial_reliability`.
+    /// Lifetime of a message from its due time (timed reliability, RFC 3758 section 4.1). An expired message is
+    /// abandoned if it has not left or one of its packets is lost. If `max_retransmissions` is also set, either limit
+    /// abandons. Needs `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Option<Time>,
-    /// Number of retransmissions of a packet after which its message is abandoned once it is lost again (RFC 7496 section
-    /// 3.1). Needs `partial_reliability`.
+    /// Retransmissions of a packet after which another loss abandons the message (RFC 7496 section 3.1). Needs
+    /// `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
     pub max_retransmissions: Option<u32>,

@@ -2,11 +2,11 @@
 //!
 //! A period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered
 //! within an RTO counts as an error of the association (section 8.1) and doubles the RTO. The answer clears the errors
-//! if no data are outstanding. It also gives an RTT sample, which ends the back-off of the RTO (section 6.3.3).
+//! if no data are outstanding, and gives an RTT sample, which ends the back-off of the RTO (section 6.3.3).
 //!
 //! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
-//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. usrsctp does the same. It may send
-//! whenever a packet arrives, and after a time-out its window of one packet has room for another.
+//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the
+//! same effect: after a time-out, the window of one packet has room for another.
 
 use super::send::Sender;
 use crate::rng::Stream;
@@ -19,9 +19,9 @@ pub(super) struct Heartbeat {
     jitter: Stream,
     /// End of the period; [`Time::MAX`] outside of an association and while a HEARTBEAT waits for its answer.
     period_end: Time,
-    /// First TSN of the period: the path is idle if it is still the next one at the end.
+    /// First TSN of the period: the path is idle if this is still the next TSN at the end.
     next_tsn: u64,
-    /// A HEARTBEAT must leave.
+    /// Set if a HEARTBEAT must leave.
     due: bool,
     /// Send time of the unanswered HEARTBEAT, and the time at which it becomes an error.
     waiting: Option<(Time, Time)>,

@@ -25,9 +25,9 @@ pub(super) enum Fate {
 pub(super) struct Sent {
     /// Content.
     pub part: Part,
-    /// Time at which its message was written.
+    /// Time at which the chunk's message was written.
     pub written: Time,
-    /// Bytes of user data sent before it.
+    /// Bytes of user data sent before the chunk.
     pub offset: u64,
     /// State of the chunk.
     pub fate: Fate,
@@ -35,17 +35,17 @@ pub(super) struct Sent {
     pub missing: u8,
     /// Set after a fast retransmission; no other follows.
     pub fast: bool,
-    /// Set if it left more than once or was frozen in flight: it gives no RTT sample.
+    /// Set if the chunk left more than once or was frozen in flight, and therefore gives no RTT sample.
     pub resent: bool,
     /// Number of retransmissions.
     pub repeats: u32,
-    /// Set if its message was abandoned. The chunk does not leave again, even if others of the message arrived.
+    /// Set if the chunk's message was abandoned. The chunk does not leave again, even if others of the message arrived.
     pub abandoned: bool,
-    /// Set if it was counted as delivered.
+    /// Set if the chunk was counted as delivered.
     pub counted: bool,
     /// Time of the last transmission.
     pub at: Time,
-    /// State of delivery-rate sampling then.
+    /// State of delivery-rate sampling at this time.
     pub stamp: Stamp,
 }
 
@@ -342,8 +342,8 @@ impl Outstanding {
         0..self.chunks.len()
     }
 
-    /// Returns the positions of the chunks of the next message, from position `from` on, with a chunk that is marked for
-    /// retransmission and of which `is_overdue` is true.
+    /// Returns the chunk positions of the next message, from position `from` on, that has a chunk marked for
+    /// retransmission for which `is_overdue` returns true.
     pub(super) fn overdue(&self, from: usize, is_overdue: impl Fn(&Sent) -> bool) -> Option<Range<usize>> {
         if self.marked == 0 {
             return None;
@@ -360,8 +360,8 @@ impl Outstanding {
         self.chunks.back().is_some_and(|c| !c.part.ends)
     }
 
-    /// Ends the last message with an empty chunk, which is to be abandoned. The receiver may already have all the others;
-    /// it would wait for the rest, unless a FORWARD TSN covers this chunk.
+    /// Ends the last message with an empty chunk for the caller to abandon. The receiver may already have all the
+    /// others; it would wait for the rest unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
             let part = Part { len: 0, begins: false, ends: true, ..last.part };

@@ -192,8 +192,8 @@ impl Receiver {
             self.sack_soon();
             return;
         }
-        // A chunk that can be delivered at once also releases messages that wait for it, so accept it as long as the
-        // buffer is not full of unread data (section 6.1 rule A). Discard chunks that no gap ack block could report.
+        // A chunk that can be delivered at once also releases messages that wait for it. Accept such a chunk unless the
+        // buffer is full of unread data (section 6.1 rule A). Discard chunks that no gap ack block could report.
         let is_next = |next: Option<&mut u64>| next.is_none_or(|next| !ordered || ssn == *next as u16);
         let deliverable = tsn == self.cumulative + 1 && is_next(self.next_of(stream));
         let full = if deliverable { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() };
@@ -314,7 +314,7 @@ impl Receiver {
         }
     }
 
-    /// Delivers a complete message, or lets it wait for an earlier one.
+    /// Delivers a complete message, or stores it until an earlier one arrives.
     fn deliver(&mut self, run: Run) {
         let Part { stream, ssn, ordered, .. } = run.part;
         let Some(&mut next) = self.next_of(stream) else { return };
@@ -383,7 +383,7 @@ impl Receiver {
     }
 }
 
-/// Returns the message number, `next` or later, that `ssn` stands for.
+/// Returns the message number, `next` or later, that `ssn` represents.
 fn unwrap(next: u64, ssn: u16) -> u64 {
     next + u64::from(ssn.wrapping_sub(next as u16))
 }
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!((r.cumulative(), r.delivered(), r.skipped()), (9, 400, 1));
     }
 
-    /// From a peer that does not divide its messages as section 6.9 says.
+    /// Parts from a peer that does not divide messages as in section 6.9.
     #[test]
     fn parts_that_never_become_a_message_are_not_kept() {
         for ((begins, ends), by_hand) in [((true, false), false), ((true, false), true), ((false, true), true)] {

@@ -52,7 +52,7 @@ pub struct Sender {
     pub(super) forced: bool,
     /// Most bytes in flight in this burst.
     burst_end: u64,
-    /// Time of the next zero window probe; whether a probe may leave; TSN of the last probe.
+    /// Time of the next zero window probe; set if a probe may leave; TSN of the last probe.
     pub(super) probe_at: Time,
     pub(super) window_probe: bool,
     probe: Option<u64>,
@@ -109,7 +109,7 @@ impl Sender {
     pub fn offer(&mut self, bytes: u64) {
         self.messages.offer(bytes);
     }
-    /// Writes a message to `stream`, which must be agreed on. Its lifetime counts from `written`.
+    /// Writes a message to `stream`, which must be agreed on. The lifetime counts from `written`.
     pub fn write(&mut self, stream: u16, bytes: u32, written: Time) {
         self.messages.write(stream, bytes, written);
     }
@@ -165,8 +165,8 @@ impl Sender {
     pub fn stats(&self) -> &SenderStats {
         &self.core.stats
     }
-    /// Abandons messages beyond `lifetime` or `max_retransmissions`, if they have not left or one of their chunks is lost
-    /// (RFC 3758 section 3.5, RFC 7496 section 3.1). Others may still arrive.
+    /// Abandons messages beyond `lifetime` or `max_retransmissions`, if they have not left or one of their chunks is
+    /// lost (RFC 3758 section 3.5, RFC 7496 section 3.1). Late messages without a lost chunk may still arrive.
     pub(super) fn abandon_overdue(&mut self, now: Time) {
         let SctpConfig { lifetime, max_retransmissions, .. } = *self.cfg;
         if !self.forward_tsn || self.core.held || (lifetime, max_retransmissions) == (None, None) {
@@ -351,7 +351,7 @@ impl Sender {
         self.core.estimate_rto(rtt.max(Time::from_nanos(1)), 0, 0);
         self.repeat_overdue(now);
         if self.queue.is_empty() {
-            self.core.retries = 0; // else section 8.1 leaves the choice: a path may carry HEARTBEATs and no DATA
+            self.core.retries = 0; // otherwise optional (section 8.1): a path may carry HEARTBEATs and no DATA
         }
     }
 

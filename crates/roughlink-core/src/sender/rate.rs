@@ -7,19 +7,20 @@ use crate::units::Time;
 /// Record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stamp {
-    /// Bytes delivered by then.
+    /// Bytes delivered before the segment left.
     pub delivered: u64,
     /// Time of the last acknowledgment of those bytes.
     pub delivered_at: Time,
     /// Send time of the first segment of the current flight.
     pub first_sent: Time,
-    /// The sender had nothing to send.
+    /// Set if the sender had no more data.
     pub app_limited: bool,
 }
 
 impl Stamp {
-    /// Returns true if a segment with this stamp takes the place of an earlier one with `other` in the sample of ns-3
-    /// (`TcpRateLinux::SkbDelivered`): more had been delivered when it left, or nothing when the other did.
+    /// Returns true if a segment with this stamp replaces an earlier one with `other` in the sample of ns-3
+    /// (`TcpRateLinux::SkbDelivered`). Either more had been delivered when this segment left, or nothing when the other
+    /// left.
     #[inline]
     pub(crate) fn replaces(&self, other: &Stamp) -> bool {
         other.delivered == 0 || self.delivered > other.delivered
@@ -205,7 +206,7 @@ mod tests {
         let two = rate.on_ack_kept(ms(90), (1000, Some(&pair[1])), 0, ms(40), ms(50));
         assert_eq!((one.delivered, one.interval), (1000, ms(40)));
         assert_eq!((two.delivered, two.interval), (2000, ms(40)));
-        // Another segment of a later stamp ends this.
+        // A segment with a later stamp ends this.
         let later = Newest { end: 4000, sent_at: ms(90), retransmitted: false, stamp: rate.on_sent(ms(90), false) };
         let three = rate.on_ack_kept(ms(130), (1000, Some(&later)), 0, ms(40), ms(40));
         assert_eq!((three.delivered, three.interval, three.prior_delivered), (1000, ms(50), 3000));

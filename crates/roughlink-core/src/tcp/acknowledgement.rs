@@ -1,8 +1,8 @@
 //! Processing of an acknowledgment by the sending half: window, RTT, scoreboard, then recovery.
 //!
 //! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous. The
-//! timestamps tick in milliseconds. The stack uses times as its clock shows them; results use the real time, as far as
-//! it is unambiguous.
+//! timestamps tick in milliseconds. The stack uses times with its clock's resolution; results use the real time if it
+//! is unambiguous.
 
 use super::config::Recovery;
 use super::recovery::Arrival;
@@ -15,13 +15,13 @@ use crate::units::Time;
 pub(super) struct Acknowledgement {
     /// Offset of the next byte that the peer expects.
     pub(super) ack: u64,
-    /// The window that it offers, bytes.
+    /// Offered window, bytes.
     pub(super) window: u64,
     /// Set if the segment carries data or a FIN.
     pub(super) payload: bool,
     /// ECE, with ECN agreed.
     pub(super) congestion: bool,
-    /// The timestamp that it echoes.
+    /// Echoed timestamp.
     pub(super) echo: Option<u32>,
     /// Base of the peer's view of our sequence space.
     pub(super) irs: u32,
@@ -32,7 +32,7 @@ pub(super) struct Acknowledgement {
 pub(super) struct RttSample {
     /// Value measured by the stack.
     pub(super) measured: Time,
-    /// The time that passed.
+    /// Real time that passed.
     pub(super) passed: Time,
 }
 
@@ -116,8 +116,8 @@ fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<R
     })
 }
 
-/// Returns the sample by Karn's rule: the age of the lowest newly acknowledged segment if none of the acknowledged was
-/// retransmitted, otherwise of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
+/// Returns the sample by Karn's rule (Linux `tcp_ack_update_rtt`): the age of the lowest newly acknowledged segment. If
+/// any of the acknowledged was retransmitted, the age of the first newly SACKed one.
 fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Delivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;

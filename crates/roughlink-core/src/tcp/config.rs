@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stack {
-    /// Linux 6.x: what is deployed.
+    /// Linux 6.x, the stack in common use.
     #[default]
     Linux,
     /// ns-3 3.44, algorithm by algorithm.
     Ns3,
     /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
     Ns2,
-    /// The RFCs, no more.
+    /// The RFCs without extensions of any implementation.
     Rfc,
 }
 
@@ -40,7 +40,7 @@ impl Stack {
     }
 }
 
-/// How losses are detected and repaired.
+/// Detection and repair of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Recovery {
@@ -52,19 +52,19 @@ pub enum Recovery {
     NewReno,
     /// SACK scoreboard (RFC 6675); NewReno when the peer has no SACK.
     Sack,
-    /// RFC 6675 with Proportional Rate Reduction (RFC 6937), as ns-3 does it; also without SACK.
+    /// RFC 6675 with Proportional Rate Reduction (RFC 6937), as in ns-3; also without SACK.
     Prr,
-    /// RACK-TLP (RFC 8985) with PRR and undo, as Linux does it; also without SACK.
+    /// RACK-TLP (RFC 8985) with PRR and undo, as in Linux; also without SACK.
     Rack,
 }
 
-/// When the congestion window counts as fully used, so that it may grow.
+/// Condition for a fully used congestion window, which may then grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CwndLimited {
-    /// Some time within the last window of data (Linux `tcp_cwnd_validate`); in slow start, half of it is enough.
+    /// Full at some time within the last window of data (Linux `tcp_cwnd_validate`); in slow start, half is enough.
     Round,
-    /// At the last segment that left (ns-3).
+    /// Full at the last segment that left (ns-3).
     LastSegment,
 }
 
@@ -79,22 +79,22 @@ pub enum EcnEcho {
     Each,
 }
 
-/// What must be acknowledged after a time-out before duplicate ACKs cause a fast retransmit again.
+/// Data to acknowledge after a time-out before duplicate ACKs cause a fast retransmit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FrOffUntil {
-    /// Everything sent before the time-out (RFC 6582 section 3.2).
+    /// All data sent before the time-out (RFC 6582 section 3.2).
     LastSent,
-    /// More than what was acknowledged before the time-out (Wave paper, section 2.1, taken literally).
+    /// More data than before the time-out (Wave paper, section 2.1, taken literally).
     LastAcked,
 }
 
-/// The keys of a TCP connection except its congestion control. A key that is absent takes the value that the algorithm
-/// asks for, otherwise that of the stack.
+/// The keys of a TCP connection except its congestion control. An absent key defaults to the value that the algorithm
+/// requires, or else to the stack's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
-    /// The set of values to start from; it also selects the parameters of each algorithm.
+    /// Preset of all keys, and of the parameters of each algorithm.
     pub stack: Stack,
     /// Loss detection and repair.
     pub recovery: Recovery,
@@ -117,7 +117,7 @@ pub struct TcpConfig {
     /// Initial slow-start threshold: `"unlimited"`, `"window"` for `rcv_buf` (ns-2: `window_`), bytes, or full segments
     /// (`"20 pkt"`).
     pub initial_ssthresh: InitialSsthresh,
-    /// Segments per ACK; 1 turns delayed ACKs off.
+    /// Segments per ACK; 1 disables delayed ACKs.
     #[schemars(extend("minimum" = 1))]
     pub delayed_ack: u32,
     /// Longest delay of an ACK.
@@ -127,7 +127,7 @@ pub struct TcpConfig {
     pub quick_ack: bool,
     /// Lower bound of the retransmission time-out; not above `max_rto`.
     pub min_rto: Time,
-    /// Where `min_rto` applies.
+    /// Quantity to which `min_rto` applies.
     pub rto_floor: RtoFloor,
     /// Retransmission time-out before the first RTT sample.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
@@ -138,17 +138,17 @@ pub struct TcpConfig {
     /// Retransmission time-out of the SYN.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub syn_rto: Time,
-    /// Clock granularity G of RFC 6298. Timestamps tick in milliseconds whatever this is.
+    /// Clock granularity G of RFC 6298. Timestamps always tick in milliseconds.
     pub clock_granularity: Time,
-    /// Consecutive time-outs before the connection gives up; the result then says `failed`. Linux makes a time of it
-    /// (`tcp_retries2`): that of as many time-outs which begin with 200 ms and double up to `max_rto`.
+    /// Consecutive time-outs before the connection fails; the result then has `failed`. Linux converts the number to a
+    /// time (`tcp_retries2`): the sum of as many time-outs that begin with 200 ms and double up to `max_rto`.
     pub data_retries: u32,
-    /// TCP_USER_TIMEOUT: time without an answer, from the first retransmission or window probe on, after which the
-    /// connection gives up, instead of `data_retries`.
+    /// TCP_USER_TIMEOUT: time without an answer after which the connection fails, from the first retransmission or
+    /// window probe on. Replaces `data_retries`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
     pub user_timeout: Option<Time>,
-    /// SO_KEEPALIVE: probe a connection on which nothing arrives, at both ends.
+    /// SO_KEEPALIVE: probe a silent connection, at both ends.
     pub keepalive: bool,
     /// Time without a segment before the first keep-alive probe (RFC 9293 section 3.8.4: at least 2 h by default).
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
@@ -156,67 +156,68 @@ pub struct TcpConfig {
     /// Time between keep-alive probes.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub keepalive_interval: Time,
-    /// Keep-alive probes without an answer before the connection gives up.
+    /// Keep-alive probes without an answer before the connection fails.
     #[schemars(extend("minimum" = 1))]
     pub keepalive_probes: u32,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// Only the first partial ACK of a fast recovery restarts the retransmission timer; otherwise each one does
+    /// Restart the retransmission timer only at the first partial ACK of a fast recovery; otherwise at each
     /// ("slow-but-steady", RFC 6582 section 4). No effect with `reno`, `tahoe` and `rack`.
     pub impatient: bool,
-    /// What must be acknowledged after a time-out before three duplicate ACKs cause a fast retransmit again. No effect
-    /// with `rack`.
+    /// Data to acknowledge after a time-out before three duplicate ACKs cause a fast retransmit again. No effect with
+    /// `rack`.
     pub fr_off_until: FrOffUntil,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
-    /// Detect spurious reductions (F-RTO, Eifel, D-SACK) and take them back; with `rack` only.
+    /// Detect and undo spurious reductions (F-RTO, Eifel, D-SACK); with `rack` only.
     pub undo: bool,
     /// Hold back small segments while data is outstanding (RFC 896, Minshall's variant).
     pub nagle: bool,
-    /// Send what fits into the peer's window even if it is less than a segment (ns-3).
+    /// Fill the peer's window even with less than a full segment (ns-3).
     pub fill_window: bool,
-    /// Take RTT samples from the millisecond timestamps (ns-3), otherwise from the time the segment left.
+    /// Take RTT samples from the millisecond timestamps (ns-3) instead of the send times of segments.
     pub timestamp_rtt: bool,
-    /// Grow the window also while the application or the peer limits sending (ns-3, ns-2).
+    /// Grow the window even while the application or the peer limits sending (ns-3, ns-2).
     pub grow_when_limited: bool,
-    /// Reduce the window after an idle time of more than the RTO, to no more than the initial window (RFC 5681 section 4.1). Linux
-    /// (`tcp_slow_start_after_idle`) halves it for each RTO of idle time, and lets a window that the application does not
-    /// fill shrink. Only window algorithms do so: `bbr` and `wave` do not.
+    /// Reduce the window to at most the initial window after an idle time above the RTO (RFC 5681 section 4.1). Linux
+    /// (`tcp_slow_start_after_idle`) halves the window for each RTO of idle time, and shrinks a window that the
+    /// application does not fill. No effect with `bbr` and `wave`.
     pub slow_start_after_idle: bool,
-    /// When the congestion window counts as fully used, so that it may grow without `grow_when_limited`.
+    /// Condition for a fully used congestion window, which may then grow without `grow_when_limited`.
     pub cwnd_limited: CwndLimited,
-    /// Every time-out reduces ssthresh (ns-3), otherwise only the first one of a segment (RFC 5681 section 3.1). No
-    /// effect with `tahoe` and `rack`.
+    /// Reduce ssthresh at every time-out (ns-3), otherwise only at the first one of a segment (RFC 5681 section 3.1).
+    /// No effect with `tahoe` and `rack`.
     pub reduce_every_timeout: bool,
-    /// Without SACK, an ACK of new data does not take back what earlier duplicate ACKs counted as received (ns-3).
-    /// No effect with `rack`.
+    /// Without SACK, continue to count data reported by duplicate ACKs as received after an ACK of new data (ns-3). No
+    /// effect with `rack`.
     pub keep_duplicates: bool,
-    /// Without SACK, three duplicate ACKs of exactly what had been sent at the last loss cause a fast retransmit, although they may
-    /// answer retransmissions that were not needed (ns-3; the "less careful" variant of RFC 2582). Otherwise more must be
-    /// acknowledged (RFC 6582 section 3.2). No effect with `reno` and `rack`.
+    /// Without SACK, let three duplicate ACKs of exactly the data sent before the last loss cause a fast retransmit
+    /// (ns-3; the "less careful" variant of RFC 2582). Such ACKs may answer needless retransmissions. Otherwise more
+    /// data must be acknowledged (RFC 6582 section 3.2). No effect with `reno` and `rack`.
     pub less_careful: bool,
-    /// The ACK that ends a fast recovery lets the window grow by all that it acknowledges, and the ACK that ends the repair after a
-    /// time-out by what was sent since (ns-3), otherwise by a segment and by what it acknowledges. No effect with `rack`.
+    /// Grow the window at the end of a repair like ns-3. The ACK that ends a fast recovery counts all data that it
+    /// acknowledges, otherwise one segment. The ACK that ends the repair after a time-out counts the data sent since
+    /// the time-out, otherwise all data that it acknowledges. No effect with `rack`.
     pub count_repaired: bool,
-    /// A retransmission that is SACKed counts as in flight until it is acknowledged (ns-3).
+    /// Count a SACKed retransmission as in flight until it is acknowledged (ns-3).
     pub sacked_in_flight: bool,
-    /// The application writes only when an ACK restarts the retransmission timer and when a segment is about to leave
-    /// (ns-3), otherwise as soon as there is room.
+    /// Let the application write only when an ACK restarts the retransmission timer and when a segment is about to
+    /// leave (ns-3), otherwise as soon as there is room.
     pub write_on_ack: bool,
-    /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1),
+    /// Count 40 bytes of headers per segment in pacing (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1),
     /// otherwise only payload (ns-3 `TcpSocketBase::SendDataPacket`, Linux).
     pub pace_headers: bool,
     /// Pace every algorithm: at 2 times the window per RTT in slow start, later at 1.2 times (Linux
-    /// `tcp_update_pacing_rate`, as with the qdisc `fq`). An algorithm that sets a rate keeps its own.
+    /// `tcp_update_pacing_rate`, as with the qdisc `fq`). Algorithms that set a rate keep it.
     pub pacing: bool,
-    /// Pace as Linux does without `fq`. The first ten segments leave at once. A late segment shortens the pause after
-    /// it by its lateness, by at most half.
+    /// Pace like Linux without `fq`. The first ten segments leave at once. A late segment shortens the next pause by
+    /// its lateness, but by at most half.
     pub internal_pacing: bool,
     /// Send segments in bursts of at least two, as many as the pacing rate sends in a millisecond, and more over short
     /// round trips (Linux `tcp_tso_autosize`). If the window has no room for a whole burst, the sender waits for the
     /// next acknowledgment (`tcp_tso_should_defer`).
     pub tso_autosizing: bool,
-    /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
+    /// Multiply in 32 bits in proportional rate reduction, like ns-3 3.44.
     pub prr_wraps: bool,
     /// Size of a bulk application's writes (ns-3: 512 B; `linux`: 1280 KiB, because iperf3 3.12 writes ten blocks of
     /// 128 KiB whenever the socket is writable).
@@ -230,14 +231,15 @@ pub struct TcpConfig {
     pub snd_buf: Buffer,
     /// Receive buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 6 MiB.
     pub rcv_buf: Buffer,
-    /// Maximum segment size announced. The largest is 40 B less without `mss_includes_options`, and 20 B less over IPv6.
+    /// Announced maximum segment size. The upper limit is 40 B lower without `mss_includes_options`, and 20 B lower
+    /// over IPv6.
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "64 B", "x-maximum" = "65495 B"))]
     pub mss: u32,
-    /// Announce `mss` in the SYN; ns-3 does not, and both ends then take their own.
+    /// Announce `mss` in the SYN. Without it, as in ns-3, both ends use their own value.
     pub mss_option: bool,
-    /// A full segment carries `mss` minus option bytes (RFC 6691), otherwise `mss` itself: 1460 B with timestamps then
-    /// make an IP packet of 1512 B, two fragments over an MTU of 1500 B, and a warning says so.
+    /// Subtract option bytes from `mss` in a full segment (RFC 6691). Otherwise 1460 B with timestamps make an IP
+    /// packet of 1512 B, or two fragments over an MTU of 1500 B, which causes a warning.
     pub mss_includes_options: bool,
 }
 

@@ -1,13 +1,13 @@
 //! Delayed acknowledgments: every second segment, or after a time (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
 //!
-//! Linux, `quick_ack`, delays none of 16 acknowledgments at the beginning, after a duplicate, and after a silence
-//! longer than the RTO, when the peer probably begins with a small window. It also acknowledges at once a segment that
-//! makes the offered window grow. Neither applies to an interactive connection, which answers received data within the
-//! delay (`pingpong`). The delay adapts: it follows the gaps between arrivals, doubles after waiting in vain, and stays
-//! between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`,
-//! `tcp_event_data_sent`).
+//! Linux (`quick_ack`) does not delay 16 acknowledgments at the beginning, after a duplicate, and after a silence
+//! longer than the RTO. In these cases, the peer probably begins with a small window. Segments that make the offered
+//! window grow are also acknowledged at once. Neither rule applies to an interactive connection, which answers received
+//! data within the delay (`pingpong`). The delay adapts: it follows the gaps between arrivals, doubles after a wait
+//! without data to send, and stays between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
+//! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
 //!
-//! Linux also compresses SACKs: while a gap stays, the acknowledgments after the third wait for up to 44 others, a
+//! Linux also compresses SACKs: while a gap remains, the acknowledgments after the third wait for up to 44 others, a
 //! millisecond, or a twentieth of the RTT (`__tcp_ack_snd_check`). An acknowledgment has room for few blocks, so under
 //! strong reordering the sender does not receive all of them.
 
@@ -15,33 +15,33 @@ use super::config::TcpConfig;
 use super::recovery::DUP_THRESH;
 use crate::units::Time;
 
-/// The state of waiting.
+/// State of delayed acknowledgments.
 #[derive(Clone, Debug)]
 pub(super) struct DelayedAck {
-    /// Segments, of which the last is acknowledged at once.
+    /// Number of segments after which an acknowledgment leaves at once.
     every: u32,
-    /// The time to wait; Linux's least (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
+    /// Delay; on Linux its lower bound (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
     timeout: Time,
     /// Set for Linux's algorithm.
     linux: bool,
-    /// Segments that wait.
+    /// Number of segments not yet acknowledged.
     pending: u32,
     due: Time,
-    /// Acknowledgments that do not wait.
+    /// Number of further acknowledgments without delay.
     quick: u32,
-    /// Data is answered.
+    /// Set if the application answers data.
     interactive: bool,
     /// Time when data last arrived in order.
     fed_at: Time,
-    /// The time to wait, before its bounds (`ato`); zero before the first data.
+    /// Delay before its bounds apply (`ato`); zero before the first data.
     wait: Time,
-    /// Those of the connection.
+    /// RTO and smoothed RTT of the connection.
     rto: Time,
     srtt: Time,
     /// Next byte expected at the last gap, and acknowledgments that left at once since it is expected.
     gap_at: u64,
     duplicates: u32,
-    /// Acknowledgments that wait while a gap stays.
+    /// Acknowledgments that wait while a gap remains.
     compressed: u32,
 }
 
@@ -76,7 +76,7 @@ impl DelayedAck {
         self.due
     }
 
-    /// Returns true if the acknowledgment is due now, after waiting in vain.
+    /// Returns true if the acknowledgment is due now because no data carried it.
     #[inline(always)]
     pub(super) fn expires(&mut self, now: Time) -> bool {
         self.due <= now && self.expired()

@@ -6,9 +6,9 @@
 //!
 //! The receiver of a marked segment sets ECE on every segment until one with CWR arrives, and acknowledges at once,
 //! like Linux, where `quick_ack` is on. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
-//! sets CWR on the next new segment. It does so once per window of data, whether packets of it were marked, lost, or
-//! both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are not undone. With
-//! the other kinds the window falls at once.
+//! sets CWR on the next new segment. The window falls once per window of data, regardless of whether packets were
+//! marked, lost, or both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are
+//! not undone. With the other kinds the window falls at once.
 //!
 //! With `ecn_echo = "each"` (DCTCP), the receiver instead sets ECE only on acknowledgments of marked segments. When
 //! marking begins or ends, a delayed acknowledgment of earlier segments leaves first, and the new segment is
@@ -28,13 +28,13 @@ use crate::units::Time;
 /// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reaction {
-    /// Agreed in the handshake.
+    /// Set if ECN was agreed on in the handshake.
     pub(super) agreed: bool,
     /// Set if the next new segment carries CWR.
     announce: bool,
-    /// The window was reduced for data before this offset.
+    /// Offset before which data has already caused a reduction of the window.
     until: u64,
-    /// The window was reduced for a mark of data before this offset.
+    /// Offset before which marks of data have already caused a reduction of the window.
     marked_until: u64,
     /// Offset after the last byte that has left.
     sent: u64,
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.2: of nine segments, the fourth and the fifth are marked. Each change of marking is acknowledged
-    /// at once, after the delayed acknowledgment of the segments before it.
+    /// RFC 8257 section 3.2: of nine segments, the fourth and the fifth are marked. Each change of marking is
+    /// acknowledged at once, after the delayed acknowledgment of the segments before it.
     #[test]
     fn exact_echo_reports_each_change_at_once() {
         let cfg = TcpConfig { ecn: true, ecn_echo: EcnEcho::Each, delayed_ack: 4, ..TcpConfig::preset(Stack::Rfc) };

@@ -2,10 +2,10 @@
 //! and starts without back-off afterwards.
 //!
 //! During the `Hold` nothing leaves and no timer runs. At its end the outstanding head leaves again as soon as its
-//! answer is overdue: at once, or later if no acknowledgment arrives until then. Other outstanding segments wait for
-//! the answer. It covers the segments that had arrived, so that only lost ones are sent again. Segments that it does
-//! not cover are lost if they left too long ago. No loss is reported to the algorithm: the algorithm caused the pause,
-//! not the network.
+//! answer is overdue: at once, or later if no acknowledgment arrives until then. All other outstanding segments wait
+//! for the answer, which covers the segments that had arrived, so that only lost ones are sent again. Uncovered
+//! segments count as lost if they left too long ago. No loss is reported to the algorithm: the algorithm caused the
+//! pause, not the network.
 
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, Sender};
@@ -47,7 +47,7 @@ impl Sender {
         self.recover_active = true;
         self.first_partial = true;
         self.core.flow.recovery_window = None;
-        // A lone segment may have arrived and its acknowledgment be delayed.
+        // A lone segment may have arrived, with a delayed acknowledgment.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
         let due = (head.flags & (LOST | RETRANS) != LOST).then(|| head.sent_at + answer_timeout + delay);
@@ -298,7 +298,7 @@ mod tests {
     fn the_handshake_keeps_link_events() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "", 10_000, 1);
-            c.notify(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
+            c.notify(0, LinkEvent::Signal(-95.0)); // too weak for coverage, but strong enough for a SYN
             c.notify(1, LinkEvent::Signal(-95.0));
             c.run_until(ms(300_000));
             assert!(c.sent.is_empty() && !c.ends[0].failed());
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn nothing_of_the_handshake_leaves_outside_coverage() {
         for stack in Stack::ALL {
-            // Before the SYN-ACK is there, and when the SYN had been repeated in vain.
+            // Before the SYN-ACK arrives, and after a repetition of the SYN without an answer.
             for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
                 let mut c = pair(stack, "", 10_000, 1);
                 let factory = algorithm("avoca").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     proptest! {
-        /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
+        /// Without losses no segment is sent again, even if coverage often seems to end briefly.
         #[test]
         fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
                                         flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {

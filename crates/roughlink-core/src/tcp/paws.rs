@@ -18,9 +18,9 @@ pub enum Paws {
     None,
     /// Drop and answer each segment whose timestamp is older than TS.Recent (RFC 7323 section 5.3, rule R1).
     Rfc,
-    /// As Linux 6.18 (`tcp_validate_incoming`): timestamps may be one tick older than TS.Recent, duplicate ACKs are
-    /// processed, older ACKs without data are dropped, and such ACKs get at most one answer in 500 ms. A duplicate of
-    /// the last data acknowledged updates TS.Recent.
+    /// Like Linux 6.18 (`tcp_validate_incoming`): accept timestamps up to one tick older than TS.Recent and process
+    /// duplicate ACKs. Older ACKs without data are dropped, with at most one answer in 500 ms. A duplicate of the last
+    /// data acknowledged updates TS.Recent.
     Linux,
 }
 
@@ -28,7 +28,7 @@ pub enum Paws {
 #[derive(Clone, Debug)]
 pub(super) struct PeerTimestamps {
     rule: Paws,
-    /// TS.Recent (RFC 7323 section 4.3), and when it was recorded.
+    /// TS.Recent (RFC 7323 section 4.3), and the time of its recording.
     recent: u32,
     recorded: Time,
     /// Time of the last answer to a rejected ACK without data.

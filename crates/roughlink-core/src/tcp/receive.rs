@@ -28,13 +28,13 @@ pub(super) struct Receiver {
     last_ack_sent: u64,
     /// Right edge advertised.
     edge: u64,
-    /// Offset up to which the application has read; `None`: it reads at once.
+    /// Offset up to which the application has read; `None` if it reads at once.
     read: Option<u64>,
-    /// The least by which the right edge moves when it reads late (RFC 9293 section 3.8.6.2.2).
+    /// Least move of the right edge with explicit reads (RFC 9293 section 3.8.6.2.2).
     least_update: u64,
     /// Our window scale shift, once both sides offered one.
     pub(super) shift: u8,
-    /// SACK was negotiated.
+    /// Set if SACK was negotiated.
     pub(super) sack: bool,
     mss: u32,
     /// Set if an acknowledgment is due now.
@@ -217,7 +217,7 @@ impl Receiver {
             return;
         }
         if end <= self.nxt || self.is_beyond(start) {
-            // Duplicate or beyond the window: report the present state (RFC 9293: an unacceptable segment is answered).
+            // Duplicate or beyond the window: report the current state (RFC 9293: an unacceptable segment is answered).
             if end <= self.nxt && self.send_dsack {
                 self.dsack = Some((start, end));
             }
@@ -254,8 +254,8 @@ impl Receiver {
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
-    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Data that was delivered before
-    /// is reported as a duplicate (Linux `tcp_send_dupack`).
+    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Reports data delivered before
+    /// as a duplicate (Linux `tcp_send_dupack`).
     pub(super) fn report_rejected(&mut self, start: u64, end: u64) {
         if start < self.nxt {
             if self.send_dsack {
@@ -318,7 +318,7 @@ impl Receiver {
     }
     /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
     pub(super) fn on_cwr(&mut self, echo: EcnEcho) {
-        self.echo &= echo == EcnEcho::Each; // of exact echoes only the next segment decides
+        self.echo &= echo == EcnEcho::Each; // with exact echoes, only the next segment decides
         self.ack_now |= self.quick_ack;
     }
 

@@ -30,11 +30,11 @@ pub struct Outgoing {
     pub start: u64,
     /// Bytes of payload.
     pub len: u32,
-    /// A FIN follows them.
+    /// Set if a FIN follows the payload.
     pub fin: bool,
     /// Set on the segment that ends the written data (RFC 9293 section 3.9.1.2).
     pub push: bool,
-    /// Set if it was sent before.
+    /// Set if the segment was sent before.
     pub retransmission: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Force {
     Head,
     /// Result of NextSeg (RFC 6675), or else the lowest outstanding segment.
     Next,
-    /// A tail loss probe: new data, else the highest outstanding segment.
+    /// A tail loss probe: new data, otherwise the highest outstanding segment.
     Probe,
 }
 
@@ -57,14 +57,14 @@ pub struct Sender {
     pub(super) core: SenderCore,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
-    /// SACK was negotiated.
+    /// Set if SACK was negotiated.
     pub(super) sack: bool,
     pub(super) ecn: Reaction,
     /// Offset after the last byte in the send buffer.
     written: u64,
-    /// Offset after the last byte that the application wrote on its own account, 0 = none; a backlog is one long write.
+    /// Offset after the last byte of an explicit write, 0 = none; a backlog is one long write.
     push: u64,
-    /// Bytes that the application will write as space becomes available, and whether it closes after them.
+    /// Bytes that the application will write as space becomes available; set if it closes after them.
     backlog: u64,
     close_after: bool,
     /// Unacknowledged bytes at which the application writes again.
@@ -81,15 +81,15 @@ pub struct Sender {
     /// Bytes acknowledged short of a whole segment, carried to the next ACK.
     pub(super) acked_remainder: u64,
     pub(super) forced: Option<Force>,
-    /// The rescue retransmission of this episode was spent (RFC 6675 NextSeg rule 4).
+    /// Set if the rescue retransmission of this episode was used (RFC 6675 NextSeg rule 4).
     pub(super) rescued: bool,
     pub(super) persist_at: Time,
     pub(super) persist_interval: Time,
     pub(super) probe_window: bool,
-    /// Probes of the closed window without an answer, and when the first of all left.
+    /// Probes of the closed window without an answer, and the departure of the first probe.
     pub(super) window_probes: u32,
     pub(super) probing_since: Option<Time>,
-    /// The window of the last permit.
+    /// Window of the last permit.
     permitted: u64,
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
@@ -235,7 +235,7 @@ impl Sender {
         (writes * write).min(room.saturating_sub(queued)).min(self.backlog)
     }
     /// Returns the payload for which `memory` has room. Each socket buffer of the sender takes `SKB_OVERHEAD` bytes in
-    /// addition to its data. Its data are the amount sent in a millisecond at the pacing rate, at least two segments
+    /// addition to its data. The data are the amount sent in a millisecond at the pacing rate, at least two segments
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let per_millisecond = self.window_rate(self.core.cc.vitals().cwnd).bytes_per_sec() / 1000;

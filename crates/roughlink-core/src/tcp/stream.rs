@@ -1,8 +1,8 @@
 //! A connection with its bytes, over IP datagrams: bytes written at one end are read at the other.
 //!
-//! An [`Endpoint`] works on stream ranges. This module holds the bytes: those written and not yet acknowledged, and
-//! those received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
-//! accepts no more than fits. If the application does not read, the window offered to the peer closes.
+//! An [`Endpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the bytes
+//! received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
+//! accepts only as many bytes as fit. If the application does not read, the window offered to the peer closes.
 //!
 //! ```
 //! use roughlink_core::cc;
@@ -48,7 +48,7 @@ pub struct Stream {
     endpoint: Endpoint,
     addresses: Addresses,
     sides: Sides,
-    /// Bytes written, from the first that is not acknowledged.
+    /// Bytes written, from the first unacknowledged one.
     written: VecDeque<u8>,
     /// Bytes of `written` not yet passed to the endpoint, before the handshake is over.
     waiting: usize,

@@ -1,8 +1,8 @@
 //! Time series of a run as columns: state of each sender and queue, and each segment sent.
 //!
-//! A [`Recorder`] observes a run and passes full batches of columns to a [`Sink`]. It holds one batch of each series,
-//! so its memory does not grow with the run. A row is valid from its time until the next row of the same flow or link
-//! direction. All changes at one instant make one row, and a row equal to the previous one is omitted. With an
+//! A [`Recorder`] observes a run and passes full batches of columns to a [`Sink`]. The recorder holds one batch of each
+//! series, so its memory does not grow with the run. A row is valid from its time until the next row of the same flow
+//! or link direction. All changes at one instant make one row, and a row equal to the previous one is omitted. With an
 //! interval, only the last row of each interval is kept; changes of state always keep their own rows.
 //!
 //! Rows of one flow or link direction are ordered by time; rows of different ones are not ordered.
@@ -225,7 +225,7 @@ trait Row: Copy {
     fn time(&self) -> u64;
     /// Returns true if the row equals `other` in all values except the time.
     fn repeats(&self, other: &Self) -> bool;
-    /// Returns true if the row's state differs from that of `other`.
+    /// Returns true if the row's state differs from the state of `other`.
     fn turns(&self, other: &Self) -> bool;
 }
 

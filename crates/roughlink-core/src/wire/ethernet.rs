@@ -56,7 +56,7 @@ fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
     frame.get(at..at + 2).map(|b| word(b, 0)).ok_or(WireError::Truncated("Ethernet header"))
 }
 
-/// Returns true if `header`, the bytes before the IP header of a frame, ends with PPPoE. Its last four bytes are then
+/// Returns true if `header`, the bytes before the IP header of a frame, ends with PPPoE. The last four bytes are then
 /// the length, which counts the bytes after the length field, and the PPP protocol.
 pub fn has_pppoe(header: &[u8]) -> bool {
     header.len() >= ADDRESSES + 10 && word(header, header.len() - 10) == PPPOE_SESSION

@@ -68,8 +68,8 @@ impl IpPair {
         }
     }
 
-    /// Returns the maximum length of a reassembled payload: the length field of IPv4 includes the header, that of IPv6
-    /// does not.
+    /// Returns the maximum length of a reassembled payload: the length field includes the header in IPv4 but not in
+    /// IPv6.
     pub(super) const fn longest(&self) -> usize {
         match self {
             IpPair::V4 { .. } => u16::MAX as usize - V4_HEADER,

@@ -1,7 +1,8 @@
 //! The TCP header (RFC 9293 section 3.1) and its options.
 //!
 //! Options are written as in Linux. A SYN carries MSS, SACK permitted with timestamps (NOPs replace a missing one), NOP
-//! and window scale. Other segments carry NOP NOP timestamps, NOP NOP SACK. The decoder accepts any order and padding.
+//! and window scale. All other segments carry NOP NOP timestamps, NOP NOP SACK. The decoder accepts any order and
+//! padding.
 
 use super::ip::{IpPair, TCP, long, put, put_long, word};
 use super::{EncodeError, WireError, checksum};

@@ -1,8 +1,8 @@
-//! HEARTBEAT: when it leaves, and the effects of its answer and of its loss.
+//! Tests of HEARTBEATs: departure times, and the effects of answer and loss.
 
 use super::*;
 
-/// Times in ms at which end `i` sent `chunk`.
+/// Returns the times in ms at which end `i` sent `chunk`.
 fn times(c: &Channel<Endpoint>, i: usize, chunk: Chunk) -> Vec<u64> {
     c.sent.iter().filter(|s| s.1 == i && s.2.chunk() == Some(chunk)).map(|s| s.0.as_millis()).collect()
 }
@@ -67,8 +67,8 @@ fn an_answer_clears_the_errors() {
     assert!(times(&c, 0, Chunk::Heartbeat).len() > 50);
 }
 
-/// An outage of 40 s, from 10 s on. T3-rtx would expire after 73 s. usrsctp resumes after 63.4 to 64.2 s, when the
-/// HEARTBEAT of the receiver arrives (three runs of its revision of 2024 over AF_CONN, 50 ms, 2 Mbit/s).
+/// An outage of 40 s, from 10 s on. T3-rtx would expire after 73 s. In three runs over AF_CONN at 50 ms and 2 Mbit/s
+/// (2024 revision), usrsctp resumed after 63.4 to 64.2 s, when the receiver's HEARTBEAT arrived.
 #[test]
 fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
@@ -87,7 +87,7 @@ fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
 #[test]
 fn an_answer_ends_the_back_off() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
-    // The path carries HEARTBEATs of end 0 and their answers again after 40 s, and all the rest for ever.
+    // After 40 s, the path carries HEARTBEATs of end 0 and their answers again; all other packets pass throughout.
     c.lose = Box::new(|now, i, p| match p.chunk() {
         Some(Chunk::Heartbeat) if i == 1 => true,
         Some(Chunk::Heartbeat | Chunk::HeartbeatAck) => now < ms(40_000),

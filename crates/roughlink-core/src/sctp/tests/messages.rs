@@ -1,4 +1,4 @@
-//! Messages of any length, ordered or not, reliable or not.
+//! Tests of messages of any length, ordered or not, reliable or not.
 
 use super::*;
 use crate::sctp::config::SctpConfig;
@@ -15,7 +15,7 @@ fn connected(cfg: &SctpConfig, seed: u64) -> Channel<Endpoint> {
     c
 }
 
-/// Writes a message now; end 0 sends what it may.
+/// Writes a message now; end 0 sends as many packets as it may.
 fn write(c: &mut Channel<Endpoint>, stream: u16, bytes: u32) {
     let now = c.now;
     c.ends[0].write(stream, bytes, now);
@@ -57,7 +57,7 @@ fn an_unordered_message_overtakes_a_lost_one() {
     assert_eq!(read(&mut c), [(1, 100)]);
 }
 
-/// RFC 3758 section 3.5: a message whose lifetime is over is not sent again, and the receiver goes on without it.
+/// RFC 3758 section 3.5: a message whose lifetime is over is not sent again, and the receiver continues without it.
 #[test]
 fn a_lost_message_is_abandoned_after_its_lifetime() {
     for ordered in [true, false] {
@@ -162,7 +162,7 @@ proptest! {
                 c.pump(0);
             }
             c.run_until(c.now + Time::from_secs(1));
-            delivered.extend(read(&mut c)); // else the window closes
+            delivered.extend(read(&mut c)); // otherwise the window closes
         }
         prop_assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{:?}", c.ends.each_ref().map(|e| e.state));
         prop_assert!(c.ends[1].has_all_of(&c.ends[0]));

@@ -1,4 +1,4 @@
-//! Amounts of data, and how they are written.
+//! Amounts of data and their notation.
 
 use crate::units::{Bytes, PACKETS_OR_SIZES, Packets, SIZES, quantity};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -117,7 +117,7 @@ impl JsonSchema for Buffer {
 pub mod threshold {
     use super::*;
 
-    /// Its schema.
+    /// Schema of a threshold or window.
     pub struct Threshold;
 
     impl JsonSchema for Threshold {

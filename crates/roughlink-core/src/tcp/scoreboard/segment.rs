@@ -12,11 +12,11 @@ pub(crate) struct Segment {
     pub len: u32,
     /// State flags.
     pub flags: u8,
-    /// Times it was sent, saturating.
+    /// Number of transmissions, saturating.
     pub transmissions: u8,
     /// Time of the last transmission.
     pub sent_at: Time,
-    /// State of delivery-rate sampling when it left.
+    /// State of delivery-rate sampling when the segment left.
     pub stamp: Stamp,
 }
 
@@ -54,7 +54,7 @@ impl Segment {
     pub(super) fn is_awaited(&self) -> bool {
         !self.is(SACKED) && self.flags & (LOST | RETRANS) != LOST
     }
-    /// As [`Delivered::newest`].
+    /// Returns the segment in the form of [`Delivered::newest`].
     #[inline]
     fn as_newest(&self, retransmitted: bool) -> Newest {
         Newest { end: self.end(), sent_at: self.sent_at, retransmitted, stamp: self.stamp }
@@ -71,20 +71,20 @@ impl Segment {
 pub(crate) struct Delivered {
     /// Bytes delivered for the first time.
     pub bytes: u64,
-    /// Segments of those.
+    /// Segments delivered for the first time.
     pub segments: u32,
-    /// Among them the one sent last, with its end, for RACK and rate sampling; with `Scoreboard::by_stamp`, the one that
-    /// ns-3 samples.
+    /// Delivered segment sent last, with its end, for RACK and rate sampling; with `Scoreboard::by_stamp`, the segment
+    /// that ns-3 samples.
     pub newest: Option<Newest>,
     /// Send time of the first never-retransmitted segment.
     pub first_sent: Option<Time>,
     /// Send time of the last never-retransmitted segment.
     pub last_sent: Option<Time>,
-    /// A retransmitted segment was among them.
+    /// Set if a retransmitted segment was delivered.
     pub retransmitted: bool,
-    /// Highest end of a segment never retransmitted among them.
+    /// Highest end of a delivered segment never retransmitted.
     pub original_end: u64,
-    /// Lowest start of a segment never retransmitted among them (for reordering), else `u64::MAX`.
+    /// Lowest start of a delivered segment never retransmitted (for reordering), otherwise `u64::MAX`.
     pub lowest_original: u64,
 }
 
@@ -106,7 +106,7 @@ impl Delivered {
         };
     }
 
-    /// The segment `s`. With `by_stamp`, `newest` is the one that ns-3 samples.
+    /// Adds the segment `s`. With `by_stamp`, `newest` is the segment that ns-3 samples.
     #[inline]
     pub(super) fn take(&mut self, s: &Segment, by_stamp: bool) {
         self.bytes += u64::from(s.len);

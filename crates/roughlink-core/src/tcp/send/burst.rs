@@ -180,7 +180,7 @@ mod tests {
         assert!(rfc[1..20].iter().all(|b| b.1 == 1), "{rfc:?}");
     }
 
-    /// `tcp_tso_autosize`: a burst has the segments that the rate sends in 2^-10 s, at least two. It is longer if the
+    /// `tcp_tso_autosize`: a burst has the segments that the rate sends in 2^-10 s, at least two, and more if the
     /// smallest RTT is below 16 ms.
     #[test]
     fn size_of_a_burst_follows_rate_and_round_trip() {

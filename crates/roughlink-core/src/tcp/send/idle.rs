@@ -1,5 +1,5 @@
-//! The window of an application that does not fill it: restart after idle times (RFC 5681 section 4.1), and Linux's
-//! decay of a window that was not used (RFC 2861).
+//! Reduction of an unused window: restart after idle times (RFC 5681 section 4.1), and Linux's decay of a window that
+//! was not used (RFC 2861).
 
 use super::super::config::Stack;
 use super::Sender;
@@ -9,7 +9,7 @@ use crate::units::Time;
 /// Use of the window by the application.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    /// The application has written after everything was acknowledged.
+    /// Set if the application has written after all data was acknowledged.
     pub(super) ended: bool,
     /// Time when data last left (Linux `lsndtime`).
     last_sent: Option<Time>,
@@ -28,7 +28,7 @@ impl Idle {
 }
 
 impl Sender {
-    /// Lowers the window if no data left for more than an RTO. It falls to the initial window; on Linux by half for
+    /// Lowers the window to the initial window if no data left for more than an RTO. On Linux, halves the window for
     /// each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
     #[cold]
     pub(super) fn restart_after_idle(&mut self, now: Time) {
@@ -48,8 +48,8 @@ impl Sender {
         self.idle.on_full(now);
     }
 
-    /// Records that nothing is left to send. On Linux a window that was not full for an RTO falls half way to the part
-    /// of it that was used (Linux 6.18 `tcp_cwnd_application_limited`).
+    /// Records that nothing is left to send. On Linux, a window that was not full for an RTO falls halfway to its used
+    /// part (Linux 6.18 `tcp_cwnd_application_limited`).
     pub(super) fn on_starved(&mut self, now: Time) {
         self.idle.last_sent = Some(now);
         if !self.cfg.slow_start_after_idle || self.cfg.stack != Stack::Linux || self.backlog > 0 {
@@ -72,7 +72,8 @@ impl Sender {
         self.idle.on_full(now);
     }
 
-    /// Lowers the window to `cwnd`; ssthresh remembers three quarters of the old one (RFC 2861, Linux `tcp_current_ssthresh`).
+    /// Lowers the window to `cwnd`, and sets ssthresh to at least three quarters of the old window (RFC 2861, Linux
+    /// `tcp_current_ssthresh`).
     fn lower_as_linux(&mut self, cwnd: u64) {
         let before = self.core.cc.vitals();
         let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
@@ -139,8 +140,7 @@ mod tests {
         }
     }
 
-    /// Linux 6.18 `tcp_cwnd_application_limited`: a window of which little is used falls half way to the initial one
-    /// per RTO.
+    /// Linux 6.18 `tcp_cwnd_application_limited`: a little-used window falls halfway to the initial one per RTO.
     #[test]
     fn linux_forgets_a_window_that_is_not_used() {
         let mut p = pair(&config(Stack::Linux), MS(20));
