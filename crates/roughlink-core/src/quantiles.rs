@@ -7,7 +7,7 @@ pub use histogram::Histogram;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// Delays, ms: each is a value of the sample, so quantiles are exact.
+/// Delays, ms. Each is a value of the sample, so quantiles are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct DelayResult {
@@ -25,7 +25,7 @@ impl DelayResult {
     }
 }
 
-/// The value of an ascending sample below which the share `q` lies, as [`Histogram::quantile`] ranks it.
+/// Returns the value of an ascending sample below which the share `q` lies, ranked as in [`Histogram::quantile`].
 pub fn quantile(sorted: &[Time], q: f64) -> Option<Time> {
     let rank = (q * sorted.len() as f64) as usize;
     sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()

@@ -1,4 +1,4 @@
-//! A scenario as the engine takes it: plain values, made in code or read from a file by the crate `roughlink-scenario`.
+//! Input of the engine: plain values, created in code or read from a file by the crate `roughlink-scenario`.
 
 mod notices;
 mod randomness;
@@ -25,17 +25,16 @@ pub struct Scenario {
     pub name: String,
     /// Seed of all random streams.
     pub seed: u64,
-    /// Hard stop.
+    /// End of the run.
     pub duration: Time,
     /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// Nodes that are hosts with their own kernel when the network is emulated, by index, ascending. A simulation
-    /// ignores this.
+    /// Kernel nodes in emulations, by index, ascending. Simulations ignore this list.
     pub kernels: Vec<usize>,
-    /// Interfaces of those nodes whose interface is not the default, by node.
+    /// Interfaces of kernel nodes with an interface other than the default, by node.
     pub interfaces: BTreeMap<usize, Interface>,
-    /// Addresses given to nodes, by index; no two nodes have one in common, nor the one assigned to another
-    /// ([`crate::net::addresses`]). Only captures and hosts outside the network see them.
+    /// Explicit addresses of nodes, by index; different from all other addresses, including assigned ones
+    /// ([`crate::net::addresses`]). Visible only in captures and to hosts outside the network.
     pub addresses: BTreeMap<usize, Given>,
     /// Links.
     pub links: Vec<LinkSpec>,
@@ -43,7 +42,7 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Gateways.
     pub gateways: Vec<GatewaySpec>,
-    /// The file it came from, with overrides written into it; empty if it did not come from one.
+    /// Text of the scenario file with overrides; empty for a scenario without a file.
     pub source: String,
 }
 
@@ -64,7 +63,7 @@ pub enum Interface {
 pub struct Given {
     /// IPv4.
     pub v4: Option<Ipv4Addr>,
-    /// IPv6, not of a link's own network.
+    /// IPv6; not link-local.
     pub v6: Option<Ipv6Addr>,
 }
 
@@ -73,7 +72,7 @@ pub struct Given {
 pub struct LinkSpec {
     /// Name.
     pub name: String,
-    /// Indices of its two nodes; `forward` is from the first to the second.
+    /// Indices of the two nodes; `forward` is from the first to the second.
     pub between: (usize, usize),
     /// Model of the link.
     pub model: Model,
@@ -96,7 +95,7 @@ pub struct Stay {
     pub from: Time,
     /// End of coverage.
     pub until: Time,
-    /// Time when hosts and gateways are first notified of the end: by the warning, if there is one.
+    /// Time of the first notification of the end to hosts and gateways: the warning, if there is one.
     pub end_known: Time,
 }
 
@@ -105,13 +104,13 @@ pub struct Stay {
 pub struct GatewaySpec {
     /// Name.
     pub name: String,
-    /// Index of its node.
+    /// Index of the gateway's node.
     pub node: usize,
     /// Index of the rough link, which ends at the node.
     pub link: usize,
     /// Entry in the registry.
     pub kind: &'static Kind,
-    /// Parameters over the kind's own.
+    /// Parameters that override the kind's defaults.
     pub params: toml::Table,
 }
 
@@ -128,19 +127,19 @@ pub struct FlowSpec {
     pub start: Time,
     /// Traffic of the flow.
     pub traffic: Traffic,
-    /// Keys of its TCP stack, the same for all flows that agree in them; unused by datagram flows.
+    /// Keys of the TCP stack, shared by all flows with equal keys; unused by datagram flows.
     pub tcp: Arc<TcpConfig>,
-    /// Keys of its SCTP association, if that carries it instead of TCP.
+    /// Keys of the SCTP association, if the flow uses SCTP instead of TCP.
     pub sctp: Option<Arc<SctpConfig>>,
-    /// Name of its congestion control, empty for datagram flows.
+    /// Name of the congestion control, empty for datagram flows.
     pub cc: String,
-    /// Makes its congestion control.
+    /// Factory of the congestion control.
     pub factory: Option<cc::Factory>,
     /// Parameters of the congestion control that override the algorithm's defaults for the stack.
     pub cc_params: toml::Table,
     /// Set for IPv6 headers, otherwise IPv4.
     pub ipv6: bool,
-    /// Differentiated services codepoint of its packets, both ways, 0 to 63.
+    /// Differentiated services codepoint of the flow's packets, both ways, 0 to 63.
     pub dscp: u8,
     /// Priority class on Green PHY cables, both ways; `None` = the link's class.
     pub priority: Option<Class>,

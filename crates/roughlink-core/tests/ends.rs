@@ -489,7 +489,7 @@ fn charger_ignores_requests_before_its_session() {
     assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::SequenceError)), "{r:?}");
 }
 
-/// The peer named in the scenario talks; a stranger from another port does not take its place.
+/// The peer named in the scenario sends; a stranger from another port does not replace it.
 #[test]
 fn stranger_does_not_replace_the_peer() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"5 s\""));

@@ -167,7 +167,7 @@ fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
 fn wave_to_the_satellite() {
     let t = run("wave", 30, "2 s", false, 45);
     about(t.rate(25.0, 30.0), L1, 0.01 * L1);
-    about(t.rate(30.0, 31.0), L1, 0.05 * L1); // no ACK arrives, bursts go on
+    about(t.rate(30.0, 31.0), L1, 0.05 * L1); // no ACK arrives, bursts continue
     let rto = t.timeouts(29.0);
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[0], 31.0, 0.1);

@@ -142,7 +142,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Also if a limit ends a run while a host is sending.
+    /// No slot leaks even if a limit ends a run while a host is sending.
     #[test]
     fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
         let limits = Limits { events, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Networks with open ports: driver and traffic do not matter, packets fare as in the simulation.
+//! Networks with open ports: regardless of driver and traffic, packets have the same fate as in the simulation.
 
 #[path = "common/join.rs"]
 mod join;
@@ -265,7 +265,7 @@ fn time_goes_only_forward() {
     // The datagram is older than the network's time: it counts as of now.
     from(&mut network, 10);
     assert_eq!((network.port_stats().received, network.result().sim_s), (1, 30.0));
-    // After the end nothing counts.
+    // After the end, all input is ignored.
     let end = from(&mut network, 60);
     for at in [61, 1_000_000] {
         assert_eq!(from(&mut network, at), end);

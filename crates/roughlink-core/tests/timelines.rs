@@ -343,7 +343,7 @@ fn changes_without_a_direction_keep_what_asymmetric_sets() {
     };
     assert_eq!(noises(rate), [2, 2]);
     assert_eq!(noises("asymmetric = { noise = { kind = \"random\", loss = \"1 %\" } }"), [2, 0]);
-    // A recorded rate gives way, too.
+    // A rate in `asymmetric` also overrides a recorded rate.
     let s = parse(&format!("{rate}\ntimeline = \"t.up\""), &load).unwrap();
     let pipe = s.links[0].model.as_pipe().unwrap();
     let recorded = [&pipe.forward, &pipe.reverse].map(|d| d.timeline.as_ref().unwrap().opportunities.is_some());

@@ -1,4 +1,4 @@
-//! Faults of a scenario file, each with its place, so that a program can underline it.
+//! Faults of a scenario file, each with a place for a program to underline.
 
 use super::absent::absent;
 use roughlink_core::text::{is_hidden, visible};
@@ -29,7 +29,7 @@ pub struct Label {
 /// Valid but probably unintended input.
 pub type Warning = Problem;
 
-/// A scenario that cannot be used, with everything that was found to be wrong.
+/// An invalid scenario, with all faults found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// Name of the file, as given.
@@ -136,7 +136,7 @@ fn clipped(text: String) -> String {
     format!("{} [...] {}", &text[..start], &text[end..])
 }
 
-/// Problems of a file that are shown at most.
+/// Most problems of a file that are shown.
 pub const MOST_SHOWN: usize = 20;
 /// Bytes of a message that can be shown whole; the list of a table's keys has fewer.
 const LONGEST_MESSAGE: usize = 4000;
@@ -239,8 +239,7 @@ fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// Returns the one of `known` of which `word` is a misspelling: one edit in a short word, a third of the letters in
-/// others.
+/// Returns the word of `known` that `word` misspells: one edit in a short word, a third of the letters in longer ones.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = word.chars().count().max(3) / 3;
     known
@@ -271,5 +270,5 @@ pub fn list(words: &[&str]) -> String {
 
 /// Words of a list in a message; the longest list of keys has fewer.
 const MOST_LISTED: usize = 80;
-/// More faults than are shown.
+/// Number of faults above which advice is omitted; more than are shown.
 const MOST_ADVICE: usize = 100;

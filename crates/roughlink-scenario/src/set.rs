@@ -69,7 +69,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         return Ok(());
     }
     let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
-    // If the kind has no such key, use any meaning: the check of the form reports the key.
+    // If the kind has no such key, use any meaning: the schema check reports the key.
     let meanings = meanings(place.schema, kind, key);
     let leads = |says: &&&Schema| rest.first().is_some_and(|next| has(resolve(says, place.root), next));
     let Some(schema) = meanings.iter().find(leads).or(meanings.first()).copied() else {
@@ -157,7 +157,7 @@ pub fn split_list(text: &str) -> (Vec<&str>, bool) {
     (parts, balanced && depth == 0 && quote.is_none())
 }
 
-/// Goes on with the elements of the list `key` that the next part of the path names.
+/// Selects the elements of the list `key` that the next part of the path names.
 fn select(
     mut elements: Vec<&mut dyn TableLike>,
     key: &str,
@@ -217,7 +217,7 @@ fn only(elements: &[&mut dyn TableLike], schema: &Schema, key: &str) -> Option<u
     })
 }
 
-/// Writes a noise that is there by its name alone as the table for which it stands.
+/// Expands a noise given only by name into the table that it stands for.
 fn spell_out(item: &mut Item) {
     match item {
         Item::Value(Value::Array(all)) => all.iter_mut().for_each(spell_out_value),
@@ -361,7 +361,7 @@ fn no_keys(key: &str) -> Problem {
     Problem::new(format!("`{key}` has no keys of its own")).help(format!("set the whole of it: {key} = ..."))
 }
 
-/// More than any path of the schema has.
+/// Limit on the parts of a path, above any path of the schema.
 const DEEPEST: usize = 16;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 struct Here<'s> {
     /// Name of the table in messages.
     noun: String,
-    /// Name of its definition, empty if it has none.
+    /// Name of the table's definition, empty without one.
     definition: &'s str,
     schema: &'s Schema,
     /// Place to underline when something is missing; `None` for the document.
@@ -32,8 +32,8 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
     table(document.get_mut(), &here, root, report);
 }
 
-/// Checks a single value and its bounds; whether it can be kept. A value without bounds that is read again has no need
-/// of it.
+/// Checks a single value and its bounds; returns true if it can be kept. Skips values without bounds that are read
+/// again later.
 fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
     if let Some(problem) = without_unit(item.get_ref(), schema) {
         report.error(problem.at(item.span(), ""));
@@ -139,13 +139,13 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
 #[derive(Clone, Copy)]
 struct Key<'k> {
     name: &'k str,
-    /// The kind of the table it stands in.
+    /// Kind of the table that contains the key.
     within: Option<&'k str>,
-    /// The table is set over a plain struct, so that the value is not read again.
+    /// Set if the table overrides a plain struct, so that the value is not read again.
     given: bool,
 }
 
-/// Checks the value of a key; whether it can be kept.
+/// Checks the value of a key; returns true if it can be kept.
 fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &Schema, report: &mut Report) -> bool {
     let Key { name: key, within, .. } = at;
     let span = item.span();
@@ -243,8 +243,8 @@ fn shown<'s>(says: &'s Schema, root: &'s Schema) -> Option<&'s str> {
     [says, resolve(says, root)].into_iter().find_map(|of| of["examples"][0].as_str())
 }
 
-/// Returns an example that a schema allows. Takes the first of several forms, and for a table the required keys, or
-/// else its first key.
+/// Returns an example that a schema allows. Uses the first of several forms, and for a table the required keys, or its
+/// first key with an example if none is required.
 fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let schema = alternatives(schema)[0];
     if let Some(text) = shown(schema, root) {
@@ -260,7 +260,7 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
         Some("integer") => return "1".into(),
         _ => return "\"...\"".into(),
     }
-    // A kind that must have something shows more than one that need not.
+    // Prefer a kind with required keys, which shows more.
     let here = |kind: &&Schema| kind[WITHIN].as_str().is_none_or(|only| within.is_none_or(|around| around == only));
     let kind = kinds(schema).iter().filter(here).find(|kind| required(kind).next().is_some()).or(kinds(schema).first());
     let mut wanted: Vec<&str> = [Some(schema), kind].into_iter().flatten().flat_map(required).collect();

@@ -62,7 +62,7 @@ pub(super) fn warn_of_silence(
                 first = first.or(Some(from));
             }
             if gap.end > up.end {
-                break; // it goes on in the next stay
+                break; // the silence continues in the next stay
             }
             silent.next();
         }

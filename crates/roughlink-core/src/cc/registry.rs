@@ -119,7 +119,7 @@ pub trait Construct: CongestionControl + Sized + 'static {
     /// Parameters with their defaults (Linux's semantics). Unknown keys must be rejected (`#[serde(default,
     /// deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default + Clone + Send + Sync + 'static;
-    /// Refuses parameters that make no sense, with the reason.
+    /// Rejects parameters that make no sense, with the reason.
     fn check(_params: &Self::Params) -> Result<(), String> {
         Ok(())
     }

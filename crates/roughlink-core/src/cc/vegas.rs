@@ -343,7 +343,7 @@ mod tests {
         f.state = CongestionState::Open;
         cc.on_recovered(&f);
         round(cc.as_mut(), &mut f, 1, 900);
-        assert_eq!(cc.vitals().cwnd, 7 * MSS); // active again, slow start goes on within the round
+        assert_eq!(cc.vitals().cwnd, 7 * MSS); // active again, slow start continues within the round
     }
 
     #[test]

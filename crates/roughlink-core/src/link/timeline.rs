@@ -31,7 +31,7 @@ pub struct Timeline {
     /// Recorded departures, in place of a rate.
     pub opportunities: Option<Opportunities>,
     end: Time,
-    /// Set if changes also come from outside, so that a step may matter that sets the current value.
+    /// Set if changes also come from outside, so that a step to the current value may have an effect.
     open: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Step {
     pub until: Option<Time>,
     /// Period of repetition, more than zero.
     pub every: Option<Time>,
-    /// Packets get through.
+    /// Set if packets pass.
     pub up: Option<bool>,
     /// Serialization rate.
     pub rate: Option<Rate>,
@@ -60,7 +60,7 @@ pub struct Step {
 /// The state of a link direction for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Packets get through.
+    /// Set if packets pass.
     pub up: bool,
     /// Serialization rate.
     pub rate: Rate,
@@ -82,7 +82,7 @@ impl State {
 /// Treatment of packets while the link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The serializer goes on; a packet that arrives while the link is down is lost.
+    /// The serializer continues; a packet that arrives while the link is down is lost.
     #[default]
     Drop,
     /// The serializer stops; packets waiting and on air are kept.

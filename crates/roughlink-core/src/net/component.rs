@@ -1,4 +1,4 @@
-//! A component at work: links, flows and calendar.
+//! A running component: links, flows and calendar.
 
 use super::budget::Budget;
 use super::calendar::Calendar;
@@ -44,7 +44,7 @@ pub(super) struct Component {
     /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
     /// The pipe to which all packets of each pipe continue, if it has no other feeder and the first loses none. Such a
-    /// pair needs no event between. Empty once there is an observer or a stop.
+    /// pair needs no event in between. Empty once there is an observer or a stop flag.
     cascade: Vec<u32>,
     /// Links with notifications for hosts.
     notices: Vec<Notified>,
@@ -260,7 +260,7 @@ impl Component {
         }
     }
 
-    /// Returns true if packets get through both directions of a link, or if the link is outside this component.
+    /// Returns true if packets pass both directions of a link, or if the link is outside this component.
     pub(super) fn is_up(&self, link: usize) -> bool {
         let first = self.places.iter().position(|(hop, _)| *hop as usize == 2 * link);
         let pair = first.and_then(|first| self.pipes.get(first..first + 2));

@@ -1,4 +1,4 @@
-//! Observing a network at work: packets at hosts, senders, queues, links, gateways.
+//! Observation of a running network: packets at hosts, senders, queues, links, gateways.
 
 use super::end::Sending;
 use super::routing::Hop;
@@ -34,7 +34,7 @@ pub struct Crossing {
 /// State of a link direction at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkState {
-    /// Packets get through.
+    /// Set if packets pass.
     pub up: bool,
     /// Waiting packets.
     pub waiting: usize,
@@ -66,8 +66,8 @@ pub trait Observer {
     fn flow(&mut self, _now: Time, _index: usize, _sender: Sending<'_>, _delivered: u64) {}
     /// Reports that a link direction's queue now holds `waiting` packets, with `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
-    /// Reports that a packet left a pipe direction or that its link changed. `_state` returns whether packets get
-    /// through now, and the values that [`Observer::queue`] would report.
+    /// Reports that a packet left a pipe direction or that its link changed. `_state` returns the current state,
+    /// including the values that [`Observer::queue`] would report.
     fn link(&mut self, _now: Time, _hop: Hop, _state: &mut dyn FnMut() -> LinkState) {}
     /// Reports that the queue of a shared medium's port changed, after [`Observer::queue`]. `_of` returns the number of
     /// packets of a scenario's flow in it, including those sent and not acknowledged.

@@ -9,7 +9,7 @@ use crate::units::{Rate, Time};
 /// State and counters of a link direction at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Packets get through.
+    /// Set if packets pass.
     pub up: bool,
     /// Serialization rate; the mean for a recorded trace, the nominal rate for a shared medium.
     pub rate: Rate,

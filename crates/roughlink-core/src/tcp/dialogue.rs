@@ -117,7 +117,7 @@ fn either_end_may_close_after_its_last_message() {
     p.ends[0].close();
     p.run(MS(100), MS(200));
     assert!(p.ends[1].peer_closed() && p.ends[1].delivered() == 21);
-    p.ends[1].write(22); // half closed: the other direction goes on
+    p.ends[1].write(22); // half closed: the other direction continues
     p.ends[1].close();
     p.run(MS(200), MS(400));
     assert_eq!(p.ends[0].delivered(), 22);

@@ -1,4 +1,4 @@
-//! Turns logs of a vehicle's measurements into stays in coverage.
+//! Conversion of logs of a vehicle's measurements to stays in coverage.
 
 use super::{Coverage, Levels, Presence, span};
 use crate::leaf::LONGEST;
@@ -42,7 +42,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
         report.warn(warning.help("what was last measured is taken to hold until the next line"));
     }
     let mut out: Vec<Presence> = Vec::new();
-    // Without a signal the link counts as strong enough; where a line has no value, the last measurement holds.
+    // Without any signal the link counts as strong enough. A line without a value keeps the last measurement.
     let mut strong = rows.iter().all(|row| row.signal.is_none());
     let mut covered = false;
     for row in rows {
@@ -138,7 +138,7 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row
 const COLUMNS: [&str; 6] = [TIME, POSITION, "signal_dbm", "rate_mbps", "delay_ms", "loss"];
 const LOG_HELP: &str = "the first line names the columns: time_s or position_m, and any of signal_dbm, rate_mbps, delay_ms, \
                         loss; `columns` says what the file calls them";
-/// So many times the usual distance between lines is a gap.
+/// Multiple of the usual distance between lines that counts as a gap.
 const GAP: u64 = 10;
 
 #[cfg(test)]

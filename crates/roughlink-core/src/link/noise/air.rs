@@ -249,7 +249,7 @@ mod tests {
         close(AirNoise::clean(), SDU, 1e-4);
         // overlap (652 us + 0.5 ms) * 120 Hz = 0.1383, half of it hits
         close(AirNoise::inverter45(), SDU, 1.0 - 0.995 * (1.0 - 0.1383 / 2.0));
-        // At 50 Hz there are 100 bursts a second, and the overlap is 0.1152.
+        // At 50 Hz there are 100 bursts per second, and the overlap is 0.1152.
         close(AirNoise::inverter45_at(50.0), SDU, 1.0 - 0.995 * (1.0 - 0.1152 / 2.0));
         assert!(((SDU.as_secs_f64() + 0.5e-3) * 2.0 * 50.0 - 0.115).abs() < 0.0005);
         let mut no_fading = AirNoise::stress();

@@ -24,7 +24,7 @@ pub(super) struct FqCodel {
     /// Number of queues, and those that have been used.
     number: u32,
     flows: BTreeMap<u32, FlowQueue>,
-    /// Numbers of the queues that have begun, and of those that go on, in turn.
+    /// Numbers of new queues, and of old queues, each in turn.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
 }
