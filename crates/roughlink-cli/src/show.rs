@@ -8,7 +8,7 @@ pub(crate) use run::run;
 use crate::table::{Table, width};
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{
-    AxisResult, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
+    AxisResult, CUT_NOTE, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
 };
 use std::fmt::Write as _;
 
@@ -107,14 +107,15 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
     table
 }
 
-/// Formats a cell as [`measured`] does, followed by the number of runs with a value unless all have one.
+/// Formats a cell as [`measured`] does, followed by the number of runs with a value unless all have one, and by a mark
+/// if a time window ended early.
 fn counted(cell: &Cell) -> String {
     let count = match cell.values() {
         0 if !cell.is_censored() => String::new(),
         n if n < cell.replicas as usize && !cell.deterministic => format!(" ({n}/{})", cell.replicas),
         _ => String::new(),
     };
-    measured(cell) + &count
+    measured(cell) + &count + if cell.cut > 0 { " *" } else { "" }
 }
 
 /// Formats a value as `0.431 ± 0.012`; an exact value has no interval.
@@ -168,6 +169,9 @@ fn notes(cells: &[Cell]) -> String {
     }
     if any(|c| c.values() < c.replicas as usize && !c.is_censored() && c.measured.is_some()) {
         notes.push("The mean is then that of these n runs only.");
+    }
+    if any(|c| c.cut > 0) {
+        notes.push(CUT_NOTE);
     }
     notes.iter().map(|note| wrapped(note, "", "")).collect()
 }

@@ -528,6 +528,7 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
     let spent = read_at.saturating_sub(t.start).as_secs_f64();
     let conversation = outcome.achieved.conversations.iter().find(|c| c.from == t.from.to_string());
     let flow = &mut outcome.result.flows[t.flow];
+    flow.not_run = false;
     flow.start_s = t.start.as_secs_f64();
     flow.end_s = t.is_done().then(|| read_at.as_secs_f64());
     flow.completed = t.is_done();

@@ -149,7 +149,7 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
     measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
     // A session that was never set up did not survive.
-    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived && s.setup_ms.is_some())))),
+    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
     measure_until(
         "session_setup_ms",
         |f| f.session.as_ref()?.setup_ms,
@@ -384,6 +384,18 @@ impl Metric {
             _ => String::new(),
         };
         MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}{over_runs}"), unit: unit.into() }
+    }
+
+    /// Returns true if the time window of the value ended early in a run, with the run or with a flow that it covers.
+    pub fn is_cut(&self, record: &Record) -> bool {
+        let (Element::Window(_), Some(end)) = (self.of, self.window_end()) else { return false };
+        let run = &record.result;
+        let covers = |f: &FlowResult| match &self.which {
+            Selection::Named(name) => f.name == *name,
+            Selection::Usual | Selection::Fold(_) => f.is_transfer(),
+        };
+        let ends = run.flows.iter().filter(|f| covers(f)).filter_map(|f| f.end_s);
+        self.value(record).is_some() && ends.chain([run.sim_s]).any(|end_s| end_s < end.as_secs_f64())
     }
 
     /// Returns the value in a run, if there is one.

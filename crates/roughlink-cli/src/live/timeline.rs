@@ -12,8 +12,7 @@ use std::fmt::Write as _;
 pub(crate) struct Step<'s> {
     link: &'s str,
     at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<&'static str>,
+    direction: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     up: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,9 +37,9 @@ pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Ve
         link: &scenario.links[*link].name,
         at: at.to_string(),
         direction: match directions {
-            [true, true] => None,
-            [true, _] => Some("forward"),
-            _ => Some("reverse"),
+            [true, true] => "both", // without it, the step would spare the values of `asymmetric`
+            [true, _] => "forward",
+            _ => "reverse",
         },
         up: change.up,
         rate: change.rate.map(|rate| rate.to_string()),
@@ -82,7 +81,7 @@ impl Step<'_> {
         });
         let keys = [
             ("at", Some(quoted(&self.at))),
-            ("direction", self.direction.map(quoted)),
+            ("direction", Some(quoted(self.direction))),
             ("up", self.up.map(|up| up.to_string())),
             ("rate", self.rate.as_deref().map(quoted)),
             ("delay", self.delay.as_deref().map(quoted)),
@@ -99,7 +98,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PAIR, scenario};
+    use super::super::tests::{PAIR, parse};
     use super::*;
     use roughlink_core::net::{Change, Network, Options};
     use roughlink_core::units::Rate;
@@ -123,18 +122,21 @@ mod tests {
             at(2500, [true; 2], Change { noise: Some(Noise::None), rate: Some(Rate::from_mbps(3)), ..none() }),
             at(2700, [true; 2], Change { noise: Some(Noise::random(0.02)), ..none() }),
         ];
-        let scenario = scenario();
-        let options = Options { changes: true, ..Options::default() };
-        let mut network = Network::new(scenario.clone(), options).unwrap();
-        for AppliedChange { at, link, directions, change } in &changes {
-            network.change(*at, *link, *directions, change).unwrap();
+        let asymmetric = "asymmetric = { rate = \"300 kbit/s\", delay = \"7 ms\" }\n# timeline";
+        for pair in [PAIR.to_owned(), PAIR.replace("# timeline", asymmetric)] {
+            let scenario = parse(&pair);
+            let options = Options { changes: true, ..Options::default() };
+            let mut network = Network::new(scenario.clone(), options).unwrap();
+            for AppliedChange { at, link, directions, change } in &changes {
+                network.change(*at, *link, *directions, change).unwrap();
+            }
+            let changed = network.run().unwrap();
+            let timeline = text(&steps(&scenario, &changes));
+            let mut planned = Network::new(parse(&pair.replace("# timeline", &timeline)), Options::default()).unwrap();
+            let planned = planned.run().unwrap();
+            assert_eq!(changed, planned, "{timeline}");
+            let plain = Network::new(scenario, Options::default()).unwrap().run().unwrap();
+            assert_ne!(plain, planned);
         }
-        let changed = network.run().unwrap();
-        let timeline = text(&steps(&scenario, &changes));
-        let with = PAIR.replace("# timeline", &timeline);
-        let planned = Network::new(super::super::tests::parse(&with), Options::default()).unwrap().run().unwrap();
-        assert_eq!(changed, planned, "{timeline}");
-        let plain = Network::new(scenario, Options::default()).unwrap().run().unwrap();
-        assert_ne!(plain, planned);
     }
 }

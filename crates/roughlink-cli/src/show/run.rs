@@ -2,7 +2,7 @@
 
 use super::{digits, on_stacks, size, wrapped};
 use crate::table::{Table, table};
-use roughlink_core::app::request::SessionResult;
+use roughlink_core::app::request::{Outcome, SessionResult};
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
 use std::collections::BTreeSet;
@@ -103,9 +103,9 @@ fn session(name: &str, s: &SessionResult) -> String {
     if s.slow_responses > 0 {
         let _ = write!(passed, "; {} answers later than the charger's performance time", s.slow_responses);
     }
-    let survived = match (s.survived, s.setup_ms) {
-        (true, None) => "never began",
-        (true, Some(_)) => "yes",
+    let survived = match (s.survived, s.outcome) {
+        (true, _) => "yes",
+        (false, Outcome::Running) => "never began",
         (false, _) => "no",
     };
     let _ = write!(out, "; survived: {survived}");

@@ -417,6 +417,7 @@ impl Plan {
                 ci95: spread.filter(|_| !share),
                 interval: mean.filter(|_| share).map(|s| wilson(s.mean, s.n)).or(own_interval),
                 replicas: records.len() as u32,
+                cut: records.iter().filter(|r| metric.is_cut(r)).count() as u32,
                 samples,
                 at_least,
                 numbers: if in_order { Vec::new() } else { numbers },

@@ -133,6 +133,9 @@ pub struct Cell {
     pub interval: Option<[f64; 2]>,
     /// Number of runs, with or without a value.
     pub replicas: u32,
+    /// Number of runs whose time window ended early, with a flow or with the run; absent if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut: u32,
     /// Values of the replicas that gave one, in order of the replicas.
     pub samples: Vec<f64>,
     /// Lower bounds from the replicas that ended before their value was reached.
@@ -144,6 +147,14 @@ pub struct Cell {
     /// True if nothing in the scenario is random: all replicas are the same run, and the value is exact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
+}
+
+/// Explanation of the mark behind values with [`Cell::cut`].
+pub const CUT_NOTE: &str = "* marks a value whose time window ended early, with a flow or with the run.";
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// Largest ratio between measured and published value, in either direction, that counts as agreement.

@@ -21,7 +21,8 @@ pub(super) fn render(run: &Run) -> String {
     let mut facts =
         emulation.map_or_else(|| vec![format!("{} s simulated", seconds(result.sim_s))], |e| emulated::facts(run, e));
     facts.push(format!("seed {}, replica {}", result.seed, result.replica));
-    let stacks: BTreeSet<&str> = result.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
+    let stacks: BTreeSet<&str> =
+        result.flows.iter().filter(|f| !f.not_run).filter_map(|f| f.stack.as_deref()).collect();
     if !stacks.is_empty() {
         facts.push(format!("TCP stack {}", stacks.into_iter().collect::<Vec<_>>().join(", ")));
     }

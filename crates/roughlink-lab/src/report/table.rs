@@ -3,7 +3,7 @@
 
 use super::html::{escape, exact, number, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
-use crate::experiment::result::{Cell, ExperimentResult, FACTOR, factor};
+use crate::experiment::result::{CUT_NOTE, Cell, ExperimentResult, FACTOR, factor};
 use std::collections::BTreeMap;
 
 /// Rows beyond which a table scrolls inside its frame.
@@ -138,6 +138,9 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     if any(|c| counted(c).is_some()) {
         notes.push("n of N runs have a value; a mean is that of these n.".to_string());
     }
+    if any(|c| c.cut > 0) {
+        notes.push(CUT_NOTE.to_string());
+    }
     if let Some(n) = replicas {
         notes.push(format!("{n} {} for each number.", if n == 1 { "run" } else { "runs" }));
     }
@@ -151,7 +154,10 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
 
 fn measured(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "<span class=\"unit\">not run</span>".into() };
-    let count = counted(cell).map_or(String::new(), |count| format!(" <span class=\"ci\">{count}</span>"));
+    let mut count = counted(cell).map_or(String::new(), |count| format!(" <span class=\"ci\">{count}</span>"));
+    if cell.cut > 0 {
+        count += " *";
+    }
     if let Some(bound) = cell.bound {
         return format!("&gt; {}{count}", number(bound));
     }

@@ -148,7 +148,11 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
     SessionResult {
         outcome,
         cause: end.and_then(|end| end.2),
-        survived: matches!(outcome, Outcome::Running | Outcome::Completed),
+        survived: match outcome {
+            Outcome::Completed => true,
+            Outcome::Running => main.setup.is_some(),
+            Outcome::Aborted | Outcome::Failed => false,
+        },
         end_s: end.map(|end| end.0.as_secs_f64()),
         setup_ms: main.setup.map(|t| (t - start).as_millis_f64()),
         discovery_tries: main.discovery_tries,
@@ -169,7 +173,7 @@ pub struct SessionResult {
     pub outcome: Outcome,
     /// Cause, unless it completed or still runs.
     pub cause: Option<Cause>,
-    /// True if it completed or still runs.
+    /// True if it completed, or was set up and still runs.
     pub survived: bool,
     /// End, s since the start of the scenario.
     pub end_s: Option<f64>,

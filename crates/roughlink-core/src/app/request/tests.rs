@@ -262,7 +262,7 @@ fn setup_has_two_limits() {
     let r = over_air(cfg.clone(), 0, MS(100_000));
     let want = [(Cause::Message, 1), (Cause::CommunicationSetup, 1), (Cause::SeccCommunicationSetup, 1)];
     assert_eq!((counts(&r), r.first_violation_s), (want.to_vec(), Some(2.0)));
-    assert_eq!((r.outcome, r.survived, of(&r, Message::SupportedAppProtocol).count), (Outcome::Running, true, 0));
+    assert_eq!((r.outcome, r.survived, of(&r, Message::SupportedAppProtocol).count), (Outcome::Running, false, 0));
     cfg.policy = Policy::Abort;
     assert_eq!(over_air(cfg.clone(), 0, MS(100_000)).end_s, Some(2.0));
     cfg.message_mut(Message::SupportedAppProtocol).timeout = MS(30_000);

@@ -15,6 +15,7 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     out.extend(of_sessions(run));
     out.extend(of_calls(run));
     out.extend(of_transfers(run));
+    out.extend(of_flows_not_run(run));
     out.extend(of_queues(run));
     out.extend(of_outages(run));
     if out.is_empty() {
@@ -23,9 +24,17 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     out
 }
 
-/// Returns the flows of a kind.
+/// Returns the flows of a kind that ran.
 pub(super) fn of_kind<'a>(run: &'a Run, kind: &'a str) -> Vec<&'a FlowResult> {
-    run.result.flows.iter().filter(|f| f.kind == kind).collect()
+    run.result.flows.iter().filter(|f| f.kind == kind && !f.not_run).collect()
+}
+
+fn of_flows_not_run(run: &Run) -> Option<String> {
+    let names: Vec<&str> = run.result.flows.iter().filter(|f| f.not_run).map(|f| &*f.name).collect();
+    let (flows, did) = if names.len() == 1 { ("Flow", "its") } else { ("Flows", "their") };
+    (!names.is_empty()).then(|| {
+        format!("{flows} {} did not run: only programs send between the kernel nodes at {did} ends.", names.join(", "))
+    })
 }
 
 /// Returns a function that names flows, unless there is only one.
@@ -47,7 +56,7 @@ fn of_sessions(run: &Run) -> Vec<String> {
         let late: u64 = sessions.iter().map(|(_, s)| too_late(s)).sum();
         let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, s) in &sessions {
-            *outcomes.entry(outcome(s.outcome)).or_default() += 1;
+            *outcomes.entry(outcome(s)).or_default() += 1;
         }
         let outcomes: Vec<String> = outcomes.iter().map(|(what, n)| format!("{n} {what}")).collect();
         return vec![format!(
@@ -61,7 +70,7 @@ fn of_sessions(run: &Run) -> Vec<String> {
 }
 
 fn of_session(run: &Run, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
-    let mut first = format!("{name} {}", outcome(s.outcome));
+    let mut first = format!("{name} {}", outcome(s));
     if let Some(end) = s.end_s {
         first += &format!(" at {} s", seconds(end));
     }
@@ -75,6 +84,9 @@ fn of_session(run: &Run, f: &FlowResult, s: &SessionResult, name: String) -> Vec
         1 => format!("One of {answers} answers came too late"),
         n => format!("{n} of {answers} answers came too late"),
     };
+    if s.slow_responses > 0 {
+        second += &format!("; the charger gave {} later than its performance time", count(s.slow_responses, "answer"));
+    }
     if let Some((m, latency)) = s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
         second += &format!(
             "; {:?} took {} ms at the 99th percentile and {} ms at most, of the {} ms it may take",
@@ -98,8 +110,9 @@ fn too_late(s: &SessionResult) -> u64 {
     s.messages.iter().map(|m| m.violations).sum()
 }
 
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
+pub(super) fn outcome(session: &SessionResult) -> &'static str {
+    match session.outcome {
+        Outcome::Running if session.setup_ms.is_none() => "never began",
         Outcome::Running => "was still running at the end",
         Outcome::Completed => "completed",
         Outcome::Aborted => "was aborted",

@@ -78,7 +78,7 @@ fn sessions(run: &Run) -> (&'static str, String) {
             );
             for (f, s) in &all {
                 let answers: u64 = s.messages.iter().map(|m| m.count).sum();
-                let mut row = vec![escape(&f.name), outcome(s.outcome).to_owned()];
+                let mut row = vec![escape(&f.name), outcome(s).to_owned()];
                 match s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
                     Some((m, l)) => row.extend([l.p50, l.p99, l.max, timeout(run, &f.name, m.message)].map(number)),
                     None => row.extend([const { String::new() }; 4]),
