@@ -4,6 +4,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
     Cause, Limits, Message, Mode, Outcome, Policy, Processing, SessionConfig, SessionResult,
 };
+use roughlink_core::link::jitter::Distribution;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -63,6 +64,8 @@ fn every_key_of_a_session_is_accepted() {
         period = "250 ms"
         pause = "80 ms"
         turnaround = "7 ms"
+        turnaround_jitter = "2 ms"
+        turnaround_distribution = "normal"
         discovery = false
         service_detail = true
         policy = "abort"
@@ -71,7 +74,7 @@ fn every_key_of_a_session_is_accepted() {
         limits = { communication_setup = "21 s", secc_communication_setup = "19 s", ongoing = "61 s", cable_check = "41 s",
                    precharge = "10 s", sequence = "59 s", discovery_period = "200 ms", discovery_tries = 40 }
         messages.current_demand = { request = "100 B", response = "4252 B", timeout = "500 ms", performance = "30 ms" }
-        messages.session_stop = { timeout = "3 s" }
+        messages.session_stop = { timeout = "3 s", turnaround = "1 s", turnaround_jitter = "0 s", turnaround_distribution = "pareto" }
         "#,
     );
     let mut expected = SessionConfig {
@@ -81,6 +84,8 @@ fn every_key_of_a_session_is_accepted() {
         period: ms(250),
         pause: ms(80),
         turnaround: ms(7),
+        turnaround_jitter: ms(2),
+        turnaround_distribution: Distribution::Normal,
         processing: Processing {
             authorization: s(18),
             charge_parameter_discovery: s(4),
@@ -104,7 +109,9 @@ fn every_key_of_a_session_is_accepted() {
     };
     let demand = expected.message_mut(Message::CurrentDemand);
     (demand.request, demand.response, demand.timeout, demand.performance) = (100, 4252, ms(500), ms(30));
-    expected.message_mut(Message::SessionStop).timeout = s(3);
+    let stop = expected.message_mut(Message::SessionStop);
+    (stop.timeout, stop.turnaround, stop.turnaround_jitter) = (s(3), Some(s(1)), Some(s(0)));
+    stop.turnaround_distribution = Some(Distribution::Pareto);
     assert_eq!(read, expected);
 }
 

@@ -17,7 +17,6 @@ use super::bulk::Transport;
 use super::coverage::Delimiter;
 use super::file::{Heading, Layer};
 use super::greenphy::Profile;
-use super::pipe::JitterKind;
 use super::problem::{Problem, Report, list, nearest, suggest};
 use super::tcp::Hystart;
 use super::timeline::{Policy, TimelineFormat};
@@ -27,6 +26,7 @@ use roughlink_core::cc;
 use roughlink_core::gateway::{self, NO_GATEWAY};
 use roughlink_core::link::greenphy::Class;
 use roughlink_core::link::hdplc::Duplex;
+use roughlink_core::link::jitter::Distribution;
 use roughlink_core::link::noise::BurstLength;
 use roughlink_core::link::noise::impulses::{self, MeasuredClass};
 use roughlink_core::tcp::{

@@ -41,7 +41,7 @@ pub(super) struct Pipe {
     pub jitter: Option<Leaf<Time>>,
     /// Distribution of the jitter in both directions.
     #[schemars(extend("default" = "uniform"))]
-    pub distribution: Option<Leaf<JitterKind>>,
+    pub distribution: Option<Leaf<Distribution>>,
     /// Correlation of the jitter between successive packets, less than 100 %.
     #[schemars(extend("default" = "0 %", "x-exclusiveMaximum" = "100 %"))]
     pub correlation: Option<Leaf<Share>>,
@@ -54,18 +54,6 @@ pub(super) struct Pipe {
     pub asymmetric: Option<Box<At<Asymmetric>>>,
     /// Changes over time: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
-}
-
-/// The distribution of jitter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum JitterKind {
-    /// Uniform from zero to `jitter`, beyond `delay`.
-    Uniform,
-    /// Normal around `delay`.
-    Normal,
-    /// Pareto of shape 3 around `delay`: few packets are very late.
-    Pareto,
 }
 
 /// The reverse direction of a pipe; an absent key keeps the value of the forward direction.
@@ -111,11 +99,7 @@ pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report)
         noise,
         jitter: delay(&own.jitter, report).unwrap_or_default(),
         jitter_shape: JitterShape {
-            distribution: match report.read(&own.distribution) {
-                Some(JitterKind::Normal) => Distribution::Normal,
-                Some(JitterKind::Pareto) => Distribution::Pareto,
-                Some(JitterKind::Uniform) | None => Distribution::Uniform,
-            },
+            distribution: report.read(&own.distribution).unwrap_or_default(),
             correlation: report.read(&own.correlation).map_or(0.0, |share| share.0),
         },
         reorder: report.read(&own.reorder).unwrap_or(false),

@@ -8,6 +8,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
     Limits, Message, MessageSpec, Mode, Policy as AfterLimit, Processing, SessionConfig,
 };
+use roughlink_core::link::jitter::Distribution;
 use roughlink_core::scenario::FlowSpec;
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
@@ -30,6 +31,12 @@ pub(super) struct Request {
     /// Time from a request to its response at the charger.
     #[schemars(extend("default" = SessionConfig::dc().turnaround))]
     pub turnaround: Option<Leaf<Time>>,
+    /// Random part of this time: the maximum if uniform, otherwise the standard deviation around `turnaround`.
+    #[schemars(extend("default" = "0 s"))]
+    pub turnaround_jitter: Option<Leaf<Time>>,
+    /// Distribution of the random part.
+    #[schemars(extend("default" = "uniform"))]
+    pub turnaround_distribution: Option<Leaf<Distribution>>,
     /// Begin with SECC discovery over UDP instead of the connection.
     #[schemars(extend("default" = SessionConfig::dc().discovery))]
     pub discovery: Option<Leaf<bool>>,
@@ -124,6 +131,8 @@ fn session(f: &Request, report: &mut Report) -> SessionConfig {
     time(&f.period, &mut c.period);
     time(&f.pause, &mut c.pause);
     time(&f.turnaround, &mut c.turnaround);
+    time(&f.turnaround_jitter, &mut c.turnaround_jitter);
+    c.turnaround_distribution = report.read(&f.turnaround_distribution).unwrap_or_default();
     if let Some(processing) = &f.processing {
         processing.value.apply(&mut c.processing, report);
     }

@@ -21,6 +21,8 @@ pub mod v2gtp;
 pub use message::{Document, Message, MessageSpec, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 pub use record::{Cause, MessageResult, Outcome, SessionResult};
 
+use crate::link::jitter::Distribution;
+use crate::rng::Stream;
 use crate::units::Time;
 use evcc::Evcc;
 use schemars::JsonSchema;
@@ -69,6 +71,10 @@ pub struct SessionConfig {
     pub pause: Time,
     /// Time from a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
+    /// Random part of this time: the maximum if uniform, otherwise the standard deviation.
+    pub turnaround_jitter: Time,
+    /// Distribution of the random part.
+    pub turnaround_distribution: Distribution,
     /// Processing time of the charger.
     pub processing: Processing,
     /// Duration of the charging loop; `None` = until the scenario ends.
@@ -162,6 +168,8 @@ impl SessionConfig {
             period: Time::from_millis(100),
             pause: Time::from_millis(90),
             turnaround: Time::from_millis(10),
+            turnaround_jitter: Time::ZERO,
+            turnaround_distribution: Distribution::Uniform,
             processing: Processing::default(),
             charge: None,
             limits: Limits::default(),
@@ -171,6 +179,10 @@ impl SessionConfig {
     /// Returns the defaults for alternating current.
     pub fn ac() -> Self {
         SessionConfig { mode: Mode::Ac, period: Time::from_secs(1), ..SessionConfig::dc() }
+    }
+    /// Returns true if the turnaround of a message has a random part.
+    pub fn is_random(&self) -> bool {
+        self.messages.iter().any(|m| !m.turnaround_jitter.unwrap_or(self.turnaround_jitter).is_zero())
     }
     /// Sizes and times of a message.
     pub fn message(&self, m: Message) -> &MessageSpec {
@@ -226,11 +238,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session that begins at `start`; `outside` marks a vehicle or charger outside the network.
-    pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2]) -> Self {
+    /// Creates a session that begins at `start`; `outside` marks a vehicle or charger outside the network. The charger
+    /// draws random numbers from `stream`.
+    pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2], stream: Stream) -> Self {
         Session {
             evcc: (!outside[0]).then(|| Evcc::new(&cfg, start)),
-            secc: (!outside[1]).then(|| Secc::new(&cfg, start)),
+            secc: (!outside[1]).then(|| Secc::new(&cfg, start, stream)),
             cfg,
             start,
         }

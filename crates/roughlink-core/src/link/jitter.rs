@@ -7,16 +7,19 @@
 use super::Direction;
 use crate::rng::{Seed, Stream};
 use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Distribution of the random part of the delay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Distribution of the random part of a delay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Uniform from zero to `jitter`, beyond the delay.
+    /// Uniform from zero to the jitter, beyond the delay.
     #[default]
     Uniform,
-    /// Normal around the delay with the standard deviation `jitter`.
+    /// Normal around the delay; the jitter is the standard deviation.
     Normal,
-    /// Pareto of shape 3 around the delay with the standard deviation `jitter`: few packets are very late.
+    /// Pareto of shape 3 around the delay: few values are very large. The jitter is the standard deviation.
     Pareto,
 }
 
@@ -62,24 +65,11 @@ impl Jitter {
     /// light.
     pub(super) fn apply(&mut self, arrival: Time, delay: Time) -> Time {
         let JitterShape { distribution, correlation } = self.shape;
-        if distribution == Distribution::Uniform && correlation == 0.0 {
-            return arrival + Time(self.stream.range(0, self.size.0));
+        if correlation == 0.0 {
+            return jittered(&mut self.stream, (arrival, delay), self.size, distribution);
         }
         let normal = self.normal(correlation);
-        let moved = self.size.0 as f64
-            * match distribution {
-                Distribution::Uniform => share_below(normal),
-                Distribution::Normal => normal,
-                Distribution::Pareto => {
-                    // Mean 3/2 and variance 3/4 for a scale of one.
-                    let x = libm::pow(1.0 - share_below(normal), -1.0 / 3.0);
-                    (x - 1.5) / libm::sqrt(0.75)
-                }
-            };
-        match moved < 0.0 {
-            true => arrival - Time((-moved) as u64).min(delay),
-            false => arrival.saturating_add(Time(moved as u64)),
-        }
+        moved((arrival, delay), self.size, distribution, normal)
     }
 
     /// Returns a standard normal number with this correlation to the last one.
@@ -91,6 +81,32 @@ impl Jitter {
         };
         self.last = (correlation != 0.0).then_some(next);
         next
+    }
+}
+
+/// Moves the end `at` of a `delay` by a random part of this size; no delay becomes negative.
+pub(crate) fn jittered(stream: &mut Stream, (at, delay): (Time, Time), size: Time, distribution: Distribution) -> Time {
+    match distribution {
+        Distribution::Uniform => at + Time(stream.range(0, size.0)),
+        _ => moved((at, delay), size, distribution, stream.normal()),
+    }
+}
+
+/// Moves the end `at` of a `delay` by the value that belongs to a standard normal number.
+fn moved((at, delay): (Time, Time), size: Time, distribution: Distribution, normal: f64) -> Time {
+    let moved = size.0 as f64
+        * match distribution {
+            Distribution::Uniform => share_below(normal),
+            Distribution::Normal => normal,
+            Distribution::Pareto => {
+                // Mean 3/2 and variance 3/4 for a scale of one.
+                let x = libm::pow(1.0 - share_below(normal), -1.0 / 3.0);
+                (x - 1.5) / libm::sqrt(0.75)
+            }
+        };
+    match moved < 0.0 {
+        true => at - Time((-moved) as u64).min(delay),
+        false => at.saturating_add(Time(moved as u64)),
     }
 }
 

@@ -177,7 +177,7 @@ impl Flow {
                 let sctp = spec.sctp.as_ref().expect("messages have an association");
                 Kind::Other(Box::new(Messages::new(spec, sctp, index, open, *cfg, seed)))
             }
-            Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session))),
+            Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session, seed))),
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = Progress { end: None, last_delivery: start, delay: Histogram::default() };

@@ -19,12 +19,10 @@ impl Scenario {
         };
         let flow = |traffic: &Traffic| match traffic {
             Traffic::Voip { .. } => true, // the phase of its talkspurts
-            Traffic::Bulk { .. }
-            | Traffic::Cbr { .. }
-            | Traffic::OnOff(_)
-            | Traffic::Web(_)
-            | Traffic::Messages(_)
-            | Traffic::Request { .. } => false,
+            Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::OnOff(_) | Traffic::Web(_) | Traffic::Messages(_) => {
+                false
+            }
+            Traffic::Request { session } => session.is_random(),
         };
         // The receiver of data sends HEARTBEATs, with jitter, once the association is that old.
         let heartbeat = |f: &FlowSpec| {

@@ -32,7 +32,7 @@ words!(
     Layer,
     Hystart,
     Policy,
-    JitterKind,
+    Distribution,
     TimelineFormat,
     Delimiter,
     Codec,

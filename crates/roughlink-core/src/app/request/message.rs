@@ -4,6 +4,7 @@
 //! where marked, the sizes come from published captures of DIN 70121 sessions (pyPLC project: requests of a Hyundai
 //! Ioniq, 24 May 2023; responses of an Alpitronic charger, 21 December 2022).
 
+use crate::link::jitter::Distribution;
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,9 @@ impl Message {
             response: V2GTP_HEADER + response,
             timeout: Time::from_millis(timeout),
             performance: Time::from_millis(performance),
+            turnaround: None,
+            turnaround_jitter: None,
+            turnaround_distribution: None,
         }
     }
 }
@@ -129,6 +133,16 @@ pub struct MessageSpec {
     // V2G_SECC_Msg_Performance_Time.
     #[schemars(with = "Option<Time>")]
     pub performance: Time,
+    /// Time from the request to the response at the charger, instead of the session's `turnaround`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(example = "20 ms")]
+    pub turnaround: Option<Time>,
+    /// Random part of this time, instead of the session's `turnaround_jitter`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turnaround_jitter: Option<Time>,
+    /// Distribution of the random part, instead of the session's `turnaround_distribution`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turnaround_distribution: Option<Distribution>,
 }
 
 /// Fields of a response that affect the session.

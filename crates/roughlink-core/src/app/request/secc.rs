@@ -5,6 +5,8 @@ use super::message::{Document, Message, Response, SDP_RESPONSE};
 use super::record::{Cause, Outcome, Record};
 use super::v2gtp::Reader;
 use super::{Action, Policy, SessionConfig, Written};
+use crate::link::jitter::jittered;
+use crate::rng::Stream;
 use crate::units::Time;
 
 /// Supply equipment communication controller.
@@ -18,6 +20,8 @@ pub(super) struct Secc {
     /// Current response and the time at which it is ready.
     answer: Option<(Time, Response)>,
     setup_by: Time,
+    /// Random numbers of the turnaround.
+    stream: Stream,
     /// Time after which the next request is late.
     request_by: Time,
     end: End,
@@ -35,8 +39,9 @@ enum End {
 }
 
 impl Secc {
-    pub(super) fn new(cfg: &SessionConfig, start: Time) -> Self {
+    pub(super) fn new(cfg: &SessionConfig, start: Time, stream: Stream) -> Self {
         Secc {
+            stream,
             last: None,
             since: start,
             found_at: Time::MAX,
@@ -91,11 +96,22 @@ impl Secc {
         } else {
             self.record.sequence_errors += 1;
         }
-        if cfg.turnaround > cfg.message(m).performance {
+        let due = self.turnaround(now, m, cfg);
+        if due - now > cfg.message(m).performance {
             self.record.slow_responses += 1;
         }
         let finished = now - self.since >= cfg.processing(m);
-        self.answer = Some((now + cfg.turnaround, Response { message: m, finished, in_sequence }));
+        self.answer = Some((due, Response { message: m, finished, in_sequence }));
+    }
+
+    /// Returns when the response to a request that arrives at `now` is due.
+    fn turnaround(&mut self, now: Time, m: Message, cfg: &SessionConfig) -> Time {
+        let own = cfg.message(m);
+        let delay = own.turnaround.unwrap_or(cfg.turnaround);
+        let jitter = own.turnaround_jitter.unwrap_or(cfg.turnaround_jitter);
+        let distribution = own.turnaround_distribution.unwrap_or(cfg.turnaround_distribution);
+        let due = now.saturating_add(delay);
+        if jitter.is_zero() { due } else { jittered(&mut self.stream, (due, delay), jitter, distribution) }
     }
 
     pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {

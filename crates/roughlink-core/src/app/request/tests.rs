@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::packet::flags;
+use crate::rng::Seed;
 use crate::tcp::dialogue::{self, Pair};
 use crate::tcp::{Stack, State, TcpConfig};
 
 const MS: fn(u64) -> Time = Time::from_millis;
 const DELAY: Time = Time::from_millis(3);
 const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
+
+fn stream() -> Stream {
+    Seed { seed: 1, replica: 0 }.stream("session", "turnaround")
+}
 
 /// Returns a session with two seconds of charging.
 fn short(mode: SessionConfig) -> SessionConfig {
@@ -17,7 +22,7 @@ fn short(mode: SessionConfig) -> SessionConfig {
 /// Runs a session over TCP. The data segments with numbers in `lost` and the first `lost_datagrams` datagrams do not
 /// arrive.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
-    let mut session = Session::new(cfg, Time::ZERO, [false; 2]);
+    let mut session = Session::new(cfg, Time::ZERO, [false; 2], stream());
     let mut pair = dialogue::pair(tcp, DELAY);
     pair.lost = lost.to_vec();
     let mut datagrams: Vec<(Time, Side)> = Vec::new();
@@ -72,7 +77,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
 
 /// Runs a session until `end` whose messages take 3 ms each way; only the first `arriving` messages arrive.
 fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
-    let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2]);
+    let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2], stream());
     let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
     let mut written = [0; 2];
     let mut count = 0;
@@ -299,9 +304,34 @@ fn a_slow_charger() {
     assert_eq!(counts(&r), []);
 }
 
+/// The turnaround of one message, with a random part. The other messages keep the session's.
+#[test]
+fn a_message_has_a_turnaround_of_its_own() {
+    let mut cfg = SessionConfig { charge: Some(MS(60_000)), ..SessionConfig::dc() };
+    cfg.message_mut(Message::CurrentDemand).turnaround = Some(MS(20));
+    let latencies = |cfg: &SessionConfig| {
+        let r = over_air(cfg.clone(), usize::MAX, MS(100_000));
+        let ms = |m| of(&r, m).latency_ms.unwrap();
+        assert_eq!(ms(Message::PowerDelivery).max, 16.0, "10 ms and 3 ms each way");
+        let l = ms(Message::CurrentDemand);
+        (r.slow_responses, of(&r, Message::CurrentDemand).count, l.p50, l.max)
+    };
+    let (slow, count, p50, max) = latencies(&cfg);
+    assert_eq!((slow, p50, max), (0, 26.0, 26.0));
+    assert!(!cfg.is_random());
+    cfg.message_mut(Message::CurrentDemand).turnaround_jitter = Some(MS(10));
+    let (slow, _, p50, max) = latencies(&cfg);
+    assert!(cfg.is_random() && (29.0..33.0).contains(&p50) && (35.0..=36.0).contains(&max), "{p50} {max}");
+    assert!((2 * slow).abs_diff(count) < count / 4, "half of the answers take more than 25 ms: {slow} of {count}");
+    cfg.message_mut(Message::CurrentDemand).turnaround_distribution = Some(Distribution::Pareto);
+    let (_, _, p50, max) = latencies(&cfg);
+    assert!(p50 < 26.0 && max > 46.0, "{p50} {max}");
+}
+
 #[test]
 fn the_wrong_order_is_refused() {
-    let mut s = Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO, [false; 2]);
+    let mut s =
+        Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO, [false; 2], stream());
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
     s.connected(Time::ZERO);
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Write(42)));

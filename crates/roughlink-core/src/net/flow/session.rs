@@ -10,6 +10,7 @@ use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
 use crate::net::end::Sending;
 use crate::packet::{FlowId, Packet, Protocol, Sides};
+use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::tcp::{Endpoint, State, Unread, unwrap};
 use crate::units::Time;
@@ -113,7 +114,7 @@ impl Application for Requests {
 
 impl Requests {
     /// Creates the session of flow `index` of a component.
-    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig) -> Self {
+    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig, seed: &Seed) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
             Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
@@ -125,7 +126,7 @@ impl Requests {
             ends,
             open,
             start: spec.start,
-            session: Session::new(session.clone(), spec.start, open),
+            session: Session::new(session.clone(), spec.start, open, seed.stream(&spec.name, "turnaround")),
             datagrams: Default::default(),
             sent: [0; 2],
             connected: false,
