@@ -2,7 +2,7 @@
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
-use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
+use roughlink_core::link::hdplc::{Channel, Duplex, HdplcConfig};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::metrics::RunResult;
@@ -114,6 +114,7 @@ mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us"
         lifetime: Time::from_millis(200),
         in_order: false,
         noise: AirNoise::clean(),
+        channels: Vec::new(),
         robust_share: 0.5,
         error_weight: 0.1,
     };
@@ -392,5 +393,9 @@ fn a_line_is_described_once_and_of_one_kind() {
     let s = two("kind = \"hdplc\"").unwrap();
     assert!(s.links[1].model == s.links[2].model, "the first describes the medium");
     assert!(two("kind = \"hdplc\"\nqueue = \"50 pkt\"").unwrap_err().contains("described twice, and not alike"));
+    let own = two("kind = \"hdplc\"\nrate = \"6 Mbit/s\"\nnoise = \"none\"").unwrap();
+    let Model::Shared(SharedConfig::Hdplc(first)) = &own.links[1].model else { panic!("{:?}", own.links[1].model) };
+    let channel = Channel { rate: Rate::from_mbps(6), rate_trace: Vec::new(), noise: AirNoise::default() };
+    assert_eq!(first.channels, [first.channel(), channel], "each pair has its own rate and noise");
     assert!(two("kind = \"greenphy\"").unwrap_err().contains("links of two kinds"));
 }

@@ -4,12 +4,13 @@ use super::leaf::At;
 use super::link::{Link, LinkKind, span};
 use super::problem::{Problem, Report};
 use roughlink_core::link::greenphy::Class;
+use roughlink_core::link::hdplc::{Channel, HdplcConfig};
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::scenario::LinkSpec;
 use std::collections::BTreeMap;
 
 /// Joins links of the same cable: they share the medium that the first of them describes. On a Green PHY cable each
-/// link has its own classes.
+/// link has its own classes, on an HD-PLC cable its own rate and noise.
 pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
     let mut cables: BTreeMap<String, usize> = BTreeMap::new();
     for i in 0..links.len() {
@@ -30,7 +31,16 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
         };
         let alike = match (&mut *shared, &mut *own) {
             (SharedConfig::Hdplc(shared), SharedConfig::Hdplc(own)) => {
-                let alike = own == shared;
+                let channel = channel(&written[i].value, own, shared);
+                // The first link's values, so that only keys of the medium count.
+                let medium = HdplcConfig { channels: shared.channels.clone(), ..(**own).clone() };
+                let HdplcConfig { rate, rate_trace, noise, .. } = (**shared).clone();
+                let alike = HdplcConfig { rate, rate_trace, noise, ..medium } == **shared;
+                if channel != shared.channel() {
+                    let common = shared.channel();
+                    shared.channels.resize(pair, common);
+                    shared.channels.push(channel);
+                }
                 *own = shared.clone();
                 alike
             }
@@ -59,12 +69,27 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
     }
 }
 
-/// Returns true if a link has keys of its medium.
+/// Returns the channel between the modems of a link: its own values, and those of the cable's first link for absent keys.
+fn channel(written: &Link, own: &HdplcConfig, shared: &HdplcConfig) -> Channel {
+    let (own, common) = (own.channel(), shared.channel());
+    let keys = match written.kind.as_ref().map(|kind| &kind.value) {
+        Some(LinkKind::Hdplc(keys)) => keys,
+        _ => return common,
+    };
+    let has_rate = keys.rate.is_some() || keys.rate_trace.is_some();
+    Channel {
+        rate: if keys.rate.is_some() { own.rate } else { common.rate },
+        rate_trace: if has_rate { own.rate_trace } else { common.rate_trace },
+        noise: if written.noise.is_some() { own.noise } else { common.noise },
+    }
+}
+
+/// Returns true if a link has keys that all links of its medium share.
 fn describes(link: &Link) -> bool {
     let own = match link.kind.as_ref().map(|kind| &kind.value) {
         Some(LinkKind::Hdplc(own)) => own.describes(),
-        Some(LinkKind::GreenPhy(own)) => own.describes(),
+        Some(LinkKind::GreenPhy(own)) => own.describes() || link.noise.is_some(),
         Some(LinkKind::Pipe(_)) | None => false,
     };
-    own || link.mtu.is_some() || link.noise.is_some()
+    own || link.mtu.is_some()
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hdplc {
-    /// PHY rate.
+    /// PHY rate between the two modems.
     #[schemars(example = "10 Mbit/s", extend("default" = HdplcConfig::default().rate))]
     pub rate: Option<Leaf<Rate>>,
     /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame uses the rate at its start.
@@ -43,9 +43,9 @@ pub(super) struct RateStep {
 }
 
 impl Hdplc {
-    /// Returns true if the link sets keys of its medium.
+    /// Returns true if the link sets keys that all links of its cable share.
     pub(crate) fn describes(&self) -> bool {
-        self.rate.is_some() || self.rate_trace.is_some() || self.queue.is_some() || self.mac.is_some()
+        self.queue.is_some() || self.mac.is_some()
     }
 }
 

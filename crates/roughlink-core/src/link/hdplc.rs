@@ -103,6 +103,9 @@ pub struct HdplcConfig {
     /// Noise on the line. Default [`AirNoise::inverter45`].
     #[serde(skip)]
     pub noise: AirNoise,
+    /// Channels of the pairs of modems, in their order; pairs beyond the end have the values above.
+    #[serde(skip)]
+    pub channels: Vec<Channel>,
     /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgements, preamble and
     /// frame control.
     #[serde(with = "units::share")]
@@ -112,6 +115,17 @@ pub struct HdplcConfig {
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]
     pub error_weight: f64,
+}
+
+/// Channel between the modems of a pair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel {
+    /// PHY rate.
+    pub rate: Rate,
+    /// PHY rate over time, as [`HdplcConfig::rate_trace`].
+    pub rate_trace: Vec<(Time, Rate)>,
+    /// Noise on the line.
+    pub noise: AirNoise,
 }
 
 impl Default for HdplcConfig {
@@ -139,6 +153,7 @@ impl Default for HdplcConfig {
             lifetime: Time::from_millis(500),
             in_order: true,
             noise: AirNoise::inverter45(),
+            channels: Vec::new(),
             robust_share: 0.2,
             error_weight: 0.0625, // about 0.3 s under load
         }
@@ -146,6 +161,17 @@ impl Default for HdplcConfig {
 }
 
 impl HdplcConfig {
+    /// Returns the channel of pairs without one of their own.
+    pub fn channel(&self) -> Channel {
+        Channel { rate: self.rate, rate_trace: self.rate_trace.clone(), noise: self.noise.clone() }
+    }
+
+    /// Returns the configuration of a pair.
+    fn of_pair(&self, pair: usize) -> HdplcConfig {
+        let Channel { rate, rate_trace, noise } = self.channels.get(pair).cloned().unwrap_or_else(|| self.channel());
+        HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the PHY rate at `now`.
     pub fn rate_at(&self, now: Time) -> Rate {
         let passed = self.rate_trace.partition_point(|step| step.0 <= now);

@@ -34,12 +34,12 @@ pub trait Medium: Debug + Send {
     /// Returns the number of packets in the transmit queue of `port`, as its limit counts them.
     fn waiting(&self, port: usize) -> usize;
 
-    /// Returns the mean time between frames with `sdus` packets of the MTU's size, at the rate of the medium at `now`,
-    /// if only one port sends.
-    fn cycle_time(&self, now: Time, sdus: u32) -> Time;
+    /// Returns the mean time between frames of `port` with `sdus` packets of the MTU's size, at its rate at `now`, if no
+    /// other port sends.
+    fn cycle_time(&self, now: Time, port: usize, sdus: u32) -> Time;
 
-    /// Returns the largest number of packets of the MTU's size in a frame sent at `now`, at least one.
-    fn limit(&self, now: Time) -> u32;
+    /// Returns the largest number of packets of the MTU's size in a frame of `port` sent at `now`, at least one.
+    fn limit(&self, now: Time, port: usize) -> u32;
 
     /// Returns the moving average of the share of `port`'s packets that the receiver requested again; 0 if the medium
     /// does not maintain it.

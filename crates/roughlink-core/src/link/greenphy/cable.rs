@@ -228,7 +228,7 @@ impl Medium for GreenPhy {
         self.stations[port].waiting()
     }
 
-    fn cycle_time(&self, _now: Time, sdus: u32) -> Time {
+    fn cycle_time(&self, _now: Time, _port: usize, sdus: u32) -> Time {
         let bytes = sdus as usize * (usize::from(self.config.mtu) + usize::from(self.config.frame_overhead));
         let pbs = bytes.div_ceil(self.config.mode.body_bytes() as usize);
         let rest = pbs % self.config.max_pbs;
@@ -236,7 +236,7 @@ impl Medium for GreenPhy {
         if rest == 0 { full } else { full + self.config.exchange_time(rest) }
     }
 
-    fn limit(&self, _now: Time) -> u32 {
+    fn limit(&self, _now: Time, _port: usize) -> u32 {
         let frame = usize::from(self.config.mtu) + usize::from(self.config.frame_overhead);
         (self.config.max_pbs * self.config.mode.body_bytes() as usize / frame).max(1) as u32
     }

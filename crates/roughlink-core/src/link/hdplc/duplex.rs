@@ -51,12 +51,12 @@ impl Medium for FullDuplex {
         self.ways[port % 2].waiting(port)
     }
 
-    fn cycle_time(&self, now: Time, sdus: u32) -> Time {
-        self.ways[0].cycle_time(now, sdus)
+    fn cycle_time(&self, now: Time, port: usize, sdus: u32) -> Time {
+        self.ways[port % 2].cycle_time(now, port, sdus)
     }
 
-    fn limit(&self, now: Time) -> u32 {
-        self.ways[0].limit(now)
+    fn limit(&self, now: Time, port: usize) -> u32 {
+        self.ways[port % 2].limit(now, port)
     }
 
     fn rejected(&self, port: usize) -> f64 {

@@ -19,10 +19,13 @@ use std::collections::VecDeque;
 /// Half-duplex HD-PLC network. Port `2 k` sends from the first modem of pair `k` to the second, port `2 k + 1` back.
 #[derive(Debug)]
 pub struct Hdplc {
-    config: HdplcConfig,
+    /// Configurations by pair; they differ only in their channels.
+    configs: Vec<HdplcConfig>,
     /// Modems by port.
     modems: Vec<Modem>,
-    noise: AirJudge,
+    /// Noise processes, and the one of each pair. Pairs with the same noise have the same process.
+    noises: Vec<AirJudge>,
+    noise_of: Vec<usize>,
     /// Current exchange on the medium.
     exchange: Option<Exchange>,
     /// Time since which the medium is free, if it is.
@@ -57,16 +60,32 @@ impl Hdplc {
                 seed,
             )
         };
+        let configs: Vec<HdplcConfig> = (0..pairs).map(|pair| config.of_pair(pair)).collect();
+        let (mut noises, mut noise_of): (Vec<AirJudge>, Vec<usize>) = Default::default();
+        for (pair, own) in configs.iter().enumerate() {
+            let same = configs[..pair].iter().position(|other| other.noise == own.noise);
+            noise_of.push(same.map_or(noises.len(), |other| noise_of[other]));
+            if same.is_none() {
+                let name = if pair == 0 { name.to_owned() } else { format!("{name}.{pair}") };
+                noises.push(AirJudge::new(&own.noise, &name, seed));
+            }
+        }
         Hdplc {
             modems: (0..2 * pairs).map(modem).collect(),
-            noise: AirJudge::new(&config.noise, name, seed),
-            config: config.clone(),
+            noises,
+            noise_of,
+            configs,
             exchange: None,
             free: Time::ZERO,
             last: 2 * pairs - 1,
             next: Time::MAX,
             arrivals: VecDeque::new(),
         }
+    }
+
+    /// Returns the configuration of the pair of `port`.
+    fn config(&self, port: usize) -> &HdplcConfig {
+        &self.configs[port / 2]
     }
 
     /// Computes the next event of a free medium.
@@ -77,7 +96,7 @@ impl Hdplc {
     /// Returns the time at which the modem at `port` starts if no other does. When the rate falls, a PDU may turn out
     /// to have been full for some time.
     fn start(&mut self, now: Time, port: usize) -> Time {
-        self.modems[port].start(now, self.free, &self.config).map_or(Time::MAX, |start| start.max(now))
+        self.modems[port].start(now, self.free, &self.configs[port / 2]).map_or(Time::MAX, |start| start.max(now))
     }
 
     /// Starts the access of a modem.
@@ -90,7 +109,7 @@ impl Hdplc {
                 (first, port) = (start, candidate);
             }
         }
-        let c = &self.config;
+        let c = &self.configs[0];
         let (slot, timeout) = (c.slot, c.rifs + c.ack + c.slot);
         let collide = c.collisions && (0..ports).any(|other| other != port && self.start(now, other) - first < slot);
         self.exchange = Some(if collide {
@@ -110,10 +129,10 @@ impl Hdplc {
         let mut end = first;
         for port in 0..self.modems.len() {
             let start = self.start(now, port);
-            if start - first < self.config.slot {
-                let bytes = self.modems[port].load(start, &self.config);
+            if start - first < self.config(port).slot {
+                let bytes = self.modems[port].load(start, &self.configs[port / 2]);
                 self.modems[port].stats.arq.collisions += 1;
-                end = end.max(start + self.pdu_air(start, bytes));
+                end = end.max(start + self.pdu_air(start, port, bytes));
             }
         }
         Exchange { end: end + timeout, port: None, acknowledged: false }
@@ -121,8 +140,9 @@ impl Hdplc {
 
     /// Sends the PDU of a modem without a collision.
     fn send(&mut self, now: Time, port: usize, timeout: Time) -> Exchange {
-        let bytes = self.modems[port].load(now, &self.config);
-        let Hdplc { config, modems, noise, arrivals, .. } = self;
+        let Hdplc { configs, modems, noises, noise_of, arrivals, .. } = self;
+        let (config, noise) = (&configs[port / 2], &mut noises[noise_of[port / 2]]);
+        let bytes = modems[port].load(now, config);
         let rate = config.rate_at(now);
         let data = now + config.header;
         let end = data + config.in_symbols(rate.time_for(bytes));
@@ -141,10 +161,10 @@ impl Hdplc {
     /// Ends an exchange.
     fn finish(&mut self, exchange: Exchange, dropped: &mut dyn FnMut(Packet)) {
         let Exchange { end, port, acknowledged } = exchange;
-        let Hdplc { config, modems, arrivals, .. } = self;
+        let Hdplc { configs, modems, arrivals, .. } = self;
         for (i, m) in modems.iter_mut().enumerate() {
             if port.is_none_or(|p| p == i) {
-                m.settle(end, acknowledged, config, dropped, &mut |p| arrivals.push_back((end, i, p)));
+                m.settle(end, acknowledged, &configs[i / 2], dropped, &mut |p| arrivals.push_back((end, i, p)));
             }
         }
         self.exchange = None;
@@ -158,20 +178,21 @@ impl Hdplc {
     }
 
     /// Returns the air time of header and SDUs of a PDU.
-    fn pdu_air(&self, now: Time, bytes: u64) -> Time {
-        self.config.header + self.config.in_symbols(self.config.rate_at(now).time_for(bytes))
+    fn pdu_air(&self, now: Time, port: usize, bytes: u64) -> Time {
+        let config = self.config(port);
+        config.header + config.in_symbols(config.rate_at(now).time_for(bytes))
     }
 }
 
 impl Medium for Hdplc {
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
-        let modem = &mut self.modems[port];
-        if p.size > self.config.mtu {
-            let mut fragments = Fragments::new(p, self.config.mtu);
+        let (modem, config) = (&mut self.modems[port], &self.configs[port / 2]);
+        if p.size > config.mtu {
+            let mut fragments = Fragments::new(p, config.mtu);
             while let Some(f) = fragments.next() {
-                modem.enqueue(now, f, &self.config).into_iter().for_each(&mut *dropped);
+                modem.enqueue(now, f, config).into_iter().for_each(&mut *dropped);
             }
-        } else if let Some(p) = modem.enqueue(now, p, &self.config) {
+        } else if let Some(p) = modem.enqueue(now, p, config) {
             dropped(p);
         }
         if self.exchange.is_none() {
@@ -202,15 +223,17 @@ impl Medium for Hdplc {
     }
 
     fn waiting(&self, port: usize) -> usize {
-        self.modems[port].queued(&self.config)
+        self.modems[port].queued(self.config(port))
     }
 
-    fn cycle_time(&self, now: Time, sdus: u32) -> Time {
-        self.config.cycle_time(sdus as usize, self.config.rate_at(now))
+    fn cycle_time(&self, now: Time, port: usize, sdus: u32) -> Time {
+        let config = self.config(port);
+        config.cycle_time(sdus as usize, config.rate_at(now))
     }
 
-    fn limit(&self, now: Time) -> u32 {
-        self.config.sdus_per_pdu(self.config.rate_at(now)) as u32
+    fn limit(&self, now: Time, port: usize) -> u32 {
+        let config = self.config(port);
+        config.sdus_per_pdu(config.rate_at(now)) as u32
     }
 
     fn rejected(&self, port: usize) -> f64 {

@@ -103,10 +103,10 @@ impl Modem for Port<'_> {
         self.medium.waiting(self.port) as u32
     }
     fn cycle_time(&self, sdus: u32) -> Time {
-        self.medium.cycle_time(self.now, sdus)
+        self.medium.cycle_time(self.now, self.port, sdus)
     }
     fn limit(&self) -> u32 {
-        self.medium.limit(self.now)
+        self.medium.limit(self.now, self.port)
     }
     fn rejected(&self) -> f64 {
         self.medium.rejected(self.port)

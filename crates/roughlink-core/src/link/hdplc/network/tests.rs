@@ -1,6 +1,6 @@
 use super::*;
 use crate::link::SharedConfig;
-use crate::link::hdplc::Duplex;
+use crate::link::hdplc::{Channel, Duplex};
 use crate::link::noise::AirNoise;
 use crate::units::Rate;
 
@@ -451,6 +451,32 @@ fn full_duplex_pairs_share_each_direction() {
     let carried: Vec<f64> = (0..4).map(|port| b.numbers(port).len() as f64 / end.as_secs_f64()).collect();
     let half = prediction(&config) / 2.0;
     assert!(carried.iter().all(|c| (c / half - 1.0).abs() < 0.005), "{carried:?} for {half}");
+}
+
+/// With turns, two pairs send a full PDU each per cycle, at the rate of their own channel. Only the noise of a pair's own
+/// channel reaches its packets.
+#[test]
+fn pairs_have_channels_of_their_own() {
+    let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
+    let config = HdplcConfig { access_slots: 1, channels: vec![silent().channel(), slow.clone()], ..silent() };
+    let end = Time::from_secs(30);
+    let mut b = Bench::of_pairs(2, &config, &SEED);
+    b.saturate(end, [60, 0, 60, 0], [1500; 4]);
+    let cycle = config.cycle_time(31, config.rate) + config.cycle_time(31, slow.rate);
+    for port in [0, 2] {
+        let carried = b.numbers(port).len() as f64 / end.as_secs_f64();
+        assert!((carried * cycle.as_secs_f64() / 31.0 - 1.0).abs() < 0.005, "port {port}: {carried}");
+    }
+    assert_eq!(
+        [0, 2].map(|port| b.link.cycle_time(end, port, 31)),
+        [config.rate, slow.rate].map(|r| config.cycle_time(31, r))
+    );
+    let noisy = Channel { noise: AirNoise::inverter45(), ..slow };
+    let config = HdplcConfig { channels: vec![silent().channel(), noisy], ..silent() };
+    let mut b = Bench::of_pairs(2, &config, &SEED);
+    b.saturate(end, [60, 0, 60, 0], [1500; 4]);
+    assert_eq!(b.link.stats(0).arq.errors, 0);
+    assert!(b.link.stats(2).arq.errors > 100, "{:?}", b.link.stats(2).arq);
 }
 
 /// With turns, every PDU of two pairs would start at the same time as another: all collide.
