@@ -77,10 +77,10 @@ impl Device {
             device
                 .set_nonblocking(true)
                 .map_err(HostError::of(Operation::Tun(format!("prepare the TUN device {name}"))))?;
-            if has_ipv6 {
-                // There is no router here. Ignore the error: a kernel without IPv6 at this device has no such file.
-                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
-            }
+            // There is no router here. If the device has no IPv6, the kernel must not probe its own address, either.
+            // Ignore the error: a kernel without IPv6 has no such files.
+            let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
             ip(&commands(&name, setup, has_ipv6))?;
             Ok(Device { kind: Kind::Ours(device), name })
         })?
@@ -282,6 +282,23 @@ mod tests {
                      12 13 14 15 16\n";
         assert_eq!(transmit_drops(table, "plc0"), Some(12));
         assert_eq!(transmit_drops(table, "plc"), None);
+    }
+
+    /// An address that is in use leaves a device without IPv6; its kernel must send nothing over IPv6 then.
+    #[test]
+    fn a_device_without_ipv6_is_silent_over_ipv6() {
+        let made = Namespace::new().and_then(|namespace| {
+            namespace.within(|| ip(&["link set lo up".into(), "route add fd00::/64 dev lo".into()]))??;
+            let addresses = ["10.0.0.1", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();
+            let setup = Setup { name: "quiet%d".into(), mtu: 1500, addresses, shared: true, ..Setup::default() };
+            Device::new(&namespace, &setup).map(|device| (namespace, device))
+        });
+        let (namespace, device) = match made {
+            Ok(made) => made,
+            Err(e) => return eprintln!("skipped: {}", e.with_cause()),
+        };
+        let file = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", device.name);
+        assert_eq!(namespace.within(|| fs::read_to_string(file)).unwrap().unwrap().trim(), "1");
     }
 
     #[test]
