@@ -100,12 +100,15 @@ impl LoadRequest {
     ///
     /// # Errors
     /// Returns an error if a parameter is invalid, the kernel rejects the program, or the name is taken.
-    pub fn load(&self) -> Result<Loaded, KernelError> {
+    pub fn load(&self) -> Result<LoadedAlgorithm, KernelError> {
         self.load_into(Interface::running)
     }
 
     /// Loads the algorithm into a kernel with this `interface`.
-    fn load_into(&self, interface: impl FnOnce() -> Result<Interface, KernelError>) -> Result<Loaded, KernelError> {
+    fn load_into(
+        &self,
+        interface: impl FnOnce() -> Result<Interface, KernelError>,
+    ) -> Result<LoadedAlgorithm, KernelError> {
         if defaults::registered()?.contains(&self.name) {
             let ours = Pinned::find(&self.name).is_ok();
             let remedy = if ours { format!("run `roughlink cc unload {}`, or ", self.name) } else { String::new() };
@@ -134,7 +137,7 @@ impl LoadRequest {
         let mut entry = object.maps_mut().find(|m| m.name() == "entry").expect("hooks.h has it");
         let (link, log) = capture_log(|| entry.attach_struct_ops());
         let link = link.map_err(KernelError::bpf(format!("register `{}`{log}", self.name)))?;
-        Ok(Loaded { object, link })
+        Ok(LoadedAlgorithm { object, link })
     }
 
     /// Load record in TOML. If it is too long, previous defaults are left out first, then parameters.
@@ -162,7 +165,7 @@ impl LoadRequest {
 
 /// A loaded algorithm. Dropping it unregisters the algorithm unless its link is pinned.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedAlgorithm {
     /// Programs and maps.
     pub object: Object,
     /// Link that keeps the algorithm registered.

@@ -6,7 +6,7 @@
 use crate::defaults::{self, Place};
 use crate::error::KernelError;
 use crate::event::{Event, SIZE};
-use crate::load::Loaded;
+use crate::load::LoadedAlgorithm;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
@@ -304,7 +304,7 @@ impl Pinned {
     }
 }
 
-impl Loaded {
+impl LoadedAlgorithm {
     /// Pins the maps in the BPF file system so that other processes find them, and the link too with `persist`.
     ///
     /// Mounts the file system if necessary.

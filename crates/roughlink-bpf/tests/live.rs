@@ -6,7 +6,7 @@ use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
 use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
 use roughlink_bpf::event::{Event, Kind};
-use roughlink_bpf::load::{LoadRequest, Loaded};
+use roughlink_bpf::load::{LoadRequest, LoadedAlgorithm};
 use roughlink_bpf::pinned::{Pinned, unload};
 use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
 use roughlink_host::Namespace;
@@ -89,7 +89,7 @@ macro_rules! or_skip {
 }
 
 /// A loaded algorithm, removed on drop even if the test fails.
-struct LoadGuard(String, Option<Loaded>);
+struct LoadGuard(String, Option<LoadedAlgorithm>);
 
 impl LoadGuard {
     fn pin(&mut self, persist: bool) {

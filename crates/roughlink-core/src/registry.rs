@@ -4,7 +4,7 @@
 use std::sync::RwLock;
 
 /// An entry with a name.
-pub trait Named {
+pub trait RegistryEntry {
     /// Returns the name in scenario files.
     fn name(&self) -> &'static str;
     /// Checks that the entry is valid.
@@ -34,7 +34,7 @@ pub enum Refused {
     Invalid(&'static str, String),
 }
 
-impl<T: Named + 'static> Registry<T> {
+impl<T: RegistryEntry + 'static> Registry<T> {
     pub(crate) const fn new(built_in: &'static [T]) -> Self {
         Registry { built_in, added: RwLock::new(Vec::new()) }
     }
@@ -71,7 +71,7 @@ mod tests {
 
     struct Entry(&'static str);
 
-    impl Named for Entry {
+    impl RegistryEntry for Entry {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(ALL.add(Entry("b")), Ok(()));
         assert_eq!(ALL.add(Entry("b")), Err(Refused::Taken("b")));
         assert_eq!(ALL.add(Entry("")), Err(Refused::Invalid("", "no name".into())));
-        assert_eq!(ALL.find("b").map(Named::name), Some("b"));
-        assert_eq!(ALL.iter().map(Named::name).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(ALL.find("b").map(RegistryEntry::name), Some("b"));
+        assert_eq!(ALL.iter().map(RegistryEntry::name).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

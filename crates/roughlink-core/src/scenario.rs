@@ -35,7 +35,7 @@ pub struct Scenario {
     pub interfaces: BTreeMap<usize, Interface>,
     /// Explicit addresses of nodes, by index; different from all other addresses, including assigned ones
     /// ([`crate::net::addresses`]). Visible only in captures and to hosts outside the network.
-    pub addresses: BTreeMap<usize, Given>,
+    pub addresses: BTreeMap<usize, NodeAddresses>,
     /// Links.
     pub links: Vec<LinkSpec>,
     /// Flows.
@@ -60,7 +60,7 @@ pub enum Interface {
 
 /// Addresses of a node in place of the assigned ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct NodeAddresses {
     /// IPv4.
     pub v4: Option<Ipv4Addr>,
     /// IPv6; not link-local.

@@ -7,12 +7,12 @@ use roughlink_core::units::Time;
 
 /// Data packets that leave the server, and the windows of its sender as they change.
 #[derive(Default)]
-struct Seen {
+struct Recorded {
     sent: Vec<(Time, u32)>,
     windows: Vec<(Time, u64, u64)>,
 }
 
-impl Observer for Seen {
+impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
         if at.node == 0 && at.way == Way::Out && p.size > 100 {
             self.sent.push((now, p.seq));
@@ -32,14 +32,14 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
     roughlink_scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).unwrap().0
 }
 
-fn run(s: &Scenario) -> Seen {
-    let mut seen = Seen::default();
+fn run(s: &Scenario) -> Recorded {
+    let mut seen = Recorded::default();
     Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
     seen
 }
 
 /// Returns the times when data left after the last ACK before the outage.
-fn sent(seen: &Seen) -> Vec<Time> {
+fn sent(seen: &Recorded) -> Vec<Time> {
     seen.sent.iter().map(|s| s.0).filter(|t| *t > Time::from_millis(119_500)).collect()
 }
 

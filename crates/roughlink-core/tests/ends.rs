@@ -107,7 +107,7 @@ impl Observer for Departures {
     }
 }
 
-/// Runs a call of a minute whose talker at `b` is outside and sends `say(n)` at each `(time, n)`.
+/// Runs a call of a minute whose talker at `b` is outside and sends `send(n)` at each `(time, n)`.
 fn call(s: &Scenario, said: &[(Time, usize)], say: impl Fn(usize) -> Vec<u8>) -> (FlowResult, Vec<Outgoing>, Network) {
     let back = addresses(s, 0).reversed();
     let mut network = open(s, &[2]);
@@ -326,7 +326,7 @@ fn unknown_vehicle_finds_the_charger() {
     assert_eq!(wire::decode(&answer.datagram).unwrap().addresses, sdp.reversed());
     assert_eq!(answer.datagram[28..32], [1, 0xfe, 0x90, 1]);
     let mut vehicle = Peer::new(tcp, true);
-    vehicle.say(&message(0, 42));
+    vehicle.send(&message(0, 42));
     vehicle.talk(&mut network, 2_000, |_| Vec::new());
     assert_eq!(vehicle.heard[..9], [1, 0xfe, 0x80, 1, 0, 0, 0, 4, 0x10]);
     let tries = network.result().flows.iter().map(|f| of(f).messages.len()).collect::<Vec<_>>();
@@ -363,7 +363,7 @@ impl Peer {
         Peer { stream, now: Time::ZERO, left: Vec::new(), heard: Vec::new(), closes: false }
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         self.left.extend(bytes);
     }
 
@@ -405,7 +405,7 @@ fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
     );
     let mut network = open(&s, &[0]);
     let mut vehicle = Peer::new(addresses(&s, 0), true);
-    vehicle.say(bytes);
+    vehicle.send(bytes);
     vehicle.closes = closes;
     vehicle.talk(&mut network, 8_000, |_| Vec::new());
     (of(&network.result().flows[0]), vehicle.heard)
@@ -452,7 +452,7 @@ fn a_flood_of_requests_takes_no_memory() {
     let mut network = Network::new(s.clone(), options).unwrap();
     let mut vehicle = Peer::new(addresses(&s, 0), true);
     let mut begin = [1, 2, 4].into_iter();
-    vehicle.say(&message(0, 9));
+    vehicle.send(&message(0, 9));
     vehicle.talk(&mut network, 59_000, |heard| {
         if heard.drain(..).count() > 0 { message(begin.next().unwrap_or(5), 9) } else { Vec::new() }
     });
@@ -480,7 +480,7 @@ fn charger_ignores_requests_before_its_session() {
     let mut network = open(&s, &[0]);
     let mut vehicle = Peer::new(addresses(&s, 0), true);
     let early = message(10, 42);
-    vehicle.say(&early);
+    vehicle.send(&early);
     vehicle.talk(&mut network, 4_000, |_| Vec::new());
     let f = network.result().flows.remove(0);
     assert_eq!((f.delivered_bytes, of(&f).outcome), (0, Outcome::Running));

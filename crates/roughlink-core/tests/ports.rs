@@ -10,7 +10,7 @@ use roughlink_core::link::Noise;
 use roughlink_core::net::addresses::{Prefix, addresses, assigned};
 use roughlink_core::net::{Change, ChangeError, Crossing, Network, Observer, Options, Outgoing, Reading, Way};
 use roughlink_core::packet::{FlowId, Packet, Side, Sides, SynOptions, flags};
-use roughlink_core::scenario::{Given, Scenario};
+use roughlink_core::scenario::{NodeAddresses, Scenario};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Rate, Time};
@@ -76,12 +76,12 @@ fn number(datagram: &[u8]) -> u32 {
 
 /// Arrival and departure times of the datagrams of a flow.
 #[derive(Default)]
-struct Seen {
+struct Recorded {
     sent: Vec<(Time, u32, u16)>,
     arrived: Vec<(Time, u32)>,
 }
 
-impl Observer for Seen {
+impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
         match at.way {
             Way::Out => self.sent.push((now, p.seq, p.size)),
@@ -107,7 +107,7 @@ proptest! {
         );
         let mut simulated = chain(ROUGH, &flow);
         simulated.seed = seed;
-        let mut seen = Seen::default();
+        let mut seen = Recorded::default();
         Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
         prop_assert!(seen.arrived.len() > 100 && seen.arrived.len() < seen.sent.len());
 
@@ -496,7 +496,7 @@ fn given_addresses_replace_assigned_ones() {
     let plain = chain(ROUGH, flow);
     let v4 = Ipv4Addr::new(192, 168, 7, 2);
     let given = Scenario {
-        addresses: BTreeMap::from([(2, Given { v4: Some(v4), v6: "fd12::2".parse().ok() })]),
+        addresses: BTreeMap::from([(2, NodeAddresses { v4: Some(v4), v6: "fd12::2".parse().ok() })]),
         ..plain.clone()
     };
     assert_eq!(addresses(&given, 0).ip, IpPair::V4 { src: assigned(0), dst: v4 });

@@ -15,7 +15,7 @@ use crate::error::HostError;
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use roughlink_core::net::addresses::Prefix;
-use roughlink_core::scenario::Given;
+use roughlink_core::scenario::NodeAddresses;
 use std::fs::{self, File, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt as _;
@@ -31,8 +31,8 @@ pub struct Block {
 
 impl Block {
     /// Returns the addresses of the link's ends; the first is on this machine.
-    pub fn ends(&self) -> [Given; 2] {
-        [1, 2].map(|n| Given { v4: Some(Ipv4Addr::from_bits(self.first + n)), v6: Some(v6(self.first + n)) })
+    pub fn ends(&self) -> [NodeAddresses; 2] {
+        [1, 2].map(|n| NodeAddresses { v4: Some(Ipv4Addr::from_bits(self.first + n)), v6: Some(v6(self.first + n)) })
     }
 
     /// Returns the machine's address on the outermost of nested links.

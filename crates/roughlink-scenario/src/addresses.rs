@@ -6,17 +6,17 @@ use super::link::span;
 use super::names::Names;
 use super::problem::{Problem, Report};
 use roughlink_core::net::addresses::{assigned, assigned_v6};
-use roughlink_core::scenario::Given;
+use roughlink_core::scenario::NodeAddresses;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
 /// Returns the addresses given to nodes, by index.
-pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) -> BTreeMap<usize, Given> {
+pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) -> BTreeMap<usize, NodeAddresses> {
     let mut given = BTreeMap::new();
     let mut places: BTreeMap<IpAddr, Range<usize>> = BTreeMap::new();
     for (i, node) in all.iter().enumerate() {
-        let own = Given { v4: report.read(&node.value.ipv4), v6: report.read(&node.value.ipv6) };
+        let own = NodeAddresses { v4: report.read(&node.value.ipv4), v6: report.read(&node.value.ipv6) };
         let v4 = own.v4.map(|a| (IpAddr::from(a), span(&node.value.ipv4)));
         let v6 = own.v6.map(|a| (IpAddr::from(a), span(&node.value.ipv6)));
         for (address, place) in [v4, v6].into_iter().flatten() {
@@ -25,7 +25,7 @@ pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) ->
                 report.error(problem.help("give one of the nodes another"));
             }
         }
-        if own != Given::default() {
+        if own != NodeAddresses::default() {
             given.insert(i, own);
         }
     }

@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Named noise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
+pub(super) struct NamedNoise {
     /// Mean share of bad blocks; all probabilities of the noise are scaled to reach it. On HD-PLC a block here is a
     /// packet of `mtu` size.
     pub mean: Option<Leaf<Share>>,

@@ -1,10 +1,10 @@
 //! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
 
 use super::air::air;
-use super::given::Given;
 use super::leaf::{At, Leaf};
 use super::link::{Link, Load, Medium, span};
 use super::problem::{Problem, Report};
+use super::struct_keys::StructKeys;
 use roughlink_core::link::greenphy::{Class, GreenPhyConfig};
 use roughlink_core::units::{QueueLimit, Time};
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ pub(super) struct GreenPhy {
     #[schemars(extend("default" = QueueLimit::Packets(GreenPhyConfig::default().host_queue)))]
     pub queue: Option<Leaf<QueueLimit>>,
     /// Parameters of medium access.
-    pub mac: Option<Box<At<Given<GreenPhyConfig>>>>,
+    pub mac: Option<Box<At<StructKeys<GreenPhyConfig>>>>,
     /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
@@ -80,7 +80,7 @@ pub(super) fn greenphy(link: &Link, own: &GreenPhy, load: Load<'_>, report: &mut
 }
 
 /// Overrides the profile's values with the keys of `mac`.
-fn apply(At { span: here, value: mac }: &At<Given<GreenPhyConfig>>, c: &mut GreenPhyConfig, report: &mut Report) {
+fn apply(At { span: here, value: mac }: &At<StructKeys<GreenPhyConfig>>, c: &mut GreenPhyConfig, report: &mut Report) {
     let before = report.problems.len();
     let mode = c.mode;
     mac.apply(c, report);

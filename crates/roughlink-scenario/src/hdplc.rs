@@ -1,10 +1,10 @@
 //! `[[link]] kind = "hdplc"`: the keys of a home power line.
 
 use super::air::air;
-use super::given::Given;
 use super::leaf::{At, Leaf};
 use super::link::{Link, Load, Medium, rate, span};
 use super::problem::{Problem, Report};
+use super::struct_keys::StructKeys;
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ pub(super) struct Hdplc {
     #[schemars(extend("default" = QueueLimit::Packets(HdplcConfig::default().queue), "x-minimum" = "1 pkt"))]
     pub queue: Option<Leaf<QueueLimit>>,
     /// Parameters of medium access.
-    pub mac: Option<Box<At<Given<HdplcConfig>>>>,
+    pub mac: Option<Box<At<StructKeys<HdplcConfig>>>>,
     /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]

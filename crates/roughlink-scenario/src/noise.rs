@@ -1,8 +1,8 @@
 //! `noise`: its kinds. Noise of pipes loses packets (`loss`); noise of shared media corrupts blocks (`air`).
 
 use super::air::{
-    Asynchronous, Events, Fading, Mains, MarkovMiddleton, Measured, Named, NamedWithMains, Partitioned, Stationary,
-    Switching,
+    Asynchronous, Events, Fading, Mains, MarkovMiddleton, Measured, NamedNoise, NamedWithMains, Partitioned,
+    Stationary, Switching,
 };
 use super::file::Heading;
 use super::kinds;
@@ -58,9 +58,9 @@ pub(super) enum NoiseKind {
     Recorded(Recorded),
     /// Shared medium: the usual noise of a charging cable, with a stationary error of 0.01 % and the impulses of
     /// `asynchronous` with its defaults.
-    Cable(Named),
+    Cable(NamedNoise),
     /// Shared medium: a quiet line, with a stationary error of 0.01 %.
-    Clean(Named),
+    Clean(NamedNoise),
     /// Shared medium: a model of the inverter lamp in the PLC paper, with a stationary error of 0.5 % and bursts of 0.5
     /// ms at each peak of the mains.
     Inverter45(NamedWithMains),

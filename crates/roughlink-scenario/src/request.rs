@@ -1,9 +1,9 @@
 //! `[[flow]] kind = "request"`: a charging session, from the vehicle to the charger.
 
 use super::flow::{Connection, Context, Place, ipv6};
-use super::given::Given;
 use super::leaf::{At, Leaf};
 use super::problem::Report;
+use super::struct_keys::StructKeys;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
     Limits, Message, MessageSpec, Mode, Policy as AfterLimit, Processing, SessionConfig,
@@ -47,9 +47,9 @@ pub(super) struct Request {
     #[schemars(extend("default" = SessionConfig::dc().policy))]
     pub policy: Option<Leaf<AfterLimit>>,
     /// Time for which the charger reports ongoing processing, by step of the session.
-    pub processing: Option<Box<At<Given<Processing>>>>,
+    pub processing: Option<Box<At<StructKeys<Processing>>>>,
     /// Time limits of the session, and of the discovery before it.
-    pub limits: Option<Box<At<Given<Limits>>>>,
+    pub limits: Option<Box<At<StructKeys<Limits>>>>,
     /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
     pub messages: Option<Box<At<Messages>>>,
     /// Connection of the session.
@@ -78,25 +78,25 @@ impl Request {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names are ISO 15118-2's")]
 pub(super) struct Messages {
-    pub supported_app_protocol: Option<At<Given<MessageSpec>>>,
-    pub session_setup: Option<At<Given<MessageSpec>>>,
-    pub service_discovery: Option<At<Given<MessageSpec>>>,
-    pub service_detail: Option<At<Given<MessageSpec>>>,
-    pub payment_service_selection: Option<At<Given<MessageSpec>>>,
-    pub authorization: Option<At<Given<MessageSpec>>>,
-    pub charge_parameter_discovery: Option<At<Given<MessageSpec>>>,
-    pub cable_check: Option<At<Given<MessageSpec>>>,
-    pub precharge: Option<At<Given<MessageSpec>>>,
-    pub power_delivery: Option<At<Given<MessageSpec>>>,
-    pub current_demand: Option<At<Given<MessageSpec>>>,
-    pub charging_status: Option<At<Given<MessageSpec>>>,
-    pub welding_detection: Option<At<Given<MessageSpec>>>,
-    pub session_stop: Option<At<Given<MessageSpec>>>,
+    pub supported_app_protocol: Option<At<StructKeys<MessageSpec>>>,
+    pub session_setup: Option<At<StructKeys<MessageSpec>>>,
+    pub service_discovery: Option<At<StructKeys<MessageSpec>>>,
+    pub service_detail: Option<At<StructKeys<MessageSpec>>>,
+    pub payment_service_selection: Option<At<StructKeys<MessageSpec>>>,
+    pub authorization: Option<At<StructKeys<MessageSpec>>>,
+    pub charge_parameter_discovery: Option<At<StructKeys<MessageSpec>>>,
+    pub cable_check: Option<At<StructKeys<MessageSpec>>>,
+    pub precharge: Option<At<StructKeys<MessageSpec>>>,
+    pub power_delivery: Option<At<StructKeys<MessageSpec>>>,
+    pub current_demand: Option<At<StructKeys<MessageSpec>>>,
+    pub charging_status: Option<At<StructKeys<MessageSpec>>>,
+    pub welding_detection: Option<At<StructKeys<MessageSpec>>>,
+    pub session_stop: Option<At<StructKeys<MessageSpec>>>,
 }
 
 impl Messages {
     /// Returns the written keys of a message.
-    pub(crate) fn of(&self, message: Message) -> Option<&At<Given<MessageSpec>>> {
+    pub(crate) fn of(&self, message: Message) -> Option<&At<StructKeys<MessageSpec>>> {
         let keys = match message {
             Message::SupportedAppProtocol => &self.supported_app_protocol,
             Message::SessionSetup => &self.session_setup,

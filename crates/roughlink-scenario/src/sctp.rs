@@ -3,9 +3,9 @@
 
 use super::file::Params;
 use super::flow::Connection;
-use super::given::Given;
 use super::leaf::{At, Cc, Leaf};
 use super::problem::{Problem, Report};
+use super::struct_keys::StructKeys;
 use super::tcp::factory;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::sctp::SctpConfig;
@@ -26,7 +26,7 @@ pub(super) struct Sctp {
     /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub keys: Given<SctpConfig>,
+    pub keys: StructKeys<SctpConfig>,
 }
 
 /// A flow's association.

@@ -16,7 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 /// Current position of the check.
-struct Here<'s> {
+struct Position<'s> {
     /// Name of the table in messages.
     noun: String,
     /// Name of the table's definition, empty without one.
@@ -28,7 +28,7 @@ struct Here<'s> {
 
 /// Checks a document and leaves the parts that can be deserialized.
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
-    let here = Here { noun: "the scenario".into(), definition: "", schema: root, span: None };
+    let here = Position { noun: "the scenario".into(), definition: "", schema: root, span: None };
     table(document.get_mut(), &here, root, report);
 }
 
@@ -44,7 +44,7 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, repor
     }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
-        Ok(amount) => amount.and_then(|amount| beyond(amount, at.name, &value, schema)),
+        Ok(amount) => amount.and_then(|amount| out_of_bounds(amount, at.name, &value, schema)),
         Err(_) if !at.given => return true, // its reader reports the fault
         Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
     };
@@ -86,7 +86,7 @@ const BOUNDS: [&str; 8] = [
 ];
 
 /// Returns the fault of a value outside the bounds of its schema.
-fn beyond(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
+fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
     let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
     let bound = |name: &str| {
         let bound = keyword(name)?;
@@ -177,7 +177,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
                 let definition = name_of(schema).unwrap_or("");
                 let noun = noun(definition, key, inner);
                 let span = Some(name_span(inner).unwrap_or(span));
-                table(inner, &Here { noun, definition, schema: resolve(schema, root), span }, root, report);
+                table(inner, &Position { noun, definition, schema: resolve(schema, root), span }, root, report);
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
@@ -278,7 +278,7 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     format!("{{ {} }}", wanted.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
-fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut Report) {
+fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &mut Report) {
     let given = here.schema.get(GIVEN).is_some();
     if let Some(each) = here.schema.get("additionalProperties").filter(|each| each.is_object()) {
         // The keys are names of the user's choice.
@@ -419,7 +419,7 @@ fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
 }
 
 /// Returns the description of a table of some kind.
-fn article(kind: &str, here: &Here<'_>) -> String {
+fn article(kind: &str, here: &Position<'_>) -> String {
     match here.definition {
         "Noise" => format!("noise of kind `{kind}`"),
         _ => format!("{} of kind `{kind}`", here.noun),

@@ -6,9 +6,9 @@
 
 use super::file::Params;
 use super::flow::Connection;
-use super::given::{Given, over};
 use super::leaf::{At, Cc, Leaf};
 use super::problem::{Problem, Report, suggest};
+use super::struct_keys::{StructKeys, over};
 use roughlink_core::cc::{self, Algorithm, BuildError};
 use roughlink_core::packet::IPV6_EXTRA;
 use roughlink_core::tcp::{Buffer, Recovery, Stack, TcpConfig};
@@ -33,7 +33,7 @@ pub(super) struct Tcp {
     /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub keys: Given<TcpConfig>,
+    pub keys: StructKeys<TcpConfig>,
 }
 
 /// Method to end slow start before a loss.
@@ -95,7 +95,7 @@ impl Sources<'_> {
             .unwrap_or_else(|| self.span.clone())
     }
 
-    fn given(&self, key: &str) -> bool {
+    fn is_set(&self, key: &str) -> bool {
         self.global.keys.span(key).is_some() || self.own().is_some_and(|t| t.keys.span(key).is_some())
     }
 
@@ -162,7 +162,7 @@ impl Sources<'_> {
             own.keys.apply(&mut config, report);
         }
         // Warn of keys that the algorithm requires and the scenario overrides.
-        for key in entry.keys().filter(|key| self.given(key)) {
+        for key in entry.keys().filter(|key| self.is_set(key)) {
             let mut would = config.clone();
             if over(&mut would, entry.clone()).is_ok() && would != config && asked != config {
                 let message = format!("`{}` sets {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
@@ -208,7 +208,7 @@ impl Sources<'_> {
         };
         if config.min_rto > config.max_rto {
             let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
-            let key = if self.given("min_rto") { "min_rto" } else { "max_rto" };
+            let key = if self.is_set("min_rto") { "min_rto" } else { "max_rto" };
             wrong(key, message, "lower the one or raise the other");
         }
         // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293
@@ -231,11 +231,11 @@ impl Sources<'_> {
             report.warn(Problem::new(message).at(self.span(key), "").help(help));
         };
         for (key, set) in [("tlp", config.tlp), ("undo", config.undo)] {
-            if set && self.given(key) && config.recovery != Recovery::Rack {
+            if set && self.is_set(key) && config.recovery != Recovery::Rack {
                 odd(key, format!("`{key}` has no effect"), "it works with recovery = \"rack\" only");
             }
         }
-        if self.given("fr_off_until") && config.recovery == Recovery::Rack {
+        if self.is_set("fr_off_until") && config.recovery == Recovery::Rack {
             odd(
                 "fr_off_until",
                 "`fr_off_until` has no effect".into(),
@@ -244,10 +244,10 @@ impl Sources<'_> {
         }
         if let (Buffer::Bytes(bytes), false) = (config.rcv_buf, config.window_scaling)
             && bytes > 65_535
-            && (self.given("rcv_buf") || self.given("window_scaling"))
+            && (self.is_set("rcv_buf") || self.is_set("window_scaling"))
         {
             let message = "without `window_scaling` only 65535 B of `rcv_buf` can be used".into();
-            let key = if self.given("rcv_buf") { "rcv_buf" } else { "window_scaling" };
+            let key = if self.is_set("rcv_buf") { "rcv_buf" } else { "window_scaling" };
             odd(key, message, "set window_scaling = true, or a smaller buffer");
         }
     }

@@ -4,7 +4,7 @@ use super::{
     CongestionControl, Flow, avoca, bbr, bic, cubic, dctcp, highspeed, htcp, hybla, illinois, newreno, scalable, sctp,
     vegas, veno, wave, westwood, yeah,
 };
-use crate::registry::{Named, Registry};
+use crate::registry::{Registry, RegistryEntry};
 use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -216,7 +216,7 @@ impl Algorithm {
     }
 }
 
-impl Named for Algorithm {
+impl RegistryEntry for Algorithm {
     fn name(&self) -> &'static str {
         self.name
     }

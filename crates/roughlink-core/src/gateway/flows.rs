@@ -93,7 +93,7 @@ impl Id {
 
 /// The result of [`Flows::observe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct Observation {
     /// Flow of the segment, if the windows of both ends admit the segment.
     pub flow: Option<Id>,
     /// True if the segment is admitted and carries an ACK, so that its window counts.
@@ -195,26 +195,26 @@ impl<S: Default> Flows<S> {
     }
 
     /// Processes a segment before the gateway changes it.
-    pub fn observe(&mut self, now: Time, heading: Heading, s: &Segment) -> Seen {
+    pub fn observe(&mut self, now: Time, heading: Heading, s: &Segment) -> Observation {
         self.expire(now);
         let key = inward(heading, s.key);
         if s.is(flags::RST) {
             self.on_reset(heading, key, s);
-            return Seen::default();
+            return Observation::default();
         }
         let id = match (s.is(flags::SYN), s.is(flags::ACK)) {
             (true, false) => self.on_syn(now, heading, key, s),
             (true, true) => self.on_syn_ack(heading, key, s),
             (false, _) => self.on_other(now, heading, key, s),
         };
-        let Some(id) = id else { return Seen::default() };
+        let Some(id) = id else { return Observation::default() };
         let flow = self.map.get_mut(&id).expect("it was found");
         let advanced = flow.track(now, heading, s);
         if Part::of(&id, flow) == Part::Unanswered && !self.confirm(id) {
-            return Seen::default();
+            return Observation::default();
         }
         let activated = self.settle(id, heading == Heading::Inward && s.payload > 0 && !s.is(flags::SYN));
-        Seen { flow: Some(id), credible: s.is(flags::ACK), activated, advanced }
+        Observation { flow: Some(id), credible: s.is(flags::ACK), activated, advanced }
     }
 
     /// Removes expired entries.

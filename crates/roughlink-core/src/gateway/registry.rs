@@ -1,7 +1,7 @@
 //! Registry of gateways, and construction of a gateway from a name and parameters.
 
 use super::{Gateway, Heading, avoca_rx, window};
-use crate::registry::{Named, Registry};
+use crate::registry::{Registry, RegistryEntry};
 use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-impl Named for Kind {
+impl RegistryEntry for Kind {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -27,7 +27,7 @@ mod params;
 
 pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
 
-use super::flows::{Flows, Id, Seen};
+use super::flows::{Flows, Id, Observation};
 use super::rewrite::{Edge, WindowLimit};
 use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, registry::Construct};
 use crate::units::Time;
@@ -184,7 +184,7 @@ impl RateControl {
     }
 
     /// Moves the window of flow `id` for an ACK.
-    fn adapt(&mut self, now: Time, id: &Id, seen: Seen, modem: &dyn Modem) {
+    fn adapt(&mut self, now: Time, id: &Id, seen: Observation, modem: &dyn Modem) {
         let (p, sharing) = (&self.params, self.sharing);
         let Some(flow) = self.flows.get_mut(id) else { return };
         let (Some(c), Some(rtt), true) = (&mut flow.state.control, flow.rtt, flow.active) else { return };

@@ -44,7 +44,7 @@ impl Assembly {
     }
 
     /// Marks the received parts of a run as delivered: they no longer occupy the buffer.
-    pub(super) fn hand_over(&mut self, first: u64) {
+    pub(super) fn mark_delivered(&mut self, first: u64) {
         if let Some(run) = self.runs.get_mut(&first) {
             run.bytes = 0;
         }

@@ -51,7 +51,7 @@ pub(super) struct Receiver {
     delayed_ack: u32,
     timeout: Time,
     /// State of explicit reads; `None` if the application reads at once.
-    by_hand: Option<ByHand>,
+    by_hand: Option<ExplicitReads>,
     /// Messages delivered, in order: stream, number, bytes.
     #[cfg(test)]
     pub(super) log: Vec<(u16, u64, u64)>,
@@ -59,7 +59,7 @@ pub(super) struct Receiver {
 
 /// State of an application with explicit reads.
 #[derive(Clone, Debug, Default)]
-struct ByHand {
+struct ExplicitReads {
     /// Last TSN accepted.
     taken: Option<u64>,
     /// Messages delivered, in order.
@@ -107,7 +107,7 @@ impl Receiver {
     }
     /// Switches to explicit reads: unread messages occupy the buffer.
     pub(super) fn read_by_hand(&mut self) {
-        self.by_hand = Some(ByHand { announced: u64::from(self.rcv_buf), ..ByHand::default() });
+        self.by_hand = Some(ExplicitReads { announced: u64::from(self.rcv_buf), ..ExplicitReads::default() });
     }
     /// Returns the TSN of the last packet if it was accepted.
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
@@ -236,7 +236,7 @@ impl Receiver {
             while let Some((&key, &run)) = self.waiting.range((stream, from)..=(stream, last)).next() {
                 self.waiting.remove(&key);
                 self.buffered -= run.bytes;
-                self.hand_over(run);
+                self.deliver_run(run);
                 arrived += 1;
             }
             self.skipped += (last + 1).saturating_sub(from) - arrived;
@@ -308,7 +308,7 @@ impl Receiver {
         if let Some(by_hand) = &mut self.by_hand {
             by_hand.too_long |= run.bytes > u64::from(self.rcv_buf);
         } else if is_head && (!part.ordered || part.ssn == next as u16) {
-            self.assembly.hand_over(run.first);
+            self.assembly.mark_delivered(run.first);
             self.buffered -= run.bytes;
             self.delivered += run.bytes;
         }
@@ -327,7 +327,7 @@ impl Receiver {
             }
             return;
         }
-        self.hand_over(run);
+        self.deliver_run(run);
         if ordered {
             self.next[usize::from(stream)] += 1;
             self.drain(stream);
@@ -354,12 +354,12 @@ impl Receiver {
             let key = (stream, self.next[usize::from(stream)]);
             let Some(run) = self.waiting.remove(&key) else { return };
             self.buffered -= run.bytes;
-            self.hand_over(run);
+            self.deliver_run(run);
             self.next[usize::from(stream)] += 1;
         }
     }
 
-    fn hand_over(&mut self, run: Run) {
+    fn deliver_run(&mut self, run: Run) {
         let stream = run.part.stream;
         self.delivered += run.bytes;
         if let Some(by_hand) = &mut self.by_hand {

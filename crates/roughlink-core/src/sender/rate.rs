@@ -56,12 +56,12 @@ pub(crate) struct DeliveryRate {
     delivered_at: Time,
     first_sent: Time,
     app_limited: u64,
-    kept: Kept,
+    kept: Ns3Sample,
 }
 
 /// Sample of ns-3, which outlives the acknowledgement that made it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+struct Ns3Sample {
     stamp: Stamp,
     sent_at: Time,
     retransmitted: bool,
@@ -167,7 +167,7 @@ impl DeliveryRate {
         {
             let Newest { stamp, sent_at, retransmitted, .. } = *newest;
             let interval = newest.interval(now);
-            *k = Kept { stamp, sent_at, retransmitted, interval, is_valid: true };
+            *k = Ns3Sample { stamp, sent_at, retransmitted, interval, is_valid: true };
             self.first_sent = sent_at;
         }
         let was_valid = k.is_valid;

@@ -101,7 +101,7 @@ impl Stream {
         self.written.extend(&bytes[..n]);
         self.waiting += n;
         self.short |= n < bytes.len();
-        self.hand_over();
+        self.write_pending();
         n
     }
 
@@ -118,7 +118,7 @@ impl Stream {
     /// Ends writing: a FIN follows the written data, once the handshake is over.
     pub fn close(&mut self) {
         self.closed = true;
-        self.hand_over();
+        self.write_pending();
     }
 
     /// Returns the next event, in order of occurrence.
@@ -148,7 +148,7 @@ impl Stream {
         self.endpoint.receive(now, &packet, &self.sides);
         self.sides.free(&packet);
         self.forget_acknowledged();
-        self.hand_over();
+        self.write_pending();
         if unread == 0 && self.endpoint.rcv.unread() > 0 {
             self.events.once(Event::Connected);
             self.events.push(Event::Readable);
@@ -203,7 +203,7 @@ impl Stream {
     }
 
     /// Passes written bytes and the close to the endpoint once its state permits.
-    fn hand_over(&mut self) {
+    fn write_pending(&mut self) {
         if matches!(self.endpoint.state(), State::Established | State::CloseWait) {
             if self.waiting > 0 {
                 self.endpoint.write(self.waiting as u64);

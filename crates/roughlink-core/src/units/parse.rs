@@ -43,14 +43,14 @@ impl FromStr for Rate {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &SIZE)?.whole("bytes", "B").map(Bytes)
+        Quantity::read(text, &SIZE)?.integer("bytes", "B").map(Bytes)
     }
 }
 
 impl FromStr for Packets {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &COUNT)?.whole("packets", "pkt").map(Packets)
+        Quantity::read(text, &COUNT)?.integer("packets", "pkt").map(Packets)
     }
 }
 
@@ -59,10 +59,10 @@ impl FromStr for QueueLimit {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let q = Quantity::read(text, &QUEUE)?;
         if q.unit == "pkt" {
-            let n = q.whole("packets", "pkt")?;
+            let n = q.integer("packets", "pkt")?;
             u32::try_from(n).map(QueueLimit::Packets).map_err(|_| q.too_large())
         } else {
-            q.whole("bytes", "B").map(QueueLimit::Bytes)
+            q.integer("bytes", "B").map(QueueLimit::Bytes)
         }
     }
 }
@@ -204,7 +204,7 @@ impl<'t> Quantity<'t> {
     }
 
     /// Returns the quantity in the smallest unit, which is indivisible; `what` and `unit` name it in messages.
-    fn whole(&self, what: &str, unit: &str) -> Result<u64, UnitError> {
+    fn integer(&self, what: &str, unit: &str) -> Result<u64, UnitError> {
         match self.number.times(self.factor) {
             Some((n, true)) => Ok(n),
             Some((n, false)) => Err(UnitError::new(format!("{} is not a whole number of {what}", self.text))

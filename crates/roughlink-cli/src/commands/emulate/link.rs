@@ -6,7 +6,7 @@ use super::running::run;
 use crate::args::link::Link;
 use crate::failure::{Failure, print};
 use roughlink_core::net::Limits;
-use roughlink_core::scenario::Given;
+use roughlink_core::scenario::NodeAddresses;
 use roughlink_host::Claim;
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::Source;
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// Ends of the link.
 enum Ends<'a> {
     /// This machine and a program, with their addresses.
-    Program([Given; 2]),
+    Program([NodeAddresses; 2]),
     /// The hosts behind two network devices of this machine.
     Devices([&'a str; 2]),
 }
@@ -26,7 +26,7 @@ pub(crate) fn link(args: &Link) -> Result<(), Failure> {
     overrides.extend(args.lasts.iter().map(|time| ("duration".into(), time.clone())));
     let (ends, claim) = match &args.between {
         Some(pair) => (Ends::Devices(devices(pair, args)?), None),
-        None if args.generate => (Ends::Program([Given::default(); 2]), None),
+        None if args.generate => (Ends::Program([NodeAddresses::default(); 2]), None),
         None => {
             let claim = Claim::new().map_err(failure)?;
             (Ends::Program(claim.block.ends()), Some(claim))

@@ -14,7 +14,7 @@ use crate::failure::{Failure, print_stderr};
 use crate::progress::{STOP, work_by};
 use roughlink_bpf::catalogue::Entry;
 use roughlink_bpf::defaults::registered;
-use roughlink_bpf::load::{LoadRequest, Loaded};
+use roughlink_bpf::load::{LoadRequest, LoadedAlgorithm};
 use roughlink_core::app::Traffic;
 use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
@@ -149,7 +149,7 @@ struct Algorithms {
     names: BTreeMap<Variant, String>,
     /// Guards that keep the algorithms loaded.
     #[expect(dead_code, reason = "they are in the kernel as long as it lives")]
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedAlgorithm>,
 }
 
 impl Algorithms {

@@ -94,7 +94,7 @@ impl Source {
 /// last entry are invisible. Timestamps give the speech per packet. Two consecutive packets that do not continue the
 /// sequence mark a restarted talker, whose packets are counted from there.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct ObservedStream {
     latest: Option<Latest>,
     /// Entry of the first packet.
     since: Time,
@@ -116,7 +116,7 @@ struct Latest {
     timestamp: u32,
 }
 
-impl Heard {
+impl ObservedStream {
     /// Processes a packet that entered the network. Returns its number, or `None` if it does not continue the sequence.
     pub fn hear(&mut self, now: Time, h: &Header) -> Option<u32> {
         let Some(latest) = self.latest else {
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn numbers_unwrap_in_any_order() {
         let cfg = VoipConfig::default();
-        let mut heard = Heard::default();
+        let mut heard = ObservedStream::default();
         let ms = Time::from_millis;
         assert!(heard.is_silent() && heard.sender(&cfg).sent() == 0);
         // In order: first packet, an overtaken one, a copy, the wrap, a gap, a late packet.
@@ -273,7 +273,7 @@ mod tests {
     fn timestamps_show_the_pace() {
         let cfg = VoipConfig::default();
         for ms in [10, 40] {
-            let mut heard = Heard::default();
+            let mut heard = ObservedStream::default();
             for n in 0..10_000_u32 {
                 let h = Header { timestamp: (n * 8 * ms).wrapping_add(u32::MAX - 99), ..header(n as u16) };
                 let at = Time::from_millis(u64::from(n * ms));
@@ -286,7 +286,7 @@ mod tests {
     /// After a new call, a restarted sequence, or a gap of more than half of all numbers, the second packet counts.
     #[test]
     fn a_talker_may_begin_anew() {
-        let mut heard = Heard::default();
+        let mut heard = ObservedStream::default();
         let mut hear = |ssrc: u32, sequence: u16| heard.hear(Time::from_secs(1), &Header { ssrc, ..header(sequence) });
         assert_eq!([hear(1, 500), hear(1, 501)], [Some(100), Some(101)]);
         assert_eq!(
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn numbers_do_not_run_ahead_of_time() {
         let cfg = VoipConfig::default();
-        let (mut heard, mut listener) = (Heard::default(), Receiver::default());
+        let (mut heard, mut listener) = (ObservedStream::default(), Receiver::default());
         for i in 0..100_000_u32 {
             if let Some(n) = heard.hear(Time::from_secs(1), &header((i * 2999) as u16)) {
                 listener.receive(Time::from_secs(1), Time::from_secs(1), n);
@@ -310,7 +310,7 @@ mod tests {
         }
         assert!(heard.sender(&cfg).sent() <= 3101 && listener.bytes() < 100_000);
         // Only a few packets may precede the first.
-        let mut heard = Heard::default();
+        let mut heard = ObservedStream::default();
         heard.hear(Time::ZERO, &header(1000));
         assert_eq!(heard.hear(Time::ZERO, &header(900)), Some(0));
         assert_eq!(heard.hear(Time::ZERO, &header(899)), None);

@@ -149,7 +149,7 @@ impl<'g> Flood<'g> {
     }
 
     /// Passes an honest segment.
-    fn say(&mut self, heading: Heading, s: Segment) -> Segment {
+    fn send(&mut self, heading: Heading, s: Segment) -> Segment {
         self.now += Time::from_micros(self.rng.range(0, 200));
         if !s.is(flags::RST) && s.flags != flags::SYN | flags::ACK {
             self.past.push_back((heading, s));
@@ -239,17 +239,17 @@ impl<'g> Flood<'g> {
             let window_scale = Some(self.honest[i].shift);
             let syn = Some(SynOptions { mss: MSS as u16, window_scale, ..SynOptions::default() });
             let first = Segment { ack: 0, flags: flags::SYN, syn, window: 60_000, ..self.honest[i].segment(opener) };
-            self.say(opener, first);
+            self.send(opener, first);
             self.now += Time::from_millis(30);
             self.noise(CAPACITY as u64 / 2);
             let s = self.honest[i].segment(opener.opposite());
             let second =
                 Segment { ack: s.ack.wrapping_add(1), flags: flags::SYN | flags::ACK, syn, window: 60_000, ..s };
-            self.say(opener.opposite(), second);
+            self.send(opener.opposite(), second);
             self.noise(CAPACITY as u64 / 4);
             self.honest[i].next = [server, client];
             let third = self.honest[i].segment(opener);
-            self.say(opener, third);
+            self.send(opener, third);
         }
         let h = &mut self.honest[i];
         (h.open, h.served, h.next) = (true, false, [server, client]);
@@ -267,7 +267,7 @@ impl<'g> Flood<'g> {
         let most = if self.honest[i].mid_stream && !self.honest[i].served { 0 } else { 6 };
         for _ in 0..self.rng.range(1, 2) {
             let data = Segment { payload: MSS, ..self.honest[i].segment(Heading::Inward) };
-            self.say(Heading::Inward, data);
+            self.send(Heading::Inward, data);
             self.honest[i].next[0] = data.end();
             self.noise(most);
         }
@@ -277,14 +277,14 @@ impl<'g> Flood<'g> {
         self.noise(6);
         if s.payload > 0 {
             let answer = self.honest[i].segment(Heading::Inward);
-            self.say(Heading::Inward, answer);
+            self.send(Heading::Inward, answer);
             self.noise(6);
         }
     }
 
     /// Passes `s` from the client and asserts that it gets the right window.
     fn acknowledge(&mut self, i: usize, s: Segment) {
-        let passed = self.say(Heading::Outward, s).window;
+        let passed = self.send(Heading::Outward, s).window;
         let (on_train, in_modem, outage) = (self.on_train, self.in_modem, self.outage);
         let h = &mut self.honest[i];
         h.next[1] = s.end();
@@ -307,15 +307,15 @@ impl<'g> Flood<'g> {
         for heading in [Heading::Inward, Heading::Outward] {
             let s = self.honest[i].segment(heading);
             if self.below(8) == 0 {
-                self.say(heading, Segment { flags: flags::RST, ..s });
+                self.send(heading, Segment { flags: flags::RST, ..s });
                 break;
             }
             let fin = Segment { flags: flags::FIN | flags::ACK, ..s };
-            self.say(heading, fin);
+            self.send(heading, fin);
             self.honest[i].next[heading as usize] = fin.end();
             self.noise(6);
             let answer = self.honest[i].segment(heading.opposite());
-            self.say(heading.opposite(), answer);
+            self.send(heading.opposite(), answer);
         }
         self.honest[i].open = false;
         self.noise(20);

@@ -153,7 +153,7 @@ impl Impulses {
                 libm::pow(1.0 - hit, whole) * (1.0 - rest * hit)
             }
             Source::Poisson { rate, length, harmless } => {
-                let (share_longer, mean_longer) = length.beyond(*harmless);
+                let (share_longer, mean_longer) = length.above(*harmless);
                 libm::exp(-hit * rate * share_longer * (air + mean_longer))
             }
             Source::Partitioned { gap, width } => {
@@ -196,7 +196,7 @@ impl Length {
         }
     }
     /// Returns the share of lengths from `least` on, and their mean in seconds.
-    fn beyond(self, least: Time) -> (f64, f64) {
+    fn above(self, least: Time) -> (f64, f64) {
         match self {
             Length::Exponential(mean) => {
                 let (least, mean) = (least.as_secs_f64(), mean.as_secs_f64());

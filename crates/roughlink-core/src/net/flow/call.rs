@@ -4,7 +4,7 @@
 //! clock. Packets from that end depart when they enter at the port; packets for it arrive when they leave there.
 
 use super::{Application, Progress, datagram};
-use crate::app::voip::rtp::{Header, Heard, Source};
+use crate::app::voip::rtp::{Header, ObservedStream, Source};
 use crate::app::voip::{Receiver, Sender, VoipConfig};
 use crate::metrics::FlowOutcome;
 use crate::packet::{FlowId, Packet, Sides};
@@ -27,7 +27,7 @@ pub(super) struct Call {
 enum Talker {
     /// Talker in the network, and the source of its packets outside.
     Here(Sender, Source),
-    Outside(Heard),
+    Outside(ObservedStream),
 }
 
 impl Call {
@@ -36,7 +36,7 @@ impl Call {
         let span = (spec.start, stop);
         let talker = |i: usize| {
             if open[i] {
-                return Talker::Outside(Heard::default());
+                return Talker::Outside(ObservedStream::default());
             }
             let name = format!("{}.{}", spec.name, ["forward", "reverse"][i]);
             let source = if open[1 - i] { seed.stream(&name, "rtp").bits() } else { 0 };

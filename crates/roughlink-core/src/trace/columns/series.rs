@@ -150,11 +150,11 @@ impl Words {
     }
 }
 
-const fn whole(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
+const fn integer_field(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
     Field { name, kind: Kind::Whole, nullable: false, unit, meaning }
 }
 
-const fn real(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
+const fn real_field(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
     Field { name, kind: Kind::Real, nullable: false, unit, meaning }
 }
 
@@ -170,7 +170,7 @@ const fn or_null(field: Field) -> Field {
     Field { nullable: true, ..field }
 }
 
-const TIME: Field = whole("time_ns", "ns", "time since the start of the scenario");
+const TIME: Field = integer_field("time_ns", "ns", "time since the start of the scenario");
 const FLOW: Field = word("flow", "name of the flow");
 
 /// The state of a sender at `time`.
@@ -231,18 +231,22 @@ const FLOWS: [Field; 16] = [
     FLOW,
     word("state", "state of loss recovery: Open, Disorder, Recovery, Loss or Cwr"),
     word("phase", "the algorithm's own name for what it is doing"),
-    whole("cwnd_bytes", "B", "congestion window"),
-    or_null(whole("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
-    or_null(real("pacing_mbps", "Mbit/s", "pacing rate; null if ACKs are the clock")),
-    whole("in_flight_bytes", "B", "bytes believed to be in the network (RFC 6675 pipe)"),
-    whole("outstanding_bytes", "B", "bytes sent and not cumulatively acknowledged"),
-    whole("snd_una_bytes", "B", "sequence offset of the first unacknowledged byte; the first byte of data is 1"),
-    whole("snd_nxt_bytes", "B", "sequence offset of the next new byte"),
-    whole("delivered_bytes", "B", "bytes delivered in order to the receiving application"),
-    or_null(real("rtt_ms", "ms", "round-trip time measured last; null before the first")),
-    whole("rtt_samples", "", "round-trip times measured so far"),
-    or_null(real("srtt_ms", "ms", "smoothed round-trip time; null before the first")),
-    real("rto_ms", "ms", "retransmission time-out, back-off included"),
+    integer_field("cwnd_bytes", "B", "congestion window"),
+    or_null(integer_field("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
+    or_null(real_field("pacing_mbps", "Mbit/s", "pacing rate; null if ACKs are the clock")),
+    integer_field("in_flight_bytes", "B", "bytes believed to be in the network (RFC 6675 pipe)"),
+    integer_field("outstanding_bytes", "B", "bytes sent and not cumulatively acknowledged"),
+    integer_field(
+        "snd_una_bytes",
+        "B",
+        "sequence offset of the first unacknowledged byte; the first byte of data is 1",
+    ),
+    integer_field("snd_nxt_bytes", "B", "sequence offset of the next new byte"),
+    integer_field("delivered_bytes", "B", "bytes delivered in order to the receiving application"),
+    or_null(real_field("rtt_ms", "ms", "round-trip time measured last; null before the first")),
+    integer_field("rtt_samples", "", "round-trip times measured so far"),
+    or_null(real_field("srtt_ms", "ms", "smoothed round-trip time; null before the first")),
+    real_field("rto_ms", "ms", "retransmission time-out, back-off included"),
 ];
 
 /// Columns of [`Series::Flows`].
@@ -363,8 +367,8 @@ const LINKS: [Field; 6] = [
     word("link", "name of the link"),
     word("direction", "forward, from the first node of `between` to the second, or reverse"),
     flag("up", "packets get through: no outage, and coverage where that counts"),
-    whole("queue_pkt", "pkt", "packets waiting, without the one being serialised"),
-    whole("dropped_pkt", "pkt", "packets that have found the queue full so far"),
+    integer_field("queue_pkt", "pkt", "packets waiting, without the one being serialised"),
+    integer_field("dropped_pkt", "pkt", "packets that have found the queue full so far"),
 ];
 
 /// Columns of [`Series::Links`].
@@ -444,8 +448,12 @@ pub(super) struct SegmentRow {
 const SEGMENTS: [Field; 6] = [
     TIME,
     FLOW,
-    whole("seq", "", "sequence offset of its first byte, the first byte of data being 1; the number of a datagram"),
-    whole("len", "B", "bytes of payload"),
+    integer_field(
+        "seq",
+        "",
+        "sequence offset of its first byte, the first byte of data being 1; the number of a datagram",
+    ),
+    integer_field("len", "B", "bytes of payload"),
     flag("fin", "a FIN follows the payload"),
     flag("retransmission", "it had been sent before"),
 ];
@@ -514,10 +522,10 @@ const GATEWAYS: [Field; 7] = [
     TIME,
     word("gateway", "name of the gateway"),
     FLOW,
-    real("awnd_sdu", "SDU", "window that the flow is allowed"),
-    real("sample_sdu", "SDU", "most that the link carries within the flow's round-trip time"),
-    real("rho", "", "its round-trip time over the smallest"),
-    real("queue_share", "", "its share of what is in the modem, 0 to 1"),
+    real_field("awnd_sdu", "SDU", "window that the flow is allowed"),
+    real_field("sample_sdu", "SDU", "most that the link carries within the flow's round-trip time"),
+    real_field("rho", "", "its round-trip time over the smallest"),
+    real_field("queue_share", "", "its share of what is in the modem, 0 to 1"),
 ];
 
 /// Columns of [`Series::Gateways`].

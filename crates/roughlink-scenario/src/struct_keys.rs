@@ -16,18 +16,18 @@ use toml::{Spanned, Table, Value};
 
 /// The keys of `T` that a table has.
 #[derive(Clone, Debug)]
-pub(super) struct Given<T> {
+pub(super) struct StructKeys<T> {
     keys: Vec<(Spanned<String>, Spanned<Value>)>,
     of: PhantomData<T>,
 }
 
-impl<T> Default for Given<T> {
+impl<T> Default for StructKeys<T> {
     fn default() -> Self {
-        Given { keys: Vec::new(), of: PhantomData }
+        StructKeys { keys: Vec::new(), of: PhantomData }
     }
 }
 
-impl<T> Given<T> {
+impl<T> StructKeys<T> {
     /// Returns the place of the value of `key`.
     pub(crate) fn span(&self, key: &str) -> Option<Range<usize>> {
         self.keys.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value.span())
@@ -40,13 +40,13 @@ impl<T> Given<T> {
     }
 }
 
-impl<T> fmt::Display for Given<T> {
+impl<T> fmt::Display for StructKeys<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.keys.iter().try_for_each(|(key, value)| writeln!(f, "{} = {}", key.get_ref(), value.get_ref()))
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Given<T> {
+impl<T: Serialize + DeserializeOwned> StructKeys<T> {
     /// Overrides `values` with the written ones.
     pub(crate) fn apply(&self, values: &mut T, report: &mut Report) {
         let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
@@ -73,27 +73,27 @@ pub(super) fn over<T: Serialize + DeserializeOwned>(
     Ok(())
 }
 
-impl<'de, T> Deserialize<'de> for Given<T> {
+impl<'de, T> Deserialize<'de> for StructKeys<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Keys<T>(PhantomData<T>);
         impl<'de, T> Visitor<'de> for Keys<T> {
-            type Value = Given<T>;
+            type Value = StructKeys<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a table")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given<T>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StructKeys<T>, A::Error> {
                 let mut keys = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     keys.push(entry);
                 }
-                Ok(Given { keys, of: PhantomData })
+                Ok(StructKeys { keys, of: PhantomData })
             }
         }
         deserializer.deserialize_map(Keys(PhantomData))
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Given<T> {
+impl<T: JsonSchema> JsonSchema for StructKeys<T> {
     fn schema_name() -> Cow<'static, str> {
         T::schema_name()
     }
