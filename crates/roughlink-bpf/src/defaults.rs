@@ -43,7 +43,7 @@ pub fn holders(name: &str) -> Result<Vec<Place>, KernelError> {
             all.push(place);
         }
     });
-    visited.map_err(|e| KernelError::State(e.whole()))?;
+    visited.map_err(|e| KernelError::State(e.with_cause()))?;
     Ok(all)
 }
 
@@ -80,5 +80,5 @@ pub fn replace(name: &str, candidates: impl Fn(&Place) -> Vec<String>) -> Result
 }
 
 fn within<T: Send>(place: &Place, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
-    place.1.within(work).map_err(|e| KernelError::State(format!("{}: {}", place.0, e.whole())))
+    place.1.within(work).map_err(|e| KernelError::State(format!("{}: {}", place.0, e.with_cause())))
 }

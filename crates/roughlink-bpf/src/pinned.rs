@@ -96,7 +96,7 @@ pub(crate) fn chain(place: &Place) -> Result<Vec<String>, KernelError> {
 }
 
 fn number(place: &Place) -> Result<String, KernelError> {
-    place.1.inode().map(|inode| inode.to_string()).map_err(|e| KernelError::State(e.whole()))
+    place.1.inode().map(|inode| inode.to_string()).map_err(|e| KernelError::State(e.with_cause()))
 }
 
 impl LoadRecord {
@@ -294,7 +294,7 @@ impl Pinned {
             Ok(Err(e)) => outcome = Err(KernelError::file(format!("list the connections of {name}"))(e)),
             Err(_) => {} // The namespace ended meanwhile, and its connections with it.
         });
-        visited.map_err(|e| KernelError::State(e.whole()))?;
+        visited.map_err(|e| KernelError::State(e.with_cause()))?;
         outcome
     }
 
