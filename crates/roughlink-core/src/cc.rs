@@ -8,6 +8,21 @@
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
 //! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
+//!
+//! NewReno halves its window on a loss (RFC 5681 equation 4):
+//!
+//! ```
+//! use roughlink_core::cc::{Congestion, Flow, Permit, build};
+//!
+//! let flow = Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, ..Flow::default() };
+//! let mut newreno = build("newreno", "linux", "", &flow)?;
+//! assert_eq!(newreno.permit(&flow), Permit::window(10_000));
+//!
+//! newreno.on_congestion(&flow, Congestion::Loss);
+//! assert_eq!(newreno.vitals().ssthresh, 5_000);
+//! assert_eq!(newreno.permit(&flow), Permit::window(5_000));
+//! # Ok::<(), roughlink_core::cc::BuildError>(())
+//! ```
 
 use crate::units::{Rate, Time};
 use std::fmt::Debug;

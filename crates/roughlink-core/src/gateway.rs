@@ -10,6 +10,17 @@
 //! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].
+//!
+//! ```
+//! use roughlink_core::gateway::{REGISTRY, build};
+//!
+//! let names: Vec<_> = REGISTRY.iter().map(|kind| kind.name).collect();
+//! assert_eq!(names, ["muniz", "mizutani", "avoca-rx"]);
+//!
+//! assert!(build("muniz", "floor = 3").is_ok());
+//! let error = build("muniz", "flor = 3").unwrap_err();
+//! assert_eq!(error.to_string(), "`muniz` has no parameter `flor`");
+//! ```
 
 use crate::cc::LinkEvent;
 use crate::packet::{FlowId, SynOptions, flags};

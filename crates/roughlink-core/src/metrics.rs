@@ -413,6 +413,14 @@ impl DirectionResult {
 }
 
 /// Returns Jain's fairness index (Jain, Chiu, Hawe 1984): `(sum x)^2 / (n sum x^2)`; `None` without samples.
+///
+/// ```
+/// use roughlink_core::metrics::jain;
+///
+/// assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), Some(1.0));
+/// assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
+/// assert_eq!(jain(std::iter::empty()), None);
+/// ```
 pub fn jain(x: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum, squares) = x.fold((0.0, 0.0, 0.0), |(n, s, q), x| (n + 1.0, s + x, q + x * x));
     (squares > 0.0).then(|| sum * sum / (n * squares))

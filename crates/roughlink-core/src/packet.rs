@@ -121,6 +121,16 @@ const INFO_FRAGMENT: u8 = 0b0001_1000;
 const INFO_SACKS: u8 = 0b1110_0000;
 
 /// A packet in flight.
+///
+/// ```
+/// use roughlink_core::packet::{FlowId, Packet, flags};
+///
+/// let mut packet = Packet::tcp(FlowId::new(0, false));
+/// packet.flags = flags::ACK;
+/// packet.set_timestamps(5, 6); // 12 B of options
+/// packet.set_payload(1448);
+/// assert_eq!((packet.size, packet.payload()), (1500, 1448));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Packet {
@@ -227,6 +237,16 @@ impl Packet {
     }
 
     /// Marks the packet with CE if its transport supports ECN. Returns true if the packet is marked now.
+    ///
+    /// ```
+    /// use roughlink_core::packet::{Ecn, FlowId, Packet};
+    ///
+    /// let mut packet = Packet::tcp(FlowId::new(0, false));
+    /// assert!(!packet.mark()); // not ECN-capable
+    /// packet.set_ecn(Ecn::Ect0);
+    /// assert!(packet.mark());
+    /// assert_eq!(packet.ecn(), Ecn::Ce);
+    /// ```
     pub fn mark(&mut self) -> bool {
         let capable = self.ecn() != Ecn::NotEct;
         if capable {
@@ -419,6 +439,13 @@ pub struct SynOptions {
 
 impl SynOptions {
     /// Returns the bytes of these options in the header, padded to words as in Linux.
+    ///
+    /// ```
+    /// use roughlink_core::packet::SynOptions;
+    ///
+    /// let linux = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
+    /// assert_eq!(linux.header_bytes(), 20); // 60 B with the headers of IPv4 and TCP
+    /// ```
     pub const fn header_bytes(&self) -> u16 {
         let mut n = if self.mss > 0 { 4 } else { 0 };
         if self.timestamps {

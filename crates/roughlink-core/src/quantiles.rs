@@ -19,6 +19,16 @@ pub struct DelayResult {
 
 impl DelayResult {
     /// Computes the quantiles of a sample in ascending order; `None` if it is empty.
+    ///
+    /// ```
+    /// use roughlink_core::quantiles::DelayResult;
+    /// use roughlink_core::units::Time;
+    ///
+    /// let sample: Vec<Time> = (1..=1000).map(Time::from_millis).collect();
+    /// let delay = DelayResult::of(&sample).unwrap();
+    /// assert_eq!((delay.p50, delay.p99, delay.max), (501.0, 991.0, 1000.0));
+    /// assert_eq!(DelayResult::of(&[]), None);
+    /// ```
     pub fn of(sorted: &[Time]) -> Option<Self> {
         let at = |q| quantile(sorted, q).map(Time::as_millis_f64);
         Some(DelayResult { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, max: at(1.0)? })

@@ -4,6 +4,18 @@
 //! A stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014). The hash is
 //! keyed with zeros, and its two halves give state and increment. Published test vectors fix both algorithms; the test
 //! below fixes their composition.
+//!
+//! ```
+//! use roughlink_core::rng::Seed;
+//!
+//! let seed = Seed { seed: 1, replica: 0 };
+//! let mut noise = seed.stream("plc.forward", "noise");
+//! let mut again = seed.stream("plc.forward", "noise");
+//! assert_eq!(noise.bits(), again.bits());
+//!
+//! let mut jitter = seed.stream("plc.forward", "jitter");
+//! assert_ne!(noise.bits(), jitter.bits());
+//! ```
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
@@ -99,6 +111,15 @@ impl Stream {
 }
 
 /// Returns the bound below which a 53-bit draw falls with probability `p` (clamped to [0, 1]).
+///
+/// ```
+/// use roughlink_core::rng::{Seed, threshold};
+///
+/// let mut stream = Seed { seed: 7, replica: 0 }.stream("plc.forward", "noise");
+/// let two_percent = threshold(0.02);
+/// let hits = (0..100_000).filter(|_| stream.hit(two_percent)).count();
+/// assert!((1_700..2_300).contains(&hits));
+/// ```
 pub fn threshold(p: f64) -> u64 {
     (p.clamp(0.0, 1.0) * (1u64 << 53) as f64) as u64
 }

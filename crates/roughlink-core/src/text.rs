@@ -4,6 +4,13 @@ use std::borrow::Cow;
 
 /// Returns `text` with escapes for characters that a terminal would interpret. These are control characters other than
 /// line ends and tabs, and characters that change the writing direction (Unicode Standard Annex 9, section 2).
+///
+/// ```
+/// use roughlink_core::text::visible;
+///
+/// assert_eq!(visible("a\u{1b}]0;x\u{7}b"), "a\\u{1b}]0;x\\u{7}b");
+/// assert_eq!(visible("10 Mbit/s"), "10 Mbit/s");
+/// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -25,6 +32,13 @@ pub fn one_line(text: &str) -> String {
 
 /// Returns a name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`. Returns
 /// `otherwise` if no character of `text` is left.
+///
+/// ```
+/// use roughlink_core::text::slug;
+///
+/// assert_eq!(slug("v2g/table2", "results"), "v2g-table2");
+/// assert_eq!(slug("///", "results"), "results");
+/// ```
 pub fn slug(text: &str, otherwise: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -3,6 +3,18 @@
 //! Time is integer nanoseconds since the start of the scenario; the same type holds instants and intervals, as in ns-3.
 //! Rates are in bit/s. Every quantity in a scenario file carries its unit; only the parsers here know the names of
 //! units.
+//!
+//! ```
+//! use roughlink_core::units::{Bytes, Rate, Share, Time};
+//!
+//! assert_eq!("128 KiB".parse(), Ok(Bytes(131_072)));
+//! assert_eq!("0.9 ms".parse(), Ok(Time::from_micros(900)));
+//! assert_eq!("2 %".parse(), Ok(Share(0.02)));
+//! assert_eq!(Rate::from_mbps(10).to_string(), "10 Mbit/s");
+//!
+//! let error = "0.9 Mbit/s".parse::<Time>().unwrap_err();
+//! assert_eq!(error.to_string(), "0.9 Mbit/s is a rate, not a time");
+//! ```
 
 mod parse;
 mod written;
@@ -152,6 +164,13 @@ impl Rate {
         self.0 / 8
     }
     /// Returns the time that `bytes` take at this rate, rounded down; "never" at rate 0.
+    ///
+    /// ```
+    /// use roughlink_core::units::{Rate, Time};
+    ///
+    /// assert_eq!(Rate::from_mbps(10).time_for(1500), Time::from_micros(1200));
+    /// assert_eq!(Rate::from_bps(0).time_for(1), Time::MAX);
+    /// ```
     pub const fn time_for(self, bytes: u64) -> Time {
         if self.0 == 0 {
             return Time::MAX;
@@ -177,6 +196,15 @@ const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 
 /// Converts sizes to serialization times at one rate. The remainder below a nanosecond is carried over, so a long train
 /// of packets takes exactly its bits divided by the rate.
+///
+/// ```
+/// use roughlink_core::units::{Rate, Serializer, Time};
+///
+/// // 1500 B at 7 Mbit/s take 1714285.714.. ns; seven packets take exactly 12 ms.
+/// let mut serializer = Serializer::new(Rate::from_mbps(7));
+/// let total = (0..7).map(|_| serializer.time(1500)).fold(Time::ZERO, |sum, time| sum + time);
+/// assert_eq!(total, Time::from_millis(12));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serializer {
     rate: u64,

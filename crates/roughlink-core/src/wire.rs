@@ -17,6 +17,23 @@
 //! Packets do not have hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes them again,
 //! and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is written as 0 and
 //! ignored when read.
+//!
+//! ```
+//! use roughlink_core::packet::{FlowId, Packet};
+//! use roughlink_core::wire::{Addresses, IpPair, WireError, decode, encode};
+//!
+//! let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+//! let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
+//! let mut packet = Packet::tcp(FlowId::new(0, false));
+//! packet.set_payload(9);
+//! let mut bytes = Vec::new();
+//! encode(&packet, None, &addresses, &b"a charger"[..], &mut bytes).unwrap();
+//!
+//! let decoded = decode(&bytes).unwrap();
+//! assert_eq!((decoded.addresses, decoded.payload), (addresses, 40..49));
+//! bytes[45] ^= 1;
+//! assert_eq!(decode(&bytes), Err(WireError::Checksum("TCP")));
+//! ```
 
 pub mod checksum;
 pub mod crc32c;

@@ -3,6 +3,17 @@
 use crate::units::{Rate, Serializer, Time};
 
 /// The sending side of a constant-rate flow.
+///
+/// ```
+/// use roughlink_core::app::cbr::Sender;
+/// use roughlink_core::units::{Rate, Time};
+///
+/// // 1000 B at 1 Mbit/s leave every 8 ms; 28 B are headers.
+/// let mut sender = Sender::new(Rate::from_mbps(1), 1000, None, (Time::ZERO, Time::from_secs(1)));
+/// assert_eq!(sender.transmit(Time::ZERO), Some((0, 972)));
+/// assert_eq!(sender.transmit(Time::from_millis(7)), None);
+/// assert_eq!(sender.next_wake(), Time::from_millis(8));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sender {
     clock: Serializer,

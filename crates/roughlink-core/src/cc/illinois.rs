@@ -92,6 +92,15 @@ impl Default for Params {
 impl Params {
     /// Returns the increase at average queueing delay `da` with largest delay `dm` (figure 9): kappa1 / (kappa2 + da)
     /// beyond `d1`, continuous at `d1`.
+    ///
+    /// ```
+    /// use roughlink_core::cc::illinois::Params;
+    ///
+    /// let params = Params::default();
+    /// assert_eq!(params.alpha(0.0, 100.0), 10.0); // empty queue
+    /// assert!((params.alpha(100.0, 100.0) - 0.3).abs() < 1e-9); // full queue
+    /// assert_eq!((params.beta(0.0, 100.0), params.beta(100.0, 100.0)), (0.125, 0.5));
+    /// ```
     pub fn alpha(&self, da: f64, dm: f64) -> f64 {
         let d1 = self.d1 * dm;
         if da <= d1 || self.alpha_max <= self.alpha_min {

@@ -12,6 +12,15 @@ use std::fmt;
 use std::sync::Arc;
 
 /// All algorithms. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
+///
+/// ```
+/// use roughlink_core::cc::REGISTRY;
+///
+/// let names: Vec<_> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+/// assert!(names.contains(&"bbr") && names.contains(&"illinois"));
+/// assert_eq!(REGISTRY.find("cubic").unwrap().source, "RFC 9438, RFC 9406");
+/// assert!(REGISTRY.find("cubik").is_none());
+/// ```
 pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     Algorithm::new::<newreno::NewReno>("newreno", "AIMD 1, 1/2", "RFC 5681, RFC 6582")
         .preset("ns3", newreno::NS3)
@@ -182,6 +191,15 @@ impl Algorithm {
     }
 
     /// Parameters in effect under `stack` before the scenario's own: defaults, this name's, the stack's.
+    ///
+    /// ```
+    /// use roughlink_core::cc::algorithm;
+    ///
+    /// let newreno = algorithm("newreno")?;
+    /// assert_eq!(newreno.parameters("linux")["halve"].as_str(), Some("cwnd"));
+    /// assert_eq!(newreno.parameters("ns3")["halve"].as_str(), Some("flight"));
+    /// # Ok::<(), roughlink_core::cc::BuildError>(())
+    /// ```
     pub fn parameters(&self, stack: &str) -> toml::Table {
         let mut all = (self.parameters)();
         all.extend(parse(self.defaults));
@@ -266,6 +284,14 @@ pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
 }
 
 /// Creates the algorithm `name` with `params` under `stack`, for one connection; for tests.
+///
+/// ```
+/// use roughlink_core::cc::{Flow, build};
+///
+/// let error = build("newreno", "linux", "min_sthresh = 3", &Flow::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "`newreno` has no parameter `min_sthresh`");
+/// assert!(build("newreno", "linux", "min_ssthresh = 3", &Flow::default()).is_ok());
+/// ```
 pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, BuildError> {
     let entry = algorithm(name)?;
     let params = params.parse().map_err(|e: toml::de::Error| BuildError::Parameter {

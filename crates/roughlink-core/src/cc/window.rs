@@ -5,6 +5,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Congestion window with its slow-start threshold and the state for undoing a reduction.
+///
+/// ```
+/// use roughlink_core::cc::Flow;
+/// use roughlink_core::cc::window::Window;
+///
+/// let flow = Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: 11_500, ..Flow::default() };
+/// let mut window = Window::new(&flow);
+/// assert_eq!(window.slow_start(1000), 0);
+/// assert_eq!(window.slow_start(1000), 500); // bytes left for congestion avoidance
+/// assert_eq!((window.cwnd, window.in_slow_start()), (11_500, false));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Congestion window.

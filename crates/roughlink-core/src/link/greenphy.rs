@@ -189,6 +189,15 @@ impl GreenPhyConfig {
 
     /// Returns the mean time of an undisturbed exchange with `n` PBs by a single station: priority slots, back-off,
     /// delimiter, payload, RIFS, SACK, CIFS.
+    ///
+    /// ```
+    /// use roughlink_core::link::greenphy::GreenPhyConfig;
+    ///
+    /// let cable = GreenPhyConfig::hpgp_hs();
+    /// let bits = 8 * 5 * cable.mode.body_bytes();
+    /// let mbps = bits as f64 / cable.exchange_time(5).as_secs_f64() / 1e6;
+    /// assert!((mbps - 7.32).abs() < 0.006); // of a PHY rate of 9.845 Mbit/s
+    /// ```
     pub fn exchange_time(&self, n: usize) -> Time {
         let window = u64::from(self.backoff(Class::Ca1).windows[0]);
         self.slot * 2 + self.slot * (window - 1) / 2 + self.busy(n)

@@ -184,6 +184,16 @@ impl HdplcConfig {
     }
 
     /// Returns L: the number of SDUs of the MTU's size in a full PDU sent at `rate`.
+    ///
+    /// ```
+    /// use roughlink_core::link::hdplc::HdplcConfig;
+    /// use roughlink_core::units::Time;
+    ///
+    /// let line = HdplcConfig::default();
+    /// assert_eq!(line.sdus_per_pdu(line.rate), 31);
+    /// let short = HdplcConfig { max_air: Time::from_millis(5), ..HdplcConfig::default() };
+    /// assert_eq!(short.sdus_per_pdu(short.rate), 7);
+    /// ```
     pub fn sdus_per_pdu(&self, rate: Rate) -> usize {
         let one = rate.time_for(u64::from(self.mtu) + u64::from(self.sdu_overhead));
         let fit = self.max_air.0 / one.0.max(1);
@@ -192,6 +202,14 @@ impl HdplcConfig {
 
     /// Returns T_cyc(n): the mean time from one PDU to the next if each has `n` SDUs of the MTU's size and is sent at
     /// `rate`. Consists of access, header, SDUs, gap and PLC-ACK.
+    ///
+    /// ```
+    /// use roughlink_core::link::hdplc::HdplcConfig;
+    ///
+    /// let line = HdplcConfig::default();
+    /// let capacity = 31.0 / line.cycle_time(31, line.rate).as_secs_f64();
+    /// assert!((capacity - 1478.0).abs() < 1.0); // SDUs per second
+    /// ```
     pub fn cycle_time(&self, n: usize, rate: Rate) -> Time {
         let bytes = n as u64 * (u64::from(self.mtu) + u64::from(self.sdu_overhead));
         let slots = self.slot * u64::from(self.access_slots - 1) / 2;

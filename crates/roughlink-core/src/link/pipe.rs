@@ -18,6 +18,35 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One direction of a pipe. `receive` enqueues packets, `transmit` returns packets that arrive at the far end.
+///
+/// ```
+/// # use roughlink_core::link::jitter::JitterShape;
+/// # use roughlink_core::link::pipe::Pipe;
+/// # use roughlink_core::link::{Direction, Noise};
+/// # use roughlink_core::packet::{FlowId, Packet};
+/// # use roughlink_core::rng::Seed;
+/// # use roughlink_core::units::{QueueLimit, Rate, Time};
+/// let direction = Direction {
+///     rate: Rate::from_mbps(12), // 1500 B take 1 ms
+///     delay: Time::from_millis(2),
+///     queue: QueueLimit::Packets(1),
+/// #     noise: Noise::None,
+/// #     jitter: Time::ZERO,
+/// #     jitter_shape: JitterShape::default(),
+/// #     reorder: false,
+/// #     discipline: None,
+/// #     timeline: None,
+///     // no noise, jitter, discipline or timeline
+/// };
+/// let mut pipe = Pipe::new(&direction, (1500, 0), "cable", &Seed { seed: 1, replica: 0 });
+///
+/// let packet = Packet::udp(FlowId::new(0, false), 0, 1472, Time::ZERO);
+/// let mut dropped = 0;
+/// for _ in 0..3 {
+///     pipe.receive(Time::ZERO, packet, &mut |_| dropped += 1);
+/// }
+/// assert_eq!((pipe.next_wake(), dropped), (Time::from_millis(3), 1));
+/// ```
 #[derive(Debug)]
 pub struct Pipe {
     serializer: Serializer,

@@ -54,6 +54,15 @@ pub struct Prefix {
 
 impl Prefix {
     /// Returns true if an address has this prefix.
+    ///
+    /// ```
+    /// use roughlink_core::net::addresses::{Prefix, assigned};
+    ///
+    /// let network = Prefix { address: assigned(0).into(), length: 24 };
+    /// assert_eq!(network.to_string(), "10.0.0.1/24");
+    /// assert!(network.contains(assigned(253).into()));
+    /// assert!(!network.contains(assigned(254).into())); // 10.0.1.1
+    /// ```
     pub fn contains(&self, address: IpAddr) -> bool {
         let rest = |bits: u8| u32::from(bits.saturating_sub(self.length));
         match (self.address, address) {

@@ -1,4 +1,14 @@
 //! Static shortest-path routing: fewest hops, then least delay, then the link named first.
+//!
+//! ```
+//! use roughlink_core::net::routing::{Edge, Routes};
+//! use roughlink_core::units::Time;
+//!
+//! let edge = |a, b, ms| Edge { between: (a, b), delay: (Time::from_millis(ms), Time::from_millis(ms)) };
+//! let mut routes = Routes::new(5, vec![edge(0, 1, 5), edge(1, 2, 5), edge(0, 2, 90), edge(3, 4, 1)]);
+//! assert_eq!(routes.path(0, 2), Some(vec![4])); // one slow hop, forward over link 2
+//! assert_eq!(routes.path(0, 4), None);
+//! ```
 
 use crate::scenario::{FlowSpec, Scenario};
 use crate::units::Time;

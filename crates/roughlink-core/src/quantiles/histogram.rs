@@ -8,6 +8,17 @@ use std::collections::BTreeMap;
 
 /// Histogram of values in nanoseconds from 1 us to 137 s. Values out of range count in the first or last bucket. Zeros,
 /// frequent in queues, have a separate count. Minimum, maximum and mean are exact.
+///
+/// ```
+/// use roughlink_core::quantiles::Histogram;
+///
+/// let mut rtts = Histogram::default();
+/// (1..=10_000_u64).for_each(|i| rtts.record(i * 10_000)); // 10 us to 100 ms
+/// assert_eq!((rtts.min(), rtts.mean(), rtts.max()), (Some(10_000), Some(50_005_000.0), Some(100_000_000)));
+///
+/// let median = rtts.quantile(0.5).unwrap();
+/// assert!((median / 50_010_000.0 - 1.0).abs() < 0.01);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// Start of each octave in `counts`, in units of [`PER_OCTAVE`]; [`ABSENT`] until it contains a value.

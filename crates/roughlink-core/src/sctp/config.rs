@@ -122,6 +122,14 @@ impl SctpConfig {
         RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, RtoFloor::Total)
     }
     /// Returns the initial window in bytes.
+    ///
+    /// ```
+    /// use roughlink_core::sctp::SctpConfig;
+    ///
+    /// // RFC 9260 section 7.2.1: min(4 * PMDCS, max(2 * PMDCS, 4404))
+    /// let window = |payload| SctpConfig { payload, ..SctpConfig::default() }.initial_window();
+    /// assert_eq!((window(500), window(1452), window(9000)), (2_000, 4_404, 18_000));
+    /// ```
     pub fn initial_window(&self) -> u64 {
         let payload = u64::from(self.payload);
         match self.initial_window {

@@ -271,6 +271,17 @@ impl TcpConfig {
         Time(doubling.saturating_add(constant))
     }
     /// Returns the values of `stack` (design: table of stacks).
+    ///
+    /// ```
+    /// use roughlink_core::tcp::{Recovery, Stack, TcpConfig};
+    /// use roughlink_core::units::Time;
+    ///
+    /// let (linux, rfc) = (TcpConfig::preset(Stack::Linux), TcpConfig::preset(Stack::Rfc));
+    /// assert_eq!((linux.recovery, rfc.recovery), (Recovery::Rack, Recovery::Sack));
+    /// assert_eq!(linux.min_rto, Time::from_millis(200));
+    /// assert_eq!(rfc.min_rto, Time::from_secs(1)); // RFC 6298 rule 2.4
+    /// assert_eq!(rfc.initial_window, 10); // RFC 6928
+    /// ```
     pub fn preset(stack: Stack) -> Self {
         let rfc = TcpConfig {
             stack,

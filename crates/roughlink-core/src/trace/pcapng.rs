@@ -3,6 +3,19 @@
 //! A capture has one section, interfaces, and one enhanced packet block per packet. Interfaces have a name, a link type
 //! and nanosecond timestamps that count from the start of the scenario. Blocks are always little-endian, so equal runs
 //! give equal files. Each block is one small write: pass a buffered writer.
+//!
+//! ```
+//! use roughlink_core::trace::pcapng::{LinkType, Pcapng};
+//! use roughlink_core::units::Time;
+//!
+//! let mut capture = Pcapng::new(Vec::<u8>::new(), 0)?;
+//! let cable = capture.interface("cable", LinkType::Raw)?;
+//! capture.bytes(cable, Time::from_millis(1), &[0x45; 20])?;
+//! let file = capture.finish()?;
+//! assert_eq!(file[..4], [0x0a, 0x0d, 0x0d, 0x0a]); // section header block
+//! assert!(file.len().is_multiple_of(4));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use crate::packet::{Packet, Side};
 use crate::units::Time;

@@ -1,4 +1,15 @@
 //! Internet checksum: RFC 1071, with incremental update (RFC 1624).
+//!
+//! ```
+//! use roughlink_core::wire::checksum::{add, fold, update_checksum};
+//!
+//! // RFC 1071 section 3.
+//! let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+//! assert_eq!(fold(add(0, &bytes)), 0xddf2);
+//!
+//! // RFC 1624 section 4.
+//! assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
+//! ```
 
 /// Adds `bytes` to the ones' complement sum `sum`, as big-endian 16-bit words; an odd last byte is padded with a zero
 /// (RFC 1071 section 1). The sum is not reduced: call [`fold`] or [`finish`] at the end. Only the last piece may have

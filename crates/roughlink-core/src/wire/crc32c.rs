@@ -1,6 +1,13 @@
 //! CRC32c, the checksum of SCTP (RFC 9260 section 6.8 and appendix A): the Castagnoli polynomial, reflected.
 
 /// Returns the CRC of `bytes`.
+///
+/// ```
+/// use roughlink_core::wire::crc32c::crc32c;
+///
+/// assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+/// assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa); // RFC 3720 appendix B.4
+/// ```
 pub fn crc32c<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
     !bytes.into_iter().fold(u32::MAX, |crc, &b| TABLE[usize::from(crc as u8 ^ b)] ^ (crc >> 8))
 }

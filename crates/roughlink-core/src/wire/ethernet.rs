@@ -14,6 +14,16 @@ const PPP_IPV6: u16 = 0x0057;
 
 /// Returns the offset of the IP header in `frame`, which starts with the destination address. Fails with
 /// [`WireError::EtherType`] for a protocol other than IP and for a third tag.
+///
+/// ```
+/// use roughlink_core::wire::{WireError, ethernet::ip_offset};
+///
+/// let mut frame = vec![0xff_u8; 12]; // addresses
+/// frame.extend([0x81, 0x00, 0x00, 0x05, 0x86, 0xdd]); // VLAN 5, IPv6
+/// assert_eq!(ip_offset(&frame), Ok(18));
+/// frame[16..].copy_from_slice(&[0x08, 0x06]); // ARP
+/// assert_eq!(ip_offset(&frame), Err(WireError::EtherType(0x0806)));
+/// ```
 pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
     let at = payload_offset(frame)?;
     match read(frame, at - 2)? {

@@ -56,6 +56,15 @@ impl Message {
     ];
 
     /// Returns true if this request may follow `last` (ISO 15118-2 section 8.8, external payment).
+    ///
+    /// ```
+    /// use roughlink_core::app::request::Message;
+    ///
+    /// assert!(Message::SupportedAppProtocol.may_follow(None));
+    /// assert!(!Message::SessionSetup.may_follow(None));
+    /// assert!(Message::CurrentDemand.may_follow(Some(Message::CurrentDemand)));
+    /// assert!(!Message::CurrentDemand.may_follow(Some(Message::PreCharge)));
+    /// ```
     pub fn may_follow(self, last: Option<Message>) -> bool {
         let Some(last) = last else { return self == SupportedAppProtocol };
         match (last, self) {
@@ -78,6 +87,16 @@ impl Message {
     }
 
     /// Returns the values of the table for this message.
+    ///
+    /// ```
+    /// use roughlink_core::app::request::Message;
+    /// use roughlink_core::units::Time;
+    ///
+    /// let demand = Message::CurrentDemand.spec();
+    /// assert_eq!(demand.timeout, Time::from_millis(250));
+    /// assert_eq!(demand.performance, Time::from_millis(25));
+    /// assert_eq!(Message::SupportedAppProtocol.spec().request, 42);
+    /// ```
     pub const fn spec(self) -> MessageSpec {
         // EXI bytes of request and response.
         let (request, response) = match self {

@@ -47,6 +47,14 @@ pub struct Speech {
 
 impl Codec {
     /// Returns the packets and the impairment of the codec.
+    ///
+    /// ```
+    /// use roughlink_core::app::voip::Codec;
+    /// use roughlink_core::units::Rate;
+    ///
+    /// let g711 = Codec::G711.speech();
+    /// assert_eq!(Rate::from_bytes_per(u64::from(g711.payload), g711.interval), Rate::from_bps(64_000));
+    /// ```
     pub const fn speech(self) -> Speech {
         let (payload, interval_ms, lookahead_us, ie, bpl, payload_type) = match self {
             Codec::G711 => (160, 20, 0, 0.0, BPL_BARE, 0),

@@ -2,6 +2,18 @@
 //!
 //! Delay, packet loss and the codec are inputs; all other parameters have the recommendation's defaults. Echo counts as
 //! canceled, so delay appears only in Idd.
+//!
+//! ```
+//! use roughlink_core::app::voip::Codec;
+//! use roughlink_core::app::voip::emodel::{EModel, delay_impairment, loss_impairment, mos, rating};
+//!
+//! let idd = delay_impairment(EModel::G107, 300.0);
+//! assert!((idd - 14.76).abs() < 0.005);
+//! assert!((mos(rating(idd, 0.0)) - 3.96).abs() < 0.005);
+//!
+//! let ie_eff = loss_impairment(0.01, 1.0, &Codec::G711.speech());
+//! assert!((mos(rating(0.0, ie_eff)) - 3.83).abs() < 0.005);
+//! ```
 
 use super::Speech;
 use schemars::JsonSchema;

@@ -4,6 +4,16 @@ use super::{Sender, VoipConfig};
 use crate::units::Time;
 
 /// The fixed header (RFC 3550 section 5.1), without CSRCs.
+///
+/// ```
+/// use roughlink_core::app::voip::rtp::Header;
+///
+/// let header = Header { payload_type: 0, sequence: 1, timestamp: 160, ssrc: 9 };
+/// let bytes = header.to_bytes();
+/// assert_eq!((bytes.len(), bytes[0]), (12, 0x80)); // version 2
+/// assert_eq!(Header::read(&bytes), Some(header));
+/// assert_eq!(Header::read(&bytes[..11]), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Payload type (RFC 3551 section 6).

@@ -93,6 +93,19 @@ impl AirNoise {
     /// with `share` of their probability. Impulses not synchronous with the mains are assumed to overlap in Poisson
     /// numbers. This is exact for Poisson trains and a good approximation while gaps are long against `air`. Impulses
     /// at stated times are ignored: they vanish in the average over an endless run.
+    ///
+    /// ```
+    /// use roughlink_core::link::noise::AirNoise;
+    /// use roughlink_core::units::Rate;
+    ///
+    /// // 120 bursts per second of 0.5 ms, each of which corrupts a block with probability 0.5.
+    /// let air = Rate::from_bps(18_620_000).time_for(1518);
+    /// let overlaps = 120.0 * (air.as_secs_f64() + 0.5e-3);
+    /// let expected = 1.0 - (1.0 - 0.005) * (1.0 - 0.5 * overlaps);
+    ///
+    /// let error = AirNoise::inverter45().expected_error(air, 1.0);
+    /// assert!((error - expected).abs() < 0.0005);
+    /// ```
     pub fn expected_error(&self, air: Time, share: f64) -> f64 {
         if let [first, .., last] = &self.recorded[..] {
             let area: f64 = self.recorded.windows(2).map(|w| w[0].1 * (w[1].0 - w[0].0).as_secs_f64()).sum();
@@ -129,6 +142,15 @@ impl AirNoise {
 
     /// Returns the same noise scaled so that blocks `air` long have this mean error ratio, or the largest below it that
     /// scaling reaches.
+    ///
+    /// ```
+    /// use roughlink_core::link::noise::AirNoise;
+    /// use roughlink_core::units::Time;
+    ///
+    /// let air = Time::from_micros(652);
+    /// let noise = AirNoise::inverter45().with_error(0.14, air);
+    /// assert!((noise.expected_error(air, 1.0) - 0.14).abs() < 1e-6);
+    /// ```
     pub fn with_error(&self, target: f64, air: Time) -> Self {
         let reaches = |factor| self.scaled(factor).expected_error(air, 1.0) >= target;
         let (mut low, mut high) = (0.0, 1.0);

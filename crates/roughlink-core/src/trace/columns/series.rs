@@ -32,6 +32,16 @@ impl Series {
     }
 
     /// Returns the fields of the columns, in order.
+    ///
+    /// ```
+    /// use roughlink_core::trace::columns::Series;
+    ///
+    /// for series in Series::ALL {
+    ///     assert_eq!(series.fields()[0].name, "time_ns");
+    /// }
+    /// let rtt = Series::Flows.fields().iter().find(|field| field.name == "rtt_ms").unwrap();
+    /// assert_eq!((rtt.unit, rtt.nullable), ("ms", true)); // null before the first sample
+    /// ```
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Series::Flows => &FLOWS,
