@@ -1,4 +1,15 @@
 //! Scenario and experiment files, found on disk or in the binary.
+//!
+//! ```
+//! use roughlink_core::units::Time;
+//! use roughlink_lab::library::Source;
+//!
+//! let shorter = [("duration".to_owned(), "5 s".to_owned())];
+//! let parsed = Source::scenario("hello")?.parse(&shorter)?;
+//! assert_eq!((&*parsed.scenario.name, parsed.scenario.duration), ("Hello", Time::from_secs(5)));
+//! assert!(Source::scenario("helo").is_err());
+//! # Ok::<(), roughlink_lab::error::LabError>(())
+//! ```
 
 use crate::disk;
 use crate::error::LabError;
@@ -177,6 +188,15 @@ fn read_text(path: &Path, most: u64) -> io::Result<String> {
 }
 
 /// Reads `file` as text.
+///
+/// ```
+/// use roughlink_lab::library::text_of;
+///
+/// assert_eq!(text_of(&b"seed = 1\n"[..], 100)?, "seed = 1\n");
+/// let error = text_of(&b"seed = 1\n\xff"[..], 100).unwrap_err();
+/// assert_eq!(error.to_string(), "line 2: it is not UTF-8 text");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
 /// Returns an error if it has more than `most` bytes or is not UTF-8.

@@ -10,6 +10,22 @@
 //! A window, as in `throughput_mbps[10..60]@download`, limits the metric to the time from 10 s to 60 s
 //! ([`crate::watch::windows`]). A percentile at the end, as in `throughput_mbps:p50`, replaces the mean over the
 //! replicas.
+//!
+//! ```
+//! use roughlink_core::units::Time;
+//! use roughlink_lab::metric::Metric;
+//!
+//! let metric = Metric::new("throughput_mbps[10..60]@download")?;
+//! assert_eq!(metric.window_end(), Some(Time::from_secs(60)));
+//! assert_eq!(metric.describe().label, "Throughput per flow, download, 10 s to 60 s");
+//!
+//! let median = Metric::new("throughput_mbps:p50")?;
+//! assert_eq!((median.name_per_run(), median.quantile()), ("throughput_mbps", Some(0.5)));
+//!
+//! let error = Metric::new("throughput_mpbs").unwrap_err();
+//! assert_eq!(error.help().as_deref(), Some("did you mean `throughput_mbps`?"));
+//! # Ok::<(), roughlink_lab::error::LabError>(())
+//! ```
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;

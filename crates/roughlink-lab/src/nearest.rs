@@ -1,6 +1,13 @@
 //! "Did you mean": finds the known word nearest to a misspelled one.
 
 /// Returns ``did you mean `x`?`` if one of `known` is near enough, else the whole list after `introduction`.
+///
+/// ```
+/// use roughlink_lab::nearest::suggest;
+///
+/// assert_eq!(suggest("cubik", "there are", ["bbr", "cubic"]), "did you mean `cubic`?");
+/// assert_eq!(suggest("prague", "there are", ["bbr", "cubic"]), "there are `bbr`, `cubic`");
+/// ```
 pub fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let begun = || known.iter().filter(|k| word.len() > 2 && k.starts_with(word)).min_by_key(|k| k.len()).copied();

@@ -24,6 +24,13 @@ impl Quantity {
     }
 
     /// Returns the meaning in a sentence or two.
+    ///
+    /// ```
+    /// use roughlink_lab::quantity::QUANTITIES;
+    ///
+    /// let jain = QUANTITIES.iter().find(|quantity| quantity.name == "jain").unwrap();
+    /// assert_eq!(jain.meaning(), "Jain's fairness index: of the throughputs of the transfers");
+    /// ```
     pub fn meaning(&self) -> String {
         if self.help.is_empty() { self.label.into() } else { format!("{}: {}", self.label, self.help) }
     }

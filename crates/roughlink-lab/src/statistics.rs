@@ -24,6 +24,16 @@ impl Summary {
 }
 
 /// Computes mean and confidence interval of a random sample; `None` without values.
+///
+/// ```
+/// use roughlink_lab::statistics::summary;
+///
+/// // Mean 5, s = sqrt(32 / 7), t = 2.365 with 7 degrees of freedom.
+/// let sample = summary(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+/// assert_eq!((sample.n, sample.mean), (8, 5.0));
+/// assert!((sample.ci95.unwrap() - 1.787).abs() < 0.001);
+/// assert_eq!(summary(&[3.0]).unwrap().ci95, None);
+/// ```
 pub fn summary(values: &[f64]) -> Option<Summary> {
     let n = values.len();
     if n == 0 {
@@ -91,6 +101,14 @@ pub type Interval = [f64; 2];
 /// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
 /// interval is the narrowest one between two of the values, equally far from either end, that contains the population
 /// median with at least 95 %. None with fewer than six values.
+///
+/// ```
+/// use roughlink_lab::statistics::median;
+///
+/// let exact: Vec<[f64; 2]> = (1..=9).map(|i| [f64::from(i); 2]).collect();
+/// assert_eq!(median(&exact), Some(([5.0, 5.0], Some([2.0, 8.0]))));
+/// assert_eq!(median(&exact[..5]), Some(([3.0, 3.0], None))); // too few values for an interval
+/// ```
 pub fn median(values: &[Interval]) -> Option<(Interval, Option<Interval>)> {
     quantile(values, 0.5)
 }
@@ -126,6 +144,16 @@ fn sign_test(n: usize) -> Option<usize> {
 
 /// Returns the 95 % interval of a share, measured as `share` in `n` independent runs (Wilson 1927). The interval stays
 /// within 0 and 1 and does not vanish if all runs agree.
+///
+/// ```
+/// use roughlink_lab::statistics::wilson;
+///
+/// // Newcombe 1998, table I: 0 of 20 and 81 of 263.
+/// let [low, high] = wilson(0.0, 20);
+/// assert!(low.abs() < 1e-4 && (high - 0.1611).abs() < 1e-4);
+/// let [low, high] = wilson(81.0 / 263.0, 263);
+/// assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
+/// ```
 pub fn wilson(share: f64, n: usize) -> Interval {
     let z = Normal::standard().inverse_cdf(0.975);
     let (n, z2) = (n as f64, z * z);
@@ -161,6 +189,14 @@ pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 
 /// Returns Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs
 /// or if one side does not vary.
+///
+/// ```
+/// use roughlink_lab::statistics::spearman;
+///
+/// let squares: Vec<_> = (0..5).map(|i| (f64::from(i), f64::from(i * i))).collect();
+/// assert_eq!(spearman(&squares), Some(1.0)); // same order
+/// assert_eq!(spearman(&[(1.0, 2.0), (1.0, 3.0)]), None);
+/// ```
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let (x, y) = (ranks(pairs.iter().map(|p| p.0)), ranks(pairs.iter().map(|p| p.1)));
     correlation(&x.into_iter().zip(y).collect::<Vec<_>>())

@@ -9,6 +9,18 @@
 //!
 //! No step stops at the first fault, so that all faults are shown at once, each with a suggestion. No text makes
 //! [`parse`] panic.
+//!
+//! ```
+//! let text = r#"
+//!     duration = "10 s"
+//!     node = [{ name = "a" }, { name = "b" }]
+//!     link = [{ name = "cable", between = ["a", "b"], rate = "10 Mbit/s", delay = "2 msec" }]
+//!     flow = [{ name = "f", kind = "bulk", from = "a", to = "b" }]
+//! "#;
+//! let error = roughlink_scenario::parse(text, "cable.toml", &[], &|_| Err("no files".into())).unwrap_err();
+//! assert_eq!(error.problems[0].message, "there is no unit `msec`");
+//! assert_eq!(error.problems[0].help.as_deref(), Some("did you mean \"2 ms\"?"));
+//! ```
 
 #![warn(unreachable_pub)]
 
@@ -64,6 +76,22 @@ use toml::de::Deserializer;
 /// Reads the `text` of a scenario file. `name` is the file's name in messages. `overrides` are paths and values as for
 /// `--set` (`link.plc.noise.start`, `1 %`), applied in order. `load` returns the text of a file that the scenario
 /// refers to, by its name as written there.
+///
+/// ```
+/// use roughlink_core::units::Rate;
+///
+/// let text = r#"
+///     duration = "10 s"
+///     node = [{ name = "a" }, { name = "b" }]
+///     link = [{ name = "cable", between = ["a", "b"], rate = "10 Mbit/s", delay = "2 ms" }]
+///     flow = [{ name = "f", kind = "bulk", from = "a", to = "b" }]
+/// "#;
+/// let slower = [("link.cable.rate".to_owned(), "1 Mbit/s".to_owned())];
+/// let (scenario, warnings) = roughlink_scenario::parse(text, "cable.toml", &slower, &|_| Err("no files".into()))?;
+/// assert_eq!(scenario.links[0].model.rate(), Rate::from_mbps(1));
+/// assert!(warnings.is_empty());
+/// # Ok::<(), roughlink_scenario::ScenarioError>(())
+/// ```
 ///
 /// # Errors
 /// Returns all faults found, with their places.

@@ -62,6 +62,15 @@ impl Problem {
 
     /// Renders as plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` must be
     /// those passed to the parser. Shows the part of a long line around the place, and escapes control characters.
+    ///
+    /// ```
+    /// use roughlink_scenario::Problem;
+    ///
+    /// let problem = Problem::new("10 has no unit").at(7..9, "").help("write \"10 Mbit/s\"");
+    /// let shown = problem.render("link.toml", "rate = 10\n");
+    /// assert!(shown.starts_with("link.toml:1:8: 10 has no unit\n    1 | rate = 10\n      |        ^^\n"));
+    /// assert!(shown.ends_with("= help: write \"10 Mbit/s\"\n"));
+    /// ```
     pub fn render(&self, name: &str, text: &str) -> String {
         let (name, message) = (visible(name), visible(&self.message));
         let mut out = String::new();
@@ -240,6 +249,13 @@ fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// Returns the word of `known` that `word` misspells: one edit in a short word, a third of the letters in longer ones.
+///
+/// ```
+/// use roughlink_scenario::nearest;
+///
+/// assert_eq!(nearest("cubik", ["bbr", "cubic"]), Some("cubic"));
+/// assert_eq!(nearest("prague", ["bbr", "cubic"]), None);
+/// ```
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = word.chars().count().max(3) / 3;
     known

@@ -35,6 +35,15 @@ fn flat() -> Value {
 
 /// Returns the JSON Schema (draft 2020-12) of scenario files. In addition to standard keywords it has `x-default` for
 /// defaults that depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
+///
+/// ```
+/// let schema = roughlink_scenario::schema();
+/// assert_eq!(schema["title"], "roughlink scenario");
+///
+/// let min_rto = &schema["$defs"]["Tcp"]["properties"]["min_rto"];
+/// assert_eq!(min_rto["x-default"]["linux"], "200 ms");
+/// assert_eq!(min_rto["x-default"]["rfc"], "1 s");
+/// ```
 pub fn schema() -> Value {
     let mut schema = flat();
     let names = noise_names(&schema);

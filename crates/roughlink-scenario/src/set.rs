@@ -140,6 +140,15 @@ fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Proble
 }
 
 /// Splits `a,b,c` at commas outside brackets, braces and quotes; also returns true if all of these are closed in order.
+///
+/// ```
+/// use roughlink_scenario::split_list;
+///
+/// let (parts, balanced) = split_list("cubic,bic{beta=0.8,abc=true},'a,b'");
+/// assert_eq!(parts, ["cubic", "bic{beta=0.8,abc=true}", "'a,b'"]);
+/// assert!(balanced);
+/// assert!(!split_list("[1, 2").1); // open bracket
+/// ```
 pub fn split_list(text: &str) -> (Vec<&str>, bool) {
     let (mut depth, mut quote, mut balanced) = (0_i32, None, true);
     let parts = text.split(|c: char| {

@@ -17,6 +17,16 @@ pub const NAMES: &[&str] = &["illinois"];
 
 impl Function {
     /// Computes the curves and their metrics; a variant without such a function has none.
+    ///
+    /// ```
+    /// use roughlink_lab::experiment::functions::Function;
+    ///
+    /// let variants = vec![("illinois".to_owned(), "Illinois".to_owned())];
+    /// let (curves, _) = Function { name: "illinois".to_owned(), variants }.curves();
+    /// let alpha = &curves[0];
+    /// assert_eq!((&*alpha.metric, alpha.y[0]), ("alpha", Some(10.0))); // no queueing delay
+    /// assert!((alpha.y.last().unwrap().unwrap() - 0.3).abs() < 0.01); // longest delay
+    /// ```
     pub fn curves(&self) -> (Vec<Curve>, Vec<MetricResult>) {
         let metric =
             |name: &str, label: &str| MetricResult { name: name.into(), label: label.into(), ..Default::default() };
