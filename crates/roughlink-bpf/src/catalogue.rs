@@ -39,6 +39,14 @@ const fn entry(name: &'static str, program: &'static str) -> Entry {
 
 impl Entry {
     /// Finds the entry for `name`.
+    ///
+    /// ```
+    /// use roughlink_bpf::catalogue::Entry;
+    ///
+    /// let entry = Entry::find("illinois-aa").unwrap();
+    /// assert_eq!((entry.program, &*entry.name_in_kernel()), ("illinois", "illinois_aa"));
+    /// assert!(Entry::find("cubic").is_none()); // Linux has its own
+    /// ```
     pub fn find(name: &str) -> Option<&'static Entry> {
         ENTRIES.iter().find(|e| e.name == name)
     }

@@ -43,6 +43,14 @@ impl DefaultCongestionControl {
 }
 
 /// Returns the kernel's name for an algorithm of roughlink; the kernel's names have no hyphens.
+///
+/// ```
+/// use roughlink_host::{name_in_kernel, paces};
+///
+/// assert_eq!(name_in_kernel("newreno"), "reno");
+/// assert_eq!(name_in_kernel("illinois-aa"), "illinois_aa");
+/// assert!(paces("bbr3") && !paces("cubic"));
+/// ```
 pub fn name_in_kernel(algorithm: &str) -> String {
     match algorithm {
         "newreno" => RENO.into(),

@@ -72,6 +72,29 @@ pub struct Others {
 }
 
 /// Meter of conversations.
+///
+/// ```
+/// # use roughlink_core::packet::{FlowId, Packet};
+/// # use roughlink_core::units::Time;
+/// # use roughlink_core::wire::{Addresses, IpPair, encode};
+/// use roughlink_host::conversations::Conversations;
+///
+/// let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+/// let packet = Packet::udp(FlowId::new(0, false), 0, 100, Time::ZERO);
+/// let mut datagram = Vec::new();
+/// encode(&packet, None, &Addresses { ip, src_port: 40_000, dst_port: 7 }, &[0_u8; 100][..], &mut datagram)?;
+///
+/// let mut meter = Conversations::new(["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap()));
+/// meter.sent(Time::from_millis(1), &datagram);
+/// meter.received(Time::from_millis(11), Some(Time::from_millis(1)), &datagram);
+/// meter.sent(Time::from_millis(20), &datagram); // does not arrive
+///
+/// let results = meter.results(1, std::iter::empty());
+/// let forward = &results.conversations[0].forward;
+/// assert_eq!((forward.delivered_bytes, forward.lost), (Some(100), Some(1)));
+/// assert_eq!(forward.delay_ms.map(|delay| delay.max), Some(10.0));
+/// # Ok::<(), roughlink_core::wire::EncodeError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Conversations {
     /// Addresses of kernels.

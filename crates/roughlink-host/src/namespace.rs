@@ -50,6 +50,14 @@ impl Namespace {
 
     /// Opens the namespace with a name of `ip netns`, or at a path.
     ///
+    /// ```
+    /// use roughlink_host::Namespace;
+    ///
+    /// let error = Namespace::named("no-such-namespace").unwrap_err();
+    /// assert_eq!(error.to_string(), "cannot open the network namespace /run/netns/no-such-namespace");
+    /// assert_eq!(error.help(), Some("list the names of network namespaces with `ip netns`"));
+    /// ```
+    ///
     /// # Errors
     /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
