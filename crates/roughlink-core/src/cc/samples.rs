@@ -1,7 +1,7 @@
 //! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`. Keeps the smallest RTT of the connection,
 //! the smallest since the last decision, and a flag for control of the window.
 
-use super::{Ack, CongestionState};
+use super::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 
 /// RTT samples of one connection, which control the window while the connection is in the Open state.
@@ -15,12 +15,12 @@ pub struct Samples {
     pub count: u32,
     /// True if the samples control the window; otherwise Reno does.
     pub govern: bool,
-    open: bool,
+    state: CongestionState,
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Samples { base: Time::MAX, rtt: Time::MAX, count: 0, govern: true, open: true }
+        Samples { base: Time::MAX, rtt: Time::MAX, count: 0, govern: true, state: CongestionState::Open }
     }
 }
 
@@ -32,14 +32,16 @@ impl Samples {
             self.rtt = self.rtt.min(rtt);
             self.count = self.count.saturating_add(1);
         }
-        let open = state == CongestionState::Open;
-        let entered = open && !self.open;
+        if state == self.state {
+            return false;
+        }
+        self.state = state;
+        let entered = state == CongestionState::Open;
         if entered {
             self.begin();
-        } else if !open && self.open {
+        } else {
             self.govern = false;
         }
-        self.open = open;
         entered
     }
 
@@ -55,10 +57,14 @@ impl Samples {
         self.begin();
     }
 
-    /// Gives Reno control, after a congestion event, until the Open state is entered again.
-    pub fn suspend(&mut self) {
+    /// Gives Reno control after a congestion event, until the Open state is entered again, or an idle period ends.
+    pub fn suspend(&mut self, cause: Congestion) {
         self.govern = false;
-        self.open = false;
+        self.state = match cause {
+            Congestion::Loss => CongestionState::Recovery,
+            Congestion::Timeout | Congestion::TimeoutAgain => CongestionState::Loss,
+            Congestion::Ecn => CongestionState::Cwr,
+        };
     }
 }
 
@@ -89,9 +95,21 @@ mod tests {
         assert!(!s.govern);
         assert!(s.take(CongestionState::Open, &ack(10)));
         assert!(s.govern);
-        s.suspend();
+        s.suspend(Congestion::Loss);
         assert!(!s.take(CongestionState::Recovery, &ack(10)) && !s.govern);
         assert!(s.take(CongestionState::Open, &ack(10)) && s.govern);
         assert_eq!(s.base, Time::from_millis(10));
+    }
+
+    /// A repetition after a time-out that leaves while nothing is in flight begins anew (Linux `CA_EVENT_TX_START`).
+    #[test]
+    fn a_restart_holds_until_the_state_changes() {
+        let mut s = Samples::default();
+        s.suspend(Congestion::Timeout);
+        s.restart();
+        s.take(CongestionState::Loss, &ack(10));
+        assert!(s.govern);
+        s.take(CongestionState::Disorder, &ack(10));
+        assert!(!s.govern);
     }
 }

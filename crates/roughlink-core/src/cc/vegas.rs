@@ -135,7 +135,7 @@ impl CongestionControl for Vegas {
         };
         self.window.reduce(flow, cause, least.max(2 * mss));
         self.counter = AdditiveCounter::default();
-        self.samples.suspend();
+        self.samples.suspend(cause);
     }
 
     fn permit(&self, flow: &Flow) -> Permit {

@@ -137,7 +137,7 @@ impl CongestionControl for Veno {
         };
         self.window.reduce(flow, cause, left.max(2 * mss));
         self.counter = AdditiveCounter::default();
-        self.samples.suspend();
+        self.samples.suspend(cause);
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
