@@ -23,7 +23,7 @@ help:
 	@echo 'make kernel      the program with the algorithms for the Linux kernel: target/release/roughlink'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make wheel       the Python package, to be installed elsewhere: target/wheels'
-	@echo 'make check       formatting and lints'
+	@echo 'make check       formatting, lints, wide lines and names used twice'
 	@echo 'make deny        licences, sources and advisories of what is built in'
 	@echo 'make docs        write the reference pages that are made from the program'
 	@echo 'make notebooks   execute the notebooks and write their outputs'
@@ -63,6 +63,7 @@ wheel:
 	.ci/python wheel
 
 check:
+	.ci/style
 	@.ci/setup build kernel
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
