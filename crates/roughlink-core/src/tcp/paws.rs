@@ -55,7 +55,7 @@ impl PeerTimestamps {
     /// Records `tsval` as TS.Recent unless it is older (RFC 7323 section 4.3, step 2).
     #[inline]
     pub(super) fn advance(&mut self, now: Time, tsval: u32) {
-        if self.age(now, tsval) <= 0 {
+        if self.age(tsval) <= 0 || !self.is_valid(now) {
             self.record(now, tsval);
         }
     }
@@ -64,21 +64,30 @@ impl PeerTimestamps {
     pub(super) fn counts_duplicate(&self, end: u64, last_ack_sent: u64) -> bool {
         self.rule == Paws::Linux && end >= last_ack_sent
     }
-    /// Returns the ticks by which `tsval` is older than TS.Recent, at most 0 if it is not. After 24 days without
-    /// progress no timestamp is old (RFC 7323 section 5.5).
+    /// Returns the ticks by which `tsval` is older than TS.Recent, negative if it is younger.
     #[inline]
-    fn age(&self, now: Time, tsval: u32) -> i32 {
-        let age = self.recent.wrapping_sub(tsval) as i32;
-        if age > 0 && now - self.recorded > VALID { 0 } else { age }
+    fn age(&self, tsval: u32) -> i32 {
+        self.recent.wrapping_sub(tsval) as i32
     }
     /// Returns true if PAWS applies to a segment with `tsval`.
     #[inline]
     fn is_old(&self, now: Time, tsval: u32) -> bool {
-        match self.rule {
-            Paws::None => false,
-            Paws::Rfc => self.age(now, tsval) > 0,
-            Paws::Linux => self.age(now, tsval) > LINUX_WINDOW,
-        }
+        let age = self.age(tsval);
+        age > 0 && self.is_too_old(now, age)
+    }
+    /// Returns true if PAWS applies to a timestamp that is `age` ticks older than TS.Recent.
+    #[cold]
+    fn is_too_old(&self, now: Time, age: i32) -> bool {
+        let tolerated = match self.rule {
+            Paws::None => return false,
+            Paws::Rfc => 0,
+            Paws::Linux => LINUX_WINDOW,
+        };
+        age > tolerated && self.is_valid(now)
+    }
+    /// Returns true if TS.Recent is valid: after 24 days without progress no timestamp is old (RFC 7323 section 5.5).
+    fn is_valid(&self, now: Time) -> bool {
+        now - self.recorded <= VALID
     }
     /// Returns true if a rejected ACK without data is answered now.
     fn is_answered(&mut self, now: Time) -> bool {
@@ -106,7 +115,7 @@ impl Endpoint {
             if start < nxt {
                 return true; // counted apart, without an answer (`PAWSOldAck`)
             }
-            if start == nxt && self.repeats_acknowledgment(now, p) {
+            if start == nxt && self.repeats_acknowledgment(p) {
                 return false;
             }
         }
@@ -121,10 +130,10 @@ impl Endpoint {
 
     /// Returns true if `p`, which carries no data, is a duplicate ACK that leaves the window unchanged and is recent
     /// enough (Linux `tcp_disordered_ack_check`).
-    fn repeats_acknowledgment(&self, now: Time, p: &Packet) -> bool {
+    fn repeats_acknowledgment(&self, p: &Packet) -> bool {
         let Some(snd) = &self.snd else { return false };
         let window = u64::from(p.window) << self.peer_shift;
-        let age = Time::from_millis(self.rcv.peer.age(now, p.tsval).max(0) as u64);
+        let age = Time::from_millis(self.rcv.peer.age(p.tsval).max(0) as u64);
         p.ack == self.iss.wrapping_add(snd.una() as u32)
             && (1..=snd.flow().send_window).contains(&window)
             && age <= snd.core.rtt.rto() + snd.core.rtt.rto() / 5
