@@ -404,11 +404,11 @@ impl Metric {
 
     /// Returns true if the time window of the value ended early in a run, with the run or with a flow that it covers.
     pub fn is_cut(&self, record: &Record) -> bool {
-        let (Element::Window(_), Some(end)) = (self.of, self.window_end()) else { return false };
+        let (Element::Window(window), Some(end)) = (self.of, self.window_end()) else { return false };
         let run = &record.result;
         let covers = |f: &FlowResult| match &self.which {
-            Selection::Named(name) => f.name == *name,
-            Selection::Usual | Selection::Fold(_) => f.is_transfer(),
+            Selection::Named(name) => window.covers(f) && f.name == windows::direction(name).0,
+            Selection::Usual | Selection::Fold(_) => window.covers(f),
         };
         let ends = run.flows.iter().filter(|f| covers(f)).filter_map(|f| f.end_s);
         self.value(record).is_some() && ends.chain([run.sim_s]).any(|end_s| end_s < end.as_secs_f64())

@@ -39,9 +39,11 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
                 if channel != shared.channel() {
                     let common = shared.channel();
                     shared.channels.resize(pair, common);
-                    shared.channels.push(channel);
+                    shared.channels.push(channel.clone());
                 }
-                *own = shared.clone();
+                // Only the first link's model builds the medium; others show the values of their own pair.
+                let Channel { rate, rate_trace, noise } = channel;
+                **own = HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..(**shared).clone() };
                 alike
             }
             (SharedConfig::GreenPhy(shared), SharedConfig::GreenPhy(own)) => {

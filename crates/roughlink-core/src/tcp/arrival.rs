@@ -171,7 +171,7 @@ impl Endpoint {
             start,
             payload: u64::from(p.payload()),
             fin: p.is(flags::FIN),
-            timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
+            timestamps: self.timestamps.then_some((p.tsval, p.tsecr)),
         };
         self.take_in(now, p, &segment, sides.sacks(p));
     }

@@ -85,9 +85,13 @@ impl PeerTimestamps {
         };
         age > tolerated && self.is_valid(now)
     }
-    /// Returns true if TS.Recent is valid: after 24 days without progress no timestamp is old (RFC 7323 section 5.5).
+    /// Returns true if TS.Recent is valid: after a long time without progress no timestamp is old (RFC 7323 section
+    /// 5.5), and Linux takes 0 for no timestamp (`tcp_paws_check`).
     fn is_valid(&self, now: Time) -> bool {
-        now - self.recorded <= VALID
+        match self.rule {
+            Paws::Linux => self.recent != 0 && now - self.recorded < LINUX_VALID,
+            Paws::None | Paws::Rfc => now - self.recorded <= VALID,
+        }
     }
     /// Returns true if a rejected ACK without data is answered now.
     fn is_answered(&mut self, now: Time) -> bool {
@@ -103,7 +107,7 @@ impl Endpoint {
     /// Returns true if the timestamp of `p` is too old.
     #[inline]
     pub(super) fn is_old(&self, now: Time, p: &Packet) -> bool {
-        p.has_timestamps() && self.rcv.peer.is_old(now, p.tsval)
+        self.timestamps && p.has_timestamps() && self.rcv.peer.is_old(now, p.tsval)
     }
 
     /// Handles a segment at offset `start` whose timestamp is too old. Returns false if it is processed nevertheless.
@@ -147,6 +151,8 @@ impl Endpoint {
 
 /// Time for which TS.Recent stays valid without being updated (RFC 7323 section 5.5).
 const VALID: Time = Time::from_secs(24 * 24 * 3600);
+/// The same time in Linux (`TCP_PAWS_WRAP`).
+const LINUX_VALID: Time = Time::from_secs(2_147);
 /// Ticks by which a timestamp may be older than TS.Recent in Linux (`TCP_PAWS_WINDOW`).
 const LINUX_WINDOW: i32 = 1;
 /// Least time between two answers to ACKs without data (Linux `tcp_invalid_ratelimit`).

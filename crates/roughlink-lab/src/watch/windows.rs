@@ -4,7 +4,7 @@
 
 use super::series::{FlowSeries, QueueSeries, RunSeries, Steps, mean, within};
 use crate::quantity::{self, Quantity};
-use roughlink_core::metrics::jain;
+use roughlink_core::metrics::{FlowResult, jain};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
@@ -20,6 +20,14 @@ impl Windowed {
     /// Returns true if there is one number for all flows and links.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self.of, WindowedElement::Run(_))
+    }
+    /// Returns true if the window of a flow can end with the flow.
+    pub(crate) fn covers(&self, flow: &FlowResult) -> bool {
+        match self.of {
+            WindowedElement::Flow(_) => flow.is_transfer(),
+            WindowedElement::Call(_) => flow.kind == "voip",
+            WindowedElement::Link(_) | WindowedElement::Run(_) => false,
+        }
     }
     /// Returns true if each link direction has a value.
     pub(crate) fn is_of_link(&self) -> bool {

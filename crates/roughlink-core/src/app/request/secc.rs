@@ -111,7 +111,7 @@ impl Secc {
         let jitter = own.turnaround_jitter.unwrap_or(cfg.turnaround_jitter);
         let distribution = own.turnaround_distribution.unwrap_or(cfg.turnaround_distribution);
         let due = now.saturating_add(delay);
-        if jitter.is_zero() { due } else { jittered(&mut self.stream, (due, delay), jitter, distribution) }
+        if jitter.is_zero() { due } else { jittered(&mut self.stream, (due, delay), jitter, distribution).max(now) }
     }
 
     pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {
