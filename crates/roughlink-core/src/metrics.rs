@@ -61,7 +61,8 @@ pub struct FlowResult {
     /// Set for a transfer without a size, which no run completes; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub unlimited: bool,
-    /// Both ends are kernel nodes, where only programs send: the flow did not run. Absent otherwise.
+    /// Connection with both ends outside the network, where only programs connect: the flow did not run. Absent
+    /// otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub not_run: bool,
     /// Start, s.
@@ -228,6 +229,7 @@ pub struct FlowOutcome {
     pub(crate) datagrams: u64,
     pub(crate) skipped: u64,
     pub(crate) rejected: u64,
+    pub(crate) not_run: bool,
     pub(crate) delay: Option<RttResult>,
     pub(crate) sender: SenderOutcome,
     pub(crate) voip: Option<Box<[VoipResult; 2]>>,
@@ -289,7 +291,7 @@ impl RunResult {
         let Outcomes { flows, links, gateways, events } = outcomes;
         let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
-        let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(s, spec, f)).collect();
+        let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
         RunResult {
             name: s.name.clone(),
             seed: s.seed,
@@ -339,7 +341,7 @@ impl FlowResult {
         web.or(messages)
     }
 
-    fn new(s: &Scenario, spec: &FlowSpec, f: &FlowOutcome) -> Self {
+    fn new(spec: &FlowSpec, f: &FlowOutcome) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
         FlowResult {
             name: spec.name.clone(),
@@ -347,7 +349,7 @@ impl FlowResult {
             cc: spec.factory.is_some().then(|| spec.cc.clone()),
             stack: spec.stack().map(|stack| stack.name().into()),
             unlimited: matches!(spec.traffic, Traffic::Bulk { bytes: None }),
-            not_run: [spec.from, spec.to].iter().all(|end| s.kernels.contains(end)),
+            not_run: f.not_run,
             start_s: f.start.as_secs_f64(),
             end_s: f.end.map(Time::as_secs_f64),
             completed: f.end.is_some(),

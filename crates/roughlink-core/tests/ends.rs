@@ -213,10 +213,26 @@ fn both_ends_of_a_call_may_be_outside() {
         network.receive(at, 1, &udp(&there.reversed(), &speech(n + 7, 2)));
     }
     network.wake(Time::from_secs(60));
-    let [there, back] = quality(&network.result().flows[0]);
+    let flow = &network.result().flows[0];
+    assert!(!flow.not_run);
+    let [there, back] = quality(flow);
     assert_eq!((there.sent, back.sent), (500, 500));
     for way in [there, back] {
         assert!(way.received > 400 && way.received < 500 && way.loss > Some(0.01), "{way:?}");
+    }
+}
+
+/// A connection runs in simulation, also between kernel nodes, but not between two ends outside.
+#[test]
+fn a_connection_between_two_ends_outside_did_not_run() {
+    let mut s = only(0, &chain(PLAIN, "kind = \"bulk\"\nbytes = \"10 kB\""));
+    s.kernels = vec![0, 2];
+    let flow = inside(&s);
+    assert_eq!((flow.not_run, flow.delivered_bytes), (false, 10_000));
+    for (ports, not_run) in [(&[0][..], false), (&[0, 2], true)] {
+        let mut network = open(&s, ports);
+        network.wake(Time::from_secs(60));
+        assert_eq!(network.result().flows[0].not_run, not_run, "{ports:?}");
     }
 }
 

@@ -296,6 +296,8 @@ impl Flow {
             end: *ended,
             last_delivery: *last_delivery,
             delay: RttResult::of(delay),
+            // Datagrams of programs are part of the flow; a connection between programs is not.
+            not_run: self.open == [true; 2] && self.protocol != Protocol::Udp,
             ..Default::default()
         };
         of_kind!(&self.kind, k => k.report(end, &mut out), ());
