@@ -107,8 +107,8 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
     table
 }
 
-/// Formats a cell as [`measured`] does, followed by the number of runs with a value unless all have one, and by a mark
-/// if a time window ended early.
+/// Formats a cell as [`measured`] does. Then follows the number of runs with a value, unless all have one, and a mark if
+/// a time window ended early.
 fn counted(cell: &Cell) -> String {
     let count = match cell.values() {
         0 if !cell.is_censored() => String::new(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
-use syn::{Attribute, ExprMacro, Item, ItemFn, ItemMod, LitStr, Macro, StmtMacro};
+use syn::{Attribute, ItemFn, ItemMod, LitStr, Macro};
 
 /// Texts of a file: string literals of several words, outside tests and assertions.
 #[derive(Default)]
@@ -42,9 +42,6 @@ fn is_test(attributes: &[Attribute]) -> bool {
 }
 
 impl<'ast> Visit<'ast> for Texts {
-    fn visit_item(&mut self, item: &'ast Item) {
-        visit::visit_item(self, item);
-    }
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
         if !is_test(&module.attrs) {
             visit::visit_item_mod(self, module);
@@ -75,12 +72,6 @@ impl<'ast> Visit<'ast> for Texts {
         if !["assert", "debug_assert", "panic", "unreachable", "todo"].iter().any(|skipped| name.starts_with(skipped)) {
             self.tokens(invoked.tokens.clone());
         }
-    }
-    fn visit_expr_macro(&mut self, e: &'ast ExprMacro) {
-        self.visit_macro(&e.mac);
-    }
-    fn visit_stmt_macro(&mut self, s: &'ast StmtMacro) {
-        self.visit_macro(&s.mac);
     }
 }
 

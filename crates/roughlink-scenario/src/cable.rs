@@ -31,19 +31,15 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
         };
         let alike = match (&mut *shared, &mut *own) {
             (SharedConfig::Hdplc(shared), SharedConfig::Hdplc(own)) => {
-                let channel = channel(&written[i].value, own, shared);
-                // The first link's values, so that only keys of the medium count.
-                let medium = HdplcConfig { channels: shared.channels.clone(), ..(**own).clone() };
-                let HdplcConfig { rate, rate_trace, noise, .. } = (**shared).clone();
-                let alike = HdplcConfig { rate, rate_trace, noise, ..medium } == **shared;
-                if channel != shared.channel() {
-                    let common = shared.channel();
-                    shared.channels.resize(pair, common);
-                    shared.channels.push(channel.clone());
-                }
+                let (channel, common) = (channel(&written[i].value, own, shared), shared.channel());
+                // With equal channels, only keys of the medium differ.
+                let alike = own.with_channel(common.clone()) == shared.with_channel(common.clone());
                 // Only the first link's model builds the medium; others show the values of their own pair.
-                let Channel { rate, rate_trace, noise } = channel;
-                **own = HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..(**shared).clone() };
+                **own = shared.with_channel(channel.clone());
+                if channel != common {
+                    shared.channels.resize(pair, common);
+                    shared.channels.push(channel);
+                }
                 alike
             }
             (SharedConfig::GreenPhy(shared), SharedConfig::GreenPhy(own)) => {
@@ -71,7 +67,7 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
     }
 }
 
-/// Returns the channel between the modems of a link: its own values, and those of the cable's first link for absent keys.
+/// Returns the channel between the modems of a link. Absent keys have the values of the cable's first link.
 fn channel(written: &Link, own: &HdplcConfig, shared: &HdplcConfig) -> Channel {
     let (own, common) = (own.channel(), shared.channel());
     let keys = match written.kind.as_ref().map(|kind| &kind.value) {

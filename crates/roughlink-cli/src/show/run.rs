@@ -2,7 +2,7 @@
 
 use super::{digits, on_stacks, size, wrapped};
 use crate::table::{Table, table};
-use roughlink_core::app::request::{Outcome, SessionResult};
+use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
 use std::collections::BTreeSet;
@@ -103,10 +103,10 @@ fn session(name: &str, s: &SessionResult) -> String {
     if s.slow_responses > 0 {
         let _ = write!(passed, "; {} answers later than the charger's performance time", s.slow_responses);
     }
-    let survived = match (s.survived, s.outcome) {
-        (true, _) => "yes",
-        (false, Outcome::Running) => "never began",
-        (false, _) => "no",
+    let survived = match s.survived {
+        true => "yes",
+        false if s.never_began() => "never began",
+        false => "no",
     };
     let _ = write!(out, "; survived: {survived}");
     out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");

@@ -182,7 +182,16 @@ impl SessionConfig {
     }
     /// Returns true if the turnaround of a message has a random part.
     pub fn is_random(&self) -> bool {
-        self.messages.iter().any(|m| !m.turnaround_jitter.unwrap_or(self.turnaround_jitter).is_zero())
+        Message::ALL.iter().any(|m| !self.turnaround(*m).1.is_zero())
+    }
+    /// Returns the turnaround of a message, the size of its random part, and the distribution of this part.
+    fn turnaround(&self, m: Message) -> (Time, Time, Distribution) {
+        let own = self.message(m);
+        (
+            own.turnaround.unwrap_or(self.turnaround),
+            own.turnaround_jitter.unwrap_or(self.turnaround_jitter),
+            own.turnaround_distribution.unwrap_or(self.turnaround_distribution),
+        )
     }
     /// Sizes and times of a message.
     pub fn message(&self, m: Message) -> &MessageSpec {

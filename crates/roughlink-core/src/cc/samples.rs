@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(s.base, Time::from_millis(10));
     }
 
-    /// A repetition after a time-out that leaves while nothing is in flight begins anew (Linux `CA_EVENT_TX_START`).
+    /// A retransmission after a time-out leaves with nothing in flight and restarts the samples (Linux
+    /// `CA_EVENT_TX_START`).
     #[test]
     fn a_restart_holds_until_the_state_changes() {
         let mut s = Samples::default();

@@ -161,15 +161,20 @@ impl Default for HdplcConfig {
 }
 
 impl HdplcConfig {
-    /// Returns the channel of pairs without one of their own.
+    /// Returns the channel of pairs that `channels` does not list.
     pub fn channel(&self) -> Channel {
         Channel { rate: self.rate, rate_trace: self.rate_trace.clone(), noise: self.noise.clone() }
     }
 
+    /// Returns the configuration of a pair of modems with this channel.
+    pub fn with_channel(&self, channel: Channel) -> HdplcConfig {
+        let Channel { rate, rate_trace, noise } = channel;
+        HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the configuration of a pair.
     fn of_pair(&self, pair: usize) -> HdplcConfig {
-        let Channel { rate, rate_trace, noise } = self.channels.get(pair).cloned().unwrap_or_else(|| self.channel());
-        HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..self.clone() }
+        self.with_channel(self.channels.get(pair).cloned().unwrap_or_else(|| self.channel()))
     }
 
     /// Returns the PHY rate at `now`.

@@ -34,8 +34,8 @@ pub trait Medium: Debug + Send {
     /// Returns the number of packets in the transmit queue of `port`, as its limit counts them.
     fn waiting(&self, port: usize) -> usize;
 
-    /// Returns the mean time between frames of `port` with `sdus` packets of the MTU's size, at its rate at `now`, if no
-    /// other port sends.
+    /// Returns the mean time between frames of `port` with `sdus` packets of the MTU's size, at the rate at `now`, if
+    /// no other port sends.
     fn cycle_time(&self, now: Time, port: usize, sdus: u32) -> Time;
 
     /// Returns the largest number of packets of the MTU's size in a frame of `port` sent at `now`, at least one.

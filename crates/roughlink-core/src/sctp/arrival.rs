@@ -69,7 +69,7 @@ impl Endpoint {
             Chunk::Sack | Chunk::Shutdown if is_before_all(acknowledged) => {}
             Chunk::Data if taking => {
                 self.tries = 0; // of SHUTDOWN: the peer lives
-                self.rcv.on_data(now, arriving, Part::of(p));
+                self.rcv.on_data(now, arriving, Part::from_packet(p));
                 if self.rcv.is_too_long() {
                     self.fail(now);
                     return;

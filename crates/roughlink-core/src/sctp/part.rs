@@ -22,7 +22,7 @@ pub struct Part {
 impl Part {
     /// Returns the content of a packet with DATA.
     #[inline]
-    pub(super) fn of(p: &Packet) -> Self {
+    pub(super) fn from_packet(p: &Packet) -> Self {
         let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);
         let (begins, ends) = (has(chunk_flags::BEGIN), has(chunk_flags::END));
         Part { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }

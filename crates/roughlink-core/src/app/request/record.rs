@@ -198,6 +198,10 @@ impl SessionResult {
     pub fn charging_loop(&self) -> Option<&MessageResult> {
         self.messages.iter().find(|m| matches!(m.message, Message::CurrentDemand | Message::ChargingStatus))
     }
+    /// Returns true if the session was not set up by the end of the run.
+    pub fn never_began(&self) -> bool {
+        self.outcome == Outcome::Running && self.setup_ms.is_none()
+    }
     /// Returns the number of violated limits.
     pub fn violations(&self) -> u64 {
         self.violations.values().sum()

@@ -106,10 +106,7 @@ impl Secc {
 
     /// Returns when the response to a request that arrives at `now` is due.
     fn turnaround(&mut self, now: Time, m: Message, cfg: &SessionConfig) -> Time {
-        let own = cfg.message(m);
-        let delay = own.turnaround.unwrap_or(cfg.turnaround);
-        let jitter = own.turnaround_jitter.unwrap_or(cfg.turnaround_jitter);
-        let distribution = own.turnaround_distribution.unwrap_or(cfg.turnaround_distribution);
+        let (delay, jitter, distribution) = cfg.turnaround(m);
         let due = now.saturating_add(delay);
         if jitter.is_zero() { due } else { jittered(&mut self.stream, (due, delay), jitter, distribution).max(now) }
     }

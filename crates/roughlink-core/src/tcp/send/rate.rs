@@ -26,9 +26,9 @@ impl Sender {
         if core.listens.rate { sample } else { None }
     }
 
-    /// Marks samples as application-limited if less than a segment is unsent before a write of `bytes`, although the
-    /// window has room and every loss is repaired (Linux `tcp_rate_check_app_limited`). ns-3 checks after the write
-    /// (3.44 `TcpRateLinux::CalculateAppLimited`).
+    /// Marks samples as application-limited before a write of `bytes` (Linux `tcp_rate_check_app_limited`). The
+    /// conditions: less than a segment is unsent, the window has room, and every loss is repaired. ns-3 checks after the
+    /// write (3.44 `TcpRateLinux::CalculateAppLimited`).
     #[inline]
     pub(super) fn before_write(&mut self, bytes: u64) {
         let unsent = self.written - self.board.nxt() + if self.board.by_stamp { bytes } else { 0 };

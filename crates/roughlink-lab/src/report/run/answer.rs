@@ -112,7 +112,7 @@ fn too_late(s: &SessionResult) -> u64 {
 
 pub(super) fn outcome(session: &SessionResult) -> &'static str {
     match session.outcome {
-        Outcome::Running if session.setup_ms.is_none() => "never began",
+        _ if session.never_began() => "never began",
         Outcome::Running => "was still running at the end",
         Outcome::Completed => "completed",
         Outcome::Aborted => "was aborted",
