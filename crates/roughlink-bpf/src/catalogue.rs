@@ -4,7 +4,7 @@ use roughlink_core::cc::{Algorithm, REGISTRY};
 
 /// An algorithm of the registry whose arithmetic is a program in `bpf/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// Name in scenario files.
     pub name: &'static str,
     /// File in `bpf/`, without `.bpf.c`. Names that differ only in parameters share a file.
@@ -12,7 +12,7 @@ pub struct Entry {
 }
 
 /// All algorithms for the kernel.
-pub const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[CatalogueEntry] = &[
     entry("newreno", "newreno"),
     entry("newreno-sc", "newreno"),
     entry("illinois", "illinois"),
@@ -33,11 +33,11 @@ pub const ENTRIES: &[Entry] = &[
 /// Longest name that the kernel accepts, bytes (TCP_CA_NAME_MAX without the terminating zero).
 pub const NAME_MAX: usize = 15;
 
-const fn entry(name: &'static str, program: &'static str) -> Entry {
-    Entry { name, program }
+const fn entry(name: &'static str, program: &'static str) -> CatalogueEntry {
+    CatalogueEntry { name, program }
 }
 
-impl Entry {
+impl CatalogueEntry {
     /// Finds the entry for `name`.
     ///
     /// ```
@@ -47,7 +47,7 @@ impl Entry {
     /// assert_eq!((entry.program, &*entry.name_in_kernel()), ("illinois", "illinois_aa"));
     /// assert!(Entry::find("cubic").is_none()); // Linux has its own
     /// ```
-    pub fn find(name: &str) -> Option<&'static Entry> {
+    pub fn find(name: &str) -> Option<&'static CatalogueEntry> {
         ENTRIES.iter().find(|e| e.name == name)
     }
 

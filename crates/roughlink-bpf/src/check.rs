@@ -20,14 +20,14 @@ pub struct Need {
 
 /// Parts of the kernel's `tcp_congestion_ops` that differ between versions. Only pacing programs depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct CongestionOps {
     /// Number of arguments of `cong_control`: four since Linux 6.10, two before.
     pub arguments: usize,
     /// True if `min_tso_segs` exists. Linux 7.1 renamed it.
     pub min_tso_segs: bool,
 }
 
-impl Interface {
+impl CongestionOps {
     /// Reads the interface of the running kernel.
     ///
     /// # Errors
@@ -39,16 +39,16 @@ impl Interface {
         let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
         let pointer = btf.type_by_id::<Ptr<'_>>(member("cong_control").ok_or_else(unknown)?.ty).ok_or_else(unknown)?;
         let function = FuncProto::try_from(pointer.referenced_type()).map_err(|_| unknown())?;
-        Ok(Interface { arguments: function.iter().count(), min_tso_segs: member("min_tso_segs").is_some() })
+        Ok(CongestionOps { arguments: function.iter().count(), min_tso_segs: member("min_tso_segs").is_some() })
     }
 
     /// Returns true if pacing programs support this interface.
     pub fn paces(self) -> bool {
-        self == Interface { arguments: 4, min_tso_segs: true }
+        self == CongestionOps { arguments: 4, min_tso_segs: true }
     }
 }
 
-impl fmt::Display for Interface {
+impl fmt::Display for CongestionOps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exists = if self.min_tso_segs { "exists" } else { "does not exist" };
         write!(f, "cong_control has {} arguments and min_tso_segs {exists}", self.arguments)
@@ -61,7 +61,7 @@ pub fn needs() -> Vec<Need> {
     let mut all = Vec::new();
     let mut need = |name, found: String, fix: Option<&'static str>| all.push(Need { name, found, fix });
     need("kernel", read("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string()), None);
-    match Interface::running() {
+    match CongestionOps::running() {
         Ok(found) => {
             let fix = "`wave` needs the interface of Linux 6.10 to 7.0; other algorithms do not depend on it";
             need("types", found.to_string(), (!found.paces()).then_some(fix));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn only_one_interface_paces() {
-        let of = |arguments, min_tso_segs| Interface { arguments, min_tso_segs };
+        let of = |arguments, min_tso_segs| CongestionOps { arguments, min_tso_segs };
         assert!(of(4, true).paces());
         assert!(!of(2, true).paces() && !of(4, false).paces());
         assert_eq!(of(2, false).to_string(), "cong_control has 2 arguments and min_tso_segs does not exist");

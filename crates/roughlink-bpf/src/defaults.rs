@@ -11,13 +11,13 @@ const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// A namespace with its name or path.
-pub type Place = (String, Namespace);
+pub type NamedNamespace = (String, Namespace);
 
 /// Reads the default of a namespace.
 ///
 /// # Errors
 /// Returns an error if the namespace cannot be joined.
-pub fn default_of(place: &Place) -> Result<String, KernelError> {
+pub fn default_of(place: &NamedNamespace) -> Result<String, KernelError> {
     let read = within(place, || fs::read_to_string(DEFAULT))?;
     Ok(read.map_err(KernelError::file(format!("read {DEFAULT} of {}", place.0)))?.trim().to_owned())
 }
@@ -26,7 +26,7 @@ pub fn default_of(place: &Place) -> Result<String, KernelError> {
 ///
 /// # Errors
 /// Returns an error if the namespace cannot be joined or the kernel rejects `name`.
-pub fn set_default(place: &Place, name: &str) -> Result<(), KernelError> {
+pub fn set_default(place: &NamedNamespace, name: &str) -> Result<(), KernelError> {
     let written = within(place, || fs::write(DEFAULT, name))?;
     written.map_err(KernelError::file(format!("make `{name}` the default of {}", place.0)))
 }
@@ -35,7 +35,7 @@ pub fn set_default(place: &Place, name: &str) -> Result<(), KernelError> {
 ///
 /// # Errors
 /// Returns an error if the namespaces cannot be listed.
-pub fn holders(name: &str) -> Result<Vec<Place>, KernelError> {
+pub fn holders(name: &str) -> Result<Vec<NamedNamespace>, KernelError> {
     let mut all = Vec::new();
     let visited = Namespace::visit(|name_or_path, namespace| {
         let place = (name_or_path, namespace);
@@ -61,7 +61,10 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
 ///
 /// # Errors
 /// Returns an error if a namespace still has the default `name`.
-pub fn replace(name: &str, candidates: impl Fn(&Place) -> Vec<String>) -> Result<Vec<(String, String)>, KernelError> {
+pub fn replace(
+    name: &str,
+    candidates: impl Fn(&NamedNamespace) -> Vec<String>,
+) -> Result<Vec<(String, String)>, KernelError> {
     let mut changed = Vec::new();
     for place in holders(name)? {
         let mut others = candidates(&place).into_iter().filter(|other| !other.is_empty() && other != name);
@@ -79,6 +82,6 @@ pub fn replace(name: &str, candidates: impl Fn(&Place) -> Vec<String>) -> Result
     }
 }
 
-fn within<T: Send>(place: &Place, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
+fn within<T: Send>(place: &NamedNamespace, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
     place.1.within(work).map_err(|e| KernelError::State(format!("{}: {}", place.0, e.with_cause())))
 }

@@ -3,7 +3,7 @@
 /// Kind of an event (`enum kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub enum EventKind {
     /// The connection is established.
     Opened = 1,
     /// An ACK that may raise the window. In a replay: any ACK, with its sample.
@@ -28,18 +28,18 @@ pub enum Kind {
     Sample = 11,
 }
 
-const KINDS: [Kind; 11] = [
-    Kind::Opened,
-    Kind::Ack,
-    Kind::Congestion,
-    Kind::Timeout,
-    Kind::TimeoutAgain,
-    Kind::State,
-    Kind::Recovered,
-    Kind::Undone,
-    Kind::Started,
-    Kind::Closed,
-    Kind::Sample,
+const KINDS: [EventKind; 11] = [
+    EventKind::Opened,
+    EventKind::Ack,
+    EventKind::Congestion,
+    EventKind::Timeout,
+    EventKind::TimeoutAgain,
+    EventKind::State,
+    EventKind::Recovered,
+    EventKind::Undone,
+    EventKind::Started,
+    EventKind::Closed,
+    EventKind::Sample,
 ];
 
 /// Bytes of a record.
@@ -47,9 +47,9 @@ pub const SIZE: usize = 96;
 
 /// One record. Windows are segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct EventRecord {
     /// Kind of the event.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Time of the event, microseconds of the kernel's clock.
     pub now_us: u64,
     /// Number of the connection, from 1.
@@ -92,10 +92,10 @@ pub struct Event {
     pub interval_us: u32,
 }
 
-impl Event {
+impl EventRecord {
     /// Creates an event at time 0 with all other values zero and no RTT sample.
-    pub fn new(kind: Kind) -> Self {
-        let mut e = Event::decode(&[&[0; 8][..], &1u32.to_le_bytes(), &[0; SIZE - 12]].concat()).expect("a kind");
+    pub fn new(kind: EventKind) -> Self {
+        let mut e = EventRecord::decode(&[&[0; 8][..], &1u32.to_le_bytes(), &[0; SIZE - 12]].concat()).expect("a kind");
         e.kind = kind;
         e.rtt_us = -1;
         e
@@ -106,7 +106,7 @@ impl Event {
         let bytes: &[u8; SIZE] = bytes.try_into().ok()?;
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
-        Some(Event {
+        Some(EventRecord {
             now_us: u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")),
             kind: *KINDS.get((u32_at(8) as usize).checked_sub(1)?)?,
             connection: u32_at(12),
@@ -170,11 +170,18 @@ mod tests {
     #[test]
     fn a_record_survives_the_way_through_bytes() {
         for (i, kind) in KINDS.into_iter().enumerate() {
-            let e = Event { cwnd: 7, rtt_us: -1, remote: [3; 16], may_grow: true, now_us: 1 << 40, ..Event::new(kind) };
+            let e = EventRecord {
+                cwnd: 7,
+                rtt_us: -1,
+                remote: [3; 16],
+                may_grow: true,
+                now_us: 1 << 40,
+                ..EventRecord::new(kind)
+            };
             assert_eq!(kind as usize, i + 1);
-            assert_eq!(Event::decode(&e.encode()), Some(e));
+            assert_eq!(EventRecord::decode(&e.encode()), Some(e));
         }
-        assert_eq!(Event::decode(&[0; SIZE]), None, "no kind 0");
-        assert_eq!(Event::decode(&[1; 20]), None, "too short");
+        assert_eq!(EventRecord::decode(&[0; SIZE]), None, "no kind 0");
+        assert_eq!(EventRecord::decode(&[1; 20]), None, "too short");
     }
 }

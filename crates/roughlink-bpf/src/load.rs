@@ -1,7 +1,7 @@
 //! Loading: makes an algorithm with its parameters a congestion control of the running kernel.
 
-use crate::catalogue::{Entry, NAME_MAX};
-use crate::check::Interface;
+use crate::catalogue::{CatalogueEntry, NAME_MAX};
+use crate::check::CongestionOps;
 use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
@@ -18,7 +18,7 @@ static PROGRAMS: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/program
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     /// The algorithm.
-    pub entry: &'static Entry,
+    pub entry: &'static CatalogueEntry,
     /// Name in the kernel.
     pub name: String,
     /// Parameters that differ from the algorithm's defaults.
@@ -38,7 +38,7 @@ impl LoadRequest {
     /// # Errors
     /// Returns [`KernelError::UnknownAlgorithm`] if no program exists for `name`.
     pub fn new(name: &str) -> Result<Self, KernelError> {
-        let entry = Entry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
+        let entry = CatalogueEntry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
         Ok(LoadRequest {
             entry,
             name: entry.name_in_kernel(),
@@ -101,13 +101,13 @@ impl LoadRequest {
     /// # Errors
     /// Returns an error if a parameter is invalid, the kernel rejects the program, or the name is taken.
     pub fn load(&self) -> Result<LoadedAlgorithm, KernelError> {
-        self.load_into(Interface::running)
+        self.load_into(CongestionOps::running)
     }
 
     /// Loads the algorithm into a kernel with this `interface`.
     fn load_into(
         &self,
-        interface: impl FnOnce() -> Result<Interface, KernelError>,
+        interface: impl FnOnce() -> Result<CongestionOps, KernelError>,
     ) -> Result<LoadedAlgorithm, KernelError> {
         if defaults::registered()?.contains(&self.name) {
             let ours = Pinned::find(&self.name).is_ok();
@@ -221,13 +221,13 @@ mod tests {
 
     #[test]
     fn pacing_programs_need_the_interface_that_they_were_written_for() {
-        let other = || Ok(Interface { arguments: 2, min_tso_segs: true });
+        let other = || Ok(CongestionOps { arguments: 2, min_tso_segs: true });
         let refused = LoadRequest::new("wave").unwrap().load_into(other).unwrap_err().to_string();
         assert_eq!(
             refused,
             "`wave` needs the interface of Linux 6.10 to 7.0; in this kernel cong_control has 2 arguments and min_tso_segs exists"
         );
-        let unused = || -> Result<Interface, KernelError> { panic!("NewReno does not depend on the interface") };
+        let unused = || -> Result<CongestionOps, KernelError> { panic!("NewReno does not depend on the interface") };
         let request = LoadRequest { name: format!("u{}", std::process::id()), ..LoadRequest::new("newreno").unwrap() };
         // Without root, loading fails later, in the kernel.
         if let Err(e) = request.load_into(unused) {

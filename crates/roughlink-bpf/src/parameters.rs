@@ -1,6 +1,6 @@
 //! Parameters: the Rust algorithm's names, defaults and ranges, written into a program as integers.
 
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogueEntry;
 use crate::error::KernelError;
 use toml::{Table, Value};
 
@@ -23,7 +23,7 @@ pub(crate) fn slots(text: &str) -> Vec<Slot<'_>> {
 ///
 /// # Errors
 /// [`KernelError::Parameter`]: unknown, or of a wrong type or value, in the words of the Rust algorithm.
-pub(crate) fn checked(entry: &Entry, given: &Table, slots: &[Slot<'_>]) -> Result<Table, KernelError> {
+pub(crate) fn checked(entry: &CatalogueEntry, given: &Table, slots: &[Slot<'_>]) -> Result<Table, KernelError> {
     let algorithm = entry.algorithm();
     algorithm.factory("linux", given).map_err(|e| KernelError::Parameter(e.to_string()))?;
     for key in given.keys() {

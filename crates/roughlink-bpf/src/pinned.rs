@@ -3,9 +3,9 @@
 //! Each algorithm has a folder with the maps that other processes may read. The folder also has the link if the
 //! algorithm outlives its loader.
 
-use crate::defaults::{self, Place};
+use crate::defaults::{self, NamedNamespace};
 use crate::error::KernelError;
-use crate::event::{Event, SIZE};
+use crate::event::{EventRecord, SIZE};
 use crate::load::LoadedAlgorithm;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 use nix::mount::{MsFlags, mount};
@@ -82,12 +82,12 @@ pub type PreviousDefaults = BTreeMap<String, Vec<String>>;
 ///
 /// # Errors
 /// Returns an error if a namespace cannot be joined.
-pub fn current_defaults(places: &[Place]) -> Result<PreviousDefaults, KernelError> {
+pub fn current_defaults(places: &[NamedNamespace]) -> Result<PreviousDefaults, KernelError> {
     places.iter().map(|place| Ok((number(place)?, chain(place)?))).collect()
 }
 
 /// Returns the default of a namespace, followed by the defaults that it replaced.
-pub(crate) fn chain(place: &Place) -> Result<Vec<String>, KernelError> {
+pub(crate) fn chain(place: &NamedNamespace) -> Result<Vec<String>, KernelError> {
     let now = defaults::default_of(place)?;
     let record = Pinned::find(&now).map(|p| p.record);
     let mut chain = vec![now];
@@ -95,13 +95,13 @@ pub(crate) fn chain(place: &Place) -> Result<Vec<String>, KernelError> {
     Ok(chain)
 }
 
-fn number(place: &Place) -> Result<String, KernelError> {
+fn number(place: &NamedNamespace) -> Result<String, KernelError> {
     place.1.inode().map(|inode| inode.to_string()).map_err(|e| KernelError::State(e.with_cause()))
 }
 
 impl LoadRecord {
     /// Candidates for the default of a namespace after unloading: its previous ones, then the loader's.
-    fn restored_default(&self, place: &Place) -> Vec<String> {
+    fn restored_default(&self, place: &NamedNamespace) -> Vec<String> {
         let recorded = number(place).ok().and_then(|number| self.previous_defaults.get(&number));
         recorded.into_iter().flatten().chain([&self.before]).cloned().collect()
     }
@@ -109,7 +109,7 @@ impl LoadRecord {
 
 /// Counters of a program over all connections since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
+pub struct ProgramCounters {
     /// Connections that started with the algorithm or switched to it.
     pub opened: u64,
     /// Connections that ended or switched to another algorithm.
@@ -176,11 +176,11 @@ impl Pinned {
     ///
     /// # Errors
     /// Returns an error if the map cannot be read.
-    pub fn counters(&self) -> Result<Counters, KernelError> {
+    pub fn counters(&self) -> Result<ProgramCounters, KernelError> {
         let bytes = first_value(&self.map("counters")?)?;
         let mut numbers = bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight bytes")));
         let mut next = || numbers.next().unwrap_or(0);
-        Ok(Counters {
+        Ok(ProgramCounters {
             opened: next(),
             closed: next(),
             congestions: next(),
@@ -200,13 +200,13 @@ impl Pinned {
     pub fn follow(
         &self,
         acknowledgements: bool,
-        mut on_events: impl FnMut(&[Event]) -> bool,
+        mut on_events: impl FnMut(&[EventRecord]) -> bool,
     ) -> Result<(), KernelError> {
         let (ring, recording) = (self.map("ring")?, self.map("recording")?);
         let events = std::cell::RefCell::new(Vec::new());
         let mut builder = RingBufferBuilder::new();
         let take = |bytes: &[u8]| {
-            events.borrow_mut().extend(Event::decode(bytes));
+            events.borrow_mut().extend(EventRecord::decode(bytes));
             0
         };
         builder.add(&ring, take).map_err(KernelError::bpf("read the ring of events"))?;
@@ -276,10 +276,10 @@ impl Pinned {
     ///
     /// # Errors
     /// Returns an error if the iterator cannot be read.
-    pub fn connections(&self) -> Result<Vec<(String, Event)>, KernelError> {
+    pub fn connections(&self) -> Result<Vec<(String, EventRecord)>, KernelError> {
         let mut all = Vec::new();
         self.read_everywhere(CONNECTIONS, |namespace, bytes| {
-            all.extend(bytes.chunks_exact(SIZE).filter_map(Event::decode).map(|e| (namespace.to_owned(), e)));
+            all.extend(bytes.chunks_exact(SIZE).filter_map(EventRecord::decode).map(|e| (namespace.to_owned(), e)));
         })?;
         all.sort_by_key(|(_, e)| e.connection);
         Ok(all)
@@ -382,7 +382,7 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         )));
     }
     let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
-    let candidates = |place: &Place| {
+    let candidates = |place: &NamedNamespace| {
         let last_resort = ["cubic", "reno"].map(str::to_owned);
         record.restored_default(place).into_iter().chain(last_resort).collect()
     };

@@ -4,7 +4,7 @@
 //! of a socket.
 
 use crate::error::KernelError;
-use crate::event::{Event, Kind};
+use crate::event::{EventKind, EventRecord};
 use crate::load::LoadRequest;
 use libbpf_rs::{Object, ProgramInput};
 use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Sent};
@@ -41,7 +41,7 @@ impl InKernel {
     ///
     /// # Errors
     /// Returns an error if the kernel does not run the program.
-    pub fn take(&mut self, event: &Event) -> Result<Windows, KernelError> {
+    pub fn take(&mut self, event: &EventRecord) -> Result<Windows, KernelError> {
         let after = self.play(event)?;
         Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
     }
@@ -50,16 +50,16 @@ impl InKernel {
     ///
     /// # Errors
     /// Returns the errors of [`InKernel::take`].
-    pub fn pace(&mut self, event: &Event) -> Result<u32, KernelError> {
+    pub fn pace(&mut self, event: &EventRecord) -> Result<u32, KernelError> {
         Ok(self.play(event)?.interval_us)
     }
 
-    fn play(&mut self, event: &Event) -> Result<Event, KernelError> {
+    fn play(&mut self, event: &EventRecord) -> Result<EventRecord, KernelError> {
         let mut bytes = event.encode();
         let program = self.0.progs_mut().find(|p| p.name() == "replay").expect("hooks.h has it");
         let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
         program.test_run(input).map_err(KernelError::bpf("run the replay"))?;
-        Ok(Event::decode(&bytes).expect("the kind is still there"))
+        Ok(EventRecord::decode(&bytes).expect("the kind is still there"))
     }
 }
 
@@ -75,7 +75,7 @@ impl InRust {
     ///
     /// # Errors
     /// Returns [`KernelError::Parameter`] if a parameter is invalid.
-    pub fn new(request: &LoadRequest, opened: &Event) -> Result<Self, KernelError> {
+    pub fn new(request: &LoadRequest, opened: &EventRecord) -> Result<Self, KernelError> {
         let factory = request.entry.algorithm().factory("linux", &request.parameters);
         let factory = factory.map_err(|e| KernelError::Parameter(e.to_string()))?;
         let mut flow = Flow {
@@ -88,13 +88,13 @@ impl InRust {
     }
 
     /// Processes an event and returns the windows after it.
-    pub fn take(&mut self, event: &Event) -> Windows {
+    pub fn take(&mut self, event: &EventRecord) -> Windows {
         let flow = &mut self.flow;
         let prior_una = flow.snd_una;
         update(flow, event);
         let mss = u64::from(event.mss);
         match event.kind {
-            Kind::Ack => {
+            EventKind::Ack => {
                 let ack = Ack {
                     acked: u64::from(event.acked),
                     delivered: u64::from(event.segments) * mss,
@@ -108,16 +108,16 @@ impl InRust {
                 };
                 self.cc.on_ack(flow, &ack);
             }
-            Kind::Congestion => self.cc.on_congestion(flow, Congestion::Loss),
-            Kind::Timeout => self.cc.on_congestion(flow, Congestion::Timeout),
-            Kind::TimeoutAgain => self.cc.on_congestion(flow, Congestion::TimeoutAgain),
-            Kind::Recovered => self.cc.on_recovered(flow),
-            Kind::Undone => self.cc.on_undo(flow),
-            Kind::Started => {
+            EventKind::Congestion => self.cc.on_congestion(flow, Congestion::Loss),
+            EventKind::Timeout => self.cc.on_congestion(flow, Congestion::Timeout),
+            EventKind::TimeoutAgain => self.cc.on_congestion(flow, Congestion::TimeoutAgain),
+            EventKind::Recovered => self.cc.on_recovered(flow),
+            EventKind::Undone => self.cc.on_undo(flow),
+            EventKind::Started => {
                 let sent = Sent { seq: flow.snd_nxt, len: event.mss, retransmission: false, tx_start: true };
                 self.cc.on_sent(flow, &sent);
             }
-            Kind::Opened | Kind::State | Kind::Closed | Kind::Sample => {}
+            EventKind::Opened | EventKind::State | EventKind::Closed | EventKind::Sample => {}
         }
         let vitals = self.cc.vitals();
         (vitals.cwnd / mss, if vitals.ssthresh == u64::MAX { u64::MAX } else { vitals.ssthresh / mss })
@@ -128,39 +128,39 @@ impl InRust {
 ///
 /// As in Rust, one event has both the sample and the growth of an ACK and follows loss detection. Episodes have a
 /// cause.
-pub fn for_replay(recorded: &[Event]) -> Vec<Event> {
+pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
     let mut out = Vec::new();
-    let (mut ack, mut episode, mut state) = (None::<Event>, None::<Event>, OPEN);
+    let (mut ack, mut episode, mut state) = (None::<EventRecord>, None::<EventRecord>, OPEN);
     for &e in recorded {
         // Events that do not belong to the current ACK follow it.
-        let is_timer = e.kind == Kind::State && e.state == LOSS;
-        if matches!(e.kind, Kind::Sample | Kind::Started | Kind::Closed) || is_timer {
+        let is_timer = e.kind == EventKind::State && e.state == LOSS;
+        if matches!(e.kind, EventKind::Sample | EventKind::Started | EventKind::Closed) || is_timer {
             out.extend(ack.take());
         }
         match e.kind {
-            Kind::Opened | Kind::Started | Kind::Undone => out.push(e),
-            Kind::Sample => ack = Some(Event { kind: Kind::Ack, segments: 0, may_grow: false, ..e }),
-            Kind::Ack => {
+            EventKind::Opened | EventKind::Started | EventKind::Undone => out.push(e),
+            EventKind::Sample => ack = Some(EventRecord { kind: EventKind::Ack, segments: 0, may_grow: false, ..e }),
+            EventKind::Ack => {
                 let (rtt_us, acked) = ack.take().map_or((-1, 0), |sample| (sample.rtt_us, sample.acked));
-                out.push(Event { rtt_us, acked, ..e });
+                out.push(EventRecord { rtt_us, acked, ..e });
             }
-            Kind::Congestion => episode = Some(e),
-            Kind::State => {
+            EventKind::Congestion => episode = Some(e),
+            EventKind::State => {
                 let kind = match (episode.is_some(), e.state) {
-                    (true, LOSS) => Some(Kind::Timeout),
-                    (true, _) => Some(Kind::Congestion),
-                    (false, LOSS) => Some(Kind::TimeoutAgain),
-                    (false, OPEN) if state > DISORDER => Some(Kind::Recovered),
+                    (true, LOSS) => Some(EventKind::Timeout),
+                    (true, _) => Some(EventKind::Congestion),
+                    (false, LOSS) => Some(EventKind::TimeoutAgain),
+                    (false, OPEN) if state > DISORDER => Some(EventKind::Recovered),
                     _ => None,
                 };
                 // As in Rust, the event has the state before it.
-                out.extend(kind.map(|kind| Event { kind, state, ..episode.take().unwrap_or(e) }));
+                out.extend(kind.map(|kind| EventRecord { kind, state, ..episode.take().unwrap_or(e) }));
                 state = e.state;
                 if let Some(ack) = &mut ack {
                     ack.state = state;
                 }
             }
-            Kind::Closed | Kind::Recovered | Kind::Timeout | Kind::TimeoutAgain => {}
+            EventKind::Closed | EventKind::Recovered | EventKind::Timeout | EventKind::TimeoutAgain => {}
         }
     }
     out.extend(ack);
@@ -182,7 +182,7 @@ fn threshold(ssthresh: u32) -> u64 {
 }
 
 /// Brings `flow` to the state at `event`.
-fn update(flow: &mut Flow, event: &Event) {
+fn update(flow: &mut Flow, event: &EventRecord) {
     let mss = u64::from(event.mss);
     let on = |from: u64, to: u32| from.wrapping_add(u64::from(to.wrapping_sub(from as u32)));
     flow.now = Time::from_micros(event.now_us);

@@ -1,9 +1,9 @@
 //! The table in `bpf/highspeed.bpf.c` is the one that the Rust algorithm computes.
 
-use roughlink_core::cc::highspeed::{Params, Table};
+use roughlink_core::cc::highspeed::{Params, ResponseTable};
 
 /// The largest window of `row`.
-fn last_of(table: &mut Table, row: usize) -> u32 {
+fn last_of(table: &mut ResponseTable, row: usize) -> u32 {
     let (mut within, mut beyond) = (0, 1u64 << 32);
     while beyond - within > 1 {
         let middle = u64::midpoint(within, beyond);
@@ -16,7 +16,7 @@ fn last_of(table: &mut Table, row: usize) -> u32 {
 #[test]
 fn the_table_is_that_of_the_rust_algorithm() {
     let params = Params::default();
-    let mut table = Table::new(&params);
+    let mut table = ResponseTable::new(&params);
     let rows: Vec<String> = (0..params.rows)
         .map(|row| {
             let w = last_of(&mut table, row);

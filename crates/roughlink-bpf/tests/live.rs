@@ -5,7 +5,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
 use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
-use roughlink_bpf::event::{Event, Kind};
+use roughlink_bpf::event::{EventKind, EventRecord};
 use roughlink_bpf::load::{LoadRequest, LoadedAlgorithm};
 use roughlink_bpf::pinned::{Pinned, unload};
 use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
@@ -333,7 +333,7 @@ fn recorded_kernel_events_replay_alike_in_both() {
             let follow = pinned.follow(true, |events| {
                 recorded.extend_from_slice(events);
                 rounds += 1;
-                rounds < 2000 && !recorded.iter().any(|e: &Event| e.kind == Kind::Closed)
+                rounds < 2000 && !recorded.iter().any(|e: &EventRecord| e.kind == EventKind::Closed)
             });
             follow.expect("it can be followed");
             assert_eq!(traffic.join().expect("it runs"), [3_000_000]);
@@ -345,19 +345,19 @@ fn recorded_kernel_events_replay_alike_in_both() {
             "{}: {} events, {} losses, {} time-outs",
             entry.name,
             stream.len(),
-            count(Kind::Congestion),
-            count(Kind::Timeout)
+            count(EventKind::Congestion),
+            count(EventKind::Timeout)
         );
-        assert!(count(Kind::Ack) > 300, "{}: {}", entry.name, stream.len());
-        losses += count(Kind::Congestion);
-        assert_eq!(count(Kind::Opened), 1);
+        assert!(count(EventKind::Ack) > 300, "{}: {}", entry.name, stream.len());
+        losses += count(EventKind::Congestion);
+        assert_eq!(count(EventKind::Opened), 1);
         let mut kernel = InKernel::new(&request).expect("it loads");
         let mut rust = InRust::new(&request, &stream[0]).expect("the parameters are valid");
         let mut same = 0;
         let mut before = None;
         for event in &stream {
             // The connection's own window, where only the algorithm sets it.
-            if event.kind == Kind::Ack
+            if event.kind == EventKind::Ack
                 && event.state == 0
                 && before.is_some_and(|w: u64| w.abs_diff(u64::from(event.cwnd)) <= 1)
             {
@@ -367,7 +367,7 @@ fn recorded_kernel_events_replay_alike_in_both() {
             assert!(agree(here.0, there.0) && agree(here.1, there.1), "{}: {event:?}: {here:?}, {there:?}", entry.name);
             before = Some(there.0);
         }
-        let open = stream.iter().filter(|e| e.kind == Kind::Ack && e.state == 0).count();
+        let open = stream.iter().filter(|e| e.kind == EventKind::Ack && e.state == 0).count();
         println!("  {same} of {open} ACKs in the Open state found the window that the replay has");
         assert!(same * 50 >= open * 49, "{}: {same} of {open}", entry.name);
     }
@@ -454,7 +454,7 @@ fn open_connections_are_listed() {
             stream.write_all(&[1; 300_000]).expect("the connection lives");
         }
         let open = list(&request);
-        let ports = |all: &[(String, Event)]| all.iter().map(|(_, e)| e.local_port).collect::<Vec<_>>();
+        let ports = |all: &[(String, EventRecord)]| all.iter().map(|(_, e)| e.local_port).collect::<Vec<_>>();
         let local = |s: &TcpStream| s.local_addr().expect("a socket").port();
         assert_eq!(ports(&open), [local(&streams[0]), local(&streams[1])]);
         for (words, e) in &open {
@@ -508,17 +508,17 @@ fn events_of_connections_can_be_followed() {
         let follow = pinned.follow(true, |events| {
             seen.extend_from_slice(events);
             rounds += 1;
-            rounds < 200 && !seen.iter().any(|e| e.kind == Kind::Closed)
+            rounds < 200 && !seen.iter().any(|e| e.kind == EventKind::Closed)
         });
         follow.expect("it can be followed");
         assert_eq!(traffic.join().expect("it runs"), [1_000_000]);
     });
     let first = seen.first().expect("events");
-    assert_eq!((first.kind, first.remote_port), (Kind::Opened, 7777));
+    assert_eq!((first.kind, first.remote_port), (EventKind::Opened, 7777));
     assert_eq!(first.remote[..4], [10, 77, 0, 2]);
-    assert!(seen.iter().any(|e| e.kind == Kind::Ack && e.segments > 0 && e.mss > 1000));
-    assert!(seen.iter().any(|e| e.kind == Kind::Sample && e.rtt_us > 0));
-    assert!(seen.iter().any(|e| e.kind == Kind::Closed));
+    assert!(seen.iter().any(|e| e.kind == EventKind::Ack && e.segments > 0 && e.mss > 1000));
+    assert!(seen.iter().any(|e| e.kind == EventKind::Sample && e.rtt_us > 0));
+    assert!(seen.iter().any(|e| e.kind == EventKind::Closed));
     held.end();
     unload(&request.name).expect("the pins are left");
 }

@@ -5,11 +5,11 @@ mod common;
 
 use common::{Recorded, numbered};
 use roughlink_bpf::catalogue::ENTRIES;
-use roughlink_bpf::event::{Event, Kind};
+use roughlink_bpf::event::{EventKind, EventRecord};
 use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::replay::{InKernel, InRust, agree};
 use roughlink_core::cc::CongestionState;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
 use toml::Table;
 
@@ -131,13 +131,13 @@ const VARIANTS: &[(&str, &str)] = &[
 
 /// Least number of occurrences of each event in the streams of all algorithms together.
 const WANTED: &[(Occurrence, usize)] = &[
-    (Occurrence::Event(Kind::Ack), 100_000),
-    (Occurrence::Event(Kind::Congestion), 1000),
-    (Occurrence::Event(Kind::Timeout), 100),
-    (Occurrence::Event(Kind::TimeoutAgain), 100),
-    (Occurrence::Event(Kind::Recovered), 1000),
-    (Occurrence::Event(Kind::Undone), 100),
-    (Occurrence::Event(Kind::Started), 500),
+    (Occurrence::Event(EventKind::Ack), 100_000),
+    (Occurrence::Event(EventKind::Congestion), 1000),
+    (Occurrence::Event(EventKind::Timeout), 100),
+    (Occurrence::Event(EventKind::TimeoutAgain), 100),
+    (Occurrence::Event(EventKind::Recovered), 1000),
+    (Occurrence::Event(EventKind::Undone), 100),
+    (Occurrence::Event(EventKind::Started), 500),
     (Occurrence::AckIn(CongestionState::Open), 100_000),
     (Occurrence::AckIn(CongestionState::Disorder), 1000),
     (Occurrence::AckIn(CongestionState::Cwr), 1000),
@@ -148,15 +148,15 @@ const WANTED: &[(Occurrence, usize)] = &[
 /// An event, or an ACK in a state of the connection.
 #[derive(Clone, Copy, Debug)]
 enum Occurrence {
-    Event(Kind),
+    Event(EventKind),
     AckIn(CongestionState),
 }
 
 impl Occurrence {
-    fn is(self, event: &Event) -> bool {
+    fn is(self, event: &EventRecord) -> bool {
         match self {
             Occurrence::Event(kind) => event.kind == kind,
-            Occurrence::AckIn(state) => event.kind == Kind::Ack && event.state == numbered(state),
+            Occurrence::AckIn(state) => event.kind == EventKind::Ack && event.state == numbered(state),
         }
     }
 }
@@ -181,7 +181,7 @@ cc_params = {{ inner = "{name}", params = {parameters} }}
 }
 
 /// Simulates `name` in every network and returns at least `n` events, about the same number from each.
-fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<Event> {
+fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<EventRecord> {
     let share = n.div_ceil(NETWORKS.len());
     let mut all = Vec::new();
     for (i, rough) in NETWORKS.iter().enumerate() {
@@ -200,12 +200,12 @@ fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<Event> {
 }
 
 /// Returns the first `most` events of the sending end.
-fn connection(scenario: &str, most: usize) -> Vec<Event> {
+fn connection(scenario: &str, most: usize) -> Vec<EventRecord> {
     Recorded::register();
     let (scenario, _) = roughlink_scenario::parse(scenario, "rough", &[], &|_| Err("no files".into()))
         .unwrap_or_else(|e| panic!("{e:?}"));
     let end = scenario.duration;
-    let mut network = Network::new(scenario, Options::default()).expect("a path");
+    let mut network = Network::new(scenario, RunOptions::default()).expect("a path");
     let (mut now, mut events) = (Time::ZERO, Vec::new());
     let mut sender = 0;
     while now < end && events.len() < most {
@@ -237,12 +237,12 @@ struct Differences {
 }
 
 /// Replays `stream` through both implementations.
-fn differences(request: &LoadRequest, stream: &[Event]) -> Differences {
+fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
     let mut kernel = InKernel::new(request).unwrap_or_else(|e| panic!("{}: {e:?}", request.name));
     let mut rust = None;
     let mut d = Differences::default();
     for (i, event) in stream.iter().enumerate() {
-        if event.kind == Kind::Opened {
+        if event.kind == EventKind::Opened {
             rust = Some(InRust::new(request, event).expect("the parameters are valid"));
         }
         let there = kernel.take(event).expect("it runs");
@@ -309,7 +309,7 @@ fn wave_keeps_the_pace_that_it_keeps_in_simulation() {
         let (mut within, mut acks, mut worst, mut worst_in_recovery) = (0, 0, 0.0_f64, 0.0_f64);
         for event in &stream {
             let there = kernel.pace(event).expect("it runs");
-            if event.kind == Kind::Ack {
+            if event.kind == EventKind::Ack {
                 acks += 1;
                 let ratio = f64::from(there) / f64::from(event.interval_us);
                 let recovery = event.state == numbered(CongestionState::Recovery);

@@ -55,12 +55,12 @@ fn override_of(unknown: &str, words: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Any, Roughlink};
+    use crate::args::{AnyCommand, Roughlink};
     use clap::Parser as _;
 
     fn said(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let error = Roughlink::<Any>::try_parse_from(&words).unwrap_err();
+        let error = Roughlink::<AnyCommand>::try_parse_from(&words).unwrap_err();
         advise(error, &words).to_string()
     }
 

@@ -3,10 +3,10 @@
 pub(crate) mod cc;
 pub(crate) mod link;
 
-use cc::Cc;
+use cc::CcCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use link::Link;
-use roughlink_core::net::{Limits, MOST_BYTES};
+use link::LinkArgs;
+use roughlink_core::net::{MOST_BYTES, RunLimits};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::assignment;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
@@ -33,23 +33,23 @@ pub(crate) struct Roughlink<C: Subcommand> {
 /// All commands.
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "a process has one")]
-pub(crate) enum Any {
+pub(crate) enum AnyCommand {
     #[command(flatten)]
     Shown(Command),
     /// Write the reference pages that are made from the schema and the registries.
     #[command(hide = true)]
-    Reference(Reference),
+    Reference(ReferenceArgs),
 }
 
 /// Commands that appear in help, manual pages and completions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one scenario.
-    Run(Run),
+    Run(RunArgs),
     /// Put real programs behind the links of a scenario, in real time (Linux).
     Emulate(Box<Emulate>),
     /// Put a program behind one link, or one link between two network devices, in real time (Linux).
-    Link(Link),
+    Link(LinkArgs),
     /// Open a shell at a node of a running emulation (Linux).
     Shell(ShellAt),
     /// Recompute a paper and compare the results with the published ones.
@@ -61,19 +61,19 @@ pub(crate) enum Command {
     /// Merge the parts of a sweep or comparison.
     Merge(Merge),
     /// Write an HTML report of a result folder.
-    Report(Report),
+    Report(ReportArgs),
     /// List, load and inspect congestion control algorithms.
     #[command(subcommand)]
-    Cc(Cc),
+    Cc(CcCommand),
     /// List the gateways, which can be placed at a link.
     #[command(subcommand)]
-    Gateway(Gateway),
+    Gateway(GatewayCommand),
     /// List, print, check and copy scenarios.
     #[command(subcommand)]
-    Scenario(Scenario),
+    Scenario(ScenarioCommand),
     /// List the metrics.
     #[command(subcommand)]
-    Metric(Metric),
+    Metric(MetricCommand),
     /// Print the JSON Schema of scenario files, or of results.
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
@@ -92,13 +92,13 @@ pub(crate) enum Command {
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
   roughlink run my.toml -o results/mine && roughlink report results/mine
   roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB'")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
     #[command(flatten)]
     pub set: Set,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Seed of all random streams, instead of the scenario's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
@@ -133,7 +133,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "BYTES", requires = "output", conflicts_with = "no_capture")]
     pub snaplen: Option<u32>,
     #[command(flatten)]
-    pub form: Form,
+    pub form: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -196,11 +196,11 @@ pub(crate) struct Emulate {
     #[command(flatten)]
     pub set: Set,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     #[command(flatten)]
     pub memory: Memory,
     #[command(flatten)]
-    pub form: Form,
+    pub form: OutputArgs,
     /// Program and its arguments, followed by `--exec NODE -- COMMAND` for each further program.
     #[arg(last = true, requires = "exec", value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -278,7 +278,7 @@ pub(crate) struct Reproduce {
     #[arg(long, value_name = "N")]
     pub replicas: Option<u32>,
     #[command(flatten)]
-    pub grid: Grid,
+    pub grid: GridArgs,
 }
 
 #[derive(Debug, Args)]
@@ -295,7 +295,7 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = SWEEP_REPLICAS)]
     pub replicas: u32,
@@ -306,7 +306,7 @@ pub(crate) struct Sweep {
     #[command(flatten)]
     pub division: Division,
     #[command(flatten)]
-    pub grid: Grid,
+    pub grid: GridArgs,
 }
 
 #[derive(Debug, Args)]
@@ -331,7 +331,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Runs of each combination.
     #[arg(long, value_name = "N", default_value_t = COMPARE_REPLICAS)]
     pub replicas: u32,
@@ -343,7 +343,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub division: Division,
     #[command(flatten)]
-    pub grid: Grid,
+    pub grid: GridArgs,
 }
 
 #[derive(Debug, Args)]
@@ -362,14 +362,14 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
-    pub form: Form,
+    pub form: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   roughlink report results/v2g
   roughlink report results/mine -o mine.html")]
-pub(crate) struct Report {
+pub(crate) struct ReportArgs {
     /// A folder written by `run -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
     /// Output file; report.html in the folder if absent.
@@ -378,17 +378,17 @@ pub(crate) struct Report {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Gateway {
+pub(crate) enum GatewayCommand {
     /// List the gateways with their parameters, defaults and units.
     #[command(after_help = "Examples:\n  roughlink gateway list\n  roughlink gateway list --json")]
-    List(List),
+    List(ListArgs),
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Scenario {
+pub(crate) enum ScenarioCommand {
     /// List the built-in scenarios.
     #[command(after_help = "Examples:\n  roughlink scenario list\n  roughlink scenario list --json")]
-    List(List),
+    List(ListArgs),
     /// Print a scenario file unchanged.
     #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
     Show(ShowScenario),
@@ -419,7 +419,7 @@ pub(crate) struct CheckScenarios {
     #[command(flatten)]
     pub set: Set,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Print one JSON array instead of text.
     #[arg(long)]
     pub json: bool,
@@ -437,10 +437,10 @@ pub(crate) struct CopyScenario {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Metric {
+pub(crate) enum MetricCommand {
     /// List the metrics for `--metric`, with units and meanings.
     #[command(after_help = "Examples:\n  roughlink metric list\n  roughlink metric list --json")]
-    List(List),
+    List(ListArgs),
 }
 
 #[derive(Debug, Args)]
@@ -482,7 +482,7 @@ pub(crate) struct Man {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// Print one JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,
@@ -504,7 +504,7 @@ pub(crate) enum SchemaOf {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Reference {
+pub(crate) struct ReferenceArgs {
     /// The folder of the pages.
     pub folder: PathBuf,
 }
@@ -521,7 +521,7 @@ pub(crate) struct Doctor {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Reading {
+pub(crate) struct ReadArgs {
     /// Let the scenario read traces and logs outside its own folder.
     #[arg(long)]
     pub allow_outside: bool,
@@ -542,7 +542,7 @@ impl Set {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Form {
+pub(crate) struct OutputArgs {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -560,8 +560,8 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Returns the limits of a run.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { bytes: self.max_memory.saturating_mul(1_000_000), ..Limits::default() }
+    pub(crate) fn limits(&self) -> RunLimits {
+        RunLimits { bytes: self.max_memory.saturating_mul(1_000_000), ..RunLimits::default() }
     }
 }
 
@@ -576,7 +576,7 @@ pub(crate) struct Division {
 
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
-pub(crate) struct Grid {
+pub(crate) struct GridArgs {
     /// Result folder, which is resumed if it has results; if absent, a folder in results/ without results of other
     /// experiments.
     #[arg(short, value_name = "DIR")]
@@ -593,7 +593,7 @@ pub(crate) struct Grid {
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     #[command(flatten)]
-    pub form: Form,
+    pub form: OutputArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -30,10 +30,10 @@ use crate::progress::work;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::grid::Grid;
 use roughlink_lab::experiment::result::{self, ExperimentResult};
-use roughlink_lab::experiment::{Plan, split};
-use roughlink_lab::folder::{self, Content};
+use roughlink_lab::experiment::{ExperimentPlan, split};
+use roughlink_lab::folder::{self, FolderContent};
 use roughlink_lab::library::Overrides;
-use roughlink_lab::part::{self, Part};
+use roughlink_lab::part::{self, GridPart};
 use roughlink_lab::report;
 use roughlink_lab::store::{Store, folder_of};
 use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
@@ -52,7 +52,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 /// Runs a plan in the given folder, or in a default folder for this plan, and stores its results there.
-fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, Failure> {
+fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<ExperimentResult, Failure> {
     let quiet = grid.form.quiet;
     let base = Path::new("results").join(name);
     let mut store = opened(plan, grid, &base)?;
@@ -77,7 +77,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
 
 /// Prints the warnings about a plan, and opens the store for its runs in the given folder, or in a folder for this plan
 /// at `base`.
-fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError> {
+fn opened(plan: &ExperimentPlan, grid: &args::GridArgs, base: &Path) -> Result<Store, LabError> {
     warn_of(plan, grid.form.quiet);
     let identity = plan.identity();
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(base, &identity));
@@ -85,7 +85,7 @@ fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError
 }
 
 /// Executes the runs of a part of a plan in the given folder, or in a default folder for this part.
-fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Failure> {
+fn part(plan: &ExperimentPlan, part: GridPart, grid: &args::GridArgs, name: &str) -> Result<(), Failure> {
     let base = Path::new("results").join(format!("{name}-{}", part.suffix()));
     let mut store = opened(plan, grid, &base)?;
     let mut description = part.describe(plan, &store)?;
@@ -112,7 +112,7 @@ fn reported(report: &Path, quiet: bool) {
 }
 
 /// Returns the settings that `sweep` and `compare` share.
-fn settings(grid: &args::Grid, set: Overrides, replicas: u32, metrics: &[String]) -> Grid {
+fn settings(grid: &args::GridArgs, set: Overrides, replicas: u32, metrics: &[String]) -> Grid {
     Grid {
         set,
         seed: grid.seed,
@@ -124,7 +124,7 @@ fn settings(grid: &args::Grid, set: Overrides, replicas: u32, metrics: &[String]
 }
 
 /// Prints the warnings about the scenarios of a plan.
-fn warn_of(plan: &Plan, quiet: bool) {
+fn warn_of(plan: &ExperimentPlan, quiet: bool) {
     for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet).take(MOST_SHOWN) {
         warn(name, text, std::slice::from_ref(warning));
     }
@@ -137,12 +137,12 @@ fn warn_of(plan: &Plan, quiet: bool) {
 const REVISION: &str = env!("ROUGHLINK_REVISION");
 
 /// Makes the report of a result folder.
-pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
+pub(crate) fn report(args: &args::ReportArgs) -> Result<(), Failure> {
     let content = folder::read(&args.folder)?;
     let path = args.output.clone().unwrap_or_else(|| args.folder.join(folder::REPORT));
     let written = match &content {
-        Content::Grid(input) => report::write(&path, input),
-        Content::Run(run) => report::write_run(&path, run),
+        FolderContent::Grid(input) => report::write(&path, input),
+        FolderContent::Run(run) => report::write_run(&path, run),
     };
     written.map_err(|source| LabError::Write { path: path.clone(), source })?;
     print(&format!("{}\n", path.display()))

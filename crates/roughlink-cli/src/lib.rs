@@ -14,8 +14,8 @@ mod progress;
 mod show;
 mod table;
 
-use args::cc::Cc;
-use args::{Any, Command, Gateway, Metric, Roughlink, Scenario};
+use args::cc::CcCommand;
+use args::{AnyCommand, Command, GatewayCommand, MetricCommand, Roughlink, ScenarioCommand};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
@@ -27,8 +27,8 @@ pub fn main() -> ExitCode {
         return code;
     }
     let outcome = failure::guarded(|| match parse().command {
-        Any::Shown(command) => run(command),
-        Any::Reference(args) => commands::reference::reference(&args),
+        AnyCommand::Shown(command) => run(command),
+        AnyCommand::Reference(args) => commands::reference::reference(&args),
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Parses the command line. Prints an error with advice and exits if that fails.
-fn parse() -> Roughlink<Any> {
+fn parse() -> Roughlink<AnyCommand> {
     let words = || std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     Roughlink::try_parse().unwrap_or_else(|error| advice::advise(error, &words()).exit())
 }
@@ -53,19 +53,19 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => commands::compare::compare(&args),
         Command::Merge(args) => commands::merge::merge(&args),
         Command::Report(args) => commands::report(&args),
-        Command::Cc(Cc::List(args)) if args.kernel => commands::kernel::list(&args),
-        Command::Cc(Cc::List(args)) => commands::cc::list(&args),
-        Command::Cc(Cc::Check(args)) => commands::kernel::check(&args),
-        Command::Cc(Cc::Load(args)) => commands::kernel::load(&args),
-        Command::Cc(Cc::Unload(args)) => commands::kernel::unload(&args),
-        Command::Cc(Cc::Coverage(args)) => commands::kernel::coverage(&args),
-        Command::Cc(Cc::Stat(args)) => commands::kernel::stat(&args),
-        Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
-        Command::Scenario(Scenario::List(args)) => commands::scenario::list(&args),
-        Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
-        Command::Scenario(Scenario::Check(args)) => commands::scenario::check(&args),
-        Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
-        Command::Metric(Metric::List(args)) => commands::metric::list(&args),
+        Command::Cc(CcCommand::List(args)) if args.kernel => commands::kernel::list(&args),
+        Command::Cc(CcCommand::List(args)) => commands::cc::list(&args),
+        Command::Cc(CcCommand::Check(args)) => commands::kernel::check(&args),
+        Command::Cc(CcCommand::Load(args)) => commands::kernel::load(&args),
+        Command::Cc(CcCommand::Unload(args)) => commands::kernel::unload(&args),
+        Command::Cc(CcCommand::Coverage(args)) => commands::kernel::coverage(&args),
+        Command::Cc(CcCommand::Stat(args)) => commands::kernel::stat(&args),
+        Command::Gateway(GatewayCommand::List(args)) => commands::gateway::list(&args),
+        Command::Scenario(ScenarioCommand::List(args)) => commands::scenario::list(&args),
+        Command::Scenario(ScenarioCommand::Show(args)) => commands::scenario::show(&args),
+        Command::Scenario(ScenarioCommand::Check(args)) => commands::scenario::check(&args),
+        Command::Scenario(ScenarioCommand::Copy(args)) => commands::scenario::copy(&args),
+        Command::Metric(MetricCommand::List(args)) => commands::metric::list(&args),
         Command::Schema(args) => commands::schema(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),

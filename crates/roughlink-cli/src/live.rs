@@ -34,7 +34,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use connections::PATIENCE;
 use feed::Feed;
-use request::Request;
+use request::LinkRequest;
 use roughlink_host::{ChangeRequestError, Live};
 use roughlink_lab::error::LabError;
 use roughlink_lab::report::STYLE;
@@ -140,17 +140,17 @@ impl Server {
 struct Inside {
     feed: Arc<Feed>,
     token: Token,
-    page: Page,
+    page: LivePage,
 }
 
 /// Page with its content security policy.
-struct Page {
+struct LivePage {
     text: String,
     policy: HeaderValue,
 }
 
 /// Creates the page, which contains its script and style. The policy allows only elements with the page's nonce.
-fn page() -> Page {
+fn page() -> LivePage {
     // The page contains no foreign content, so the nonce need not be secret, and a constant replaces missing random
     // bits.
     let nonce = Token::new().map_or_else(|_| "page".into(), |token| token.text().to_owned());
@@ -162,7 +162,7 @@ fn page() -> Page {
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
-    Page { text, policy: policy.try_into().expect("it is ASCII") }
+    LivePage { text, policy: policy.try_into().expect("it is ASCII") }
 }
 
 fn router(inside: Arc<Inside>) -> Router {
@@ -222,7 +222,7 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive").into_response(),
     };
     let live = inside.feed.live();
-    let change = match Request::read(&body).and_then(|request| request.change(live.scenario())) {
+    let change = match LinkRequest::read(&body).and_then(|request| request.change(live.scenario())) {
         Ok(change) => change,
         Err(why) => return (StatusCode::BAD_REQUEST, why).into_response(),
     };

@@ -1,11 +1,11 @@
 //! Progress of a grid, and handling of Ctrl-C and other termination signals.
 
-use crate::args::Grid;
+use crate::args::GridArgs;
 use crate::commands::emulate::is_ignored;
 use crate::failure::{Failure, print_stderr};
 use indicatif::{ProgressBar, ProgressStyle};
 use roughlink_lab::error::LabError;
-use roughlink_lab::runner::{self, Ending, Executor, Job, Progress};
+use roughlink_lab::runner::{self, Executor, GridEnd, GridProgress, Job};
 use roughlink_lab::store::Store;
 #[cfg(unix)]
 use signal_hook::{
@@ -82,7 +82,7 @@ pub(crate) fn on_stop(_: impl FnOnce() + Send + 'static) -> &'static AtomicBool 
 pub(crate) fn work(
     jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
-    grid: &Grid,
+    grid: &GridArgs,
 ) -> Result<(), Failure> {
     work_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, grid)
 }
@@ -92,7 +92,7 @@ pub(crate) fn work_by(
     executor: Executor<'_>,
     jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
-    grid: &Grid,
+    grid: &GridArgs,
 ) -> Result<(), Failure> {
     let threads =
         grid.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
@@ -108,8 +108,8 @@ pub(crate) fn work_by(
     let ending = runner::run_by(executor, jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();
     match ending? {
-        Ending::Complete => Ok(()),
-        Ending::Stopped => Err(Failure::Interrupted(format!(
+        GridEnd::Complete => Ok(()),
+        GridEnd::Stopped => Err(Failure::Interrupted(format!(
             "stopped; what was finished is in {folder}, and the same command goes on from there"
         ))),
     }
@@ -120,7 +120,7 @@ struct Show {
     bar: Option<ProgressBar>,
     start: Instant,
     last: Duration,
-    state: Progress,
+    state: GridProgress,
 }
 
 #[allow(clippy::disallowed_methods, reason = "time for people; nothing simulated depends on it")]
@@ -134,10 +134,10 @@ impl Show {
             let style = ProgressStyle::with_template("{bar:30} {msg}").expect("a template that works");
             ProgressBar::new(1).with_style(style)
         });
-        Show { quiet, bar, start: now(), last: Duration::ZERO, state: Progress::default() }
+        Show { quiet, bar, start: now(), last: Duration::ZERO, state: GridProgress::default() }
     }
 
-    fn update(&mut self, p: Progress) {
+    fn update(&mut self, p: GridProgress) {
         let spent = now().duration_since(self.start);
         self.state = p;
         let left = (p.spent > 0).then(|| spent.mul_f64((p.cost - p.spent) as f64 / p.spent as f64));

@@ -5,7 +5,7 @@ mod run;
 pub(crate) use crate::table::table;
 pub(crate) use run::run;
 
-use crate::table::{Table, width};
+use crate::table::{TextTable, width};
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{
     AxisResult, CUT_NOTE, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
@@ -69,7 +69,7 @@ fn caption(metric: &MetricResult) -> String {
     if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
 }
 
-fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
+fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
     let published = here.iter().any(|c| c.published.is_some());
     let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
@@ -177,7 +177,7 @@ fn notes(cells: &[Cell]) -> String {
 }
 
 /// Returns first, middle and last value of each curve; the report has the rest.
-fn curves(e: &ExperimentResult) -> Table {
+fn curves(e: &ExperimentResult) -> TextTable {
     let mut table = table(&["curve", "stack", "of", "points", "first", "middle", "last"]);
     for c in &e.curves {
         let at = |i: usize| {
@@ -362,11 +362,12 @@ pub(crate) fn listing(rows: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roughlink_lab::experiment::result::Outcome;
+    use roughlink_lab::experiment::result::ClaimOutcome;
 
     #[test]
     fn the_stack_that_is_compared_comes_first() {
-        let verdict = |stack: &str| Verdict { stack: stack.into(), verdict: Outcome::Confirmed, ..Verdict::default() };
+        let verdict =
+            |stack: &str| Verdict { stack: stack.into(), verdict: ClaimOutcome::Confirmed, ..Verdict::default() };
         let claim = ClaimResult { verdicts: vec![verdict("ns3"), verdict("linux")], ..ClaimResult::default() };
         let text = claims(&[claim]);
         let ends = ["ns3: of the paper's 1 claim ", "linux: of the paper's 1 claim "].map(|of| text.find(of).unwrap());

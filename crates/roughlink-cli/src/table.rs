@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 
 /// A table: a heading and rows.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Number of leading columns, which name the row; later columns are aligned to the right.
@@ -18,11 +18,11 @@ pub(crate) struct Table {
 }
 
 /// Creates an empty table with a heading.
-pub(crate) fn table(heading: &[&str]) -> Table {
-    Table { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..Table::default() }
+pub(crate) fn table(heading: &[&str]) -> TextTable {
+    TextTable { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..TextTable::default() }
 }
 
-impl Table {
+impl TextTable {
     /// Adds a row.
     pub(crate) fn add_row<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
@@ -109,7 +109,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(width()))
     }
@@ -134,7 +134,7 @@ const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─
 mod tests {
     use super::*;
 
-    fn wide() -> Table {
+    fn wide() -> TextTable {
         let mut t = table(&["name of the flow", "a", "b", "nothing", "c", "d"]);
         t.add_row(["the first of both", "1234.5 ± 0.001", "2345.6 Mbit/s", "-", "34567.8 packets", "1"]);
         t.add_row(["the second", "1.5 ± 1000.001", "2.6 Mbit/s", "", "3.8 packets", "22"]);

@@ -2,7 +2,7 @@
 //! bottleneck), per delivered packet; `make bench`. The comparison with ns-3 is `validation/speed.py`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -55,8 +55,9 @@ fn engine(c: &mut Criterion) {
     ] {
         let scenario = scenario(flows, seconds, start, stack, cc);
         let scenario = Arc::new(scenario);
-        let run =
-            || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run().unwrap();
+        let run = || {
+            Network::new(Arc::clone(&scenario), RunOptions::default()).expect("every flow has a path").run().unwrap()
+        };
         let result = run();
         let packets: u64 = result.links.iter().filter(|l| l.name.starts_with("out")).map(|l| l.forward.packets).sum();
         group.throughput(Throughput::Elements(packets));

@@ -5,7 +5,7 @@
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_scenario::ScenarioError;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ fn read(text: &str, file: &str) -> Result<Scenario, Box<ScenarioError>> {
 }
 
 fn network(scenario: impl Into<Arc<Scenario>>) -> Network {
-    Network::new(scenario, Options::default()).expect("every flow has a path")
+    Network::new(scenario, RunOptions::default()).expect("every flow has a path")
 }
 
 fn sized<'c>(c: &'c mut Criterion, name: &str) -> BenchmarkGroup<'c, WallTime> {

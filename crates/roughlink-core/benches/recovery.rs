@@ -2,7 +2,7 @@
 //! must not grow with the window. `cargo bench -p roughlink-core --bench recovery`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn recovery(c: &mut Criterion) {
     group.sample_size(10);
     for path in &PATHS {
         let scenario = Arc::new(scenario(path));
-        let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("the flow has a path").run();
+        let run = || Network::new(Arc::clone(&scenario), RunOptions::default()).expect("the flow has a path").run();
         let packets: u64 =
             run().expect("no limit is near").links.iter().filter(|l| l.name == "out").map(|l| l.forward.packets).sum();
         group.throughput(Throughput::Elements(packets));

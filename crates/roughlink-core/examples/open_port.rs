@@ -5,7 +5,7 @@
 
 use roughlink_core::cc;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::wire;
 
@@ -31,7 +31,7 @@ fn main() {
         roughlink_scenario::parse(CABLE, "cable", &[], &|_| Err("no files".into())).expect("a valid scenario");
     let from_charger = addresses(&scenario, 0).reversed();
     let mut network =
-        Network::new(scenario, Options { ports: vec![1], ..Options::default() }).expect("there is a path");
+        Network::new(scenario, RunOptions { ports: vec![1], ..RunOptions::default() }).expect("there is a path");
     let cubic = cc::algorithm("cubic").expect("it is in the registry").factory("linux", &toml::Table::new());
     let tcp = TcpConfig::preset(Stack::Linux);
     let mut charger = Stream::new(from_charger, tcp, cubic.expect("defaults are valid"), 1);

@@ -2,8 +2,10 @@
 //!
 //! `cargo run --example own_algorithm`
 
-use roughlink_core::cc::{Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Vitals};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::cc::{
+    Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, Permit, REGISTRY,
+};
+use roughlink_core::net::{Network, RunOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +27,7 @@ impl Default for Params {
     }
 }
 
-impl Construct for Fixed {
+impl BuildAlgorithm for Fixed {
     type Params = Params;
     fn new(params: &Params, flow: &Flow) -> Self {
         Fixed(u64::from(params.segments) * u64::from(flow.mss))
@@ -38,8 +40,8 @@ impl CongestionControl for Fixed {
     fn permit(&self, _: &Flow) -> Permit {
         Permit::window(self.0)
     }
-    fn vitals(&self) -> Vitals {
-        Vitals { cwnd: self.0, ssthresh: u64::MAX, rate: None, phase: "fixed" }
+    fn vitals(&self) -> AlgorithmTrace {
+        AlgorithmTrace { cwnd: self.0, ssthresh: u64::MAX, rate: None, phase: "fixed" }
     }
 }
 
@@ -68,7 +70,7 @@ fn main() {
         let window = ("tcp.cc_params.segments".to_owned(), segments.to_string());
         let (scenario, _) = roughlink_scenario::parse(TRANSFER, "transfer", &[window], &|_| Err("no files".into()))
             .expect("a valid scenario");
-        let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();
+        let result = Network::new(scenario, RunOptions::default()).expect("there is a path").run().unwrap();
         let flow = &result.flows[0];
         println!("{segments:2} segments: {:.2} Mbit/s", flow.throughput_mbps.expect("it delivered something"));
     }

@@ -5,10 +5,10 @@
 //!
 //! `cargo run --example own_gateway`
 
-use roughlink_core::gateway::flows::{self, Flows, Phase};
-use roughlink_core::gateway::rewrite::{Edge, WindowLimit};
-use roughlink_core::gateway::{Construct, Gateway, Heading, Kind, Modem, REGISTRY, Segment, Stats};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::gateway::flows::{self, FlowPhase, Flows};
+use roughlink_core::gateway::rewrite::{AdvertisedEdge, WindowLimit};
+use roughlink_core::gateway::{BuildGateway, Gateway, Heading, Modem, REGISTRY, RegisteredGateway, Segment, Stats};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,10 +33,10 @@ impl Default for Params {
 #[derive(Debug)]
 pub struct Ceiling {
     segments: u32,
-    flows: Flows<Edge>,
+    flows: Flows<AdvertisedEdge>,
 }
 
-impl Construct for Ceiling {
+impl BuildGateway for Ceiling {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.segments < 2 {
@@ -59,7 +59,7 @@ impl Gateway for Ceiling {
         let Some(id) = seen.flow else { return };
         let Some(flow) = self.flows.get_mut(&id) else { return };
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
-        let limited = matches!(flow.phase(), Phase::Handshake | Phase::Established);
+        let limited = matches!(flow.phase(), FlowPhase::Handshake | FlowPhase::Established);
         let want =
             limited.then(|| WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false });
         let window = flow.state.advertise(segment, shift, want);
@@ -98,12 +98,14 @@ fn run(segments: u32) -> (f64, u32) {
     let limit = ("gateway.*.params.segments".to_owned(), segments.to_string());
     let (scenario, _) =
         roughlink_scenario::parse(HOME, "home", &[limit], &|_| Err("no files".into())).expect("a valid scenario");
-    let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();
+    let result = Network::new(scenario, RunOptions::default()).expect("there is a path").run().unwrap();
     (result.flows[0].throughput_mbps.expect("it delivered something"), result.links[1].forward.queue_max_pkt)
 }
 
 fn main() {
-    REGISTRY.add(Kind::new::<Ceiling>("ceiling", "a window of so many segments", "no paper")).expect("a new name");
+    REGISTRY
+        .add(RegisteredGateway::new::<Ceiling>("ceiling", "a window of so many segments", "no paper"))
+        .expect("a new name");
     for segments in [10, 40, 90] {
         let (mbps, queue) = run(segments);
         println!("{segments:2} segments: {mbps:.2} Mbit/s, at most {queue} packets queued");

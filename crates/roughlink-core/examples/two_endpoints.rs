@@ -8,7 +8,7 @@ use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, Noise};
 use roughlink_core::packet::{FlowId, Sides};
 use roughlink_core::rng::Seed;
-use roughlink_core::tcp::{Endpoint, Stack, TcpConfig};
+use roughlink_core::tcp::{Stack, TcpConfig, TcpEndpoint};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn main() {
     let algorithm = cc::algorithm("cubic").expect("it is in the registry");
     let end = |reverse| {
         let factory = algorithm.factory("linux", &toml::Table::new()).expect("defaults are valid");
-        Endpoint::new(FlowId::new(0, reverse), Arc::clone(&tcp), factory, 0)
+        TcpEndpoint::new(FlowId::new(0, reverse), Arc::clone(&tcp), factory, 0)
     };
     let direction = Direction {
         rate: Rate::from_mbps(10),

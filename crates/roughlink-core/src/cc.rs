@@ -52,7 +52,7 @@ pub mod yeah;
 mod history;
 mod registry;
 pub use history::LinkHistory;
-pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};
+pub use registry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory, REGISTRY, algorithm, build};
 
 /// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack): an algorithm may have a preset of its
 /// parameters for each.
@@ -280,7 +280,7 @@ impl Permit {
 
 /// An algorithm's numbers for traces.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Vitals {
+pub struct AlgorithmTrace {
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `u64::MAX` when unlimited or without meaning.
@@ -328,7 +328,7 @@ pub trait CongestionControl: Debug + Send {
     /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
     /// Returns the numbers for traces and for recovery (`ssthresh`).
-    fn vitals(&self) -> Vitals;
+    fn vitals(&self) -> AlgorithmTrace;
     /// Returns the events needed beyond acknowledgments and congestion; called once, when the connection begins.
     fn listens(&self) -> Listens {
         Listens::ALL

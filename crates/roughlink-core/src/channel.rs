@@ -2,8 +2,8 @@
 //! and down.
 
 use crate::cc::LinkEvent;
-use crate::packet::{Packet, Side, Sides};
-use crate::rng::{Stream, threshold};
+use crate::packet::{Packet, SideContent, Sides};
+use crate::rng::{RandomStream, threshold};
 use crate::units::Time;
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ pub(crate) struct Impairments {
 }
 
 /// Decides from time, sender and packet whether a packet is lost.
-type Loss = dyn FnMut(Time, usize, &Packet) -> bool;
+type LossDecision = dyn FnMut(Time, usize, &Packet) -> bool;
 
 /// Two endpoints and the packets between them.
-pub(crate) struct Channel<P> {
+pub(crate) struct EndpointPair<P> {
     pub ends: [P; 2],
     pub now: Time,
     pub sides: Sides,
@@ -37,22 +37,22 @@ pub(crate) struct Channel<P> {
     /// State of the link; nothing arrives while this is false.
     pub up: bool,
     /// Packets of which this is true are lost.
-    pub lose: Box<Loss>,
+    pub lose: Box<LossDecision>,
     /// Numbers of data packets that do not arrive, and of those that are marked on their way if they are ECN-capable;
-    /// both as [`Channel::data`] counts.
+    /// both as [`EndpointPair::data`] counts.
     pub lost: Vec<usize>,
     pub marked: Vec<usize>,
     /// The packets sent: when, from which end.
     pub sent: Vec<(Time, usize, Packet)>,
     data: usize,
     air: BTreeMap<(Time, usize), (usize, Packet)>,
-    stream: Stream,
+    stream: RandomStream,
 }
 
-impl<P: Peer> Channel<P> {
+impl<P: Peer> EndpointPair<P> {
     /// Creates a channel with `delay` in each direction and no losses.
-    pub(crate) fn new(ends: [P; 2], delay: Time, stream: Stream) -> Self {
-        Channel {
+    pub(crate) fn new(ends: [P; 2], delay: Time, stream: RandomStream) -> Self {
+        EndpointPair {
             ends,
             now: Time::ZERO,
             sides: Sides::default(),
@@ -155,7 +155,7 @@ impl<P: Peer> Channel<P> {
                 if copy > 0
                     && let Some(mut side) = side
                 {
-                    if let (Side::Heartbeat(number), Some(bytes)) = (&mut side, &carried) {
+                    if let (SideContent::Heartbeat(number), Some(bytes)) = (&mut side, &carried) {
                         *number = self.sides.store_bytes(bytes);
                     }
                     p.set_side(self.sides.store(side));

@@ -38,7 +38,7 @@ pub mod rewrite;
 mod tests;
 pub mod window;
 
-pub use registry::{BuildError, Construct, Kind, NO_GATEWAY, REGISTRY, build, kind};
+pub use registry::{BuildGateway, GatewayError, NO_GATEWAY, REGISTRY, RegisteredGateway, build, kind};
 
 /// Direction in which a segment passes the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -61,19 +61,19 @@ impl Heading {
 
 /// A flow and its direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Key {
+pub enum FlowKey {
     /// Addresses and ports of a real segment.
     Real(Addresses),
     /// A flow of the simulation.
     Simulated(FlowId),
 }
 
-impl Key {
+impl FlowKey {
     /// Returns the opposite direction.
     pub const fn reversed(self) -> Self {
         match self {
-            Key::Real(addresses) => Key::Real(addresses.reversed()),
-            Key::Simulated(flow) => Key::Simulated(flow.flipped()),
+            FlowKey::Real(addresses) => FlowKey::Real(addresses.reversed()),
+            FlowKey::Simulated(flow) => FlowKey::Simulated(flow.flipped()),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Flow and direction of the segment.
-    pub key: Key,
+    pub key: FlowKey,
     /// Sequence number.
     pub seq: u32,
     /// Acknowledgment number.
@@ -107,7 +107,7 @@ pub struct Segment {
 
 impl Segment {
     /// Creates a segment of `key` with all other fields zero.
-    pub const fn new(key: Key) -> Self {
+    pub const fn new(key: FlowKey) -> Self {
         Segment {
             key,
             seq: 0,
@@ -139,9 +139,9 @@ impl Segment {
 /// with up to [`Modem::limit`] SDUs.
 pub trait Modem {
     /// Queued SDUs of flow `key`.
-    fn waiting(&self, key: &Key) -> u32;
+    fn waiting(&self, key: &FlowKey) -> u32;
     /// SDUs of flow `key` that are queued, or sent and not acknowledged by the other modem.
-    fn backlog(&self, key: &Key) -> u32;
+    fn backlog(&self, key: &FlowKey) -> u32;
     /// Backlog ([`Modem::backlog`]) of all flows and protocols together.
     fn occupied(&self) -> u32;
     /// Time to send a PDU of `sdus` full-sized SDUs, from one access to the medium to the next. Increases with `sdus`.
@@ -183,7 +183,7 @@ pub struct Stats {
     /// Flows in its table, ordered by key.
     pub flows: Vec<FlowStats>,
     /// Counters since the start.
-    pub counters: flows::Counters,
+    pub counters: flows::FlowTableCounters,
     /// Segments that the gateway originated.
     pub originated: u64,
 }
@@ -192,9 +192,9 @@ pub struct Stats {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowStats {
     /// Flow, in the inward direction.
-    pub key: Key,
+    pub key: FlowKey,
     /// Phase in the flow table.
-    pub phase: flows::Phase,
+    pub phase: flows::FlowPhase,
     /// True if the flow shares the rough link now.
     pub active: bool,
     /// RTT estimate of the handshake.

@@ -13,13 +13,13 @@ pub mod pipe;
 pub mod queue;
 pub mod timeline;
 
-use greenphy::{Class, GreenPhy, GreenPhyConfig};
+use greenphy::{GreenPhy, GreenPhyConfig, PriorityClass};
 use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
 use jitter::JitterShape;
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
 pub use queue::Discipline;
-use timeline::{State, States, Timeline};
+use timeline::{DirectionState, DirectionStates, Timeline};
 
 /// The model of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,13 @@ impl Model {
 impl SharedConfig {
     /// Creates the medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` holds the
     /// priority class set for each flow, if any; only Green PHY has classes.
-    pub fn build(&self, pairs: usize, priorities: &[Option<Class>], name: &str, seed: &Seed) -> Box<dyn Medium> {
+    pub fn build(
+        &self,
+        pairs: usize,
+        priorities: &[Option<PriorityClass>],
+        name: &str,
+        seed: &Seed,
+    ) -> Box<dyn Medium> {
         match self {
             SharedConfig::Hdplc(c) => match c.duplex {
                 Duplex::Half => Box::new(Hdplc::new(c, pairs, name, seed)),
@@ -123,9 +129,9 @@ pub struct Direction {
 
 impl Direction {
     /// Returns the states that the timeline produces, with their times; none if the direction does not change.
-    pub fn states(&self) -> impl Iterator<Item = (Time, State)> + use<> {
-        let base = State::of(self);
-        self.timeline.clone().into_iter().flat_map(move |timeline| States::new(timeline, base))
+    pub fn states(&self) -> impl Iterator<Item = (Time, DirectionState)> + use<> {
+        let base = DirectionState::of(self);
+        self.timeline.clone().into_iter().flat_map(move |timeline| DirectionStates::new(timeline, base))
     }
 }
 

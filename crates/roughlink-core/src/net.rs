@@ -32,11 +32,11 @@ use crate::units::{Rate, Time};
 use crate::wire;
 use addresses::Prefix;
 use budget::Budget;
-pub use budget::{Exceeded, Limits, MOST_BYTES};
+pub use budget::{Exceeded, MOST_BYTES, RunLimits};
 use component::Component;
 pub use end::Sending;
-pub use observer::{Crossing, LinkState, NoObserver, Observer, Way};
-pub use reading::Reading;
+pub use observer::{Crossing, InterfaceDirection, LinkState, NoObserver, Observer};
+pub use reading::LinkReading;
 use routing::Hop;
 pub use routing::NoPath;
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Options of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// Replica number: the same scenario with other random numbers.
     pub replica: u32,
     /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
@@ -64,14 +64,14 @@ pub struct Options {
     /// Allows [`Network::change`]. Affects speed only, not results.
     pub changes: bool,
     /// Limits on events and memory.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Flag that another thread sets to end the run soon, with [`Exceeded::Stopped`].
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Change of a link from outside; `None` leaves a property unchanged.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Change {
+pub struct LinkChange {
     /// Set if packets pass.
     pub up: Option<bool>,
     /// Serialization rate.
@@ -87,7 +87,7 @@ pub struct Change {
 /// Reasons why a link cannot be changed from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The network was created without [`Options::changes`].
+    /// The network was created without [`RunOptions::changes`].
     #[error("the network was not made for changes from outside")]
     Closed,
     /// A medium: its rate follows from its own keys.
@@ -101,7 +101,7 @@ pub enum ChangeError {
     Recorded,
 }
 
-impl Change {
+impl LinkChange {
     /// Checks that this change applies to a link of `model` in these directions.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Change {
 
 /// A datagram or frame that leaves the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outgoing {
+pub struct NetworkOutput {
     /// Arrival time at the port, when it is due outside too.
     pub due: Time,
     /// Time of entry into the network; `None` if an end inside or a gateway sent the datagram.
@@ -135,7 +135,7 @@ pub struct Outgoing {
     pub is_frame: bool,
 }
 
-impl Outgoing {
+impl NetworkOutput {
     /// Returns the IP datagram, `None` for a frame without one.
     pub fn ip_datagram(&self) -> Option<&[u8]> {
         if !self.is_frame {
@@ -177,10 +177,10 @@ pub enum NetworkError {
 /// A network in operation.
 pub struct Network {
     scenario: Arc<Scenario>,
-    options: Options,
+    options: RunOptions,
     /// Path of each flow: forward, reverse.
     paths: Vec<[Vec<Hop>; 2]>,
-    parts: Vec<Part>,
+    parts: Vec<ComponentSlot>,
     /// Time up to which all events have been processed.
     now: Time,
     budget: Budget,
@@ -191,7 +191,7 @@ pub struct Network {
 }
 
 /// A component or, before it is built, the scenario's numbers of its flows and links.
-enum Part {
+enum ComponentSlot {
     Planned { flows: Vec<usize>, links: Vec<usize> },
     Running(Box<Component>),
     Over,
@@ -205,7 +205,7 @@ impl Network {
     ///
     /// # Panics
     /// Panics if a port is at a node that the scenario does not have.
-    pub fn new(scenario: impl Into<Arc<Scenario>>, options: Options) -> Result<Self, NetworkError> {
+    pub fn new(scenario: impl Into<Arc<Scenario>>, options: RunOptions) -> Result<Self, NetworkError> {
         let scenario = scenario.into();
         let s = &*scenario;
         let paths = routing::paths(s)?;
@@ -221,7 +221,7 @@ impl Network {
         } else {
             partition::components(&paths, &s.links)
         };
-        let parts = components.into_iter().map(|(flows, links)| Part::Planned { flows, links }).collect();
+        let parts = components.into_iter().map(|(flows, links)| ComponentSlot::Planned { flows, links }).collect();
         let outcomes = Outcomes::new(s);
         let budget = Budget::new(&options);
         Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
@@ -235,7 +235,7 @@ impl Network {
     /// Runs the scenario to its end.
     ///
     /// # Errors
-    /// Returns the first of [`Options::limits`] that the run exceeds; the run ends there.
+    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
     pub fn run(&mut self) -> Result<RunResult, Exceeded> {
         self.run_observed(&mut NoObserver)
     }
@@ -243,7 +243,7 @@ impl Network {
     /// Like [`Network::run`], with an observer.
     ///
     /// # Errors
-    /// Returns the first of [`Options::limits`] that the run exceeds; the run ends there.
+    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
     pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
         self.wake_observed(self.scenario.duration, observer);
         self.exceeded().map_or_else(|| Ok(self.result()), Err)
@@ -259,10 +259,10 @@ impl Network {
         if self.is_stopped() {
             return Time::MAX;
         }
-        let of = |part: &Part| match part {
-            Part::Planned { .. } => self.now,
-            Part::Running(component) => component.next_wake(),
-            Part::Over => Time::MAX,
+        let of = |part: &ComponentSlot| match part {
+            ComponentSlot::Planned { .. } => self.now,
+            ComponentSlot::Running(component) => component.next_wake(),
+            ComponentSlot::Over => Time::MAX,
         };
         self.parts.iter().map(of).min().unwrap_or(Time::MAX)
     }
@@ -281,10 +281,17 @@ impl Network {
             if self.stopped || self.budget.exceeded().is_some() {
                 return;
             }
-            if let Part::Planned { flows, links } = part {
-                *part = Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options)));
+            if let ComponentSlot::Planned { flows, links } = part {
+                *part = ComponentSlot::Running(Box::new(Component::new(
+                    s,
+                    &seed,
+                    &self.paths,
+                    flows,
+                    links,
+                    &self.options,
+                )));
             }
-            let Part::Running(component) = part else { continue };
+            let ComponentSlot::Running(component) = part else { continue };
             self.stopped = component.run(now, &mut self.budget, observer);
             // Keep it while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
@@ -292,7 +299,7 @@ impl Network {
                 if O::ACTIVE {
                     component.report_end(observer);
                 }
-                *part = Part::Over;
+                *part = ComponentSlot::Over;
             }
         }
         self.now = self.now.max(now.min(s.duration));
@@ -324,7 +331,7 @@ impl Network {
     pub fn receive_observed<O: Observer>(&mut self, now: Time, port: usize, datagram: &[u8], observer: &mut O) {
         assert!(port < self.options.ports.len(), "there is no port {port}");
         let Some(now) = self.advance(now, observer) else { return };
-        if let Some(Part::Running(component)) = self.parts.first_mut() {
+        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
             component.receive(now, port, datagram, observer);
         }
     }
@@ -347,21 +354,21 @@ impl Network {
     pub fn forward_observed<O: Observer>(&mut self, now: Time, ports: [usize; 2], frame: &[u8], observer: &mut O) {
         assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
         let Some(now) = self.advance(now, observer) else { return };
-        if let Some(Part::Running(component)) = self.parts.first_mut() {
+        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
             component.forward_frame(now, ports, frame, observer);
         }
     }
 
     /// Returns the next datagram or frame that has left by `now`, in order of departure.
-    pub fn transmit(&mut self, now: Time) -> Option<Outgoing> {
+    pub fn transmit(&mut self, now: Time) -> Option<NetworkOutput> {
         self.transmit_observed(now, &mut NoObserver)
     }
 
     /// Like [`Network::transmit`], with an observer.
-    pub fn transmit_observed<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Outgoing> {
+    pub fn transmit_observed<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<NetworkOutput> {
         self.wake_observed(now, observer);
         match self.parts.first_mut()? {
-            Part::Running(component) => component.transmit(),
+            ComponentSlot::Running(component) => component.transmit(),
             _ => None,
         }
     }
@@ -383,7 +390,7 @@ impl Network {
         now: Time,
         link: usize,
         directions: [bool; 2],
-        change: &Change,
+        change: &LinkChange,
     ) -> Result<(), ChangeError> {
         self.change_observed(now, link, directions, change, &mut NoObserver)
     }
@@ -397,7 +404,7 @@ impl Network {
         now: Time,
         link: usize,
         directions: [bool; 2],
-        change: &Change,
+        change: &LinkChange,
         observer: &mut O,
     ) -> Result<(), ChangeError> {
         if !self.options.changes {
@@ -407,7 +414,7 @@ impl Network {
         let Some(now) = self.advance(now, observer) else { return Ok(()) };
         for part in &mut self.parts {
             // A link without flows is in no part; changing it has no effect.
-            if let Part::Running(component) = part
+            if let ComponentSlot::Running(component) = part
                 && component.change(now, link, directions, change, observer)
             {
                 break;
@@ -420,7 +427,7 @@ impl Network {
     /// always up.
     pub fn is_up(&self, link: usize) -> bool {
         self.parts.iter().all(|part| match part {
-            Part::Running(component) => component.is_up(link),
+            ComponentSlot::Running(component) => component.is_up(link),
             _ => true,
         })
     }
@@ -428,7 +435,7 @@ impl Network {
     /// Returns the counters of the ports so far.
     pub fn port_stats(&self) -> PortStats {
         match self.parts.first() {
-            Some(Part::Running(component)) => component.port_stats(),
+            Some(ComponentSlot::Running(component)) => component.port_stats(),
             _ => PortStats::default(),
         }
     }
@@ -439,7 +446,7 @@ impl Network {
         self.parts
             .iter()
             .flat_map(|part| match part {
-                Part::Running(component) => Some(component.in_flight()),
+                ComponentSlot::Running(component) => Some(component.in_flight()),
                 _ => None,
             })
             .flatten()
@@ -449,7 +456,7 @@ impl Network {
     pub fn result(&self) -> RunResult {
         let mut outcomes = Cow::Borrowed(&self.outcomes);
         for part in &self.parts {
-            if let Part::Running(component) = part {
+            if let ComponentSlot::Running(component) = part {
                 component.collect(self.now, outcomes.to_mut());
             }
         }

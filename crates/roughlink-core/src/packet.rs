@@ -462,7 +462,7 @@ impl SynOptions {
 
 /// Content of a packet beyond the 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum SideContent {
     /// SACK blocks, of which the first [`Packet::sacks`] are valid.
     Sacks([SackBlock; 4]),
     /// The options of a SYN.
@@ -481,14 +481,14 @@ pub enum Side {
     Heartbeat(u32),
 }
 
-impl Side {
+impl SideContent {
     /// Returns the number of the stored bytes, if any.
     fn number(&self) -> Option<u32> {
         match self {
-            Side::Outside(number) | Side::Heartbeat(number) | Side::Cookie(Cookie::Other { number, .. }) => {
-                Some(*number)
-            }
-            Side::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(*number),
+            SideContent::Outside(number)
+            | SideContent::Heartbeat(number)
+            | SideContent::Cookie(Cookie::Other { number, .. }) => Some(*number),
+            SideContent::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(*number),
             _ => None,
         }
     }
@@ -497,7 +497,7 @@ impl Side {
 /// Side slots of the packets on air.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
-    slots: Vec<Side>,
+    slots: Vec<SideContent>,
     free: Vec<u32>,
     /// External datagrams and frames, and the indices that are free.
     outside: Vec<Outside>,
@@ -521,7 +521,7 @@ impl Outside {
 impl Sides {
     /// Stores `side` and returns its index.
     #[inline]
-    pub fn store(&mut self, side: Side) -> u32 {
+    pub fn store(&mut self, side: SideContent) -> u32 {
         match self.free.pop() {
             Some(i) => {
                 self.slots[i as usize] = side;
@@ -540,7 +540,7 @@ impl Sides {
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;
-        self.store(Side::Outside(number))
+        self.store(SideContent::Outside(number))
     }
     /// Stores bytes that a side slot will refer to and returns their number.
     pub fn store_bytes(&mut self, bytes: &[u8]) -> u32 {
@@ -558,13 +558,13 @@ impl Sides {
     /// Returns the bytes of an external packet, `None` for others.
     pub fn outside(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
-            Some(Side::Outside(number)) => Some(&self.outside[*number as usize].bytes),
+            Some(SideContent::Outside(number)) => Some(&self.outside[*number as usize].bytes),
             _ => None,
         }
     }
     /// Returns the IP datagram of an external packet, if any.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
-        let Some(Side::Outside(number)) = self.get(packet) else { return None };
+        let Some(SideContent::Outside(number)) = self.get(packet) else { return None };
         self.outside[*number as usize].datagram()
     }
     /// Iterates over the IP datagrams of all external packets.
@@ -573,7 +573,7 @@ impl Sides {
     }
     /// Returns the IP datagram of an external packet for rewriting, if any.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
-        let Some(Side::Outside(number)) = self.slots.get(packet.side() as usize) else { return None };
+        let Some(SideContent::Outside(number)) = self.slots.get(packet.side() as usize) else { return None };
         let slot = &mut self.outside[*number as usize];
         slot.bytes.get_mut(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
@@ -581,20 +581,20 @@ impl Sides {
     /// HEARTBEAT.
     pub fn carried(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
-            None | Some(Side::Outside(_)) => None,
+            None | Some(SideContent::Outside(_)) => None,
             Some(side) => Some(&self.outside[side.number()? as usize].bytes),
         }
     }
     /// Returns the content of `packet`, if any.
     #[inline]
-    pub fn get(&self, packet: &Packet) -> Option<&Side> {
+    pub fn get(&self, packet: &Packet) -> Option<&SideContent> {
         self.slots.get(packet.side() as usize)
     }
     /// Returns the SACK blocks of `packet`, possibly none.
     #[inline]
     pub fn sacks(&self, packet: &Packet) -> &[SackBlock] {
         match self.get(packet) {
-            Some(Side::Sacks(blocks)) => &blocks[..packet.sacks()],
+            Some(SideContent::Sacks(blocks)) => &blocks[..packet.sacks()],
             _ => &[],
         }
     }
@@ -675,11 +675,11 @@ mod tests {
         let mut sides = Sides::default();
         let mut p = Packet::tcp(FlowId::new(0, false));
         let blocks = [SackBlock { left: 1, right: 2 }; 4];
-        p.set_sacks(1, sides.store(Side::Sacks(blocks)));
+        p.set_sacks(1, sides.store(SideContent::Sacks(blocks)));
         assert_eq!(sides.sacks(&p), &blocks[..1]);
         sides.free(&p);
         assert_eq!(sides.in_use(), 0);
-        assert_eq!(sides.store(Side::Sacks(blocks)), 0);
+        assert_eq!(sides.store(SideContent::Sacks(blocks)), 0);
     }
 
     #[test]

@@ -69,9 +69,9 @@ impl<T: RegistryEntry + 'static> Registry<T> {
 mod tests {
     use super::*;
 
-    struct Entry(&'static str);
+    struct TestEntry(&'static str);
 
-    impl RegistryEntry for Entry {
+    impl RegistryEntry for TestEntry {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn entries_are_added_once_and_found_by_name() {
-        static ALL: Registry<Entry> = Registry::new(&[Entry("a")]);
-        assert_eq!(ALL.add(Entry("a")), Err(Refused::Taken("a")));
+        static ALL: Registry<TestEntry> = Registry::new(&[TestEntry("a")]);
+        assert_eq!(ALL.add(TestEntry("a")), Err(Refused::Taken("a")));
         assert!(ALL.find("b").is_none());
-        assert_eq!(ALL.add(Entry("b")), Ok(()));
-        assert_eq!(ALL.add(Entry("b")), Err(Refused::Taken("b")));
-        assert_eq!(ALL.add(Entry("")), Err(Refused::Invalid("", "no name".into())));
+        assert_eq!(ALL.add(TestEntry("b")), Ok(()));
+        assert_eq!(ALL.add(TestEntry("b")), Err(Refused::Taken("b")));
+        assert_eq!(ALL.add(TestEntry("")), Err(Refused::Invalid("", "no name".into())));
         assert_eq!(ALL.find("b").map(RegistryEntry::name), Some("b"));
         assert_eq!(ALL.iter().map(RegistryEntry::name).collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -33,7 +33,7 @@ pub struct Seed {
 
 impl Seed {
     /// Returns the stream of component `name` for `purpose`, e.g. `("plc.forward", "noise")`.
-    pub fn stream(&self, name: &str, purpose: &str) -> Stream {
+    pub fn stream(&self, name: &str, purpose: &str) -> RandomStream {
         let mut h = SipHasher24::new();
         h.write(&self.seed.to_le_bytes());
         h.write(&self.replica.to_le_bytes());
@@ -42,21 +42,21 @@ impl Seed {
         h.write(purpose.as_bytes());
         let key = h.finish128();
         let wide = |x: u64, tweak: u64| (u128::from(x) << 64) | u128::from(x ^ tweak);
-        Stream(Pcg64::new(wide(key.h1, 0x9e37_79b9_7f4a_7c15), wide(key.h2, 0)))
+        RandomStream(Pcg64::new(wide(key.h1, 0x9e37_79b9_7f4a_7c15), wide(key.h2, 0)))
     }
 
     /// Returns the field of component `name` for `purpose`.
-    pub fn field(&self, name: &str, purpose: &str) -> Field {
-        Field(self.stream(name, purpose).bits())
+    pub fn field(&self, name: &str, purpose: &str) -> RandomField {
+        RandomField(self.stream(name, purpose).bits())
     }
 }
 
 /// Random numbers by position instead of by order: earlier calls have no effect. The mixing function is SplitMix64's
 /// (Steele, Lea and Flood 2014).
 #[derive(Clone, Copy, Debug)]
-pub struct Field(u64);
+pub struct RandomField(u64);
 
-impl Field {
+impl RandomField {
     /// Returns a uniform number in [0, 1), 53 bits: always the same at the same position.
     #[inline]
     pub fn unit(&self, x: u64, y: u64) -> f64 {
@@ -75,9 +75,9 @@ fn mix(x: u64) -> u64 {
 
 /// One random stream.
 #[derive(Clone, Debug)]
-pub struct Stream(Pcg64);
+pub struct RandomStream(Pcg64);
 
-impl Stream {
+impl RandomStream {
     /// Returns a number uniform over all 64-bit values.
     #[inline]
     pub fn bits(&mut self) -> u64 {

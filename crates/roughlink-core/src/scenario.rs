@@ -7,9 +7,9 @@ pub use notices::Notices;
 
 use crate::app::Traffic;
 use crate::cc;
-use crate::gateway::Kind;
+use crate::gateway::RegisteredGateway;
 use crate::link::Model;
-use crate::link::greenphy::Class;
+use crate::link::greenphy::PriorityClass;
 use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
 use crate::tcp::{Stack, TcpConfig};
@@ -32,7 +32,7 @@ pub struct Scenario {
     /// Kernel nodes in emulations, by index, ascending. Simulations ignore this list.
     pub kernels: Vec<usize>,
     /// Interfaces of kernel nodes with an interface other than the default, by node.
-    pub interfaces: BTreeMap<usize, Interface>,
+    pub interfaces: BTreeMap<usize, HostInterface>,
     /// Explicit addresses of nodes, by index; different from all other addresses, including assigned ones
     /// ([`crate::net::addresses`]). Visible only in captures and to hosts outside the network.
     pub addresses: BTreeMap<usize, NodeAddresses>,
@@ -48,7 +48,7 @@ pub struct Scenario {
 
 /// Interface between a host and an emulated network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Interface {
+pub enum HostInterface {
     /// A separate device for IP datagrams.
     #[default]
     Ip,
@@ -81,12 +81,12 @@ pub struct LinkSpec {
     /// Notifications for gateways and hosts whose flows use the link, with their times.
     pub notices: Notices,
     /// Stays in coverage that let packets through; empty if the link has no coverage.
-    pub stays: Vec<Stay>,
+    pub stays: Vec<CoverageStay>,
 }
 
 /// A stay in coverage, such as a train's in a station.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct CoverageStay {
     /// Name of the station.
     pub name: String,
     /// Name of the class; empty for none.
@@ -109,7 +109,7 @@ pub struct GatewaySpec {
     /// Index of the rough link, which ends at the node.
     pub link: usize,
     /// Entry in the registry.
-    pub kind: &'static Kind,
+    pub kind: &'static RegisteredGateway,
     /// Parameters that override the kind's defaults.
     pub params: toml::Table,
 }
@@ -142,7 +142,7 @@ pub struct FlowSpec {
     /// Differentiated services codepoint of the flow's packets, both ways, 0 to 63.
     pub dscp: u8,
     /// Priority class on Green PHY cables, both ways; `None` = the link's class.
-    pub priority: Option<Class>,
+    pub priority: Option<PriorityClass>,
 }
 
 impl FlowSpec {

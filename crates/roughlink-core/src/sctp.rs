@@ -24,7 +24,7 @@
 //!   revoke TSNs.
 //! - RTT samples from the handshake.
 //!
-//! An [`Endpoint`] counts lengths only; its application sends as fast as it may and reads at once. An [`Association`]
+//! An [`SctpEndpoint`] counts lengths only; its application sends as fast as it may and reads at once. An [`Association`]
 //! holds the messages, which an application writes and reads at any time.
 
 mod arrival;
@@ -42,19 +42,19 @@ mod send;
 
 pub use association::{Association, Message, SEND_BUFFER, WriteError};
 pub use config::SctpConfig;
-pub use send::Sender;
+pub use send::SctpSender;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{
-    Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, STALE_COOKIE, Side, Sides, Skipped, chunk_flags,
+    Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, STALE_COOKIE, SideContent, Sides, Skipped, chunk_flags,
 };
-use crate::rng::{Seed, Stream};
+use crate::rng::{RandomStream, Seed};
 use crate::tcp::{is_before_all, unwrap};
 use crate::units::Time;
-use cookie::State as CookieState;
+use cookie::CookieContent;
 use heartbeat::Heartbeat;
-use receive::Receiver;
-use send::Outgoing;
+use receive::SctpReceiver;
+use send::OutgoingChunk;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ use std::sync::Arc;
 /// Association state (RFC 9260 section 4), and LISTEN for the side that waits for an INIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are RFC 9260's")]
-pub enum State {
+pub enum AssociationState {
     Closed,
     Listen,
     CookieWait,
@@ -75,9 +75,9 @@ pub enum State {
 }
 
 /// One end of an association.
-pub struct Endpoint {
+pub struct SctpEndpoint {
     id: FlowId,
-    state: State,
+    state: AssociationState,
     cfg: Arc<SctpConfig>,
     factory: cc::Factory,
     /// Our verification tag, and the key of our cookies.
@@ -92,8 +92,8 @@ pub struct Endpoint {
     heartbeat: Heartbeat,
     /// Content of a HEARTBEAT that needs an answer.
     heartbeat_info: Option<Vec<u8>>,
-    snd: Option<Box<Sender>>,
-    rcv: Receiver,
+    snd: Option<Box<SctpSender>>,
+    rcv: SctpReceiver,
     /// An answer that leaves once.
     reply: Option<Reply>,
     /// INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK: set if it waits to leave; time of the repetition (T1, T2); number
@@ -124,7 +124,7 @@ enum Reply {
     ShutdownComplete { tag: u32, reflected: bool },
 }
 
-impl Endpoint {
+impl SctpEndpoint {
     /// Creates a closed endpoint whose packets are marked `id`, with initial TSN `tsn`. The verification tag follows
     /// from both.
     pub fn new(id: FlowId, cfg: Arc<SctpConfig>, factory: cc::Factory, tsn: u32) -> Self {
@@ -133,10 +133,10 @@ impl Endpoint {
         hash.write_u32(id.0);
         hash.write_u32(tsn);
         let key = hash.finish();
-        Endpoint {
+        SctpEndpoint {
             id,
-            state: State::Closed,
-            rcv: Receiver::new(&cfg),
+            state: AssociationState::Closed,
+            rcv: SctpReceiver::new(&cfg),
             timer_rto: cfg.initial_rto,
             heartbeat: Heartbeat::new(
                 cfg.heartbeat_interval,
@@ -165,25 +165,25 @@ impl Endpoint {
         }
     }
     /// Draws the jitter of heartbeat periods from `stream` instead of deriving it from the verification tag.
-    pub fn set_jitter(&mut self, stream: Stream) {
+    pub fn set_jitter(&mut self, stream: RandomStream) {
         self.heartbeat.set_jitter(stream);
     }
     /// Opens actively: an INIT will leave.
     pub fn connect(&mut self) {
-        debug_assert_eq!(self.state, State::Closed);
-        self.enter(State::CookieWait, self.cfg.initial_rto);
+        debug_assert_eq!(self.state, AssociationState::Closed);
+        self.enter(AssociationState::CookieWait, self.cfg.initial_rto);
     }
     /// Opens passively.
     pub fn listen(&mut self) {
-        debug_assert_eq!(self.state, State::Closed);
-        self.state = State::Listen;
+        debug_assert_eq!(self.state, AssociationState::Closed);
+        self.state = AssociationState::Listen;
     }
     /// Returns the state of the association.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> AssociationState {
         self.state
     }
     /// Returns the sending half, once the handshake agreed on its parameters.
-    pub fn sender(&self) -> Option<&Sender> {
+    pub fn sender(&self) -> Option<&SctpSender> {
         self.snd.as_deref()
     }
     /// Returns the bytes of user data delivered in order to the application.
@@ -196,14 +196,14 @@ impl Endpoint {
     }
     /// Returns the bytes of user data in skipped messages. The receiver does not record their sizes, but `peer`, the
     /// other end, does.
-    pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
+    pub fn skipped_bytes(&self, peer: &SctpEndpoint) -> u64 {
         match peer.sender() {
             Some(s) if s.abandoned().0 > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
             _ => 0,
         }
     }
     /// Returns true if all data offered to `peer`, the other end, have been delivered or skipped.
-    pub fn has_all_of(&self, peer: &Endpoint) -> bool {
+    pub fn has_all_of(&self, peer: &SctpEndpoint) -> bool {
         peer.sender().is_some_and(|s| s.has_sent_all() && s.queue.next() == self.rcv.cumulative() + 1)
     }
     /// Returns true if the peer closed and all its data have arrived or were skipped.
@@ -220,13 +220,13 @@ impl Endpoint {
     }
     /// Returns true if nothing more will be sent or expected.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Closed | State::Listen)
+        matches!(self.state, AssociationState::Closed | AssociationState::Listen)
     }
     /// Offers `bytes` to send (`u64::MAX` = endless); closes after them if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
-    /// Switches to messages, which [`Endpoint::read_message`] returns.
+    /// Switches to messages, which [`SctpEndpoint::read_message`] returns.
     pub(crate) fn read_messages(&mut self) {
         self.rcv.read_by_hand();
     }
@@ -247,12 +247,12 @@ impl Endpoint {
     pub(crate) fn has_room(&mut self, now: Time, bytes: u32) -> bool {
         let Some(snd) = &mut self.snd else { return false };
         snd.abandon_overdue(now);
-        if self.state != State::Established || self.closing {
+        if self.state != AssociationState::Established || self.closing {
             return false;
         }
         snd.buffered() == 0 || snd.buffered() + u64::from(bytes) <= SEND_BUFFER as u64
     }
-    /// Writes a message to one of [`Endpoint::streams`]; packets may leave. The lifetime counts from `written`.
+    /// Writes a message to one of [`SctpEndpoint::streams`]; packets may leave. The lifetime counts from `written`.
     pub(crate) fn write(&mut self, stream: u16, bytes: u32, written: Time) {
         if let Some(snd) = &mut self.snd {
             snd.write(stream, bytes, written);
@@ -261,25 +261,25 @@ impl Endpoint {
     /// Returns the number of streams to write to; 0 before the end of the handshake.
     pub fn streams(&self) -> u16 {
         match (&self.snd, self.state) {
-            (Some(snd), State::Established) => snd.streams(),
+            (Some(snd), AssociationState::Established) => snd.streams(),
             _ => 0,
         }
     }
     /// Closes after the data already offered.
     pub fn close(&mut self) {
         match self.state {
-            State::CookieWait | State::CookieEchoed | State::Listen => self.end(),
+            AssociationState::CookieWait | AssociationState::CookieEchoed | AssociationState::Listen => self.end(),
             _ => self.closing = true,
         }
     }
-    /// Handles a link event at this host. Packets may leave at once: call [`Endpoint::transmit`].
+    /// Handles a link event at this host. Packets may leave at once: call [`SctpEndpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
         // A stale cookie removes the sending half again, so that its arrival does not end the handshake.
-        if self.snd.is_none() || matches!(self.state, State::CookieWait | State::CookieEchoed) {
+        if self.snd.is_none() || matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
             let (cfg, factory) = (&self.cfg, &self.factory);
             self.link.note(now, event, || {
-                let flow = Sender::first_flow(cfg, 0);
+                let flow = SctpSender::first_flow(cfg, 0);
                 let cc = factory(&flow);
                 (flow, cc)
             });
@@ -339,7 +339,7 @@ impl Endpoint {
         self.timer_at = Time::MAX;
         self.tries += 1;
         let most = match self.state {
-            State::CookieWait | State::CookieEchoed => self.cfg.init_retries,
+            AssociationState::CookieWait | AssociationState::CookieEchoed => self.cfg.init_retries,
             _ => self.cfg.data_retries,
         };
         if self.tries > most {
@@ -368,7 +368,7 @@ impl Endpoint {
         let forward_tsn = self.cfg.partial_reliability && peer.forward_tsn;
         let streams = self.cfg.streams.min(peer.inbound);
         self.rcv.agree(self.cfg.max_streams.min(peer.outbound));
-        let mut snd = Sender::new(&self.cfg, &self.factory, streams, u64::from(peer.a_rwnd), forward_tsn);
+        let mut snd = SctpSender::new(&self.cfg, &self.factory, streams, u64::from(peer.a_rwnd), forward_tsn);
         for event in self.link.events() {
             snd.on_link(now, event);
         }
@@ -376,7 +376,7 @@ impl Endpoint {
     }
 
     /// Enters a state that begins with a chunk of this end, repeated by a timer of `rto`.
-    fn enter(&mut self, state: State, rto: Time) {
+    fn enter(&mut self, state: AssociationState, rto: Time) {
         self.state = state;
         self.stop_timer();
         self.heartbeat.stop();
@@ -386,7 +386,10 @@ impl Endpoint {
 
     /// Begins a heartbeat period unless SHUTDOWN or SHUTDOWN ACK has left (section 8.3).
     fn begin_heartbeat(&mut self, now: Time) {
-        let monitors = matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownReceived);
+        let monitors = matches!(
+            self.state,
+            AssociationState::Established | AssociationState::ShutdownPending | AssociationState::ShutdownReceived
+        );
         if let Some(snd) = self.snd.as_ref().filter(|_| monitors) {
             self.heartbeat.begin(now, snd);
         }
@@ -397,7 +400,7 @@ impl Endpoint {
     }
 
     fn end(&mut self) {
-        self.state = State::Closed;
+        self.state = AssociationState::Closed;
         self.stop_timer();
         self.heartbeat.stop();
     }
@@ -411,22 +414,22 @@ impl Endpoint {
     /// handshake.
     fn is_held(&self) -> bool {
         let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
-        self.state != State::Closed && held()
+        self.state != AssociationState::Closed && held()
     }
 
     /// Returns true if all data are sent and acknowledged and either end has closed (section 9.2).
     fn may_shut_down(&self) -> bool {
         let wanted = match self.state {
-            State::Established | State::ShutdownPending => self.closing,
-            State::ShutdownReceived => true,
+            AssociationState::Established | AssociationState::ShutdownPending => self.closing,
+            AssociationState::ShutdownReceived => true,
             _ => false,
         };
         wanted && self.offered.is_none() && self.snd.as_ref().is_some_and(|s| s.is_done())
     }
 
-    /// Returns true if [`Endpoint::transmit`] would return no packet.
+    /// Returns true if [`SctpEndpoint::transmit`] would return no packet.
     pub fn is_quiet(&self) -> bool {
-        let begins = self.state == State::Established && self.offered.is_some();
+        let begins = self.state == AssociationState::Established && self.offered.is_some();
         self.reply.is_none()
             && self.heartbeat_info.is_none()
             && !self.heartbeat.is_due()
@@ -453,9 +456,9 @@ impl Endpoint {
             return Some(self.reply(now, reply, sides));
         }
         match self.state {
-            State::Closed | State::Listen => return None,
-            State::CookieWait | State::CookieEchoed if self.is_held() => return None,
-            State::CookieWait | State::CookieEchoed => return self.take_pending(now, sides),
+            AssociationState::Closed | AssociationState::Listen => return None,
+            AssociationState::CookieWait | AssociationState::CookieEchoed if self.is_held() => return None,
+            AssociationState::CookieWait | AssociationState::CookieEchoed => return self.take_pending(now, sides),
             _ => {}
         }
         let snd = self.snd.as_mut()?;
@@ -474,7 +477,7 @@ impl Endpoint {
                 sides,
             ));
         }
-        if let Some((bytes, close_after)) = self.offered.take_if(|_| self.state == State::Established) {
+        if let Some((bytes, close_after)) = self.offered.take_if(|_| self.state == AssociationState::Established) {
             snd.offer(bytes);
             self.closing |= close_after;
         }
@@ -486,10 +489,10 @@ impl Endpoint {
         }
         if self.may_shut_down() {
             let rto = self.snd.as_ref()?.rto();
-            let received = self.state == State::ShutdownReceived;
-            self.enter(if received { State::ShutdownAckSent } else { State::ShutdownSent }, rto);
-        } else if self.closing && self.state == State::Established {
-            self.state = State::ShutdownPending;
+            let received = self.state == AssociationState::ShutdownReceived;
+            self.enter(if received { AssociationState::ShutdownAckSent } else { AssociationState::ShutdownSent }, rto);
+        } else if self.closing && self.state == AssociationState::Established {
+            self.state = AssociationState::ShutdownPending;
         }
         if self.is_held() { None } else { self.take_pending(now, sides) }
     }
@@ -500,18 +503,18 @@ impl Endpoint {
         }
         self.timer_at = now + self.timer_rto;
         Some(match self.state {
-            State::CookieWait => {
+            AssociationState::CookieWait => {
                 let init = self.init();
-                with(Packet::sctp_init(self.id, 0, &init), Side::Init(init), sides)
+                with(Packet::sctp_init(self.id, 0, &init), SideContent::Init(init), sides)
             }
-            State::CookieEchoed => {
+            AssociationState::CookieEchoed => {
                 let (mut cookie, bytes) = self.cookie.clone()?;
                 if let Cookie::Other { number, .. } = &mut cookie {
                     *number = sides.store_bytes(&bytes);
                 }
-                with(Packet::sctp_cookie_echo(self.id, self.peer.0, &cookie), Side::Cookie(cookie), sides)
+                with(Packet::sctp_cookie_echo(self.id, self.peer.0, &cookie), SideContent::Cookie(cookie), sides)
             }
-            State::ShutdownSent => Packet::sctp_shutdown(self.id, self.peer.0, self.cumulative()),
+            AssociationState::ShutdownSent => Packet::sctp_shutdown(self.id, self.peer.0, self.cumulative()),
             _ => Packet::sctp(self.id, self.peer.0, Chunk::ShutdownAck),
         })
     }
@@ -519,9 +522,9 @@ impl Endpoint {
     fn reply(&mut self, now: Time, reply: Reply, sides: &mut Sides) -> Packet {
         match reply {
             Reply::InitAck { peer } => {
-                let state = CookieState { made: now, tag: self.tag, tsn: self.tsn, peer };
+                let state = CookieContent { made: now, tag: self.tag, tsn: self.tsn, peer };
                 let init = Init { cookie: Some(state.seal(self.key)), ..self.init() };
-                with(Packet::sctp_init(self.id, peer.tag, &init), Side::Init(init), sides)
+                with(Packet::sctp_init(self.id, peer.tag, &init), SideContent::Init(init), sides)
             }
             Reply::CookieAck => Packet::sctp(self.id, self.peer.0, Chunk::CookieAck),
             Reply::StaleCookie { tag, staleness } => Packet::sctp_stale_cookie(self.id, tag, staleness),
@@ -533,19 +536,19 @@ impl Endpoint {
         }
     }
 
-    fn outgoing(&self, out: Outgoing, sides: &mut Sides) -> Packet {
+    fn outgoing(&self, out: OutgoingChunk, sides: &mut Sides) -> Packet {
         let wire = |tsn: u64| self.tsn.wrapping_sub(1).wrapping_add(tsn as u32);
         match out {
-            Outgoing::Data { tsn, part } => {
+            OutgoingChunk::Data { tsn, part } => {
                 let number = (part.stream, part.ssn);
                 let mut p = Packet::sctp_data(self.id, self.peer.0, wire(tsn), number, part.len);
                 p.window = u16::from(part.flags());
                 p
             }
-            Outgoing::Forward { tsn, skipped } => {
+            OutgoingChunk::Forward { tsn, skipped } => {
                 let p = Packet::sctp_forward_tsn(self.id, self.peer.0, wire(tsn), &skipped);
                 // Unordered messages have no numbers to skip.
-                if skipped == Skipped::default() { p } else { with(p, Side::Skipped(skipped), sides) }
+                if skipped == Skipped::default() { p } else { with(p, SideContent::Skipped(skipped), sides) }
             }
         }
     }
@@ -553,7 +556,7 @@ impl Endpoint {
     fn sack(&mut self, sides: &mut Sides) -> Packet {
         let (a_rwnd, gaps) = self.rcv.sack(self.peer.1.wrapping_sub(1));
         let p = Packet::sctp_sack(self.id, self.peer.0, self.cumulative(), a_rwnd, &gaps);
-        if gaps == Gaps::default() { p } else { with(p, Side::Gaps(gaps), sides) }
+        if gaps == Gaps::default() { p } else { with(p, SideContent::Gaps(gaps), sides) }
     }
 
     /// Returns the cumulative TSN in its wire form.
@@ -565,10 +568,10 @@ impl Endpoint {
 /// Adds the content of a HEARTBEAT or HEARTBEAT ACK to `p`.
 fn heartbeat(p: Packet, info: &[u8], sides: &mut Sides) -> Packet {
     let number = sides.store_bytes(info);
-    with(p, Side::Heartbeat(number), sides)
+    with(p, SideContent::Heartbeat(number), sides)
 }
 
-fn with(mut p: Packet, side: Side, sides: &mut Sides) -> Packet {
+fn with(mut p: Packet, side: SideContent, sides: &mut Sides) -> Packet {
     p.set_side(sides.store(side));
     p
 }

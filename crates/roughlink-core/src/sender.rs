@@ -7,7 +7,7 @@
 mod rate;
 mod rtt;
 
-pub(crate) use rate::{DeliveryRate, Newest, Stamp};
+pub(crate) use rate::{DeliveryRate, Newest, RateStamp};
 pub use rtt::RtoFloor;
 pub(crate) use rtt::RttEstimator;
 

@@ -28,25 +28,26 @@ mod stream;
 mod unread;
 
 pub use config::{
-    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, TcpConfig, threshold,
+    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, Stack, TcpConfig,
+    threshold,
 };
 pub use paws::Paws;
-pub use send::Sender;
+pub use send::TcpSender;
 pub use stream::Stream;
 pub(crate) use unread::Unread;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
-use crate::packet::{Ecn, FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
 use acknowledgement::{RttSample, age};
 use keepalive::Keepalive;
-use receive::Receiver;
+use receive::TcpReceiver;
 use std::sync::Arc;
 
 /// Connection state (RFC 9293 section 3.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are RFC 9293's")]
-pub enum State {
+pub enum ConnectionState {
     Closed,
     Listen,
     SynSent,
@@ -61,16 +62,16 @@ pub enum State {
 }
 
 /// One end of a connection.
-pub struct Endpoint {
+pub struct TcpEndpoint {
     id: FlowId,
-    state: State,
+    state: ConnectionState,
     cfg: Arc<TcpConfig>,
     factory: cc::Factory,
     /// Initial send and receive sequence numbers.
     iss: u32,
     irs: u32,
-    snd: Option<Box<Sender>>,
-    rcv: Receiver,
+    snd: Option<Box<TcpSender>>,
+    rcv: TcpReceiver,
     /// Agreed options.
     timestamps: bool,
     sack: bool,
@@ -99,13 +100,13 @@ pub struct Endpoint {
     offered: Option<(u64, bool)>,
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Creates a closed endpoint whose packets are marked `id`, with initial sequence number `iss`.
     pub fn new(id: FlowId, cfg: Arc<TcpConfig>, factory: cc::Factory, iss: u32) -> Self {
-        Endpoint {
+        TcpEndpoint {
             id,
-            state: State::Closed,
-            rcv: Receiver::new(&cfg),
+            state: ConnectionState::Closed,
+            rcv: TcpReceiver::new(&cfg),
             syn_rto: cfg.syn_rto,
             cfg,
             factory,
@@ -133,23 +134,23 @@ impl Endpoint {
     }
     /// Opens actively: a SYN will leave.
     pub fn connect(&mut self) {
-        debug_assert_eq!(self.state, State::Closed);
-        self.state = State::SynSent;
+        debug_assert_eq!(self.state, ConnectionState::Closed);
+        self.state = ConnectionState::SynSent;
         self.syn_pending = true;
     }
     /// Opens passively.
     pub fn listen(&mut self) {
-        debug_assert_eq!(self.state, State::Closed);
-        self.state = State::Listen;
+        debug_assert_eq!(self.state, ConnectionState::Closed);
+        self.state = ConnectionState::Listen;
     }
     /// Returns the connection state.
     #[inline]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         self.state
     }
     /// Returns the sending half, once the handshake agreed on its parameters.
     #[inline]
-    pub fn sender(&self) -> Option<&Sender> {
+    pub fn sender(&self) -> Option<&TcpSender> {
         self.snd.as_deref()
     }
     /// Returns the payload bytes delivered in order to the application.
@@ -172,13 +173,13 @@ impl Endpoint {
     }
     /// Returns true if nothing more will be sent or expected.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Closed | State::TimeWait | State::Listen)
+        matches!(self.state, ConnectionState::Closed | ConnectionState::TimeWait | ConnectionState::Listen)
     }
     /// Returns the bytes that the application may write now; 0 before the handshake ends.
     #[inline]
     pub fn room(&self) -> u64 {
         match (&self.snd, self.state) {
-            (Some(s), State::Established | State::CloseWait) => s.room(),
+            (Some(s), ConnectionState::Established | ConnectionState::CloseWait) => s.room(),
             _ => 0,
         }
     }
@@ -198,15 +199,17 @@ impl Endpoint {
     /// Closes after the data already written or offered.
     pub fn close(&mut self) {
         match (self.state, &mut self.snd) {
-            (State::SynReceived | State::Established | State::CloseWait, Some(s)) => s.close(),
-            (State::SynSent | State::Listen, _) => {
-                self.state = State::Closed;
+            (ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::CloseWait, Some(s)) => {
+                s.close()
+            }
+            (ConnectionState::SynSent | ConnectionState::Listen, _) => {
+                self.state = ConnectionState::Closed;
                 (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
             }
             _ => {}
         }
     }
-    /// Handles a link event at this host. Packets may leave at once: call [`Endpoint::transmit`].
+    /// Handles a link event at this host. Packets may leave at once: call [`TcpEndpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
         if let Some(s) = &mut self.snd {
@@ -214,7 +217,7 @@ impl Endpoint {
         } else {
             let (cfg, factory) = (&self.cfg, &self.factory);
             self.link.note(now, event, || {
-                let flow = Sender::first_flow(cfg, cfg.mss, 0);
+                let flow = TcpSender::first_flow(cfg, cfg.mss, 0);
                 let cc = factory(&flow);
                 (flow, cc)
             });
@@ -234,7 +237,7 @@ impl Endpoint {
     /// Ends back-off; as with data, a SYN or SYN-ACK whose answer is overdue leaves again at once.
     fn release_handshake(&mut self, now: Time) {
         if let Some((since, due)) = self.syn_frozen.take()
-            && matches!(self.state, State::SynSent | State::SynReceived)
+            && matches!(self.state, ConnectionState::SynSent | ConnectionState::SynReceived)
         {
             let due = due.saturating_sub(self.syn_rto) + self.cfg.syn_rto;
             self.syn_held |= now > since;
@@ -271,7 +274,7 @@ impl Endpoint {
     /// Returns when the endpoint must be woken; [`Time::MAX`] = never.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
-        if self.state == State::Closed {
+        if self.state == ConnectionState::Closed {
             return Time::MAX; // failed, perhaps with data outstanding
         }
         let t = self.keepalive.as_ref().map_or(self.syn_at, |keepalive| keepalive.next_wake().min(self.syn_at));
@@ -286,7 +289,8 @@ impl Endpoint {
     pub fn wake(&mut self, now: Time) {
         if self.syn_at <= now {
             self.syn_tries += 1;
-            let linear = if self.cfg.stack == Stack::Linux && self.state == State::SynSent { SYN_LINEAR } else { 0 };
+            let linear =
+                if self.cfg.stack == Stack::Linux && self.state == ConnectionState::SynSent { SYN_LINEAR } else { 0 };
             let waited =
                 self.cfg.user_timeout.is_some_and(|most| self.syn_tries > 1 && now >= self.syn_repeated_at + most);
             if self.syn_tries > SYN_RETRIES + linear || waited {
@@ -313,12 +317,12 @@ impl Endpoint {
     }
 
     fn fail(&mut self, now: Time) {
-        self.state = State::Closed;
+        self.state = ConnectionState::Closed;
         self.failed_at = Some(now);
         (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
     }
 
-    /// Returns true if [`Endpoint::transmit`] would return no packet.
+    /// Returns true if [`TcpEndpoint::transmit`] would return no packet.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         !self.rcv.wants_ack()
@@ -333,7 +337,10 @@ impl Endpoint {
         if self.syn_pending {
             return if self.is_held() { None } else { Some(self.syn(now, sides)) };
         }
-        if matches!(self.state, State::Closed | State::Listen | State::SynSent | State::SynReceived) {
+        if matches!(
+            self.state,
+            ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent | ConnectionState::SynReceived
+        ) {
             return None;
         }
         if self.ack_first {
@@ -357,8 +364,8 @@ impl Endpoint {
         {
             if out.fin {
                 self.state = match self.state {
-                    State::Established => State::FinWait1,
-                    State::CloseWait => State::LastAck,
+                    ConnectionState::Established => ConnectionState::FinWait1,
+                    ConnectionState::CloseWait => ConnectionState::LastAck,
                     other => other,
                 };
                 (out.start, out.len, flags::FIN | flags::PSH)
@@ -431,14 +438,14 @@ impl Endpoint {
         let irs = self.irs;
         let side =
             blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
-        p.set_sacks(n, sides.store(Side::Sacks(side)));
+        p.set_sacks(n, sides.store(SideContent::Sacks(side)));
         p.set_payload(len as u16);
         true
     }
 
     fn syn(&mut self, now: Time, sides: &mut Sides) -> Packet {
         self.syn_pending = false;
-        let answer = self.state == State::SynReceived;
+        let answer = self.state == ConnectionState::SynReceived;
         let mut p = Packet::tcp(self.id);
         p.seq = self.iss;
         p.flags = flags::SYN | self.ecn_setup();
@@ -459,7 +466,7 @@ impl Endpoint {
         if o.timestamps {
             p.set_timestamps(now.as_millis() as u32, self.rcv.peer.recent());
         }
-        p.set_side(sides.store(Side::Syn(o)));
+        p.set_side(sides.store(SideContent::Syn(o)));
         p.size = 40 + o.header_bytes();
         p.window = self.rcv.syn_window_field();
         self.syn_at = now + self.syn_rto;

@@ -12,7 +12,7 @@
 //!
 //! - the flow, which the receiver looks up by address
 //! - the identification of an unfragmented IPv6 datagram (0 when decoded)
-//! - number and time of a UDP datagram, which travel as a [`Stamp`] in the payload
+//! - number and time of a UDP datagram, which travel as a [`UdpStamp`] in the payload
 //!
 //! Packets do not have hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes them again,
 //! and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is written as 0 and
@@ -45,10 +45,10 @@ mod tcp;
 mod udp;
 
 pub use ip::{IpFields, IpPair, set_ecn};
-pub use payload::{Implied, Payload, Stamp, pattern};
-pub use tcp::TcpHeader;
+pub use payload::{Implied, Payload, UdpStamp, pattern};
+pub use tcp::TcpHeaderMut;
 
-use crate::packet::{Cookie, FlowId, Fragment, Init, Packet, Protocol, Side, Sides, SynOptions, flags};
+use crate::packet::{Cookie, FlowId, Fragment, Init, Packet, Protocol, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
 use ip::{Head, Ip};
 use std::net::{IpAddr, SocketAddr};
@@ -167,7 +167,7 @@ pub struct Decoded {
     /// its protocol, size, offset, identification and traffic class.
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
-    pub side: Option<Side>,
+    pub side: Option<SideContent>,
     /// Offset of the next SCTP chunk to process, if any: see [`Decoded::following`].
     pub next: Option<usize>,
     /// Offset of the transport header, or of the data of a later fragment.
@@ -188,7 +188,7 @@ pub struct Decoded {
 /// `packet`, which every fragment therefore keeps.
 pub fn encode(
     packet: &Packet,
-    side: Option<&Side>,
+    side: Option<&SideContent>,
     addresses: &Addresses,
     payload: &(impl Payload + ?Sized),
     out: &mut Vec<u8>,
@@ -200,7 +200,7 @@ pub fn encode(
 pub fn encode_with(
     fields: IpFields,
     packet: &Packet,
-    side: Option<&Side>,
+    side: Option<&SideContent>,
     addresses: &Addresses,
     payload: &(impl Payload + ?Sized),
     out: &mut Vec<u8>,
@@ -341,10 +341,10 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
         d.payload = ip.transport + udp::HEADER..ip.transport + udp.length;
         usize::from(d.packet.header_bytes(0))
     } else if ip.protocol == ip::SCTP {
-        d.read_sctp(sctp::Sctp::parse(here, d.packet)?);
+        d.read_sctp(sctp::ChunkPacket::parse(here, d.packet)?);
         return Ok(d);
     } else {
-        usize::from(d.read_tcp(&tcp::Tcp::parse(here)?))
+        usize::from(d.read_tcp(&tcp::TcpHeader::parse(here)?))
     };
     d.packet.size = u16::try_from(header + d.payload.len()).map_err(|_| WireError::TooLong)?;
     Ok(d)
@@ -352,7 +352,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
 
 impl Decoded {
     /// Applies the TCP header. Returns the length of the TCP and IPv4 headers as roughlink writes them.
-    fn read_tcp(&mut self, tcp: &tcp::Tcp) -> u16 {
+    fn read_tcp(&mut self, tcp: &tcp::TcpHeader) -> u16 {
         (self.addresses.src_port, self.addresses.dst_port) = tcp.ports;
         self.payload.start += tcp.header;
         self.signed = tcp.options.signed;
@@ -372,18 +372,18 @@ impl Decoded {
                 sack_permitted: tcp.options.sack_permitted,
                 timestamps: tcp.options.timestamps.is_some(),
             };
-            self.side = Some(Side::Syn(options));
+            self.side = Some(SideContent::Syn(options));
             return p.header_bytes(options.header_bytes());
         }
         if tcp.options.sacks > 0 {
             p.set_sacks(tcp.options.sacks, p.side());
-            self.side = Some(Side::Sacks(tcp.options.blocks));
+            self.side = Some(SideContent::Sacks(tcp.options.blocks));
         }
         p.header_bytes(0)
     }
 
     /// Applies an SCTP chunk, including its size.
-    fn read_sctp(&mut self, sctp: sctp::Sctp) {
+    fn read_sctp(&mut self, sctp: sctp::ChunkPacket) {
         (self.addresses.src_port, self.addresses.dst_port) = sctp.ports;
         (self.packet, self.side) = (sctp.packet, sctp.side);
         self.next = sctp.next.map(|next| self.transport + next);
@@ -400,7 +400,7 @@ impl Decoded {
     /// Returns an error if the chunk cannot be parsed, so that later chunks cannot be found.
     pub fn following(&self, bytes: &[u8]) -> Result<Option<Decoded>, WireError> {
         let Some(next) = self.next else { return Ok(None) };
-        let chunk = sctp::Sctp::parse_at(&bytes[self.transport..self.end], next - self.transport, self.packet)?;
+        let chunk = sctp::ChunkPacket::parse_at(&bytes[self.transport..self.end], next - self.transport, self.packet)?;
         let mut d = self.clone();
         d.read_sctp(chunk);
         Ok(Some(d))
@@ -431,8 +431,8 @@ impl Decoded {
         packet.flow = flow;
         if let Some(mut side) = self.side {
             let carried = match &mut side {
-                Side::Heartbeat(number) => Some(number),
-                Side::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(number),
+                SideContent::Heartbeat(number) => Some(number),
+                SideContent::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(number),
                 _ => None,
             };
             if let Some(number) = carried {
@@ -444,11 +444,11 @@ impl Decoded {
     }
 
     /// Returns the TCP header within `bytes`, from which `self` was parsed, for rewriting; `None` without a TCP header.
-    pub fn tcp_header<'a>(&self, bytes: &'a mut [u8]) -> Option<TcpHeader<'a>> {
+    pub fn tcp_header<'a>(&self, bytes: &'a mut [u8]) -> Option<TcpHeaderMut<'a>> {
         if self.packet.protocol() != Protocol::Tcp || self.is_later_fragment() {
             return None;
         }
-        TcpHeader::new(bytes.get_mut(self.transport..)?)
+        TcpHeaderMut::new(bytes.get_mut(self.transport..)?)
     }
 
     /// Returns true for a fragment without transport header.

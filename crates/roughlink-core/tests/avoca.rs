@@ -1,6 +1,6 @@
 //! The outage of the AVOCA paper's section VIII, packet by packet, and how soon each remedy resumes after it.
 
-use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -14,7 +14,7 @@ struct Recorded {
 
 impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.node == 0 && at.way == Way::Out && p.size > 100 {
+        if at.node == 0 && at.way == InterfaceDirection::Out && p.size > 100 {
             self.sent.push((now, p.seq));
         }
     }
@@ -34,7 +34,7 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
 
 fn run(s: &Scenario) -> Recorded {
     let mut seen = Recorded::default();
-    Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
+    Network::new(s.clone(), RunOptions::default()).unwrap().run_observed(&mut seen).unwrap();
     seen
 }
 
@@ -126,7 +126,7 @@ fn avoca_resumes_when_layer_3_is_configured() {
 
 /// All packets.
 #[derive(Default)]
-struct All(Vec<(Time, usize, Way)>);
+struct All(Vec<(Time, usize, InterfaceDirection)>);
 
 impl Observer for All {
     fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
@@ -149,9 +149,9 @@ fn a_flow_starts_with_the_state_of_its_link() {
                 ("link.air.noise.kind", "none"),
             ];
             let mut all = All::default();
-            Network::new(scenario(&set), Options::default()).unwrap().run_observed(&mut all).unwrap();
+            Network::new(scenario(&set), RunOptions::default()).unwrap().run_observed(&mut all).unwrap();
             let first = if start == "0 s" { "5" } else { "170" };
-            assert_eq!(all.0[0], (at(first), 0, Way::Out), "{transport}, {stack}, {start}");
+            assert_eq!(all.0[0], (at(first), 0, InterfaceDirection::Out), "{transport}, {stack}, {start}");
         }
     }
 }
@@ -172,8 +172,8 @@ fn a_handshake_waits_for_coverage() {
             ];
             let s = scenario(&[&how[..], &set].concat());
             let mut all = All::default();
-            let result = Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut all).unwrap();
-            assert_eq!(all.0[0], (at("175.01"), 0, Way::Out), "{how:?}");
+            let result = Network::new(s.clone(), RunOptions::default()).unwrap().run_observed(&mut all).unwrap();
+            assert_eq!(all.0[0], (at("175.01"), 0, InterfaceDirection::Out), "{how:?}");
             assert!(result.flows[0].delivered_bytes > 1_000_000 && result.flows[0].timeouts == 0, "{how:?}");
         }
     }
@@ -209,7 +209,7 @@ fn a_transfer_that_skips_completes() {
             ("sctp.partial_reliability", "true"),
             ("sctp.streams", streams),
         ]);
-        let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+        let result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
         let f = &result.flows[0];
         let skipped = f.skipped_bytes.unwrap();
         assert!(f.completed && skipped > 0, "{f:?}");

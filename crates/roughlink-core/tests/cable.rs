@@ -1,9 +1,9 @@
 //! Scenario files with a charging cable: resulting values and faults.
 
-use roughlink_core::link::greenphy::{Class, GreenPhyConfig, Robo};
+use roughlink_core::link::greenphy::{GreenPhyConfig, PriorityClass, Robo};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::noise::air::Fading;
-use roughlink_core::link::noise::impulses::{Impulses, Length, MeasuredClass, Source};
+use roughlink_core::link::noise::impulses::{Impulses, LengthDistribution, MeasuredClass, TrainForm};
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -152,7 +152,7 @@ fn every_key_of_the_mac_is_accepted() {
         host_queue: 20,
         modem_ring: 4,
         latency: ms(2),
-        classes: vec![Class::Ca0, Class::Ca3],
+        classes: vec![PriorityClass::Ca0, PriorityClass::Ca3],
         slot: us(36),
         cifs: us(101),
         rifs: us(160),
@@ -233,7 +233,7 @@ fn layers_add_up() {
     assert!((all.stationary - (1.0 - 0.9999 * 0.99)).abs() < 1e-12);
     assert_eq!(all.impulses.len(), 3);
     assert_eq!(all.impulses[0], AirNoise::cable().impulses[0]);
-    let long = Source::Poisson { rate: 1.0, length: Length::Exponential(ms(1)), harmless: Time::ZERO };
+    let long = TrainForm::Poisson { rate: 1.0, length: LengthDistribution::Exponential(ms(1)), harmless: Time::ZERO };
     assert_eq!(all.impulses[1], Impulses::new(long, 1.0));
     assert_eq!(noise(r#"{ kind = "none" }"#), AirNoise::default());
     assert_eq!(noise("[]"), AirNoise::default());
@@ -273,7 +273,14 @@ to = "c"
 #[test]
 fn links_of_a_cable_have_its_medium_and_their_own_classes() {
     let s = read(THREE);
-    let classes = vec![Class::Ca1, Class::Ca1, Class::Ca1, Class::Ca1, Class::Ca3, Class::Ca3];
+    let classes = vec![
+        PriorityClass::Ca1,
+        PriorityClass::Ca1,
+        PriorityClass::Ca1,
+        PriorityClass::Ca1,
+        PriorityClass::Ca3,
+        PriorityClass::Ca3,
+    ];
     assert_eq!(config(&s, 0), GreenPhyConfig { classes, ..GreenPhyConfig::hpgp_std() });
     assert_eq!(config(&s, 2).mode, Robo::Std);
     assert!(s.links.iter().all(|l| l.cable.as_deref() == Some("bay")));
@@ -283,7 +290,7 @@ fn links_of_a_cable_have_its_medium_and_their_own_classes() {
 fn a_flow_has_a_class_of_its_own() {
     let of = |text: &str| read(text).flows[0].priority;
     assert_eq!(of(THREE), None);
-    assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(Class::Ca2));
+    assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(PriorityClass::Ca2));
 }
 
 /// Invalid lines of a link.

@@ -1,7 +1,7 @@
 //! SCTP at a port, from a peer that bundles chunks, fragments messages and sends unknown chunks.
 
-use roughlink_core::net::{Network, Options};
-use roughlink_core::packet::{Chunk, FlowId, Gaps, Init, Packet, Side, chunk_flags};
+use roughlink_core::net::{Network, RunOptions};
+use roughlink_core::packet::{Chunk, FlowId, Gaps, Init, Packet, SideContent, chunk_flags};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair, checksum, crc32c};
 
@@ -20,11 +20,11 @@ fn network(from: &str, to: &str) -> Network {
          [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"3 kB\"\ntransport = \"sctp\"\n"
     );
     let scenario = roughlink_scenario::parse(&text, "chunks", &[], &|_| Err("no files".into())).unwrap().0;
-    Network::new(scenario, Options { ports: vec![1], ..Options::default() }).unwrap()
+    Network::new(scenario, RunOptions { ports: vec![1], ..RunOptions::default() }).unwrap()
 }
 
 /// Returns the bytes of one chunk.
-fn chunk(p: Packet, side: Option<Side>, payload: &[u8]) -> Vec<u8> {
+fn chunk(p: Packet, side: Option<SideContent>, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(&p, side.as_ref(), &BETWEEN, payload, &mut bytes).unwrap();
     bytes.split_off(HEADERS)
@@ -66,7 +66,7 @@ fn chunks(answers: &[(Chunk, Vec<u8>)]) -> Vec<Chunk> {
 }
 
 fn init(bytes: &[u8]) -> Init {
-    let Some(Side::Init(init)) = wire::decode(bytes).unwrap().side else { panic!("it is an INIT or INIT ACK") };
+    let Some(SideContent::Init(init)) = wire::decode(bytes).unwrap().side else { panic!("it is an INIT or INIT ACK") };
     init
 }
 
@@ -78,11 +78,11 @@ const HEADERS: usize = 32;
 #[test]
 fn bundles_and_fragments_are_accepted() {
     let (mut network, mut now) = (network("outside", "ours"), Time::ZERO);
-    let begin = bundle(0, &[chunk(Packet::sctp_init(ID, 0, &OURS), Some(Side::Init(OURS)), &[])]);
+    let begin = bundle(0, &[chunk(Packet::sctp_init(ID, 0, &OURS), Some(SideContent::Init(OURS)), &[])]);
     let ack = answers(&mut network, &mut now, &begin);
     assert_eq!(chunks(&ack), [Chunk::InitAck]);
     let Init { tag, tsn, cookie: Some(cookie), .. } = init(&ack[0].1) else { panic!("it has a cookie") };
-    let echo = chunk(Packet::sctp_cookie_echo(ID, tag, &cookie), Some(Side::Cookie(cookie)), &[]);
+    let echo = chunk(Packet::sctp_cookie_echo(ID, tag, &cookie), Some(SideContent::Cookie(cookie)), &[]);
     let heartbeat = vec![4, 0, 0, 13, 0, 1, 0, 9, 1, 2, 3, 4, 5, 0, 0, 0];
     let unknown = vec![0xbf, 9, 0, 5, 1, 0, 0, 0];
     let first = bundle(tag, &[echo, data(1000, chunk_flags::BEGIN), unknown, heartbeat.clone(), data(1001, 0)]);

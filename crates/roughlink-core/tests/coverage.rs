@@ -1,7 +1,7 @@
 //! Coverage in scenario files: state of the link, notifications of hosts and their times, other flows in the station.
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_scenario::{ScenarioError, Warning};
@@ -70,7 +70,7 @@ fn stations_on_the_way() {
     assert_eq!(stays, [("X", "busy", at(103), at(120)), ("station 2", "", at(173), at(175))]);
     let load = &s.flows[1];
     assert_eq!((load.name.as_str(), load.start), ("load at X, 100 s", Time::from_secs(100)));
-    let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+    let result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
     // 300 kbit/s in datagrams of 1000 B with 28 B of headers, from 103 s (before that nothing gets through) to 120 s.
     let kbits = result.flows[1].delivered_bytes * 8 / 1000;
     assert!((4700..=4960).contains(&kbits), "{kbits}");
@@ -122,7 +122,7 @@ fn a_flow_held_in_coverage_is_reported() {
              [tcp]\ncc = \"avoca\"\ncc_params = {{ {params} }}"
         );
         let (s, warnings) = parse(&text, &no_file).unwrap();
-        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
+        let delivered = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
         (delivered > 0, warnings.into_iter().map(|w| (w.message, w.help.unwrap())).collect::<Vec<_>>())
     };
     let weak = ", signal = \"-85 dBm\"";
@@ -150,7 +150,7 @@ fn hosts_take_the_threshold_from_the_coverage() {
     let run = |keys: &str, cc: &str, params: &str| {
         let text = format!("log = \"l.csv\"\n{keys}\n[tcp]\ncc = \"{cc}\"\ncc_params = {{ {params} }}");
         let (s, warnings) = parse(&text, &load).unwrap();
-        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
+        let delivered = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
         (delivered, warnings.into_iter().map(|w| w.message).collect::<Vec<_>>())
     };
     let keys = "threshold = \"-110 dBm\"\nhysteresis = \"5 dB\"\nassociate = \"5 s\"";

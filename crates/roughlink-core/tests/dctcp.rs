@@ -5,7 +5,7 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 
 const LINK: &str = "rate = \"100 Mbit/s\"\ndelay = \"5 ms\"\nqueue = \"1000 pkt\"\n\
                     qdisc = { kind = \"threshold\", at = \"20 pkt\" }";
@@ -13,7 +13,7 @@ const LINK: &str = "rate = \"100 Mbit/s\"\ndelay = \"5 ms\"\nqueue = \"1000 pkt\
 fn run(tcp: &str, link: &str) -> RunResult {
     let text = one_link(tcp, link, "kind = \"bulk\"").replace("duration = \"600 s\"", "duration = \"20 s\"");
     let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).expect("a valid scenario");
-    Network::new(s, Options::default()).expect("a network").run().expect("a result")
+    Network::new(s, RunOptions::default()).expect("a network").run().expect("a result")
 }
 
 /// The threshold of 20 packets exceeds a seventh of the bandwidth-delay product of 83 packets, so the link stays full

@@ -5,7 +5,7 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::metrics::{RttResult, RunResult};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 
 const LINK: &str = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"100 pkt\"";
 /// Serialization of 1500 B and propagation, ms.
@@ -14,7 +14,7 @@ const EMPTY: f64 = 21.2;
 fn run(tcp: &str, link: &str, flow: &str) -> RunResult {
     let text = one_link(tcp, link, flow).replace("duration = \"600 s\"", "duration = \"20 s\"");
     let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).expect("a valid scenario");
-    Network::new(s, Options::default()).expect("a network").run().expect("a result")
+    Network::new(s, RunOptions::default()).expect("a network").run().expect("a result")
 }
 
 fn delays(r: &RunResult) -> (RttResult, RttResult) {

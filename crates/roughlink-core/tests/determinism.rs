@@ -10,7 +10,7 @@ use roughlink_core::link::jitter::JitterShape;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Exceeded, Limits, Network, Observer, Options};
+use roughlink_core::net::{Exceeded, Network, Observer, RunLimits, RunOptions};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -22,11 +22,11 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-fn network(s: &Scenario, options: Options) -> Network {
+fn network(s: &Scenario, options: RunOptions) -> Network {
     Network::new(s.clone(), options).expect("there is a path")
 }
 
-fn run(s: &Scenario, options: Options) -> RunResult {
+fn run(s: &Scenario, options: RunOptions) -> RunResult {
     network(s, options).run().expect("no limit is near")
 }
 
@@ -44,16 +44,16 @@ proptest! {
 
     #[test]
     fn the_cut_into_components_changes_nothing(scenario in networks::networks(60_000)) {
-        let cut = run(&scenario, Options::default());
-        let whole = run(&scenario, Options { one_component: true, ..Options::default() });
+        let cut = run(&scenario, RunOptions::default());
+        let whole = run(&scenario, RunOptions { one_component: true, ..RunOptions::default() });
         prop_assert_eq!(text(&cut), text(&whole));
-        prop_assert_eq!(text(&cut), text(&run(&scenario, Options::default())));
+        prop_assert_eq!(text(&cut), text(&run(&scenario, RunOptions::default())));
     }
 
     #[test]
     fn watching_changes_nothing(scenario in networks::networks(60_000)) {
-        let blind = run(&scenario, Options::default());
-        let watched = network(&scenario, Options::default()).run_observed(&mut Curious).unwrap();
+        let blind = run(&scenario, RunOptions::default());
+        let watched = network(&scenario, RunOptions::default()).run_observed(&mut Curious).unwrap();
         prop_assert_eq!(text(&blind), text(&watched));
     }
 
@@ -63,8 +63,8 @@ proptest! {
         scenario in networks::networks(60_000),
         late in prop::collection::vec((0u64..5_000_000, 0u8..16), 1..200),
     ) {
-        let simulated = run(&scenario, Options::default());
-        let mut driven = network(&scenario, Options::default());
+        let simulated = run(&scenario, RunOptions::default());
+        let mut driven = network(&scenario, RunOptions::default());
         let mut late = late.into_iter().cycle();
         let mut before = driven.result();
         while driven.next_wake() <= scenario.duration {
@@ -84,10 +84,10 @@ proptest! {
 
     #[test]
     fn a_limit_of_events_ends_a_run_and_changes_nothing_below(scenario in networks::networks(60_000)) {
-        let whole = run(&scenario, Options::default());
+        let whole = run(&scenario, RunOptions::default());
         let within = |events| {
-            let limits = Limits { events, ..Limits::default() };
-            network(&scenario, Options { limits, ..Options::default() })
+            let limits = RunLimits { events, ..RunLimits::default() };
+            network(&scenario, RunOptions { limits, ..RunOptions::default() })
         };
         let enough = 2 * whole.events + whole.flows.iter().map(|f| 2 * f.segments).sum::<u64>() + 100_000;
         prop_assert_eq!(text(&whole), text(&within(enough).run().unwrap()));
@@ -102,7 +102,7 @@ proptest! {
     fn what_is_added_elsewhere_changes_nothing_here(
         (mut scenario, more) in (networks::networks(60_000), networks::networks(60_000)),
     ) {
-        let alone = run(&scenario, Options::default());
+        let alone = run(&scenario, RunOptions::default());
         let (flows, links) = (scenario.flows.len(), scenario.links.len());
         let base = scenario.nodes.len();
         scenario.nodes.extend(more.nodes.iter().map(|n| format!("more {n}")));
@@ -117,7 +117,7 @@ proptest! {
             (f.from, f.to) = (base + f.from, base + f.to);
             f
         }));
-        let mut together = run(&scenario, Options::default());
+        let mut together = run(&scenario, RunOptions::default());
         let flows = together.flows.split_off(together.flows.len() - flows);
         prop_assert_eq!(&alone.flows, &flows);
         // A link's time average runs over the whole simulated time, which has changed.
@@ -205,14 +205,14 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
 fn replicas_differ() {
     let s = v2g(Stack::Ns3, "newreno", 1, 500_000);
     let times: Vec<_> =
-        (0..20).map(|replica| run(&s, Options { replica, ..Options::default() }).flows[0].end_s).collect();
+        (0..20).map(|replica| run(&s, RunOptions { replica, ..RunOptions::default() }).flows[0].end_s).collect();
     let mut different = times.clone();
     different.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
     different.dedup();
     assert!(different.len() >= 19, "{times:?}");
     let mut other = s.clone();
     other.seed += 1;
-    assert_ne!(run(&s, Options::default()).flows, run(&other, Options::default()).flows);
+    assert_ne!(run(&s, RunOptions::default()).flows, run(&other, RunOptions::default()).flows);
 }
 
 /// The order of links in a scenario, and their numbers, do not affect random streams.
@@ -234,7 +234,7 @@ fn adding_a_flow_does_not_change_the_noise() {
         },
     );
     two.flows.insert(0, FlowSpec { name: "aside".into(), from: 3, to: 4, ..two.flows[0].clone() });
-    assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
+    assert_eq!(run(&one, RunOptions::default()).flows[0], run(&two, RunOptions::default()).flows[1]);
 }
 
 /// Any change of behavior shows here; an intended one is accepted with `cargo insta review`.
@@ -244,7 +244,7 @@ fn golden() {
     for stack in [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc] {
         for cc in ["newreno", "cubic", "bbr", "illinois"] {
             for (flows, bytes) in [(1, 1_000_000), (5, 200_000)] {
-                let r = run(&v2g(stack, cc, flows, bytes), Options::default());
+                let r = run(&v2g(stack, cc, flows, bytes), RunOptions::default());
                 let f = &r.flows[0];
                 let _ = writeln!(
                     table,

@@ -6,12 +6,12 @@ mod join;
 
 use join::join;
 use proptest::prelude::*;
-use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
+use roughlink_core::app::request::{EndCause, SessionOutcome, SessionResult, V2gMessage};
 use roughlink_core::app::voip::VoipResult;
 use roughlink_core::cc;
 use roughlink_core::metrics::FlowResult;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Crossing, Limits, Network, Observer, Options, Outgoing, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, NetworkOutput, Observer, RunLimits, RunOptions};
 use roughlink_core::packet::{FlowId, Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
@@ -57,11 +57,11 @@ fn only(link: usize, s: &Scenario) -> Scenario {
 }
 
 fn open(s: &Scenario, ports: &[usize]) -> Network {
-    Network::new(s.clone(), Options { ports: ports.to_vec(), ..Options::default() }).unwrap()
+    Network::new(s.clone(), RunOptions { ports: ports.to_vec(), ..RunOptions::default() }).unwrap()
 }
 
 fn inside(s: &Scenario) -> FlowResult {
-    Network::new(s.clone(), Options::default()).unwrap().run().unwrap().flows.remove(0)
+    Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap().flows.remove(0)
 }
 
 fn udp(addresses: &Addresses, payload: &[u8]) -> Vec<u8> {
@@ -101,14 +101,18 @@ struct Departures(Vec<Time>);
 
 impl Observer for Departures {
     fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
-        if (at.way, at.node) == (Way::Out, 2) {
+        if (at.way, at.node) == (InterfaceDirection::Out, 2) {
             self.0.push(now);
         }
     }
 }
 
 /// Runs a call of a minute whose talker at `b` is outside and sends `send(n)` at each `(time, n)`.
-fn call(s: &Scenario, said: &[(Time, usize)], say: impl Fn(usize) -> Vec<u8>) -> (FlowResult, Vec<Outgoing>, Network) {
+fn call(
+    s: &Scenario,
+    said: &[(Time, usize)],
+    say: impl Fn(usize) -> Vec<u8>,
+) -> (FlowResult, Vec<NetworkOutput>, Network) {
     let back = addresses(s, 0).reversed();
     let mut network = open(s, &[2]);
     let mut left = Vec::new();
@@ -136,8 +140,12 @@ fn call_quality_is_the_same_with_one_end_outside() {
         let flow = format!("kind = \"voip\"\ncodec = \"{codec}\"\nstart = \"1 s\"\nstop = \"40 s\"");
         let s = only(0, &chain(link, &flow));
         let mut departures = Departures::default();
-        let whole =
-            Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut departures).unwrap().flows.remove(0);
+        let whole = Network::new(s.clone(), RunOptions::default())
+            .unwrap()
+            .run_observed(&mut departures)
+            .unwrap()
+            .flows
+            .remove(0);
         let said: Vec<_> = departures.0.iter().copied().zip(0..).collect();
         let bytes = match codec {
             "g711" => 172,
@@ -263,7 +271,7 @@ fn a_session_from_network_to_network() {
                 lossy += whole.retransmits + charger.retransmits;
                 let (both, evcc, secc) = (of(&whole), of(&vehicle), of(&charger));
                 let what = format!("{keys} over {link}: {both:?} {evcc:?} {secc:?}");
-                assert_eq!(both.outcome, Outcome::Completed, "{what}");
+                assert_eq!(both.outcome, SessionOutcome::Completed, "{what}");
                 // The vehicle's network has everything except the charger's counters.
                 let expected = SessionResult {
                     sequence_errors: evcc.sequence_errors,
@@ -271,7 +279,7 @@ fn a_session_from_network_to_network() {
                     ..both.clone()
                 };
                 assert_eq!(evcc, expected, "{what}");
-                assert_eq!((secc.outcome, secc.cause), (Outcome::Completed, None), "{what}");
+                assert_eq!((secc.outcome, secc.cause), (SessionOutcome::Completed, None), "{what}");
                 assert_eq!((secc.sequence_errors, secc.slow_responses), (both.sequence_errors, both.slow_responses));
                 for (mine, all) in secc.messages.iter().zip(&both.messages) {
                     assert_eq!(
@@ -305,11 +313,11 @@ fn limits_hold_across_a_port() {
         let (both, evcc, secc) = (of(&whole), of(&vehicle), of(&charger));
         assert_eq!((evcc.outcome, evcc.cause, evcc.end_s), (both.outcome, both.cause, both.end_s));
         assert_eq!((&evcc.violations, evcc.first_violation_s), (&both.violations, both.first_violation_s));
-        assert_eq!(both.violations.get(&Cause::Message), Some(&1));
+        assert_eq!(both.violations.get(&EndCause::Message), Some(&1));
         let (outcome, cause) = if policy == "abort" {
-            (Outcome::Failed, Some(Cause::Connection)) // as the charger sees it
+            (SessionOutcome::Failed, Some(EndCause::Connection)) // as the charger sees it
         } else {
-            (Outcome::Completed, None)
+            (SessionOutcome::Completed, None)
         };
         assert_eq!((secc.outcome, secc.cause), (outcome, cause));
     }
@@ -320,10 +328,10 @@ fn limits_hold_across_a_port() {
 fn nobody_answers() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nlimits = { discovery_tries = 7 }"));
     let mut network = open(&s, &[2]);
-    let asked: Vec<Outgoing> = std::iter::from_fn(|| network.transmit(s.duration)).collect();
+    let asked: Vec<NetworkOutput> = std::iter::from_fn(|| network.transmit(s.duration)).collect();
     assert_eq!(asked.len(), 7);
     let r = of(&network.result().flows[0]);
-    assert_eq!((r.outcome, r.cause, r.discovery_tries), (Outcome::Failed, Some(Cause::Discovery), 7));
+    assert_eq!((r.outcome, r.cause, r.discovery_tries), (SessionOutcome::Failed, Some(EndCause::Discovery), 7));
     // Version, its inverse, type, length; no TLS, TCP.
     assert!(asked.iter().all(|out| out.datagram[48..] == [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]));
 }
@@ -430,21 +438,21 @@ fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
 #[test]
 fn charger_survives_invalid_messages() {
     let begin = |bytes: &[u8]| [&message(0, 42), bytes].concat();
-    let failed = |cause| (Outcome::Failed, Some(cause));
-    let setup = (Outcome::Aborted, Some(Cause::SeccCommunicationSetup));
+    let failed = |cause| (SessionOutcome::Failed, Some(cause));
+    let setup = (SessionOutcome::Aborted, Some(EndCause::SeccCommunicationSetup));
     let answered = message(0x10, 12)[..9].to_vec();
     let cases: [(&str, Vec<u8>, bool, _); 12] = [
         ("nothing", vec![], false, setup),
-        ("nothing, and closes", vec![], true, failed(Cause::Connection)),
-        ("garbage", b"GET / HTTP/1.1\r\n\r\n".to_vec(), false, failed(Cause::Protocol)),
+        ("nothing, and closes", vec![], true, failed(EndCause::Connection)),
+        ("garbage", b"GET / HTTP/1.1\r\n\r\n".to_vec(), false, failed(EndCause::Protocol)),
         ("half a header", vec![1, 0xfe, 0x80], false, setup),
-        ("half a header, and closes", vec![1, 0xfe, 0x80], true, failed(Cause::Connection)),
+        ("half a header, and closes", vec![1, 0xfe, 0x80], true, failed(EndCause::Connection)),
         ("half a message", message(0, 42)[..30].to_vec(), false, setup),
-        ("a message of nothing", vec![1, 0xfe, 0x80, 1, 0, 0, 0, 0], false, failed(Cause::Protocol)),
-        ("a message of 4 GB", begin(&[1, 0xfe, 0x80, 1, 0xff, 0xff, 0xff, 0xff, 1]), false, failed(Cause::Protocol)),
-        ("EXI", begin(&[1, 0xfe, 0x80, 1, 0, 0, 0, 2, 0x80, 0x98]), false, failed(Cause::Protocol)),
-        ("an answer", begin(&message(0x11, 20)), false, failed(Cause::Protocol)),
-        ("the wrong order", message(10, 57), false, failed(Cause::SequenceError)),
+        ("a message of nothing", vec![1, 0xfe, 0x80, 1, 0, 0, 0, 0], false, failed(EndCause::Protocol)),
+        ("a message of 4 GB", begin(&[1, 0xfe, 0x80, 1, 0xff, 0xff, 0xff, 0xff, 1]), false, failed(EndCause::Protocol)),
+        ("EXI", begin(&[1, 0xfe, 0x80, 1, 0, 0, 0, 2, 0x80, 0x98]), false, failed(EndCause::Protocol)),
+        ("an answer", begin(&message(0x11, 20)), false, failed(EndCause::Protocol)),
+        ("the wrong order", message(10, 57), false, failed(EndCause::SequenceError)),
         ("only one message", message(0, 42), false, setup),
     ];
     for (what, bytes, closes, (outcome, cause)) in cases {
@@ -463,8 +471,8 @@ fn charger_survives_invalid_messages() {
 #[test]
 fn a_flood_of_requests_takes_no_memory() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nturnaround = \"0 s\""));
-    let limits = Limits { bytes: 30_000, ..Limits::default() }; // less than 16 bytes for each answer
-    let options = Options { ports: vec![0], limits, ..Options::default() };
+    let limits = RunLimits { bytes: 30_000, ..RunLimits::default() }; // less than 16 bytes for each answer
+    let options = RunOptions { ports: vec![0], limits, ..RunOptions::default() };
     let mut network = Network::new(s.clone(), options).unwrap();
     let mut vehicle = Peer::new(addresses(&s, 0), true);
     let mut begin = [1, 2, 4].into_iter();
@@ -475,7 +483,7 @@ fn a_flood_of_requests_takes_no_memory() {
     assert_eq!(network.exceeded(), None);
     let r = of(&network.result().flows[0]);
     let asked = *r.messages.last().unwrap();
-    assert_eq!((r.outcome, asked.message), (Outcome::Running, Message::Authorization));
+    assert_eq!((r.outcome, asked.message), (SessionOutcome::Running, V2gMessage::Authorization));
     assert!(asked.count > 2_000, "{asked:?}");
 }
 
@@ -485,7 +493,7 @@ fn request_before_the_response_ends_a_session() {
     for second in [0, 5, 10] {
         let bytes = [message(0, 42), message(second, 42)].concat();
         let (r, _) = charger_hears(&bytes, false);
-        assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::Protocol)), "{second}: {r:?}");
+        assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::Protocol)), "{second}: {r:?}");
     }
 }
 
@@ -499,10 +507,10 @@ fn charger_ignores_requests_before_its_session() {
     vehicle.send(&early);
     vehicle.talk(&mut network, 4_000, |_| Vec::new());
     let f = network.result().flows.remove(0);
-    assert_eq!((f.delivered_bytes, of(&f).outcome), (0, Outcome::Running));
+    assert_eq!((f.delivered_bytes, of(&f).outcome), (0, SessionOutcome::Running));
     vehicle.talk(&mut network, 60_000, |_| Vec::new());
     let r = of(&network.result().flows[0]);
-    assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::SequenceError)), "{r:?}");
+    assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::SequenceError)), "{r:?}");
 }
 
 /// The peer named in the scenario sends; a stranger from another port does not replace it.
@@ -563,22 +571,22 @@ fn vehicle_survives_invalid_messages() {
     let right: Vec<u8> = plan.collect();
     let good = |n: usize| message(0x10 | right[n], 40);
     let r = vehicle_hears(usize::MAX, |n| if n < 12 { good(n) } else { Vec::new() });
-    assert_eq!((r.outcome, r.cause), (Outcome::Aborted, Some(Cause::Message)), "{r:?}");
+    assert_eq!((r.outcome, r.cause), (SessionOutcome::Aborted, Some(EndCause::Message)), "{r:?}");
     let ongoing = vehicle_hears(usize::MAX, |n| match n {
         0..4 => good(n),
         _ => message(0x10 | 0x20 | 5, 40),
     });
-    assert_eq!(ongoing.messages.last().unwrap().message, Message::Authorization, "{ongoing:?}");
-    let failed = |cause| (Outcome::Failed, Some(cause));
+    assert_eq!(ongoing.messages.last().unwrap().message, V2gMessage::Authorization, "{ongoing:?}");
+    let failed = |cause| (SessionOutcome::Failed, Some(cause));
     let cases: [(&str, usize, Vec<u8>, _); 8] = [
-        ("another answer", 0, message(0x10 | 3, 40), failed(Cause::Protocol)),
-        ("a request", 0, message(2, 40), failed(Cause::Protocol)),
-        ("a refusal", 0, message(0x10 | 0x40 | 2, 40), failed(Cause::SequenceError)),
-        ("garbage", 0, vec![0x55; 40], failed(Cause::Protocol)),
-        ("a huge length", 0, vec![1, 0xfe, 0x80, 1, 0, 0x10, 0, 1], failed(Cause::Protocol)),
-        ("half a message", 0, good(2)[..20].to_vec(), (Outcome::Aborted, Some(Cause::Message))),
-        ("nothing, and closes", 3, vec![], failed(Cause::Connection)),
-        ("half a message, and closes", 3, good(2)[..20].to_vec(), failed(Cause::Connection)),
+        ("another answer", 0, message(0x10 | 3, 40), failed(EndCause::Protocol)),
+        ("a request", 0, message(2, 40), failed(EndCause::Protocol)),
+        ("a refusal", 0, message(0x10 | 0x40 | 2, 40), failed(EndCause::SequenceError)),
+        ("garbage", 0, vec![0x55; 40], failed(EndCause::Protocol)),
+        ("a huge length", 0, vec![1, 0xfe, 0x80, 1, 0, 0x10, 0, 1], failed(EndCause::Protocol)),
+        ("half a message", 0, good(2)[..20].to_vec(), (SessionOutcome::Aborted, Some(EndCause::Message))),
+        ("nothing, and closes", 3, vec![], failed(EndCause::Connection)),
+        ("half a message, and closes", 3, good(2)[..20].to_vec(), failed(EndCause::Connection)),
     ];
     for (what, closes, bytes, (outcome, cause)) in cases {
         let closes = if closes == 0 { usize::MAX } else { closes };

@@ -1,7 +1,7 @@
 //! Ethernet frames between two ports of a network leave unchanged, and links treat them like the datagrams inside.
 
 use proptest::prelude::*;
-use roughlink_core::net::{Crossing, Network, Observer, Options, Outgoing, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, NetworkOutput, Observer, RunOptions};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::Capture;
@@ -23,7 +23,7 @@ fn chain([first, second]: [&str; 2], more: &str) -> Scenario {
 
 /// Opens ports at `a` and `b`.
 fn open(scenario: Scenario) -> Network {
-    Network::new(scenario, Options { ports: vec![0, 2], ..Options::default() }).unwrap()
+    Network::new(scenario, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap()
 }
 
 const PLAIN: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"";
@@ -45,7 +45,7 @@ fn datagram(strange: bool, number: u32, size: usize) -> Vec<u8> {
     out
 }
 
-fn all(network: &mut Network) -> Vec<Outgoing> {
+fn all(network: &mut Network) -> Vec<NetworkOutput> {
     std::iter::from_fn(|| network.transmit(Time::from_secs(60))).collect()
 }
 
@@ -97,7 +97,7 @@ proptest! {
             frame.resize(frame.len().max(60), 0);
             framed.forward(now, [0, 1], &frame);
         }
-        let number = |out: &Outgoing, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
+        let number = |out: &NetworkOutput, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
         let head = if tagged { TAGGED.len() } else { HEADER.len() };
         let expected: Vec<_> = all(&mut plain).iter().map(|out| (out.due, number(out, 0))).collect();
         let got: Vec<_> = all(&mut framed).iter().map(|out| (out.due, number(out, head))).collect();
@@ -115,7 +115,7 @@ fn gateway_rewrites_segments_in_frames() {
     let plain = chain([PLAIN, PLAIN], flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
     let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
-    let one = |node| Network::new(plain.clone(), Options { ports: vec![node], ..Options::default() }).unwrap();
+    let one = |node| Network::new(plain.clone(), RunOptions { ports: vec![node], ..RunOptions::default() }).unwrap();
     let (mut source, mut sink) = (one(2), one(0));
     // Outside the two ends, the conversation has other addresses, none of which belongs to the network in between.
     let moved = |datagram: &[u8], back: bool| {
@@ -197,7 +197,7 @@ fn slac(run: u8) -> Vec<u8> {
 /// Frames and datagrams that an observer is notified of.
 #[derive(Default)]
 struct FrameLog {
-    frames: Vec<(Time, Way, [usize; 2], Vec<u8>)>,
+    frames: Vec<(Time, InterfaceDirection, [usize; 2], Vec<u8>)>,
     datagrams: usize,
 }
 
@@ -223,13 +223,14 @@ fn frames_without_datagram_are_observed() {
     }
     let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut log)).count();
     assert_eq!((out, log.datagrams), (3, 2));
-    let at = |way: Way| -> Vec<_> {
+    let at = |way: InterfaceDirection| -> Vec<_> {
         log.frames.iter().filter(|f| f.1 == way).map(|(_, _, nodes, bytes)| (*nodes, &bytes[..])).collect()
     };
-    assert_eq!(at(Way::Out), [([0, 2], &frames[0][..]), ([0, 2], &frames[1]), ([2, 0], &frames[3])]);
-    assert_eq!(at(Way::In), [([0, 2], &frames[3][..]), ([2, 0], &frames[0])]);
-    let is_late =
-        |(now, way, ..): &(Time, Way, [usize; 2], Vec<u8>)| (*now > Time::from_millis(10)) == (*way == Way::In);
+    assert_eq!(at(InterfaceDirection::Out), [([0, 2], &frames[0][..]), ([0, 2], &frames[1]), ([2, 0], &frames[3])]);
+    assert_eq!(at(InterfaceDirection::In), [([0, 2], &frames[3][..]), ([2, 0], &frames[0])]);
+    let is_late = |(now, way, ..): &(Time, InterfaceDirection, [usize; 2], Vec<u8>)| {
+        (*now > Time::from_millis(10)) == (*way == InterfaceDirection::In)
+    };
     assert!(log.frames.iter().all(is_late), "{:?}", log.frames);
 }
 

@@ -1,7 +1,7 @@
 //! Gateways in a network: a full power line with a short queue, and a transfer that resumes immediately after a tunnel.
 
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Fragment, Packet, Sides};
 use roughlink_core::scenario::{Notices, Scenario};
 use roughlink_core::units::Time;
@@ -38,7 +38,7 @@ fn home(cc: &str, gateway: &str, rtts: &[u64]) -> Scenario {
 
 /// Returns bytes delivered from 20 s to 60 s, mean queue and drops at the modem, and timeouts.
 fn share(scenario: Scenario) -> (Vec<f64>, f64, u64, u64) {
-    let mut network = Network::new(scenario, Options::default()).unwrap();
+    let mut network = Network::new(scenario, RunOptions::default()).unwrap();
     network.wake(Time::from_secs(20));
     let before = network.result();
     let after = network.run().unwrap();
@@ -87,7 +87,7 @@ struct Journey {
 impl Observer for Journey {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
         let whole = p.fragment() == Fragment::Whole && p.payload() > 0;
-        if at.node != SEAT || at.way != Way::In || !whole {
+        if at.node != SEAT || at.way != InterfaceDirection::In || !whole {
             return;
         }
         let end = u64::from(p.seq) + u64::from(p.payload());
@@ -120,7 +120,7 @@ impl Journey {
         ));
         scenario.links[0].notices = Notices::Listed(notices.into());
         let mut journey = Journey::default();
-        Network::new(scenario, Options::default()).unwrap().run_observed(&mut journey).unwrap();
+        Network::new(scenario, RunOptions::default()).unwrap().run_observed(&mut journey).unwrap();
         journey
     }
     /// Returns the time after `at` until new data is delivered.

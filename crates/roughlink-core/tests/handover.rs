@@ -1,7 +1,7 @@
 //! Events at a handover, one by one: the Wave paper's figures 2 to 5, an outage of 2 s. Tests state where the time of
 //! an event differs from the paper.
 
-use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::units::Time;
 use std::fmt::Display;
@@ -28,13 +28,14 @@ struct Trace {
 impl Observer for Trace {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
         let t = now.as_secs_f64();
-        if p.payload() > 0 && at.way == Way::Out {
+        if p.payload() > 0 && at.way == InterfaceDirection::Out {
             let number = u64::from(p.seq) / PAYLOAD;
             let fresh = self.sent.iter().rev().take(3000).all(|&(_, n, _)| n < number);
             self.sent.push((t, number, fresh));
         } else if p.payload() > 0 {
             self.arrived.push(t);
-        } else if at.way == Way::In && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD) {
+        } else if at.way == InterfaceDirection::In && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD)
+        {
             self.acks.push((t, u64::from(p.ack) / PAYLOAD));
         }
     }
@@ -127,7 +128,7 @@ fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, bac
     let (s, _) = roughlink_scenario::parse(text, "handover", &overrides, &|_| Err("no files".into()))
         .unwrap_or_else(|e| panic!("{e}"));
     let mut trace = Trace::default();
-    Network::new(s.clone(), Options::default()).expect("there is a path").run_observed(&mut trace).unwrap();
+    Network::new(s.clone(), RunOptions::default()).expect("there is a path").run_observed(&mut trace).unwrap();
     trace
 }
 

@@ -1,12 +1,12 @@
 //! HD-PLC links, gateways and calls in scenario files: accepted and rejected input, and results.
 
 use roughlink_core::app::Traffic;
-use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
+use roughlink_core::app::voip::{Codec, EModel, ReferencePacket, Speech, VoipConfig};
 use roughlink_core::link::hdplc::{Channel, Duplex, HdplcConfig};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Time};
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ fn parse(text: &str) -> Result<Scenario, String> {
 
 fn run(text: &str) -> RunResult {
     let scenario = parse(text).unwrap();
-    Network::new(scenario.clone(), Options::default()).unwrap().run().unwrap()
+    Network::new(scenario.clone(), RunOptions::default()).unwrap().run().unwrap()
 }
 
 fn config(link: &str) -> HdplcConfig {
@@ -154,7 +154,7 @@ fn calls_accept_their_keys() {
     let expected = VoipConfig {
         speech,
         jitter_buffer: Time::from_millis(40),
-        reference: Reference::First,
+        reference: ReferencePacket::First,
         emodel: EModel::Simple,
         window: Time::from_secs(2),
     };
@@ -350,7 +350,7 @@ fn components_do_not_change_what_a_gateway_receives() {
     let text = text.replacen("[[flow]]", &format!("{flow}[[flow]]"), 1);
     let scenario = parse(&text).unwrap();
     let [apart, together] = [false, true].map(|one_component| {
-        Network::new(scenario.clone(), Options { one_component, ..Options::default() }).unwrap().run().unwrap()
+        Network::new(scenario.clone(), RunOptions { one_component, ..RunOptions::default() }).unwrap().run().unwrap()
     });
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::{Crossing, Limits, Network, Observer, Options, Sending, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunLimits, RunOptions, Sending};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
@@ -59,11 +59,11 @@ impl Observer for Watch<'_> {
         let key = (at.flow, p.ident);
         let flow = &self.scenario.flows[at.flow];
         match at.way {
-            Way::Out if at.node == flow.from => {
+            InterfaceDirection::Out if at.node == flow.from => {
                 r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
                 r.pieces.remove(&key);
             }
-            Way::In if at.node == flow.to => {
+            InterfaceDirection::In if at.node == flow.to => {
                 let (start, len) = r.sent[&key];
                 let bytes = u64::from(p.size) - 20;
                 let whole = match p.fragment() {
@@ -115,7 +115,7 @@ proptest! {
     /// still delivers something in each half hour, as over a link that loses every second fragment.
     #[test]
     fn networks_deliver(scenario in networks::networks(150_000)) {
-        let mut network = Network::new(scenario.clone(), Options::default()).expect("the chain is connected");
+        let mut network = Network::new(scenario.clone(), RunOptions::default()).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
         let result = network.run_observed(&mut watch).expect("no limit is near");
         prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
@@ -145,8 +145,8 @@ proptest! {
     /// No slot leaks even if a limit ends a run while a host is sending.
     #[test]
     fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
-        let limits = Limits { events, ..Limits::default() };
-        let mut network = Network::new(scenario.clone(), Options { limits, ..Options::default() }).expect("the chain is connected");
+        let limits = RunLimits { events, ..RunLimits::default() };
+        let mut network = Network::new(scenario.clone(), RunOptions { limits, ..RunOptions::default() }).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
         let _ = network.run_observed(&mut watch);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1);

@@ -1,7 +1,7 @@
 //! Traffic that the application limits: on-off writes, and requests with responses.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_scenario::parse;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn run(flow: &str, stack: &str) -> RunResult {
     let none = |_: &str| Err(String::new());
     let (scenario, warnings) = parse(&text, "one.toml", &[], &none).unwrap();
     assert!(warnings.is_empty());
-    Network::new(Arc::new(scenario), Options::default()).unwrap().run().unwrap()
+    Network::new(Arc::new(scenario), RunOptions::default()).unwrap().run().unwrap()
 }
 
 /// An application below the rate of the path delivers at its own rate, without a queue.

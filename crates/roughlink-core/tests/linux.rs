@@ -5,13 +5,13 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 
 fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResult {
     let text = one_link(&format!("stack = \"linux\"\ncc = \"{cc}\"\n{keys}"), link, flow)
         .replace("duration = \"600 s\"", &format!("duration = \"{duration}\""));
     let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).expect("a valid scenario");
-    Network::new(s, Options::default()).expect("a network").run().expect("a result")
+    Network::new(s, RunOptions::default()).expect("a network").run().expect("a result")
 }
 
 /// One-way delays of 40 to 60 ms at 1 Gbit/s: few segments arrive in order. The kernel takes 1.2 to 1.3 s for 40 MB.

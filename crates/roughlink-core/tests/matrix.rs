@@ -5,7 +5,7 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::cc::REGISTRY;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::tcp::Stack;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
         roughlink_scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let s = Arc::new(s);
     let of = |replica| {
-        let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
+        let flow = Network::new(Arc::clone(&s), RunOptions { replica, ..RunOptions::default() })
             .expect("there is a link")
             .run()
             .unwrap()
@@ -74,7 +74,7 @@ fn no_round_trip_is_shorter_than_the_path() {
         let (s, _) = roughlink_scenario::parse(&text, "short", &[], &|_| Err("no files".into())).unwrap();
         let s = Arc::new(s);
         for replica in 0..20 {
-            let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
+            let flow = Network::new(Arc::clone(&s), RunOptions { replica, ..RunOptions::default() })
                 .expect("there is a link")
                 .run()
                 .unwrap()

@@ -8,8 +8,10 @@ use proptest::prelude::*;
 use roughlink_core::cc;
 use roughlink_core::link::Noise;
 use roughlink_core::net::addresses::{Prefix, addresses, assigned};
-use roughlink_core::net::{Change, ChangeError, Crossing, Network, Observer, Options, Outgoing, Reading, Way};
-use roughlink_core::packet::{FlowId, Packet, Side, Sides, SynOptions, flags};
+use roughlink_core::net::{
+    ChangeError, Crossing, InterfaceDirection, LinkChange, LinkReading, Network, NetworkOutput, Observer, RunOptions,
+};
+use roughlink_core::packet::{FlowId, Packet, SideContent, Sides, SynOptions, flags};
 use roughlink_core::scenario::{NodeAddresses, Scenario};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
@@ -84,8 +86,8 @@ struct Recorded {
 impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
         match at.way {
-            Way::Out => self.sent.push((now, p.seq, p.size)),
-            Way::In => self.arrived.push((now, p.seq)),
+            InterfaceDirection::Out => self.sent.push((now, p.seq, p.size)),
+            InterfaceDirection::In => self.arrived.push((now, p.seq)),
         }
     }
 }
@@ -108,13 +110,13 @@ proptest! {
         let mut simulated = chain(ROUGH, &flow);
         simulated.seed = seed;
         let mut seen = Recorded::default();
-        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut seen).unwrap();
         prop_assert!(seen.arrived.len() > 100 && seen.arrived.len() < seen.sent.len());
 
         let open = Scenario { flows: Vec::new(), ..simulated };
-        let mut network = Network::new(open, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+        let mut network = Network::new(open, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
         let mut late = late.into_iter().cycle();
-        let mut out: Vec<Outgoing> = Vec::new();
+        let mut out: Vec<NetworkOutput> = Vec::new();
         let mut wall = Time::ZERO;
         for (at, seq, size) in seen.sent {
             // The driver sleeps until something is due, wakes late, and enters datagrams with their arrival times.
@@ -140,7 +142,7 @@ proptest! {
         body in prop::collection::vec(any::<u8>(), 0..4000),
     ) {
         let mut network =
-            Network::new(chain(&format!("{PLAIN}\nmtu = \"576 B\""), ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+            Network::new(chain(&format!("{PLAIN}\nmtu = \"576 B\""), ""), RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
         let length = (20 + body.len()) as u16;
         let mut bytes = vec![0x45, dscp_ecn];
         for word in [length, ident, cut & 0xbfff, 0x4000 | u16::from(protocol), 0] {
@@ -158,7 +160,7 @@ proptest! {
     /// Any input is allowed; only IP datagrams to another node pass.
     #[test]
     fn noise_does_not_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
-        let mut network = Network::new(chain(PLAIN, ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+        let mut network = Network::new(chain(PLAIN, ""), RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = if v6 { 0x60 } else { 0x45 };
@@ -182,7 +184,7 @@ fn a_transfer_from_network_to_network() {
             let source = chain(link, &flow);
             let sink = Scenario { seed: 7, ..source.clone() };
             let open =
-                |s: Scenario, node| Network::new(s, Options { ports: vec![node], ..Options::default() }).unwrap();
+                |s: Scenario, node| Network::new(s, RunOptions { ports: vec![node], ..RunOptions::default() }).unwrap();
             let mut networks = [open(source, 2), open(sink, 0)];
             join(&mut networks, Time::from_secs(60));
             let [sent, received] = networks.map(|n| n.result().flows.remove(0));
@@ -211,9 +213,9 @@ fn gateway_rewrites_segments_from_outside() {
         } else {
             vec![0]
         };
-        let mut source = Network::new(plain.clone(), Options { ports: vec![2], ..Options::default() }).unwrap();
-        let mut between = Network::new(with_gateway, Options { ports, ..Options::default() }).unwrap();
-        let mut sink = Network::new(plain.clone(), Options { ports: vec![0], ..Options::default() }).unwrap();
+        let mut source = Network::new(plain.clone(), RunOptions { ports: vec![2], ..RunOptions::default() }).unwrap();
+        let mut between = Network::new(with_gateway, RunOptions { ports, ..RunOptions::default() }).unwrap();
+        let mut sink = Network::new(plain.clone(), RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
         let end = Time::from_secs(4);
         loop {
             let now = [&source, &between, &sink].into_iter().map(Network::next_wake).min().unwrap();
@@ -253,12 +255,12 @@ fn gateway_rewrites_segments_from_outside() {
 #[test]
 fn time_goes_only_forward() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
-    let options = Options { ports: vec![2], changes: true, ..Options::default() };
+    let options = RunOptions { ports: vec![2], changes: true, ..RunOptions::default() };
     let mut network = Network::new(chain(PLAIN, flow), options).unwrap();
     network.wake(Time::from_secs(30));
     let from = |network: &mut Network, at| {
         network.receive(Time::from_secs(at), 0, &reply(1_000));
-        let slower = Change { rate: Some(Rate::from_mbps(1)), ..Change::default() };
+        let slower = LinkChange { rate: Some(Rate::from_mbps(1)), ..LinkChange::default() };
         network.change(Time::from_secs(at), 0, [true; 2], &slower).unwrap();
         network.result()
     };
@@ -271,7 +273,7 @@ fn time_goes_only_forward() {
         assert_eq!(from(&mut network, at), end);
     }
     assert_eq!(network.next_wake(), Time::MAX);
-    let none = Change { rate: Some(Rate(0)), ..Change::default() };
+    let none = LinkChange { rate: Some(Rate(0)), ..LinkChange::default() };
     assert_eq!(network.change(Time::ZERO, 0, [true; 2], &none), Err(ChangeError::NoRate));
 }
 
@@ -289,7 +291,7 @@ fn results_exclude_future_events() {
     let [fast, slow] = ["100 Mbit/s", "1 Mbit/s"].map(|rate| format!("rate = \"{rate}\"\ndelay = \"20 ms\""));
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let slow_second = chain_of([&fast, &slow], flow);
-    let mut network = Network::new(slow_second, Options::default()).unwrap();
+    let mut network = Network::new(slow_second, RunOptions::default()).unwrap();
     for ms in 1..400 {
         network.wake(Time::from_millis(ms));
         let result = network.result();
@@ -307,7 +309,7 @@ fn captures_contain_datagrams_that_cross_ports() {
     let scenario = chain(PLAIN, "");
     let files = vec![(Vec::new(), vec![0, 2])];
     let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
-    let mut network = Network::new(scenario, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+    let mut network = Network::new(scenario, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
     let sent = datagram(77, 500);
     network.receive_observed(Time::ZERO, 0, &sent, &mut capture);
     assert_eq!(network.transmit_observed(Time::from_secs(1), &mut capture).unwrap().datagram, sent);
@@ -320,7 +322,7 @@ fn captures_contain_datagrams_that_cross_ports() {
 fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
     let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
-    let mut network = Network::new(scenario, Options { ports: vec![0], ..Options::default() }).unwrap();
+    let mut network = Network::new(scenario, RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
     network.receive_observed(Time::ZERO, 0, &datagram(77, 1500), &mut capture);
     network.wake_observed(Time::from_secs(1), &mut capture);
     assert_eq!((network.port_stats().received, network.port_stats().unreachable), (1, 1));
@@ -335,13 +337,13 @@ fn connections_from_outside_find_their_flows() {
     };
     let scenario = chain(PLAIN, &(flow("f") + &flow("g")));
     let to = |port| Addresses { src_port: port, ..addresses(&scenario, 0) };
-    let options = Options { ports: vec![0, 1], ..Options::default() };
+    let options = RunOptions { ports: vec![0, 1], ..RunOptions::default() };
     let mut network = Network::new(scenario.clone(), options).unwrap();
     // A reset, a segment in the middle of a connection, and a SYN at the wrong port start nothing.
     for (flags, port) in [(flags::RST, 0), (flags::ACK, 0), (flags::SYN, 1)] {
         let mut p = Packet::tcp(FlowId::new(0, false));
         p.flags = flags;
-        let side = (flags == flags::SYN).then(|| Side::Syn(SynOptions::default()));
+        let side = (flags == flags::SYN).then(|| SideContent::Syn(SynOptions::default()));
         let mut bytes = Vec::new();
         wire::encode(&p, side.as_ref(), &to(9), &[][..], &mut bytes).unwrap();
         network.receive(Time::ZERO, port, &bytes);
@@ -388,25 +390,28 @@ fn external_change_equals_timeline_step() {
     ];
     let with = |steps: &[&str]| chain(&format!("{ROUGH}\ntimeline = [{}]", steps.join(", ")), flow);
     let rest = [steps[1], steps[2], steps[4]];
-    let planned = Network::new(with(&steps), Options::default()).unwrap().run().unwrap();
-    let options = Options { changes: true, ..Options::default() };
+    let planned = Network::new(with(&steps), RunOptions::default()).unwrap().run().unwrap();
+    let options = RunOptions { changes: true, ..RunOptions::default() };
     let mut network = Network::new(with(&rest), options).unwrap();
     for link in [0, 1] {
-        let slower =
-            Change { rate: Some(Rate::from_bps(500_000)), delay: Some(Time::from_millis(90)), ..Change::default() };
+        let slower = LinkChange {
+            rate: Some(Rate::from_bps(500_000)),
+            delay: Some(Time::from_millis(90)),
+            ..LinkChange::default()
+        };
         network.change(Time::from_secs(10), link, [true; 2], &slower).unwrap();
     }
     for link in [0, 1] {
-        let down = Change { up: Some(false), ..Change::default() };
+        let down = LinkChange { up: Some(false), ..LinkChange::default() };
         network.change(Time::from_secs(40), link, [true; 2], &down).unwrap();
     }
     let changed = network.run().unwrap();
     assert_eq!(changed, planned);
-    let plain = Network::new(with(&rest), Options::default()).unwrap().run().unwrap();
+    let plain = Network::new(with(&rest), RunOptions::default()).unwrap().run().unwrap();
     assert_ne!(plain, planned);
 
-    let mut closed = Network::new(with(&rest), Options::default()).unwrap();
-    assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &Change::default()), Err(ChangeError::Closed));
+    let mut closed = Network::new(with(&rest), RunOptions::default()).unwrap();
+    assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &LinkChange::default()), Err(ChangeError::Closed));
 }
 
 /// The state of links at an instant agrees with their results and with the changes made.
@@ -414,7 +419,7 @@ fn external_change_equals_timeline_step() {
 fn readings_agree_with_link_state_and_counters() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for changes in [false, true] {
-        let options = Options { changes, ..Options::default() };
+        let options = RunOptions { changes, ..RunOptions::default() };
         let mut network = Network::new(chain(ROUGH, flow), options).unwrap();
         let before = network.readings();
         network.wake(Time::from_secs(10));
@@ -426,15 +431,15 @@ fn readings_agree_with_link_state_and_counters() {
                 assert!(read.packets > 0 && read.waiting <= counted.queue_max_pkt as usize);
             }
         }
-        let state = |r: &Reading| (r.up, r.rate, r.delay, r.loss);
+        let state = |r: &LinkReading| (r.up, r.rate, r.delay, r.loss);
         assert!(before.iter().zip(&readings).all(|(b, r)| state(&b[0]) == state(&r[0]) && b[0].packets == 0));
         if changes {
-            let change = Change {
+            let change = LinkChange {
                 up: Some(false),
                 rate: Some(Rate::from_mbps(3)),
                 delay: Some(Time::from_millis(7)),
                 noise: Some(Noise::random(0.25)),
-                ..Change::default()
+                ..LinkChange::default()
             };
             network.change(Time::from_secs(10), 1, [true, false], &change).unwrap();
             let after = network.readings();
@@ -450,7 +455,7 @@ fn allowing_changes_has_no_effect() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for link in [PLAIN, ROUGH] {
         let run = |changes| {
-            Network::new(chain(link, flow), Options { changes, ..Options::default() }).unwrap().run().unwrap()
+            Network::new(chain(link, flow), RunOptions { changes, ..RunOptions::default() }).unwrap().run().unwrap()
         };
         assert_eq!(run(true), run(false));
     }
@@ -461,13 +466,13 @@ fn allowing_changes_has_no_effect() {
 fn a_datagram_flow_has_one_end_outside() {
     let flow = |kind: &str| format!("[[flow]]\nname = \"f\"\n{kind}\nfrom = \"a\"\nto = \"b\"");
     let cbr = chain(PLAIN, &flow("kind = \"cbr\"\nrate = \"80 kbit/s\"\npacket = \"100 B\"\nstop = \"6 s\""));
-    let mut from = Network::new(cbr.clone(), Options { ports: vec![2], ..Options::default() }).unwrap();
+    let mut from = Network::new(cbr.clone(), RunOptions { ports: vec![2], ..RunOptions::default() }).unwrap();
     let sent: Vec<_> = std::iter::from_fn(|| from.transmit(Time::from_secs(60))).collect();
     assert_eq!((sent.len(), from.result().flows[0].delivered_bytes), (600, 600 * 72));
     let decoded = wire::decode(&sent[0].datagram).unwrap();
     assert_eq!(decoded.addresses, addresses(&cbr, 0));
     assert_eq!(decoded.addresses.ip, IpPair::V4 { src: assigned(0), dst: assigned(2) });
-    let mut to = Network::new(cbr, Options { ports: vec![0], ..Options::default() }).unwrap();
+    let mut to = Network::new(cbr, RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
     sent.iter().take(10).for_each(|out| to.receive(out.due, 0, &out.datagram));
     to.wake(Time::from_secs(60));
     let result = to.result();
@@ -501,13 +506,13 @@ fn given_addresses_replace_assigned_ones() {
     };
     assert_eq!(addresses(&given, 0).ip, IpPair::V4 { src: assigned(0), dst: v4 });
     let [plain, simulated] = [plain, given.clone()].map(|s| {
-        let mut result = Network::new(s, Options::default()).unwrap().run().unwrap();
+        let mut result = Network::new(s, RunOptions::default()).unwrap().run().unwrap();
         result.wall_s = 0.0;
         format!("{result:?}")
     });
     assert_eq!(plain, simulated);
     let open = Scenario { flows: Vec::new(), ..given };
-    let mut network = Network::new(open, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+    let mut network = Network::new(open, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
     assert_eq!(way(&mut network, 0, &from_to("10.0.0.1", "10.0.0.3")), None);
     assert_eq!(way(&mut network, 0, &from_to("10.0.0.1", "192.168.7.2")), Some(1));
     assert_eq!(way(&mut network, 1, &from_to("192.168.7.2", "10.0.0.1")), Some(0));
@@ -520,7 +525,7 @@ fn hosts_beyond_nodes_are_reached_through_them() {
     let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
     let beyond = vec![(prefix("0.0.0.0", 0), 2), (prefix("10.0.0.0", 20), 0), (prefix("10.0.1.0", 24), 2)];
     let open = chain(PLAIN, "");
-    let mut network = Network::new(open, Options { ports: vec![0, 2], beyond, ..Options::default() }).unwrap();
+    let mut network = Network::new(open, RunOptions { ports: vec![0, 2], beyond, ..RunOptions::default() }).unwrap();
     for (port, src, dst, out) in [
         (0, "10.0.0.1", "203.0.113.9", Some(1)),
         (1, "203.0.113.9", "10.0.0.1", Some(0)),
@@ -543,7 +548,7 @@ fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
     let ms = Time::from_millis;
     let open = |link: &str| {
         let link = format!("rate = \"12 Mbit/s\"\ndelay = \"5 ms\"\n{link}");
-        Network::new(chain_of([&link, PLAIN], ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap()
+        Network::new(chain_of([&link, PLAIN], ""), RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap()
     };
     let numbers = |network: &Network| {
         let mut all: Vec<u32> = network.in_flight().map(number).collect();

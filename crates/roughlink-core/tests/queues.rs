@@ -1,7 +1,7 @@
 //! Queue disciplines and ECN in whole networks, from the keys of a scenario to the counters.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::{Ecn, FlowId, Packet};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
@@ -25,7 +25,7 @@ const BULK: &str = "kind = \"bulk\"";
 fn run(text: &str) -> RunResult {
     let (s, _) =
         roughlink_scenario::parse(text, "t", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
-    Network::new(s, Options::default()).unwrap().run().unwrap()
+    Network::new(s, RunOptions::default()).unwrap().run().unwrap()
 }
 
 fn refused(text: &str) -> String {
@@ -106,7 +106,7 @@ fn a_datagram_from_outside_is_marked_in_place() {
     let addresses = Addresses { ip, src_port: 7, dst_port: 9 };
     let (s, _) = roughlink_scenario::parse(&text("", link, &[]), "t", &[], &|_| Err("no files".into())).unwrap();
     for (ecn, size) in [(Ecn::Ect0, 100), (Ecn::Ect1, 1500), (Ecn::NotEct, 100)] {
-        let mut network = Network::new(s.clone(), Options { ports: vec![0, 1], ..Options::default() }).unwrap();
+        let mut network = Network::new(s.clone(), RunOptions { ports: vec![0, 1], ..RunOptions::default() }).unwrap();
         let mut p = Packet::udp(FlowId::new(0, false), 0, size, Time::ZERO);
         p.set_dscp(46);
         let write = |p: &Packet| {

@@ -1,7 +1,7 @@
 //! A scenario reports correctly whether it is random.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 
 fn scenario(more: &str) -> Scenario {
@@ -14,7 +14,7 @@ fn scenario(more: &str) -> Scenario {
 }
 
 fn run(s: &Scenario, replica: u32) -> RunResult {
-    let result = Network::new(s.clone(), Options { replica, ..Options::default() }).unwrap().run().unwrap();
+    let result = Network::new(s.clone(), RunOptions { replica, ..RunOptions::default() }).unwrap().run().unwrap();
     RunResult { replica: 0, ..result }
 }
 

@@ -6,8 +6,8 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::scenario::{Interface, Scenario};
-use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, Recovery, Stack};
+use roughlink_core::scenario::{HostInterface, Scenario};
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use roughlink_scenario::{Warning, schema};
 
@@ -116,11 +116,11 @@ fn nodes_may_be_linux_hosts() {
     assert_eq!((plain.kernels, hosts.kernels, warnings.len()), (vec![], vec![0, 1], before.len()));
     let joined = |overrides| set(DESIGN, overrides).0;
     let ethernet = joined(&[("node.s*.layer", "ethernet"), ("node.secc.kernel", "true")]);
-    assert_eq!(ethernet.interfaces.values().collect::<Vec<_>>(), [&Interface::Ethernet; 2]);
+    assert_eq!(ethernet.interfaces.values().collect::<Vec<_>>(), [&HostInterface::Ethernet; 2]);
     assert_eq!(ethernet.kernels.len(), 1, "a node that is none may say what it would be");
     let attached = joined(&[("node.evcc.interface", "eth1")]);
     let node = attached.kernels[0];
-    assert_eq!(attached.interfaces, [(node, Interface::Attached("eth1".into()))].into());
+    assert_eq!(attached.interfaces, [(node, HostInterface::Attached("eth1".into()))].into());
     let unused = DESIGN.split("[[flow]]").next().expect("a beginning");
     assert!(set(unused, &[]).1[0].to_string().contains("there is no flow"));
     assert!(set(unused, &[("node.evcc.kernel", "true")]).1.is_empty());
@@ -211,17 +211,17 @@ fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
     assert_eq!(ack("cc = \"newreno\"\ndelayed_ack = 3", "cc = \"newreno-nd\""), 3);
     assert_eq!(ack("delayed_ack = 3", "cc = \"newreno-nd\"\ntcp = { delayed_ack = 4 }"), 4);
     let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"").flows.remove(0).tcp;
-    assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, Recovery::Sack, 1000));
+    assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, LossRecovery::Sack, 1000));
 }
 
 #[test]
 fn reno_recovers_as_reno_where_newreno_is_built_in() {
     let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp.recovery;
-    assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), Recovery::NewReno);
-    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), Recovery::Reno);
-    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\"\nrecovery = \"newreno\""), Recovery::NewReno);
-    assert_eq!(recovery("stack = \"ns2\"\ncc = \"tahoe\""), Recovery::Tahoe);
-    assert_eq!(recovery("stack = \"linux\"\ncc = \"reno\""), Recovery::Rack);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), LossRecovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), LossRecovery::Reno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\"\nrecovery = \"newreno\""), LossRecovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"tahoe\""), LossRecovery::Tahoe);
+    assert_eq!(recovery("stack = \"linux\"\ncc = \"reno\""), LossRecovery::Rack);
 }
 
 #[test]

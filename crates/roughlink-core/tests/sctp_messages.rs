@@ -1,7 +1,7 @@
 //! Flows of messages over SCTP: latency, streams and partial reliability.
 
 use roughlink_core::metrics::{FlowResult, MessagesResult, RttResult, RunResult};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_scenario::parse;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn run(loss: f64, flow: &str) -> RunResult {
         Ok((scenario, _)) => scenario,
         Err(e) => panic!("{e}"),
     };
-    Network::new(Arc::new(scenario), Options::default()).unwrap().run().unwrap()
+    Network::new(Arc::new(scenario), RunOptions::default()).unwrap().run().unwrap()
 }
 
 fn messages(r: &RunResult) -> (&FlowResult, &MessagesResult, RttResult) {
@@ -109,7 +109,7 @@ fn fresh_messages_leave_when_coverage_is_back() {
                 size = \"10 kB\"\ninterval = \"100 ms\"\n\
                 sctp = { partial_reliability = true, lifetime = \"500 ms\", heartbeat_interval = \"0 s\" }\n";
     let (scenario, _) = parse(text, "one.toml", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}"));
-    let r = Network::new(Arc::new(scenario), Options::default()).unwrap().run().unwrap();
+    let r = Network::new(Arc::new(scenario), RunOptions::default()).unwrap().run().unwrap();
     let (f, m, latency) = messages(&r);
     // 100 s of 200 without coverage.
     assert_eq!(m.sent, 2_000);

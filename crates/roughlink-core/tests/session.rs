@@ -2,10 +2,11 @@
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
-    Cause, Limits, Message, Mode, Outcome, Policy, Processing, SessionConfig, SessionResult,
+    ChargingMode, EndCause, LimitPolicy, Processing, SessionConfig, SessionLimits, SessionOutcome, SessionResult,
+    V2gMessage,
 };
 use roughlink_core::link::jitter::Distribution;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 
@@ -42,7 +43,7 @@ fn session(flow: &str) -> SessionConfig {
 }
 
 fn run(s: &Scenario) -> SessionResult {
-    let mut result = Network::new(s.clone(), Options::default()).expect("there is a path").run().unwrap();
+    let mut result = Network::new(s.clone(), RunOptions::default()).expect("there is a path").run().unwrap();
     *result.flows.remove(0).session.expect("a session has a result")
 }
 
@@ -79,7 +80,7 @@ fn every_key_of_a_session_is_accepted() {
         "#,
     );
     let mut expected = SessionConfig {
-        mode: Mode::Ac,
+        mode: ChargingMode::Ac,
         discovery: false,
         service_detail: true,
         period: ms(250),
@@ -95,7 +96,7 @@ fn every_key_of_a_session_is_accepted() {
             welding_detection: s(1),
         },
         charge: Some(s(30)),
-        limits: Limits {
+        limits: SessionLimits {
             communication_setup: s(21),
             secc_communication_setup: s(19),
             ongoing: s(61),
@@ -105,12 +106,12 @@ fn every_key_of_a_session_is_accepted() {
             discovery_period: ms(200),
             discovery_tries: 40,
         },
-        policy: Policy::Abort,
+        policy: LimitPolicy::Abort,
         ..SessionConfig::dc()
     };
-    let demand = expected.message_mut(Message::CurrentDemand);
+    let demand = expected.message_mut(V2gMessage::CurrentDemand);
     (demand.request, demand.response, demand.timeout, demand.performance) = (100, 4252, ms(500), ms(30));
-    let stop = expected.message_mut(Message::SessionStop);
+    let stop = expected.message_mut(V2gMessage::SessionStop);
     (stop.timeout, stop.turnaround, stop.turnaround_jitter) = (s(3), Some(s(1)), Some(s(0)));
     stop.turnaround_distribution = Some(Distribution::Pareto);
     assert_eq!(read, expected);
@@ -134,7 +135,7 @@ fn each_message_has_its_own_table() {
         "welding_detection",
         "session_stop",
     ];
-    for (name, message) in names.into_iter().zip(Message::ALL) {
+    for (name, message) in names.into_iter().zip(V2gMessage::ALL) {
         let mut expected = SessionConfig::dc();
         expected.message_mut(message).request = 999;
         assert_eq!(session(&format!("messages.{name}.request = \"999 B\"")), expected, "{name}");
@@ -157,9 +158,9 @@ fn tcp_keys_are_those_of_a_transfer() {
 fn a_session_over_a_quiet_cable_keeps_its_limits() {
     let mut s = parse("charge = \"10 s\"");
     let result = run(&s);
-    assert_eq!((result.outcome, result.survived), (Outcome::Completed, true));
+    assert_eq!((result.outcome, result.survived), (SessionOutcome::Completed, true));
     assert!(result.violations.is_empty(), "{result:?}");
-    let demand = result.messages.iter().find(|m| m.message == Message::CurrentDemand).unwrap();
+    let demand = result.messages.iter().find(|m| m.message == V2gMessage::CurrentDemand).unwrap();
     assert!((100..=101).contains(&demand.count), "{demand:?}");
     // Two crossings of about 2.5 ms, and 10 ms at the charger.
     let latency = demand.latency_ms.unwrap();
@@ -173,11 +174,11 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     s = roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap().0;
     let result = run(&s);
     assert!(result.survived);
-    assert_eq!(result.violations.keys().collect::<Vec<_>>(), [&Cause::Message]);
+    assert_eq!(result.violations.keys().collect::<Vec<_>>(), [&EndCause::Message]);
     let policy = [("flow.session.policy".to_owned(), "abort".to_owned())];
     s = roughlink_scenario::parse(&text, "t", &policy, &|_| Err(String::new())).unwrap().0;
     let aborted = run(&s);
-    assert_eq!((aborted.outcome, aborted.cause), (Outcome::Aborted, Some(Cause::Message)));
+    assert_eq!((aborted.outcome, aborted.cause), (SessionOutcome::Aborted, Some(EndCause::Message)));
     assert_eq!(aborted.end_s, result.first_violation_s);
 }
 
@@ -187,7 +188,7 @@ fn the_ip_version_is_in_every_packet() {
     let of = |kind: &str, keys: &str| {
         let text = SESSION.replace("request", kind).replace("FLOW", keys);
         let s = roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
-        let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+        let result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
         assert!(result.flows[0].delivered_bytes > 3000);
         // The charger's answers, or the ACKs of a transfer.
         let d = &result.links[0].forward;
@@ -224,7 +225,7 @@ fn a_priority_protects_the_messages_from_a_download() {
         let s = roughlink_scenario::parse(&text, "t", &overrides, &|_| Err(String::new()))
             .unwrap_or_else(|e| panic!("{e}"))
             .0;
-        let mut result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+        let mut result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
         assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
         let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
         demand.latency_ms.unwrap().p99

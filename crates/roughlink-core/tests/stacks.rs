@@ -6,8 +6,8 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::cc::REGISTRY;
-use roughlink_core::net::{Network, Observer, Options, Sending};
-use roughlink_core::tcp::{Recovery, Stack};
+use roughlink_core::net::{Network, Observer, RunOptions, Sending};
+use roughlink_core::tcp::{LossRecovery, Stack};
 use roughlink_core::units::Time;
 
 /// Name; one-way delay in ms; queue in packets; receive buffer; bytes sent. On the short link the queue overflows, on
@@ -16,8 +16,14 @@ use roughlink_core::units::Time;
 const LINKS: [(&str, u64, u32, &str, u64); 2] =
     [("short", 10, 30, "4 MiB", 8_000_000), ("long", 100, 1000, "512 KiB", 30_000_000)];
 
-const RECOVERIES: [Recovery; 6] =
-    [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack, Recovery::Prr, Recovery::Rack];
+const RECOVERIES: [LossRecovery; 6] = [
+    LossRecovery::Tahoe,
+    LossRecovery::Reno,
+    LossRecovery::NewReno,
+    LossRecovery::Sack,
+    LossRecovery::Prr,
+    LossRecovery::Rack,
+];
 
 #[test]
 fn every_combination_fills_a_clean_link() {
@@ -39,25 +45,29 @@ fn every_combination_fills_a_clean_link() {
 }
 
 /// Returns the least and the largest share expected: at least 80 %, with exceptions.
-fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64) {
+fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64, f64) {
     let short = link == "short";
     let least = match (recovery, cc) {
         // BIC probes by up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link at
         // its start. A queue of 30 then loses dozens of segments at once. Without SACK their repair overflows the queue
         // again, and only time-outs detect further losses. Each time-out doubles the next, because retransmitted
         // segments give no RTT sample (Karn's algorithm), so the transfer stalls.
-        (Recovery::Reno | Recovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => return (0.0, 0.4),
-        (Recovery::Reno, "bic") if short => 0.35,
-        (Recovery::Reno, "cubic") if short => 0.7,
-        (Recovery::Reno, "bbr") if short && stack == Stack::Ns3 => 0.75,
-        (Recovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
+        (LossRecovery::Reno | LossRecovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => {
+            return (0.0, 0.4);
+        }
+        (LossRecovery::Reno, "bic") if short => 0.35,
+        (LossRecovery::Reno, "cubic") if short => 0.7,
+        (LossRecovery::Reno, "bbr") if short && stack == Stack::Ns3 => 0.75,
+        (LossRecovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
         // See below.
-        (Recovery::Tahoe, "dctcp") if short && stack == Stack::Ns3 => 0.5,
+        (LossRecovery::Tahoe, "dctcp") if short && stack == Stack::Ns3 => 0.5,
         // Every loss empties the pipe: Tahoe starts over from one segment.
-        (Recovery::Tahoe, _) if short => 0.6,
+        (LossRecovery::Tahoe, _) if short => 0.6,
         (_, "tahoe") if short => 0.75,
         // RFC 6675 finds lost retransmissions by time-outs only.
-        (Recovery::NewReno | Recovery::Sack | Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.45,
+        (LossRecovery::NewReno | LossRecovery::Sack | LossRecovery::Prr, "bic") if short && stack == Stack::Linux => {
+            0.45
+        }
         // ns-3's bandwidth estimate stays below the link's rate, and ssthresh with it.
         (_, "westwood-classic") if short && stack == Stack::Ns3 => 0.65,
         // Without marks, alpha falls to zero, and with it ns-3's reduction after a loss: the queue overflows again and
@@ -73,7 +83,7 @@ fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64
 }
 
 /// Returns the share of 10 Mbit/s that a transfer achieves, handshake included.
-fn share(stack: Stack, recovery: Recovery, cc: &str, link: (&str, u64, u32, &str, u64)) -> f64 {
+fn share(stack: Stack, recovery: LossRecovery, cc: &str, link: (&str, u64, u32, &str, u64)) -> f64 {
     let (_, delay, queue, rcv_buf, bytes) = link;
     let (stack, recovery) = (stack.name(), format!("{recovery:?}").to_lowercase());
     let mut tcp = format!(
@@ -86,7 +96,7 @@ fn share(stack: Stack, recovery: Recovery, cc: &str, link: (&str, u64, u32, &str
     let text = one_link(&tcp, &link, &format!("kind = \"bulk\"\nbytes = \"{bytes} B\""));
     let (s, _) =
         roughlink_scenario::parse(&text, "clean", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
-    let flow = Network::new(s, Options::default()).unwrap().run().unwrap().flows.remove(0);
+    let flow = Network::new(s, RunOptions::default()).unwrap().run().unwrap().flows.remove(0);
     if flow.completed { flow.throughput_mbps.unwrap_or(0.0) / 10.0 } else { 0.0 }
 }
 
@@ -112,7 +122,7 @@ fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
     let set = [("duration".to_owned(), duration.to_owned())];
     let (s, _) = roughlink_scenario::parse(&text, "ns2", &set, &|_| Err("no files".into())).unwrap();
     let mut windows = Windows::default();
-    Network::new(s, Options::default()).unwrap().run_observed(&mut windows).unwrap();
+    Network::new(s, RunOptions::default()).unwrap().run_observed(&mut windows).unwrap();
     windows
 }
 

@@ -11,8 +11,8 @@ use air::{Air, air};
 use proptest::prelude::*;
 use roughlink_core::cc::{self, Algorithm, REGISTRY};
 use roughlink_core::event::Event;
-use roughlink_core::packet::{FlowId, Packet, Side, flags};
-use roughlink_core::tcp::{Buffer, Sender, Stack, Stream, TcpConfig};
+use roughlink_core::packet::{FlowId, Packet, SideContent, flags};
+use roughlink_core::tcp::{Buffer, Stack, Stream, TcpConfig, TcpSender};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
 
@@ -63,7 +63,7 @@ impl Offered {
     fn take(&mut self, datagram: &[u8], both_scale: bool) {
         let d = wire::decode(datagram).expect("checksums are right");
         let p = d.packet;
-        if let Some(Side::Syn(options)) = d.side {
+        if let Some(SideContent::Syn(options)) = d.side {
             self.shift = options.window_scale;
         }
         if !p.is(flags::ACK) {
@@ -124,7 +124,7 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
             }
         }
         if step % 64 == 0 {
-            streams.iter().filter_map(|s| s.endpoint().sender()).for_each(Sender::check);
+            streams.iter().filter_map(|s| s.endpoint().sender()).for_each(TcpSender::check);
         }
         if streams.iter().any(|s| s.endpoint().failed()) {
             return Err("failed".into());

@@ -6,9 +6,9 @@ use roughlink_core::cc::LinkEvent;
 use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::pipe::Pipe;
-use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timeline};
+use roughlink_core::link::timeline::{DirectionState, Opportunities, OutagePolicy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
@@ -37,7 +37,7 @@ fn state(up: bool, rate: Rate, delay_ms: u64) -> Step {
 }
 
 /// Returns a timeline of states with their start times in ms.
-fn timeline(states: Vec<(u64, Step)>, policy: Policy) -> Timeline {
+fn timeline(states: Vec<(u64, Step)>, policy: OutagePolicy) -> Timeline {
     let steps = states.into_iter().map(|(ms, step)| Step { at: Time::from_millis(ms), ..step }).collect();
     Timeline::new(steps, Vec::new(), Time::MAX).with(policy, None)
 }
@@ -94,7 +94,7 @@ proptest! {
         keep in any::<bool>(),
         n in 1u64..200,
     ) {
-        let policy = if keep { Policy::Keep } else { Policy::Drop };
+        let policy = if keep { OutagePolicy::Keep } else { OutagePolicy::Drop };
         let states = ascending(states);
         let (arrivals, drops, _) = through(&direction(10, 30, Some(timeline(states, policy))), &train(n, 1500));
         prop_assert!(arrivals.is_sorted());
@@ -120,7 +120,7 @@ proptest! {
     ) {
         let timeline = states.map(|states| {
             let states = ascending(states);
-            let policy = if keep { Policy::Keep } else { Policy::Drop };
+            let policy = if keep { OutagePolicy::Keep } else { OutagePolicy::Drop };
             // Of a change and an opportunity at the same instant either may be first: none are.
             let at = |ms: u64| Time::from_millis(ms) + Time(1);
             let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(at).collect());
@@ -145,7 +145,7 @@ proptest! {
 /// 1000 bytes take 8 ms at 1 Mbit/s. The rate doubles when half of the second packet is out.
 #[test]
 fn a_packet_in_service_goes_on_at_the_new_rate() {
-    let t = timeline(vec![(12, state(true, Rate::from_mbps(2), 10))], Policy::Drop);
+    let t = timeline(vec![(12, state(true, Rate::from_mbps(2), 10))], OutagePolicy::Drop);
     let (arrivals, ..) = through(&direction(1, 10, Some(t)), &train(3, 0));
     assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [18, 24, 28]);
 }
@@ -153,7 +153,7 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
 /// A shorter delay applies from the packet in service on; nothing overtakes packets on air.
 #[test]
 fn packets_on_air_arrive_as_before() {
-    let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);
+    let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], OutagePolicy::Drop);
     let (arrivals, ..) = through(&direction(1, 240, Some(t)), &train(3, 0));
     let ms: Vec<u64> = arrivals.iter().map(|a| a.0.as_millis()).collect();
     assert_eq!(ms, [248, 248, 248]);
@@ -173,7 +173,7 @@ fn jitter_around_the_delay_is_that_of_a_link_without_changes() {
         };
         let sent = train(200, 1300);
         let plain = through(&jittered(None), &sent);
-        assert_eq!(plain, through(&jittered(Some(timeline(vec![], Policy::Drop))), &sent));
+        assert_eq!(plain, through(&jittered(Some(timeline(vec![], OutagePolicy::Drop))), &sent));
         let early = (plain.0.iter()).any(|(at, seq, _)| *at < sent[*seq as usize].0 + Time::from_micros(800 + 15_000));
         assert!(early, "some come before the delay");
         assert!(plain.0.iter().all(|(at, seq, _)| *at > sent[*seq as usize].0));
@@ -184,10 +184,10 @@ fn jitter_around_the_delay_is_that_of_a_link_without_changes() {
 fn an_outage_drops_or_keeps() {
     let rate = Rate::from_mbps(1);
     let states = vec![(12, state(false, rate, 10)), (30, state(true, rate, 10))];
-    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states.clone(), Policy::Drop))), &train(3, 0));
+    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states.clone(), OutagePolicy::Drop))), &train(3, 0));
     let seen: Vec<_> = arrivals.iter().map(|a| (a.0.as_millis(), a.2)).collect();
     assert_eq!(seen, [(18, true), (26, true), (34, false)]);
-    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states, Policy::Keep))), &train(3, 0));
+    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states, OutagePolicy::Keep))), &train(3, 0));
     let seen: Vec<_> = arrivals.iter().map(|a| (a.0.as_millis(), a.2)).collect();
     assert_eq!(seen, [(18, false), (44, false), (52, false)]);
 }
@@ -197,7 +197,7 @@ fn an_outage_drops_or_keeps() {
 fn opportunities_are_used_as_they_come() {
     let times = [1, 2, 2, 5].map(Time::from_millis).to_vec();
     let trace = Opportunities { times, period: Time::from_millis(5) };
-    let t = timeline(Vec::new(), Policy::Drop).with(Policy::Drop, Some(trace));
+    let t = timeline(Vec::new(), OutagePolicy::Drop).with(OutagePolicy::Drop, Some(trace));
     let ms = |sent: &[(Time, u16)]| {
         let (arrivals, ..) = through(&direction(1, 0, Some(t.clone())), sent);
         arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>()
@@ -212,7 +212,7 @@ fn opportunities_are_used_as_they_come() {
 #[test]
 fn the_queue_limit_holds_while_the_link_stands_still() {
     let states = vec![(0, state(false, Rate::from_mbps(1), 10)), (50, state(true, Rate::from_mbps(1), 10))];
-    let mut d = direction(1, 10, Some(timeline(states, Policy::Keep)));
+    let mut d = direction(1, 10, Some(timeline(states, OutagePolicy::Keep)));
     d.queue = QueueLimit::Packets(3);
     let (arrivals, drops, _) = through(&d, &train(5, 1000));
     assert_eq!(drops, [3, 4]);
@@ -234,7 +234,7 @@ fn no_file(name: &str) -> Result<String, String> {
 
 /// Returns the states of the forward direction: at ms, up, Mbit/s, delay in ms.
 fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
-    let state = |(at, s): (Time, State)| (at.as_millis(), s.up, s.rate.0 / 1_000_000, s.delay.as_millis());
+    let state = |(at, s): (Time, DirectionState)| (at.as_millis(), s.up, s.rate.0 / 1_000_000, s.delay.as_millis());
     s.links[0].model.as_pipe().unwrap().forward.states().map(state).collect()
 }
 
@@ -308,7 +308,7 @@ fn directions_change_independently() {
 
 /// Returns the rates in Mbit/s and delays in ms of the reverse direction, one after the other.
 fn reverse(s: &Scenario) -> Vec<(u64, u64)> {
-    let state = |(_, s): (Time, State)| (s.rate.0 / 1_000_000, s.delay.as_millis());
+    let state = |(_, s): (Time, DirectionState)| (s.rate.0 / 1_000_000, s.delay.as_millis());
     s.links[0].model.as_pipe().unwrap().reverse.states().map(state).collect()
 }
 
@@ -367,9 +367,9 @@ fn files_become_timelines() {
     let s = parse("timeline = { file = \"t.up\", policy = \"keep\" }", &load).unwrap();
     let timeline = s.links[0].model.as_pipe().unwrap().forward.timeline.clone().unwrap();
     assert_eq!(timeline.opportunities.as_ref().map(|o| o.times.len()), Some(3));
-    assert_eq!(timeline.policy, Policy::Keep);
+    assert_eq!(timeline.policy, OutagePolicy::Keep);
     // 3 x 1500 B per 7 ms
-    let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+    let result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
     let mbps = result.flows[0].throughput_mbps.unwrap();
     assert!((4.6..5.15).contains(&mbps), "{mbps}");
 }
@@ -404,7 +404,7 @@ fn three_aligned_traces_make_a_link() {
     // 3000 x 1500 B in 2 s, which the reverse direction has as well.
     assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(18), Rate::from_mbps(18)));
     assert_eq!(forward(&s)[..4], [(0, true, 18, 20), (1000, true, 18, 30), (2000, true, 18, 20), (4000, true, 18, 30)]);
-    let run = |s: &Scenario| Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
+    let run = |s: &Scenario| Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
     let result = run(&s);
     let rtt = result.flows[0].rtt_ms.unwrap();
     assert!((40.0..43.0).contains(&rtt.min), "{rtt:?}");

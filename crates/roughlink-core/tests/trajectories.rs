@@ -8,7 +8,7 @@
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
 };
-use roughlink_core::net::{Network, Observer, Options, Sending};
+use roughlink_core::net::{Network, Observer, RunOptions, Sending};
 use roughlink_core::units::Time;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -262,7 +262,8 @@ fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String 
         roughlink_scenario::parse(&text, "rates", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let present = vec![(0, ""); flows.len()];
     let mut seen = Rates { step, until: step, rows: Vec::new(), present };
-    let result = Network::new(s.clone(), Options::default()).expect("there is a link").run_observed(&mut seen).unwrap();
+    let result =
+        Network::new(s.clone(), RunOptions::default()).expect("there is a link").run_observed(&mut seen).unwrap();
     let mut out = format!("{}\n   s", link.replace('\n', ", "));
     for (cc, _) in flows {
         let _ = write!(out, "  {cc:>8} Mbit/s phase               ");

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 /// Block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct AddressBlock {
     first: u32,
     length: u8,
 }
 
-impl Block {
+impl AddressBlock {
     /// Returns the addresses of the link's ends; the first is on this machine.
     pub fn ends(&self) -> [NodeAddresses; 2] {
         [1, 2].map(|n| NodeAddresses { v4: Some(Ipv4Addr::from_bits(self.first + n)), v6: Some(v6(self.first + n)) })
@@ -48,14 +48,15 @@ impl Block {
     }
 
     /// Returns the blocks that a link may take.
-    fn candidates(delegated: Option<Block>) -> impl Iterator<Item = Block> {
+    fn candidates(delegated: Option<AddressBlock>) -> impl Iterator<Item = AddressBlock> {
         let (all, length, skipped) = match delegated {
             Some(block) => (vec![block.first], block.length + DIVIDED, 1),
             None => (NETWORKS.map(Ipv4Addr::to_bits).to_vec(), OUTER, 0),
         };
         let number = if delegated.is_some() { 1 << DIVIDED } else { OUTERMOST };
-        let each =
-            move |first: u32| (skipped..number).map(move |n| Block { first: first + (n << (32 - length)), length });
+        let each = move |first: u32| {
+            (skipped..number).map(move |n| AddressBlock { first: first + (n << (32 - length)), length })
+        };
         all.into_iter().flat_map(each).filter(|block| block.length <= SMALLEST)
     }
 }
@@ -67,13 +68,13 @@ fn v6(v4: u32) -> Ipv6Addr {
 
 /// Reservation of a block that is free on this machine, until this is dropped or released.
 #[derive(Debug)]
-pub struct Claim {
+pub struct BlockReservation {
     /// Reserved block.
-    pub block: Block,
+    pub block: AddressBlock,
     lock: File,
 }
 
-impl Claim {
+impl BlockReservation {
     /// Reserves the first block that is free in the namespace of the calling thread. Only one process of a network
     /// namespace can hold a claim. Further processes wait, but only for a limited time, since any process may lock the
     /// namespace's file.
@@ -86,9 +87,9 @@ impl Claim {
         let of_ours = ip_prints(&["-4", "-o", "route", "show", "type", "unreachable", "proto", PROTOCOL])?;
         let delegated = of_ours.lines().find_map(delegated);
         let mut first_taken = None;
-        for block in Block::candidates(delegated) {
+        for block in AddressBlock::candidates(delegated) {
             match taken(&block.prefixes()[..1])? {
-                None => return Ok(Claim { block, lock }),
+                None => return Ok(BlockReservation { block, lock }),
                 Some(by) => first_taken = first_taken.or(Some(by)),
             }
         }
@@ -136,9 +137,9 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
 }
 
 /// Parses the block in a line of `ip route`.
-fn delegated(line: &str) -> Option<Block> {
+fn delegated(line: &str) -> Option<AddressBlock> {
     let (address, length) = line.split_whitespace().nth(1)?.split_once('/')?;
-    Some(Block { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
+    Some(AddressBlock { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
 }
 
 /// Routing protocol number of the unreachable routes of blocks; iproute2 does not use it.
@@ -186,8 +187,8 @@ mod tests {
         assert_eq!([4_026_531_840, 42, 43, 6].map(|inode| holder(locks, inode)), [Some(12), None, None, None]);
     }
 
-    fn names(delegated: Option<Block>) -> Vec<String> {
-        Block::candidates(delegated).map(|block| block.prefixes()[0].to_string()).collect()
+    fn names(delegated: Option<AddressBlock>) -> Vec<String> {
+        AddressBlock::candidates(delegated).map(|block| block.prefixes()[0].to_string()).collect()
     }
 
     #[test]
@@ -198,11 +199,11 @@ mod tests {
             (32, "10.0.0.0/20", "10.0.16.0/20", "198.18.0.0/20")
         );
         let mut block = delegated("unreachable 10.0.16.0/20 proto 82").unwrap();
-        assert_eq!(block, Block::candidates(None).nth(1).unwrap());
+        assert_eq!(block, AddressBlock::candidates(None).nth(1).unwrap());
         assert_eq!(block.ends().map(|g| g.v6.unwrap().to_string()), ["fd00::1001", "fd00::1002"]);
         assert_eq!(names(Some(block)), ["10.0.20.0/22", "10.0.24.0/22", "10.0.28.0/22"]);
         let mut depth = 1;
-        while let Some(next) = Block::candidates(Some(block)).last() {
+        while let Some(next) = AddressBlock::candidates(Some(block)).last() {
             let [outer, inner] = [block, next].map(|block| block.prefixes());
             assert!((0..2).all(|v| outer[v].contains(inner[v].address) && outer[v].length < inner[v].length));
             // Neither block contains the ends of the other.

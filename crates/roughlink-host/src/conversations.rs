@@ -26,17 +26,17 @@ mod tests;
 use crate::congestion::paces;
 use crate::senders::TcpSenders;
 use roughlink_core::metrics::RttResult;
-pub use roughlink_core::metrics::conversation::{Conversation, Count, Direction};
+pub use roughlink_core::metrics::conversation::{ConversationCounters, ConversationResult, PacketCount};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use tcp::{Segment, Stream};
+use tcp::{SegmentFields, TcpDirection};
 
 /// Returns true if the kernel paces or may pace the sender although its algorithm does not pace.
-pub fn has_unexpected_pacing(direction: &Direction) -> bool {
+pub fn has_unexpected_pacing(direction: &ConversationCounters) -> bool {
     direction.paced != Some(false) && direction.cc.as_deref().is_some_and(|cc| !paces(cc))
 }
 
@@ -44,7 +44,7 @@ pub fn has_unexpected_pacing(direction: &Direction) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ConversationResults {
     /// Conversations in the order of their first datagrams.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<ConversationResult>,
     /// Counts of further conversations; null if there are no others.
     pub others: Option<Others>,
 }
@@ -66,9 +66,9 @@ impl ConversationResults {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Others {
     /// Datagrams that kernels sent.
-    pub sent: Count,
+    pub sent: PacketCount,
     /// Datagrams that kernels received.
-    pub received: Count,
+    pub received: PacketCount,
 }
 
 /// Meter of conversations.
@@ -100,41 +100,41 @@ pub struct Conversations {
     /// Addresses of kernels.
     kernels: BTreeSet<IpAddr>,
     /// Indices of the conversations, by addresses, the smaller first, and protocol.
-    known: BTreeMap<Key, usize>,
-    all: Vec<State>,
+    known: BTreeMap<PacketKey, usize>,
+    all: Vec<ConversationState>,
     /// Index of the last datagram's conversation.
     last: usize,
     others: Option<Others>,
 }
 
 /// Addresses, protocol, and true for datagrams that are no fragments.
-type Key = (Addresses, u8, bool);
+type PacketKey = (Addresses, u8, bool);
 
 /// Conversation with its counters.
 #[derive(Debug)]
-struct State {
-    key: Key,
+struct ConversationState {
+    key: PacketKey,
     /// True if the first datagram came from the larger address.
     reversed: bool,
     first: Time,
     last: Time,
     /// Directions from the smaller address and from the larger.
-    ways: [Way; 2],
+    ways: [ConversationDirection; 2],
 }
 
 /// Direction of a conversation.
 #[derive(Debug, Default)]
-struct Way {
+struct ConversationDirection {
     /// True for a kernel at the source, and for a kernel at the destination.
     kernels: [bool; 2],
-    sent: Count,
-    received: Count,
+    sent: PacketCount,
+    received: PacketCount,
     /// Payload received, bytes; not for TCP.
     payload: u64,
     /// Times of the first payload sent and of the last received.
     active: Option<(Time, Time)>,
     delay: Histogram,
-    stream: Stream,
+    stream: TcpDirection,
 }
 
 /// Point of the path at which a datagram is read.
@@ -196,7 +196,7 @@ impl Conversations {
             }
         }
         if protocol == TCP && whole {
-            if let Some(segment) = Segment::read(body) {
+            if let Some(segment) = SegmentFields::read(body) {
                 way.segment(now, &segment, seen);
                 opposite.acknowledged(now, &segment, seen);
             }
@@ -211,7 +211,7 @@ impl Conversations {
     }
 
     /// Returns the index of a conversation; adds a new one if there is room.
-    fn place(&mut self, key: Key, reversed: bool, now: Time) -> Option<usize> {
+    fn place(&mut self, key: PacketKey, reversed: bool, now: Time) -> Option<usize> {
         if self.all.get(self.last).is_some_and(|state| state.key == key) {
             return Some(self.last);
         }
@@ -223,10 +223,10 @@ impl Conversations {
             return None;
         }
         let [a, b] = key.0.sockets().map(|socket| self.kernels.contains(&socket.ip()));
-        let way = |kernels| Way { kernels, ..Way::default() };
+        let way = |kernels| ConversationDirection { kernels, ..ConversationDirection::default() };
         self.last = self.all.len();
         self.known.insert(key, self.last);
-        self.all.push(State { key, reversed, first: now, last: now, ways: [way([a, b]), way([b, a])] });
+        self.all.push(ConversationState { key, reversed, first: now, last: now, ways: [way([a, b]), way([b, a])] });
         Some(self.last)
     }
 
@@ -250,13 +250,13 @@ impl Conversations {
     }
 }
 
-impl State {
+impl ConversationState {
     fn bytes(&self) -> u64 {
         self.ways.iter().map(|way| way.sent.bytes.max(way.received.bytes)).sum()
     }
 
     /// Returns the results; `flying` is the number of packets in flight from the smaller address and from the larger.
-    fn result(&self, flying: [u64; 2]) -> Conversation {
+    fn result(&self, flying: [u64; 2]) -> ConversationResult {
         let (addresses, protocol, whole) = self.key;
         let is_tcp = protocol == TCP && whole;
         let [a, b] = addresses.sockets().map(|end| named(end, has_ports(protocol) && whole));
@@ -271,7 +271,7 @@ impl State {
             ICMP_V6 => "ICMPv6".into(),
             other => format!("IP protocol {other}"),
         };
-        Conversation {
+        ConversationResult {
             protocol: protocol + if whole { "" } else { " fragments" },
             from,
             to,
@@ -283,9 +283,9 @@ impl State {
     }
 }
 
-impl Way {
+impl ConversationDirection {
     /// Records a TCP segment of this direction.
-    fn segment(&mut self, now: Time, segment: &Segment, seen: PathPoint) {
+    fn segment(&mut self, now: Time, segment: &SegmentFields, seen: PathPoint) {
         let sent = matches!(seen, PathPoint::Sent);
         if !sent && self.kernels[0] {
             return; // counted when it was sent
@@ -297,7 +297,7 @@ impl Way {
     }
 
     /// Records a segment of the opposite direction, which acknowledges data of this one.
-    fn acknowledged(&mut self, now: Time, segment: &Segment, seen: PathPoint) {
+    fn acknowledged(&mut self, now: Time, segment: &SegmentFields, seen: PathPoint) {
         let to_sender = matches!(seen, PathPoint::Received(_));
         if self.stream.acknowledge(now, segment, to_sender)
             && let Some((_, last)) = &mut self.active
@@ -318,11 +318,11 @@ impl Way {
         }
     }
 
-    fn result(&self, is_tcp: bool, flying: u64) -> Direction {
+    fn result(&self, is_tcp: bool, flying: u64) -> ConversationCounters {
         let [source, destination] = self.kernels;
         let delivered = if is_tcp { Some(self.stream.delivered()) } else { destination.then_some(self.payload) };
         let active = self.active.map(|(first, last)| seconds(last.saturating_sub(first))).filter(|s| *s > 0.0);
-        Direction {
+        ConversationCounters {
             sent: source.then_some(self.sent),
             received: destination.then_some(self.received),
             in_flight: (source && destination).then_some(flying),
@@ -362,7 +362,7 @@ fn user_data(packet: &[u8]) -> usize {
 }
 
 /// Returns the key of a datagram's conversation, true if it comes from the larger address, and its payload.
-fn read(bytes: &[u8]) -> Option<(Key, bool, &[u8])> {
+fn read(bytes: &[u8]) -> Option<(PacketKey, bool, &[u8])> {
     let envelope = wire::envelope(bytes).ok()?;
     let body = &bytes[envelope.transport..envelope.end];
     let ports = body.first_chunk::<4>().filter(|_| envelope.whole && has_ports(envelope.protocol));

@@ -16,11 +16,11 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 /// Device in a namespace.
 pub(crate) struct Device {
-    kind: Kind,
+    kind: DeviceKind,
     pub(crate) name: String,
 }
 
-enum Kind {
+enum DeviceKind {
     Ours(SyncDevice),
     Attached(Attached),
 }
@@ -82,21 +82,21 @@ impl Device {
             let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
             ip(&commands(&name, setup, has_ipv6))?;
-            Ok(Device { kind: Kind::Ours(device), name })
+            Ok(Device { kind: DeviceKind::Ours(device), name })
         })?
     }
 
     /// Attaches an existing device, for packets of at most `mtu` bytes.
     pub(crate) fn attach(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
         let attached = Attached::open(namespace, name, mtu)?;
-        Ok(Device { kind: Kind::Attached(attached), name: name.to_owned() })
+        Ok(Device { kind: DeviceKind::Attached(attached), name: name.to_owned() })
     }
 
     /// Returns warnings about a device whose frames this machine also uses elsewhere.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let (answers, master) = match &self.kind {
-            Kind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
-            Kind::Ours(_) => (&[][..], None),
+            DeviceKind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
+            DeviceKind::Ours(_) => (&[][..], None),
         };
         let (name, addresses) = (&self.name, answers.iter().map(ToString::to_string).collect::<Vec<_>>());
         let answers = (!addresses.is_empty()).then(|| {
@@ -119,8 +119,8 @@ impl Device {
     /// nothing to read.
     pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let device = match &self.kind {
-            Kind::Ours(device) => device,
-            Kind::Attached(attached) => return attached.receive(buffer, each),
+            DeviceKind::Ours(device) => device,
+            DeviceKind::Attached(attached) => return attached.receive(buffer, each),
         };
         match device.recv(buffer) {
             Ok(n) => {
@@ -135,14 +135,14 @@ impl Device {
     /// Sends a datagram or a frame to the host.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.kind {
-            Kind::Ours(device) => device.send(bytes).map(drop),
-            Kind::Attached(attached) => attached.send(bytes),
+            DeviceKind::Ours(device) => device.send(bytes).map(drop),
+            DeviceKind::Attached(attached) => attached.send(bytes),
         }
     }
 
     /// Returns the number of packets that the kernel dropped because the device's queue was full.
     pub(crate) fn dropped(&self, namespace: &Namespace) -> Option<u64> {
-        if let Kind::Attached(attached) = &self.kind {
+        if let DeviceKind::Attached(attached) = &self.kind {
             return Some(attached.dropped());
         }
         let name = &self.name;
@@ -152,8 +152,8 @@ impl Device {
     /// Returns the number of frames above the MTU.
     pub(crate) fn oversized(&self) -> u64 {
         match &self.kind {
-            Kind::Ours(_) => 0,
-            Kind::Attached(attached) => attached.oversized(),
+            DeviceKind::Ours(_) => 0,
+            DeviceKind::Attached(attached) => attached.oversized(),
         }
     }
 }
@@ -161,8 +161,8 @@ impl Device {
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
-            Kind::Ours(device) => device.as_fd(),
-            Kind::Attached(attached) => attached.as_fd(),
+            DeviceKind::Ours(device) => device.as_fd(),
+            DeviceKind::Attached(attached) => attached.as_fd(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Emulations: scenarios with kernel nodes or attached devices, run in real time.
 
-use crate::block::Block;
+use crate::block::AddressBlock;
 use crate::carrier::Carrier;
 use crate::congestion::{DefaultCongestionControl, RENO};
 use crate::conversations::{ConversationResults, Conversations};
@@ -8,19 +8,19 @@ use crate::device::{Device, Setup, full, name_at};
 use crate::error::{HostError, UnfitReason};
 use crate::ethernet::{Switch, node_mac};
 use crate::frames::Frames;
-use crate::live::{AppliedChange, Live, Watch};
+use crate::live::{AppliedChange, Live, LiveWatch};
 use crate::namespace::Namespace;
 use crate::nodes::{ListedNode, list, path_of};
-use crate::realtime::{Clock, Effort};
-use crate::relay::{Counts, Edge, Ending, Lateness, carry};
+use crate::realtime::{Effort, MonotonicClock};
+use crate::relay::{Counts, Lateness, LoopEnd, NetworkEdge, carry};
 use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
-use roughlink_core::net::{Limits, Network, Observer, Options, PortStats};
-use roughlink_core::scenario::{Interface, LinkSpec, Scenario};
+use roughlink_core::net::{Network, Observer, PortStats, RunLimits, RunOptions};
+use roughlink_core::scenario::{HostInterface, LinkSpec, Scenario};
 use roughlink_core::units::Time;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,12 +38,12 @@ pub struct Host {
     /// Index of the node in the scenario.
     pub node: usize,
     /// Location of the node.
-    pub place: Place,
+    pub place: NodeLocation,
 }
 
 /// Location of a real node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NodeLocation {
     /// Separate network namespace for the node.
     Own,
     /// Namespace of the thread that opens the emulation: the node is the machine itself. Attached devices are in it,
@@ -53,11 +53,11 @@ pub enum Place {
 
 /// Settings of an emulation.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct EmulationSettings {
     /// Replica number: selects other random numbers for the same scenario.
     pub replica: u32,
     /// Limits on the network's resources.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// True if other threads watch the emulation or change its links: [`Running::live`].
     pub live: bool,
     /// True if devices lose their carrier while the links at their nodes are down.
@@ -67,11 +67,11 @@ pub struct Settings {
     /// Flows that stay simulated although their nodes are real.
     pub inside: BTreeSet<usize>,
     /// Node that forwards packets, and addresses routed to it for links that begin there.
-    pub behind: Option<(usize, Block)>,
+    pub behind: Option<(usize, AddressBlock)>,
 }
 
 /// Real node that is set up.
-struct Node {
+struct RealNode {
     name: String,
     namespace: Namespace,
     addresses: Vec<IpAddr>,
@@ -81,7 +81,7 @@ struct Node {
     congestion_control: Option<DefaultCongestionControl>,
 }
 
-impl Node {
+impl RealNode {
     /// Returns true if programs run in the node's namespace, and false behind an attached device.
     fn is_ours(&self) -> bool {
         !self.addresses.is_empty()
@@ -91,8 +91,8 @@ impl Node {
 /// Emulation that is set up and has not started.
 pub struct Emulation {
     network: Network,
-    nodes: Vec<Node>,
-    edge: Edge,
+    nodes: Vec<RealNode>,
+    edge: NetworkEdge,
     scenario: Arc<Scenario>,
     listed: File,
     live: Option<Arc<Live>>,
@@ -104,21 +104,25 @@ impl Emulation {
     ///
     /// # Errors
     /// Returns an error if a permission, a feature of this machine or a device to attach is missing.
-    pub fn open(scenario: impl Into<Arc<Scenario>>, hosts: &[Host], settings: &Settings) -> Result<Self, HostError> {
+    pub fn open(
+        scenario: impl Into<Arc<Scenario>>,
+        hosts: &[Host],
+        settings: &EmulationSettings,
+    ) -> Result<Self, HostError> {
         let scenario = scenario.into();
         // Route addresses outside the scenario through the machine if it is one of the nodes.
-        let here = hosts.iter().find(|host| host.place == Place::Here).map(|host| host.node);
+        let here = hosts.iter().find(|host| host.place == NodeLocation::Here).map(|host| host.node);
         let beyond = here.into_iter().flat_map(|node| everything().map(|prefix| (prefix, node)));
         let behind =
             settings.behind.into_iter().flat_map(|(node, block)| block.prefixes().map(|prefix| (prefix, node)));
-        let options = Options {
+        let options = RunOptions {
             beyond: beyond.chain(behind).collect(),
             replica: settings.replica,
             limits: settings.limits,
             changes: settings.live,
             ports: hosts.iter().map(|host| host.node).collect(),
             inside: settings.inside.clone(),
-            ..Options::default()
+            ..RunOptions::default()
         };
         let network = Network::new(Arc::clone(&scenario), options)?;
         // Route to other networks only if the machine forwards packets.
@@ -126,7 +130,7 @@ impl Emulation {
         let (mut nodes, mut devices) = (Vec::new(), Vec::new());
         for host in hosts {
             let name = scenario.nodes[host.node].clone();
-            if let Some(Interface::Attached(interface)) = scenario.interfaces.get(&host.node) {
+            if let Some(HostInterface::Attached(interface)) = scenario.interfaces.get(&host.node) {
                 let (namespace, device) = match interface.rsplit_once('/') {
                     Some((namespace, device)) => (Namespace::named(namespace)?, device),
                     None => (Namespace::here()?, &**interface),
@@ -137,18 +141,18 @@ impl Emulation {
                     return Err(HostError::Unfit { name: device.to_owned(), reason });
                 }
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
-                nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true, congestion_control: None });
+                nodes.push(RealNode { name, namespace, addresses: Vec::new(), shared: true, congestion_control: None });
                 continue;
             }
             let namespace = match host.place {
-                Place::Own => Namespace::new()?,
-                Place::Here => Namespace::here()?,
+                NodeLocation::Own => Namespace::new()?,
+                NodeLocation::Here => Namespace::here()?,
             };
             let congestion_control = Some(match host.place {
-                Place::Own => {
+                NodeLocation::Own => {
                     DefaultCongestionControl::set(&namespace, settings.congestion_control.as_deref().unwrap_or(RENO))?
                 }
-                Place::Here => DefaultCongestionControl::read(&namespace)?,
+                NodeLocation::Here => DefaultCongestionControl::read(&namespace)?,
             });
             let mut setup = setup(&scenario, *host);
             match settings.behind {
@@ -158,7 +162,7 @@ impl Emulation {
                 }
                 None => {}
             }
-            if let Some(node) = here.filter(|_| host.place != Place::Here) {
+            if let Some(node) = here.filter(|_| host.place != NodeLocation::Here) {
                 let forwarded = everything().into_iter().zip(forwards).filter(|(_, does)| *does);
                 setup.beyond.extend(forwarded.flat_map(|(prefix, _)| through(&scenario, node, prefix)));
             }
@@ -166,7 +170,13 @@ impl Emulation {
             if !setup.behind.is_empty() {
                 namespace.forward()?;
             }
-            nodes.push(Node { name, namespace, addresses: setup.addresses, shared: setup.shared, congestion_control });
+            nodes.push(RealNode {
+                name,
+                namespace,
+                addresses: setup.addresses,
+                shared: setup.shared,
+                congestion_control,
+            });
         }
         let namespace = |name: &str| {
             let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
@@ -183,12 +193,12 @@ impl Emulation {
         let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
         let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
         let live = settings.live.then(|| Live::new(Arc::clone(&scenario)));
-        Ok(Emulation { network, nodes, edge: Edge { devices, switch, carrier }, scenario, listed, live })
+        Ok(Emulation { network, nodes, edge: NetworkEdge { devices, switch, carrier }, scenario, listed, live })
     }
 
     /// Returns warnings to print before the start.
     pub fn warnings(&self) -> Vec<String> {
-        let of = |node: &Node| {
+        let of = |node: &RealNode| {
             let (name, control) = (&node.name, node.congestion_control.as_ref()?);
             let refused = control.refused.as_ref().map(|wanted| {
                 format!("{name}: the kernel has no `{wanted}` for namespaces; the default there is {}", control.name)
@@ -234,13 +244,14 @@ impl Emulation {
         let nodes = Arc::new(nodes);
         let theirs = Arc::clone(&nodes);
         let mut conversations = Conversations::new(nodes.iter().flat_map(|node| node.addresses.iter().copied()));
-        let mut watch = Watch::new(live.clone());
-        let socket_table =
-            |node: &Node| SocketTable::open(&node.namespace, &node.addresses, node.congestion_control.as_ref()?).ok();
+        let mut watch = LiveWatch::new(live.clone());
+        let socket_table = |node: &RealNode| {
+            SocketTable::open(&node.namespace, &node.addresses, node.congestion_control.as_ref()?).ok()
+        };
         let senders = SenderMonitor::start(nodes.iter().filter_map(socket_table).collect());
         // A device drops packets that its kernel sends before it is fully up: do not count them.
         let before = dropped(&nodes, &edge.devices);
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         let run_delay = RunDelayMonitor::start(clock);
         let thread = thread::spawn(move || {
             let both = (&mut conversations, &mut watch);
@@ -262,7 +273,11 @@ impl Emulation {
 }
 
 /// Returns true if this device of a namespace already has a node.
-fn is_attached((nodes, devices): (&[Node], &[Device]), namespace: &Namespace, device: &str) -> Result<bool, HostError> {
+fn is_attached(
+    (nodes, devices): (&[RealNode], &[Device]),
+    namespace: &Namespace,
+    device: &str,
+) -> Result<bool, HostError> {
     for (node, _) in nodes.iter().zip(devices).filter(|(_, other)| other.name == device) {
         if node.namespace.inode()? == namespace.inode()? {
             return Ok(true);
@@ -273,7 +288,7 @@ fn is_attached((nodes, devices): (&[Node], &[Device]), namespace: &Namespace, de
 
 /// Returns the number of packets that kernels have dropped because the queue of a device was full, or `None` if the
 /// count of a device cannot be read.
-fn dropped(nodes: &[Node], devices: &[Device]) -> Option<u64> {
+fn dropped(nodes: &[RealNode], devices: &[Device]) -> Option<u64> {
     nodes.iter().zip(devices).map(|(node, device)| device.dropped(&node.namespace)).sum()
 }
 
@@ -283,7 +298,7 @@ struct LoopResult<O> {
     observer: O,
     achieved: ConversationResults,
     frames: Vec<FrameCount>,
-    ending: Ending,
+    ending: LoopEnd,
     counts: Counts,
     changes: Vec<AppliedChange>,
 }
@@ -292,20 +307,20 @@ struct LoopResult<O> {
 pub struct Running<O> {
     thread: JoinHandle<LoopResult<O>>,
     stop: Arc<AtomicBool>,
-    nodes: Arc<Vec<Node>>,
+    nodes: Arc<Vec<RealNode>>,
     /// List of nodes, kept open so that [`crate::directories`] finds it.
     #[expect(dead_code, reason = "it is found by its name")]
     listed: File,
     live: Option<Arc<Live>>,
     /// Clock of the network.
-    pub(crate) clock: Clock,
+    pub(crate) clock: MonotonicClock,
     run_delay: RunDelayMonitor,
     senders: SenderMonitor,
 }
 
 /// Results of an emulation.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct EmulationResults {
     /// Results as for a simulated run.
     pub result: RunResult,
     /// Results of the programs' conversations.
@@ -332,7 +347,7 @@ pub struct Outcome {
     /// Counters of the ports.
     pub ports: PortStats,
     /// Reason for the end.
-    pub ending: Ending,
+    pub ending: LoopEnd,
     /// Error that denied the loop real-time priority, if any.
     pub unhurried: Option<String>,
     /// Processor time of the loop.
@@ -359,13 +374,13 @@ impl<O> Running<O> {
         ours.filter_map(|node| node.namespace.within(undelivered).ok()).sum()
     }
 
-    /// Returns the handle for watching and changing the emulation, if [`Settings`] enable it.
+    /// Returns the handle for watching and changing the emulation, if [`EmulationSettings`] enable it.
     pub fn live(&self) -> Option<Arc<Live>> {
         self.live.clone()
     }
 
     /// Stops the emulation and returns its results and the observer.
-    pub fn finish(self) -> (Outcome, O) {
+    pub fn finish(self) -> (EmulationResults, O) {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -373,7 +388,7 @@ impl<O> Running<O> {
         achieved.add_senders(&senders);
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
-        let outcome = Outcome {
+        let outcome = EmulationResults {
             result,
             achieved,
             frames,
@@ -425,10 +440,10 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
     let links: Vec<_> = links_at(scenario, host.node).collect();
     let others = || (0..scenario.nodes.len()).filter(|node| *node != host.node);
     let both = |node| both_addresses(scenario, node);
-    let ethernet = scenario.interfaces.get(&host.node).is_some_and(|i| *i == Interface::Ethernet).then(|| {
+    let ethernet = scenario.interfaces.get(&host.node).is_some_and(|i| *i == HostInterface::Ethernet).then(|| {
         let all = |node| both(node).into_iter().chain([IpAddr::V6(link_local(node))]);
         // Addresses of hosts behind an attached device are unknown.
-        let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(Interface::Attached(_))));
+        let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(HostInterface::Attached(_))));
         (node_mac(host.node), known.flat_map(|node| all(node).map(move |a| (a, node_mac(node)))).collect())
     });
     let longest = if ethernet.is_some() { LONGEST_IN_FRAME } else { u16::MAX };
@@ -444,12 +459,16 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
         beyond: Vec::new(),
         behind: Vec::new(),
         ethernet,
-        shared: host.place == Place::Here,
+        shared: host.place == NodeLocation::Here,
     }
 }
 
 /// Creates the carrier of all devices except attached ones.
-fn carrier(scenario: &Scenario, hosts: &[Host], (nodes, devices): (&[Node], &[Device])) -> Result<Carrier, HostError> {
+fn carrier(
+    scenario: &Scenario,
+    hosts: &[Host],
+    (nodes, devices): (&[RealNode], &[Device]),
+) -> Result<Carrier, HostError> {
     let (mut told, mut links) = (Vec::new(), Vec::new());
     for ((host, node), device) in hosts.iter().zip(nodes).zip(devices).filter(|((_, node), _)| node.is_ours()) {
         told.push((node.namespace.again()?, device.name.clone()));

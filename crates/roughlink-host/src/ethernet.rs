@@ -21,8 +21,8 @@
 
 use crate::neighbours::{self, NeighborMessage};
 use crate::snooping::Membership;
-use roughlink_core::net::{Network, Observer, Outgoing};
-use roughlink_core::scenario::{Interface, Scenario};
+use roughlink_core::net::{Network, NetworkOutput, Observer};
+use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, IpPair, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,7 +46,7 @@ pub(crate) fn text(mac: Mac) -> String {
 /// Switch with its tables of hosts.
 pub(crate) struct Switch {
     /// Stations at the ports; `None` for ports that are not on the Ethernet.
-    ports: Vec<Option<Station>>,
+    ports: Vec<Option<PortHosts>>,
     /// Addresses of nodes that are not on the Ethernet.
     others: BTreeSet<Mac>,
     /// Port behind which an address was last seen.
@@ -64,11 +64,11 @@ pub(crate) struct OutgoingFrame {
     pub(crate) port: usize,
     pub(crate) frame: Vec<u8>,
     /// Datagram inside the frame that waited for an address; `None` for requests and answers.
-    pub(crate) waited: Option<Outgoing>,
+    pub(crate) waited: Option<NetworkOutput>,
 }
 
 /// Host or hosts at a port.
-enum Station {
+enum PortHosts {
     /// Host with a device of this emulation, and its address.
     Ours(Mac),
     /// Hosts behind an attached device.
@@ -83,35 +83,35 @@ struct AttachedHosts {
     /// IP addresses that have sent something to these hosts.
     senders: BTreeSet<IpAddr>,
     /// Datagrams for hosts whose address is unknown.
-    waiting: BTreeMap<IpAddr, Waiting>,
+    waiting: BTreeMap<IpAddr, Resolution>,
 }
 
-struct Waiting {
+struct Resolution {
     /// Time of the last request.
     asked: Time,
     /// Datagrams and the times when they left the network, oldest first.
-    datagrams: VecDeque<(Time, Outgoing)>,
+    datagrams: VecDeque<(Time, NetworkOutput)>,
 }
 
 impl Switch {
     /// Creates the switch for ports at these nodes of a scenario.
     pub(crate) fn new(scenario: &Scenario, nodes: &[usize]) -> Self {
         let station = |node: &usize| match scenario.interfaces.get(node) {
-            None | Some(Interface::Ip) => None,
-            Some(Interface::Ethernet) => Some(Station::Ours(node_mac(*node))),
-            Some(Interface::Attached(_)) => Some(Station::Attached(AttachedHosts::default())),
+            None | Some(HostInterface::Ip) => None,
+            Some(HostInterface::Ethernet) => Some(PortHosts::Ours(node_mac(*node))),
+            Some(HostInterface::Attached(_)) => Some(PortHosts::Attached(AttachedHosts::default())),
         };
         let ports: Vec<_> = nodes.iter().map(station).collect();
         let port_of = |node: usize| nodes.iter().position(|n| *n == node).filter(|&port| ports[port].is_some());
         let others = (0..scenario.nodes.len()).filter(|&node| port_of(node).is_none());
         let others = others.map(node_mac).chain([NETWORK]).collect();
-        let ours = |(port, station): (usize, &Option<Station>)| match station {
-            Some(Station::Ours(mac)) => Some((*mac, port)),
+        let ours = |(port, station): (usize, &Option<PortHosts>)| match station {
+            Some(PortHosts::Ours(mac)) => Some((*mac, port)),
             _ => None,
         };
         let learned = ports.iter().enumerate().filter_map(ours).collect();
         // The network behind an attached device is unknown.
-        let routers = ports.iter().map(|station| matches!(station, Some(Station::Attached(_)))).collect();
+        let routers = ports.iter().map(|station| matches!(station, Some(PortHosts::Attached(_)))).collect();
         Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
@@ -138,7 +138,7 @@ impl Switch {
         if !is_group(from) {
             note(&mut self.learned, from, port);
         }
-        if let Station::Attached(attached) = station {
+        if let PortHosts::Attached(attached) = station {
             let sender = wire::envelope(datagram).ok().map(|envelope| (ends(&envelope.pair)[0], from));
             for (address, mac) in sender.into_iter().chain(heard.and_then(|heard| heard.has)) {
                 self.unanswered += attached.learn((now, port), address, mac, &mut self.ready);
@@ -178,13 +178,13 @@ impl Switch {
 
     /// Returns the bytes of `out`, which has left the network by `now`, for the device at its port, or `None` if the
     /// datagram waits for the host's address.
-    pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b Outgoing) -> Option<&'b [u8]> {
+    pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
         let (Some(station), false) = (&mut self.ports[out.port], out.is_frame) else { return Some(&out.datagram) };
         let Ok(envelope) = wire::envelope(&out.datagram) else { return Some(&out.datagram) };
         let [from, to] = ends(&envelope.pair);
         let mac = match station {
-            Station::Ours(mac) => *mac,
-            Station::Attached(attached) => {
+            PortHosts::Ours(mac) => *mac,
+            PortHosts::Attached(attached) => {
                 if attached.senders.len() < MOST_LEARNED {
                     attached.senders.insert(from);
                 }
@@ -208,20 +208,20 @@ impl Switch {
     /// Returns the datagrams from kernels that wait for the address of their destination or for [`Switch::next`].
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
         let attached = self.ports.iter().flatten().filter_map(|station| match station {
-            Station::Ours(_) => None,
-            Station::Attached(attached) => Some(&attached.waiting),
+            PortHosts::Ours(_) => None,
+            PortHosts::Attached(attached) => Some(&attached.waiting),
         });
         let waiting = attached.flat_map(BTreeMap::values).flat_map(|waiting| &waiting.datagrams).map(|(_, out)| out);
         let ready = self.ready.iter().filter_map(|ready| ready.waited.as_ref());
-        waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(Outgoing::ip_datagram)
+        waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(NetworkOutput::ip_datagram)
     }
 
     /// Returns the number of datagrams without an answer to the request for their address, including those that still
     /// wait.
     pub(crate) fn unanswered(&self) -> u64 {
-        let waiting = |station: &Station| match station {
-            Station::Ours(_) => 0,
-            Station::Attached(attached) => {
+        let waiting = |station: &PortHosts| match station {
+            PortHosts::Ours(_) => 0,
+            PortHosts::Attached(attached) => {
                 attached.waiting.values().map(|waiting| waiting.datagrams.len() as u64).sum()
             }
         };
@@ -242,7 +242,7 @@ impl AttachedHosts {
             return 0;
         }
         note(&mut self.known, address, mac);
-        let Some(Waiting { datagrams, .. }) = self.waiting.remove(&address) else { return 0 };
+        let Some(Resolution { datagrams, .. }) = self.waiting.remove(&address) else { return 0 };
         let count = datagrams.len();
         let fresh = datagrams.into_iter().filter(|(since, _)| now.saturating_sub(*since) <= LONGEST_WAIT);
         let before = ready.len();
@@ -256,12 +256,18 @@ impl AttachedHosts {
 
     /// Queues a datagram until the address of its destination is known. Sends a request at most once a second (RFC 1122
     /// section 2.3.2.1) while datagrams arrive. Returns the number of dropped datagrams.
-    fn ask(&mut self, now: Time, [from, to]: [IpAddr; 2], out: &Outgoing, ready: &mut VecDeque<OutgoingFrame>) -> u64 {
+    fn ask(
+        &mut self,
+        now: Time,
+        [from, to]: [IpAddr; 2],
+        out: &NetworkOutput,
+        ready: &mut VecDeque<OutgoingFrame>,
+    ) -> u64 {
         let is_new = !self.waiting.contains_key(&to);
         if is_new && self.waiting.len() >= MOST_ASKED {
             return 1;
         }
-        let waiting = self.waiting.entry(to).or_insert_with(|| Waiting { asked: now, datagrams: VecDeque::new() });
+        let waiting = self.waiting.entry(to).or_insert_with(|| Resolution { asked: now, datagrams: VecDeque::new() });
         if is_new || now.saturating_sub(waiting.asked) >= ASKED_AGAIN {
             waiting.asked = now;
             let question = neighbours::question(from, to);
@@ -331,7 +337,7 @@ const LONGEST_WAIT: Time = Time::from_secs(3);
 mod tests {
     use super::*;
     use crate::snooping::tests::mld;
-    use roughlink_core::net::{NoObserver, Options};
+    use roughlink_core::net::{NoObserver, RunOptions};
 
     /// Creates nodes a, b and c on the Ethernet and a simulated node d, all at a hub; addresses are counted from 1.
     fn network() -> (Network, Switch) {
@@ -347,7 +353,7 @@ mod tests {
         let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err(String::new())).unwrap().0;
         let nodes = vec![1, 2, 3];
         let switch = Switch::new(&scenario, &nodes);
-        (Network::new(scenario, Options { ports: nodes, ..Options::default() }).unwrap(), switch)
+        (Network::new(scenario, RunOptions { ports: nodes, ..RunOptions::default() }).unwrap(), switch)
     }
 
     fn frame(to: Mac, from: Mac) -> Vec<u8> {
@@ -409,21 +415,21 @@ mod tests {
         let (_, mut switch) = network();
         let mut datagram = vec![0x60, 0, 0, 0, 0, 4, 59, 64];
         datagram.extend([0xfd; 36]);
-        let out = Outgoing { due: Time::ZERO, port: 0, datagram: datagram.clone(), since: None, is_frame: false };
+        let out = NetworkOutput { due: Time::ZERO, port: 0, datagram: datagram.clone(), since: None, is_frame: false };
         let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0x86, 0xdd];
         assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), [&header[..], &datagram].concat());
-        let framed = Outgoing { is_frame: true, ..out.clone() };
+        let framed = NetworkOutput { is_frame: true, ..out.clone() };
         assert_eq!(switch.transmit(Time::ZERO, &framed).unwrap(), datagram);
         switch.ports[0] = None;
         assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), datagram);
     }
 
     /// Creates a network with a host behind an attached device at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
-    fn attached() -> (Network, Switch, Outgoing) {
+    fn attached() -> (Network, Switch, NetworkOutput) {
         let (network, mut switch) = network();
-        switch.ports[0] = Some(Station::Attached(AttachedHosts::default()));
+        switch.ports[0] = Some(PortHosts::Attached(AttachedHosts::default()));
         let datagram = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 5, 10, 0, 0, 2];
-        (network, switch, Outgoing { due: Time::ZERO, port: 0, datagram, since: None, is_frame: false })
+        (network, switch, NetworkOutput { due: Time::ZERO, port: 0, datagram, since: None, is_frame: false })
     }
 
     const BROADCAST: Mac = [0xff; 6];
@@ -513,7 +519,7 @@ mod tests {
             to.datagram[19] = 100 + host as u8;
             assert_eq!(switch.transmit(Time::ZERO, &to), None);
         }
-        let Some(Station::Attached(attached)) = &switch.ports[0] else { unreachable!() };
+        let Some(PortHosts::Attached(attached)) = &switch.ports[0] else { unreachable!() };
         assert_eq!((attached.waiting.len(), attached.waiting[&HOST].datagrams.len()), (MOST_ASKED, MOST_WAITING));
         assert_eq!(switch.unanswered(), 2 * (MOST_WAITING + MOST_ASKED) as u64, "none is forgotten");
     }

@@ -1,20 +1,20 @@
 //! Counts of Ethernet frames without an IP datagram: SLAC, ARP, LLDP and so on.
 
 use roughlink_core::metrics::frames::FrameCount;
-use roughlink_core::net::{Crossing, Observer, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Observer};
 use roughlink_core::units::Time;
 use roughlink_core::wire::ethernet;
 
 /// Frames by EtherType, sender and receiver, in the order of the first frame of each.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    rows: Vec<Row>,
+    rows: Vec<FrameRow>,
     /// Frames beyond the maximum number of rows.
     others: Option<[u64; 2]>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct FrameRow {
     ethertype: u16,
     /// Sender and receiver.
     nodes: [usize; 2],
@@ -26,14 +26,14 @@ impl Observer for Frames {
     fn frame(&mut self, _: Time, at: Crossing, peer: usize, bytes: &[u8]) {
         let Ok(ethertype) = ethernet::ethertype(bytes) else { return };
         let (nodes, count) = match at.way {
-            Way::Out => ([at.node, peer], 0),
-            Way::In => ([peer, at.node], 1),
+            InterfaceDirection::Out => ([at.node, peer], 0),
+            InterfaceDirection::In => ([peer, at.node], 1),
         };
         let place = self.rows.iter().position(|row| row.ethertype == ethertype && row.nodes == nodes);
         let counts = match place {
             Some(place) => &mut self.rows[place].counts,
             None if self.rows.len() < MOST_ROWS => {
-                self.rows.push(Row { ethertype, nodes, counts: [0; 2] });
+                self.rows.push(FrameRow { ethertype, nodes, counts: [0; 2] });
                 &mut self.rows.last_mut().expect("it has just been added").counts
             }
             None => self.others.get_or_insert_default(),
@@ -45,7 +45,7 @@ impl Observer for Frames {
 impl Frames {
     /// Returns the rows, with the `names` of nodes, and a last row for further frames.
     pub(crate) fn counts(&self, names: &[String]) -> Vec<FrameCount> {
-        let row = |Row { ethertype, nodes, counts: [sent, delivered] }: &Row| {
+        let row = |FrameRow { ethertype, nodes, counts: [sent, delivered] }: &FrameRow| {
             let [from, to] = nodes.map(|node| Some(names[node].clone()));
             FrameCount { protocol: protocol(*ethertype), from, to, sent: *sent, delivered: *delivered }
         };
@@ -85,7 +85,9 @@ mod tests {
 
     /// Counts frames from node `from` to node `to`: `sent` ones, of which `delivered` reach the receiver.
     fn pass(frames: &mut Frames, [from, to]: [usize; 2], bytes: &[u8], [sent, delivered]: [u64; 2]) {
-        for (node, peer, way, count) in [(from, to, Way::Out, sent), (to, from, Way::In, delivered)] {
+        for (node, peer, way, count) in
+            [(from, to, InterfaceDirection::Out, sent), (to, from, InterfaceDirection::In, delivered)]
+        {
             let at = Crossing { node, hop: 0, way, flow: 0 };
             (0..count).for_each(|_| frames.frame(Time::ZERO, at, peer, bytes));
         }

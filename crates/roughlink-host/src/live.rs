@@ -9,7 +9,7 @@
 use crate::conversations::{ConversationResults, Conversations};
 use crate::ethernet::Switch;
 use crate::relay::{Lateness, LatenessHistogram};
-use roughlink_core::net::{Change, ChangeError, Network, Observer, Reading};
+use roughlink_core::net::{ChangeError, LinkChange, LinkReading, Network, Observer};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// State of a running emulation at an instant.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct EmulationSample {
     /// Time of the sample.
     pub at: Time,
     /// Both directions of each link, forward first.
-    pub links: Vec<[Reading; 2]>,
+    pub links: Vec<[LinkReading; 2]>,
     /// Results so far of the largest conversations.
     pub achieved: ConversationResults,
     /// Lateness of datagrams since the previous sample; `None` if no datagram left.
@@ -37,7 +37,7 @@ pub struct ChangeRequest {
     /// Forward, reverse or both.
     pub directions: [bool; 2],
     /// New values.
-    pub change: Change,
+    pub change: LinkChange,
     /// Duration of an outage after which the link comes up again.
     pub outage: Option<Time>,
 }
@@ -52,7 +52,7 @@ pub struct AppliedChange {
     /// Forward, reverse or both.
     pub directions: [bool; 2],
     /// New values.
-    pub change: Change,
+    pub change: LinkChange,
 }
 
 /// Error of a request to change a link.
@@ -76,18 +76,18 @@ pub enum ChangeRequestError {
 #[derive(Debug)]
 pub struct Live {
     scenario: Arc<Scenario>,
-    shared: Mutex<Shared>,
+    shared: Mutex<LiveState>,
     /// True if there are requests: the loop checks only this flag.
     asked: AtomicBool,
     over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LiveState {
     asked: Vec<ChangeRequest>,
     accepted: usize,
     /// Latest samples, and the number of all samples taken.
-    samples: VecDeque<Arc<Sample>>,
+    samples: VecDeque<Arc<EmulationSample>>,
     taken: u64,
 }
 
@@ -99,7 +99,7 @@ impl Live {
     }
 
     /// Locks the shared data, for threads of ordinary priority.
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,7 +137,7 @@ impl Live {
 
     /// Returns the samples after the first `seen`, at most the latest [`MOST_SAMPLES`], and sets `seen` to the number
     /// of all samples taken.
-    pub fn samples(&self, seen: &mut u64) -> Vec<Arc<Sample>> {
+    pub fn samples(&self, seen: &mut u64) -> Vec<Arc<EmulationSample>> {
         let shared = self.lock();
         let new = shared.taken - std::mem::replace(seen, shared.taken);
         let from = shared.samples.len().saturating_sub(new as usize);
@@ -151,7 +151,7 @@ impl Live {
 }
 
 /// Loop's side of [`Live`], without cost if there is no handle.
-pub(crate) struct Watch {
+pub(crate) struct LiveWatch {
     live: Option<Arc<Live>>,
     late: LatenessHistogram,
     /// Time of the next sample.
@@ -161,13 +161,13 @@ pub(crate) struct Watch {
     changed: Vec<AppliedChange>,
 }
 
-impl Watch {
+impl LiveWatch {
     pub(crate) fn new(live: Option<Arc<Live>>) -> Self {
         let next = if live.is_some() { Time::ZERO } else { Time::MAX };
-        Watch { live, late: LatenessHistogram::default(), next, ends: Vec::new(), changed: Vec::new() }
+        LiveWatch { live, late: LatenessHistogram::default(), next, ends: Vec::new(), changed: Vec::new() }
     }
 
-    /// Returns the latest time at which [`Watch::wake`] must run.
+    /// Returns the latest time at which [`LiveWatch::wake`] must run.
     pub(crate) fn next_wake(&self) -> Time {
         self.ends.iter().fold(self.next, |next, (at, _)| next.min(*at))
     }
@@ -206,7 +206,7 @@ impl Watch {
         if now >= self.next {
             let achieved = conversations.results(MOST_SAMPLED, network.in_flight().chain(switch.waiting()));
             let lateness = self.late.lateness();
-            let sample = Arc::new(Sample { at: now, links: network.readings(), achieved, lateness });
+            let sample = Arc::new(EmulationSample { at: now, links: network.readings(), achieved, lateness });
             if let Ok(mut shared) = live.shared.try_lock() {
                 if shared.samples.len() >= MOST_SAMPLES {
                     shared.samples.pop_front();
@@ -236,7 +236,7 @@ impl Watch {
             self.ends.retain(|(_, end)| end.directions.contains(&true));
         }
         if let Some(outage) = outage {
-            let up = Change { up: Some(true), ..Change::default() };
+            let up = LinkChange { up: Some(true), ..LinkChange::default() };
             self.ends.push((now + outage, ChangeRequest { link, directions, change: up, outage: None }));
         }
         self.changed.push(AppliedChange { at: now, link, directions, change });
@@ -248,7 +248,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for LiveWatch {
     fn drop(&mut self) {
         if let Some(live) = &self.live {
             live.over.store(true, Ordering::Release);

@@ -44,7 +44,7 @@ pub enum Output {
 }
 
 /// Additional destination of a program's output; write errors are ignored.
-pub type Sink = Box<dyn Write + Send>;
+pub type OutputSink = Box<dyn Write + Send>;
 
 /// Running program at a node.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Program {
         (node, directory): (&str, &Path),
         words: &[OsString],
         output: Output,
-        copies: [Option<Sink>; 2],
+        copies: [Option<OutputSink>; 2],
     ) -> Result<Self, HostError> {
         let mut command = launcher.command();
         command.arg(JOIN).arg(std::process::id().to_string()).arg(directory).arg(node).args(words);
@@ -155,7 +155,12 @@ pub(crate) fn code(status: ExitStatus) -> u8 {
 }
 
 /// Copies lines to an output with a prefix, and to `copy` without it.
-fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut copy: Option<Sink>) -> JoinHandle<()> {
+fn reader(
+    pipe: impl Read + Send + 'static,
+    prefix: Vec<u8>,
+    to_error: bool,
+    mut copy: Option<OutputSink>,
+) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = prefix.clone();

@@ -15,16 +15,16 @@ use thread_priority::{
 
 /// Monotonic time since a start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct MonotonicClock(Instant);
 
-impl Clock {
+impl MonotonicClock {
     #[expect(clippy::disallowed_methods, reason = "the wall clock that drives an emulation; core is told the time")]
     fn instant() -> Instant {
         Instant::now()
     }
     /// Starts the clock.
     pub(crate) fn start() -> Self {
-        Clock(Self::instant())
+        MonotonicClock(Self::instant())
     }
     pub(crate) fn now(&self) -> Time {
         Time((Self::instant() - self.0).as_nanos() as u64)
@@ -81,7 +81,7 @@ const SCHEDULING: &str = "/proc/thread-self/schedstat";
 /// Waking up takes a thread some 25 us; polling avoids this delay. But the kernel stops a thread with real-time
 /// priority that never sleeps for 50 ms of each second. So only a share of the time may be spent polling.
 pub(crate) struct Sleeper {
-    clock: Clock,
+    clock: MonotonicClock,
     /// Time that may still be spent polling.
     credit: Time,
     last: Time,
@@ -98,7 +98,7 @@ pub(crate) struct WakeUp {
 }
 
 impl Sleeper {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: MonotonicClock) -> Self {
         Sleeper { clock, credit: Time::ZERO, last: clock.now(), waits: Waits::new() }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn sleep_ends_in_time_and_never_before_unless_there_is_something_to_read() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         let mut sleeper = Sleeper::new(clock);
         for us in [0, 10, 50, 70, 500, 3_000] {
             let until = clock.now() + Time::from_micros(us);
@@ -206,7 +206,7 @@ mod tests {
     fn only_a_share_of_the_time_is_spent_awake() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         let mut sleeper = Sleeper::new(clock);
         // The sleeper polls during waits of this length as long as it has credit.
         let start = Effort::of_current_thread();

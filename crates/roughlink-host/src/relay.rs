@@ -15,8 +15,8 @@ use crate::conversations::Conversations;
 use crate::device::Device;
 use crate::error::HostError;
 use crate::ethernet::{OutgoingFrame, Switch, datagram};
-use crate::live::Watch;
-use crate::realtime::{Clock, Effort, Sleeper, raise_priority};
+use crate::live::LiveWatch;
+use crate::realtime::{Effort, MonotonicClock, Sleeper, raise_priority};
 use nix::poll::{PollFd, PollFlags};
 use roughlink_core::net::{Network, Observer};
 use roughlink_core::quantiles::Histogram;
@@ -38,7 +38,7 @@ pub struct Lateness {
 
 /// Reason for the end of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum LoopEnd {
     /// End of the scenario's duration.
     Over,
     /// Stop request, or end by the observer.
@@ -104,7 +104,7 @@ pub(crate) struct Counts {
 }
 
 /// Devices at the ports of a network, with the switch and the carrier state.
-pub(crate) struct Edge {
+pub(crate) struct NetworkEdge {
     /// Devices, in the order of the ports.
     pub(crate) devices: Vec<Device>,
     /// Switch that forwards frames.
@@ -118,11 +118,11 @@ pub(crate) struct Edge {
 pub(crate) fn carry<O: Observer>(
     network: &mut Network,
     observer: &mut O,
-    Edge { devices, switch, carrier }: &mut Edge,
-    (conversations, watch): (&mut Conversations, &mut Watch),
-    (clock, end): (Clock, Time),
+    NetworkEdge { devices, switch, carrier }: &mut NetworkEdge,
+    (conversations, watch): (&mut Conversations, &mut LiveWatch),
+    (clock, end): (MonotonicClock, Time),
     stop: &AtomicBool,
-) -> (Ending, Counts) {
+) -> (LoopEnd, Counts) {
     let mut counts = Counts { unhurried: raise_priority().err(), ..Counts::default() };
     let start = Effort::of_current_thread();
     let mut polled: Vec<PollFd<'_>> = devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
@@ -136,7 +136,7 @@ pub(crate) fn carry<O: Observer>(
         let until = network.next_wake().min(end).min(watch.next_wake());
         let wake = match sleeper.sleep(&mut polled, until) {
             Ok(wake) => wake,
-            Err(e) => break Ending::Vanished { device: "of all nodes".into(), reason: e.to_string() },
+            Err(e) => break LoopEnd::Vanished { device: "of all nodes".into(), reason: e.to_string() },
         };
         // Check for a stop request even if the network has more events than it can process in real time.
         while woken < wake.at && !told() {
@@ -178,7 +178,7 @@ pub(crate) fn carry<O: Observer>(
             Ok(())
         });
         if let Err((device, reason)) = taken {
-            break Ending::Vanished { device: device.name.clone(), reason };
+            break LoopEnd::Vanished { device: device.name.clone(), reason };
         }
         let now = clock.now();
         // Datagrams that waited for an Ethernet address precede those that are due now.
@@ -198,13 +198,13 @@ pub(crate) fn carry<O: Observer>(
         }
         send_frames(switch, devices, conversations, &mut counts, now);
         if let Some(limit) = network.exceeded() {
-            break Ending::Exceeded(limit);
+            break LoopEnd::Exceeded(limit);
         }
         if now >= end {
-            break Ending::Over;
+            break LoopEnd::Over;
         }
         if told() || observer.stop() {
-            break Ending::Stopped;
+            break LoopEnd::Stopped;
         }
     };
     counts.unanswered = switch.unanswered();

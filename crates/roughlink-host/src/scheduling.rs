@@ -10,7 +10,7 @@
 //! them. Pressure stall information (`/proc/pressure/cpu`) contains the share of time in which any task of the machine
 //! waited.
 
-use crate::realtime::Clock;
+use crate::realtime::MonotonicClock;
 use crate::relay::{Lateness, LatenessHistogram};
 use roughlink_core::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct RunDelayMonitor {
     stop: Sender<()>,
     thread: JoinHandle<LatenessHistogram>,
-    clock: Clock,
+    clock: MonotonicClock,
     began: Time,
     pressure: Option<u64>,
 }
@@ -41,7 +41,7 @@ pub struct RunDelay {
 
 impl RunDelayMonitor {
     /// Starts the thread. Threads inherit priorities, so the caller must not have a real-time one yet.
-    pub(crate) fn start(clock: Clock) -> Self {
+    pub(crate) fn start(clock: MonotonicClock) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
             let (mut late, mut known) = (LatenessHistogram::default(), BTreeMap::new());

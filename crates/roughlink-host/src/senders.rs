@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Congestion control of a TCP sender in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TcpSender {
+pub(crate) struct SampledSender {
     /// Name of the algorithm in the kernel, as last sampled.
     pub(crate) cc: String,
     /// True if the kernel paces the sender; `None` if that is unknown.
@@ -36,7 +36,7 @@ pub(crate) struct TcpSender {
 }
 
 /// Senders by local and remote address, as [`SocketAddr`] formats them.
-pub(crate) type TcpSenders = BTreeMap<[String; 2], TcpSender>;
+pub(crate) type TcpSenders = BTreeMap<[String; 2], SampledSender>;
 
 /// Thread that samples the senders until it is stopped.
 pub(crate) struct SenderMonitor {
@@ -111,7 +111,7 @@ impl SocketTable {
                     true => Some(true),
                     false => (!self.default_paces).then_some(false),
                 };
-                senders.insert(key, TcpSender { cc: socket.cc.clone(), paced });
+                senders.insert(key, SampledSender { cc: socket.cc.clone(), paced });
             });
         }
     }
@@ -265,7 +265,7 @@ mod tests {
         (client, listener.accept().unwrap().0)
     }
 
-    fn sampled(table: &SocketTable, senders: &mut TcpSenders, client: &TcpStream) -> Option<TcpSender> {
+    fn sampled(table: &SocketTable, senders: &mut TcpSenders, client: &TcpStream) -> Option<SampledSender> {
         table.sample(senders);
         let ends = [client.local_addr().unwrap(), client.peer_addr().unwrap()].map(|end| end.to_string());
         senders.get(&ends).cloned()
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn algorithms_of_sockets_are_read() {
         let (Some(plain), Some(pacing)) = (table(false), table(true)) else { return };
-        let reno = |paced| TcpSender { cc: "reno".into(), paced };
+        let reno = |paced| SampledSender { cc: "reno".into(), paced };
         let (client, _server) = connect([Some("reno"), None]);
         let mut senders = TcpSenders::new();
         let Some(sender) = sampled(&plain, &mut senders, &client) else {
@@ -297,9 +297,9 @@ mod tests {
         let mut senders = TcpSenders::new();
         let Some(_) = sampled(&table, &mut senders, &client) else { return };
         let ends = [client.local_addr().unwrap(), client.peer_addr().unwrap()].map(|end| end.to_string());
-        senders.insert(ends, TcpSender { cc: "bbr".into(), paced: Some(true) });
+        senders.insert(ends, SampledSender { cc: "bbr".into(), paced: Some(true) });
         let sender = sampled(&table, &mut senders, &client);
-        assert_eq!(sender, Some(TcpSender { cc: "reno".into(), paced: Some(true) }));
+        assert_eq!(sender, Some(SampledSender { cc: "reno".into(), paced: Some(true) }));
     }
 
     #[test]

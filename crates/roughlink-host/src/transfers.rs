@@ -26,13 +26,13 @@
 
 mod counts;
 
-use crate::emulation::{Emulation, Host, Outcome, Place, Settings};
+use crate::emulation::{Emulation, EmulationResults, EmulationSettings, Host, NodeLocation};
 use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
-use crate::realtime::{Clock, raise_priority};
+use crate::realtime::{MonotonicClock, raise_priority};
 use crate::socket_option::{clamp_window, pace};
-use counts::{CLOSE, Counters, INFINITE, Info, SYN_SENT, counters};
+use counts::{CLOSE, INFINITE, Info, KernelCounters, SYN_SENT, counters};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -43,9 +43,9 @@ use nix::sys::socket::{
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::jain;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Limits, NoObserver};
+use roughlink_core::net::{NoObserver, RunLimits};
 use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{Interface, Scenario};
+use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::tcp::{Buffer, Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub struct Transfers<'a> {
     /// Replica number: selects other random numbers.
     pub replica: u32,
     /// Limits on the network's resources.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Kernel's name of each flow's congestion control; unused for flows that stay simulated.
     pub names: &'a [String],
     /// Interval between samples of the connections.
@@ -75,7 +75,7 @@ pub struct Transfers<'a> {
 
 /// State of a connection at a moment, as its sender reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vitals {
+pub struct TcpInfo {
     /// Index of the flow in the scenario.
     pub flow: usize,
     /// Time since the start of the scenario.
@@ -98,13 +98,13 @@ pub struct Vitals {
 #[derive(Debug)]
 pub struct Transferred {
     /// Results of the emulation; the transfers are among its flows.
-    pub outcome: Outcome,
+    pub outcome: EmulationResults,
     /// Samples of the connections, for each in order of time, the last at its end.
-    pub vitals: Vec<Vitals>,
+    pub vitals: Vec<TcpInfo>,
 }
 
 /// Flow that kernels carry.
-struct Transfer {
+struct KernelTransfer {
     /// Index of the flow in the scenario.
     flow: usize,
     start: Time,
@@ -123,7 +123,7 @@ struct Transfer {
     read_at: AtomicU64,
 }
 
-impl Transfer {
+impl KernelTransfer {
     fn is_done(&self) -> bool {
         self.bytes == Some(self.read.load(Ordering::Acquire))
     }
@@ -144,7 +144,10 @@ impl Transfers<'_> {
             if flow.protocol() != Protocol::Tcp {
                 return wrong("it is SCTP, and only TCP of the kernel is used".into());
             }
-            if [flow.from, flow.to].iter().any(|n| matches!(scenario.interfaces.get(n), Some(Interface::Attached(_)))) {
+            if [flow.from, flow.to]
+                .iter()
+                .any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_))))
+            {
                 return wrong("its node is behind a device of this machine".into());
             }
             if flow.dscp != 0 {
@@ -187,20 +190,20 @@ impl Transfers<'_> {
             bulk_flows(scenario).flat_map(|i| [scenario.flows[i].from, scenario.flows[i].to]).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let hosts: Vec<Host> = nodes.iter().map(|&node| Host { node, place: Place::Own }).collect();
-        let transfers: Vec<Transfer> = bulk_flows(scenario).map(|i| self.transfer(i, &nodes)).collect();
-        let settings = Settings {
+        let hosts: Vec<Host> = nodes.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+        let transfers: Vec<KernelTransfer> = bulk_flows(scenario).map(|i| self.transfer(i, &nodes)).collect();
+        let settings = EmulationSettings {
             replica: self.replica,
             limits: self.limits,
             inside: (0..scenario.flows.len()).filter(|i| transfers.iter().all(|t| t.flow != *i)).collect(),
-            ..Settings::default()
+            ..EmulationSettings::default()
         };
         let emulation = Emulation::open(Arc::clone(scenario), &hosts, &settings)?;
         (0..hosts.len()).try_for_each(|host| emulation.namespace(host).within(limit_buffers)?)?;
         let listeners = listen(&emulation, &transfers)?;
         let senders: Vec<TcpStream> =
             transfers.iter().map(|t| sender(emulation.namespace(t.ends[0]), t)).collect::<Result<_, _>>()?;
-        let before: Vec<Counters> = counters(&hosts, |host| emulation.namespace(host))?;
+        let before: Vec<KernelCounters> = counters(&hosts, |host| emulation.namespace(host))?;
         let running = emulation.start(NoObserver);
         let (clock, over, broken) = (running.clock, AtomicBool::new(false), AtomicBool::new(false));
         let ended = |all: bool| [&broken, stop].iter().any(|s| s.load(Ordering::Relaxed)) || all || running.is_over();
@@ -227,7 +230,7 @@ impl Transfers<'_> {
             let host = transfer.ends[0];
             let beside = transfers.iter().filter(|t| t.ends[0] == host).count() as u64;
             let place = transfers[..n].iter().filter(|t| t.ends[0] == host).count() as u64;
-            let part = |of: fn(&Counters) -> u64| {
+            let part = |of: fn(&KernelCounters) -> u64| {
                 let all = of(&after[host]) - of(&before[host]);
                 all / beside + u64::from(place < all % beside)
             };
@@ -238,12 +241,12 @@ impl Transfers<'_> {
         Ok(Some(Transferred { outcome, vitals }))
     }
 
-    fn transfer(&self, i: usize, nodes: &[usize]) -> Transfer {
+    fn transfer(&self, i: usize, nodes: &[usize]) -> KernelTransfer {
         let flow = &self.scenario.flows[i];
         let [from, to] = addresses(&self.scenario, i).sockets();
         let place = |node| nodes.binary_search(&node).expect("the nodes of all transfers are there");
         let Traffic::Bulk { bytes } = flow.traffic else { unreachable!("only these are carried") };
-        Transfer {
+        KernelTransfer {
             flow: i,
             start: flow.start,
             bytes,
@@ -326,7 +329,7 @@ fn limit_buffers() -> Result<(), HostError> {
 }
 
 /// Opens the listening sockets of the transfers, before any data is sent.
-fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListener>, HostError> {
+fn listen(emulation: &Emulation, transfers: &[KernelTransfer]) -> Result<Vec<TcpListener>, HostError> {
     let mut all: BTreeMap<SocketAddr, TcpListener> = BTreeMap::new();
     for t in transfers {
         let namespace = emulation.namespace(t.ends[1]);
@@ -360,7 +363,7 @@ fn acknowledge_each(peer: &str) -> Result<(), HostError> {
 }
 
 /// Opens a socket with its algorithm and address, without a connection.
-fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
+fn sender(namespace: &Namespace, t: &KernelTransfer) -> Result<TcpStream, HostError> {
     let family = if t.from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let open = || {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -381,12 +384,12 @@ fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
 /// descriptors.
 fn receive(
     listeners: &[TcpListener],
-    transfers: &[Transfer],
-    (clock, over): (Clock, &AtomicBool),
+    transfers: &[KernelTransfer],
+    (clock, over): (MonotonicClock, &AtomicBool),
 ) -> Result<(), HostError> {
     raise_priority()?;
     let mut buffer = vec![0; CHUNK];
-    let mut open: Vec<(TcpStream, &Transfer)> = Vec::new();
+    let mut open: Vec<(TcpStream, &KernelTransfer)> = Vec::new();
     while !over.load(Ordering::Acquire) {
         let waiting = listeners.iter().map(|l| l.as_fd()).chain(open.iter().map(|(s, _)| s.as_fd()));
         let mut polled: Vec<PollFd<'_>> = waiting.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -438,11 +441,11 @@ struct Last {
 /// Sends the data of all transfers and samples the connections until all have ended.
 fn send(
     senders: &[TcpStream],
-    transfers: &[Transfer],
-    (clock, every): (Clock, Time),
+    transfers: &[KernelTransfer],
+    (clock, every): (MonotonicClock, Time),
     ended: &(dyn Fn(bool) -> bool + Sync),
     scenario: &Scenario,
-) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
+) -> Result<(Vec<TcpInfo>, Vec<Last>), HostError> {
     raise_priority()?;
     let block = vec![0; transfers.iter().map(|t| t.write_size).max().unwrap_or_default()];
     // The network continues for flows that stay simulated.
@@ -515,7 +518,7 @@ fn send(
     Ok((vitals, last.collect::<Result<_, HostError>>()?))
 }
 
-fn begin(sender: &TcpStream, t: &Transfer) -> Result<(), Errno> {
+fn begin(sender: &TcpStream, t: &KernelTransfer) -> Result<(), Errno> {
     match connect(sender.as_raw_fd(), &SockaddrStorage::from(t.to)) {
         Err(Errno::EINPROGRESS) => Ok(()),
         other => other,
@@ -523,7 +526,7 @@ fn begin(sender: &TcpStream, t: &Transfer) -> Result<(), Errno> {
 }
 
 /// Replaces the network's figures of a flow by the results of its transfer.
-fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]: [u64; 2]) {
+fn report(outcome: &mut EmulationResults, t: &KernelTransfer, last: &Last, [recoveries, undone]: [u64; 2]) {
     let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
     let spent = read_at.saturating_sub(t.start).as_secs_f64();
     let conversation = outcome.achieved.conversations.iter().find(|c| c.from == t.from.to_string());

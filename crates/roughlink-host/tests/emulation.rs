@@ -6,15 +6,17 @@
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Change, Crossing, Network, NoObserver, Observer, Options, Reading, Way};
+use roughlink_core::net::{
+    Crossing, InterfaceDirection, LinkChange, LinkReading, Network, NoObserver, Observer, RunOptions,
+};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire;
 use roughlink_core::wire::IpPair;
 use roughlink_host::{
-    ChangeRequest, ChangeRequestError, Emulation, Ending, Host, HostError, Live, Namespace, Outcome, Place, Running,
-    Sample, Settings,
+    ChangeRequest, ChangeRequestError, Emulation, EmulationResults, EmulationSample, EmulationSettings, Host,
+    HostError, Live, LoopEnd, Namespace, NodeLocation, Running,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,11 +42,11 @@ fn pair(link: &str, more: &str) -> Scenario {
 /// Starts an emulation with all kernel nodes. Returns `None` and prints the reason to standard error if that is
 /// impossible.
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
-    start_with(scenario, &Settings::default())
+    start_with(scenario, &EmulationSettings::default())
 }
 
-fn start_with(scenario: Scenario, settings: &Settings) -> Option<Running<NoObserver>> {
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
+fn start_with(scenario: Scenario, settings: &EmulationSettings) -> Option<Running<NoObserver>> {
+    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
     match Emulation::open(scenario, &hosts, settings) {
         Ok(emulation) => Some(emulation.start(NoObserver)),
         Err(HostError::System { operation, source })
@@ -57,7 +59,7 @@ fn start_with(scenario: Scenario, settings: &Settings) -> Option<Running<NoObser
     }
 }
 
-fn finish(running: Running<NoObserver>) -> Outcome {
+fn finish(running: Running<NoObserver>) -> EmulationResults {
     let outcome = running.finish().0;
     eprintln!("{:?} {:?} {:?}", outcome.lateness, outcome.unhurried, outcome.effort);
     assert_eq!((outcome.overruns, outcome.refused), (Some(0), 0), "{outcome:?}");
@@ -108,11 +110,11 @@ fn an_echo_takes_the_delay_of_the_link() {
     assert!(times.as_flattened().iter().all(|t| *t >= Duration::from_millis(40)), "{times:?}");
     let outcome = finish(running);
     assert_eq!((outcome.ports.received, outcome.ports.sent, outcome.ports.unreachable), (30, 30, 0));
-    assert_eq!(outcome.ending, Ending::Stopped);
+    assert_eq!(outcome.ending, LoopEnd::Stopped);
 }
 
 /// Returns the first sample that fulfills a condition.
-fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&Sample) -> bool) -> Arc<Sample> {
+fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&EmulationSample) -> bool) -> Arc<EmulationSample> {
     for _ in 0..1000 {
         if let Some(sample) = live.samples(seen).into_iter().find(|s| is(s)) {
             return sample;
@@ -124,29 +126,29 @@ fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&Sample) -> bool) -> Arc<Sa
 
 #[test]
 fn links_are_watched_and_changed_while_they_run() {
-    let settings = Settings { live: true, ..Settings::default() };
+    let settings = EmulationSettings { live: true, ..EmulationSettings::default() };
     let Some(running) = start_with(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", ""), &settings) else { return };
     let live = running.live().expect("it was asked for");
     let mut at = 0;
     let echo = || running.namespace(0).within(|| ping("10.0.0.2:0".parse().unwrap())).unwrap();
     assert!(echo() >= Duration::from_millis(40));
     let sample = seen((&live, &mut at), |s| s.links[0][1].packets > 0 && s.lateness.is_some());
-    let state = |r: &Reading| (r.up, r.rate, r.delay, r.loss);
+    let state = |r: &LinkReading| (r.up, r.rate, r.delay, r.loss);
     let before = (true, Rate::from_mbps(10), Time::from_millis(20), Some(0.0));
     assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
     assert!(sample.achieved.conversations.iter().any(|c| c.protocol == "ICMP"));
 
     let ask = |change, directions, outage| live.ask(ChangeRequest { link: 0, directions, change, outage });
-    let slower = Change { delay: Some(Time::from_millis(70)), ..Change::default() };
+    let slower = LinkChange { delay: Some(Time::from_millis(70)), ..LinkChange::default() };
     ask(slower.clone(), [true, false], None).unwrap();
     let sample = seen((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));
     assert_eq!(state(&sample.links[0][1]), before);
     assert!(echo() >= Duration::from_millis(90));
 
     // An outage ends after its time or with the next change of `up`.
-    let down = Change { up: Some(false), ..Change::default() };
-    let up = Change { up: Some(true), ..Change::default() };
-    let is = |up: bool| move |s: &Sample| s.links[0].iter().all(|r| r.up == up);
+    let down = LinkChange { up: Some(false), ..LinkChange::default() };
+    let up = LinkChange { up: Some(true), ..LinkChange::default() };
+    let is = |up: bool| move |s: &EmulationSample| s.links[0].iter().all(|r| r.up == up);
     ask(down.clone(), [true; 2], Some(Time::from_millis(300))).unwrap();
     seen((&live, &mut at), is(false));
     seen((&live, &mut at), is(true));
@@ -155,7 +157,7 @@ fn links_are_watched_and_changed_while_they_run() {
     ask(up.clone(), [true; 2], None).unwrap();
     seen((&live, &mut at), is(true));
 
-    let none = Change { rate: Some(Rate(0)), ..Change::default() };
+    let none = LinkChange { rate: Some(Rate(0)), ..LinkChange::default() };
     assert!(matches!(ask(none, [true; 2], None), Err(ChangeRequestError::Change(_))));
     let outcome = finish(running);
     assert_eq!(ask(slower.clone(), [true; 2], None), Err(ChangeRequestError::Over));
@@ -228,7 +230,7 @@ struct Arrived(BTreeSet<u32>);
 
 impl Observer for Arrived {
     fn packet(&mut self, _: roughlink_core::units::Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == Way::In {
+        if at.way == InterfaceDirection::In {
             self.0.insert(p.seq);
         }
     }
@@ -249,7 +251,7 @@ fn the_same_datagrams_are_lost_as_in_the_simulation() {
     for seed in 1..=5 {
         let simulated = Scenario { seed, ..pair(link, &flow) };
         let mut arrived = Arrived::default();
-        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut arrived).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut arrived).unwrap();
         assert!((20..COUNT as usize - 10).contains(&arrived.0.len()), "{}", arrived.0.len());
 
         let Some(running) = start(Scenario { flows: Vec::new(), ..simulated }) else { return };
@@ -359,8 +361,8 @@ fn a_device_that_vanishes_is_noticed() {
     while !running.is_over() {
         thread::sleep(Duration::from_millis(5));
     }
-    let Outcome { ending, overruns, .. } = running.finish().0;
-    assert!(matches!(&ending, Ending::Vanished { device, .. } if device == "wire0"), "{ending:?}");
+    let EmulationResults { ending, overruns, .. } = running.finish().0;
+    assert!(matches!(&ending, LoopEnd::Vanished { device, .. } if device == "wire0"), "{ending:?}");
     assert_eq!(overruns, None, "the count is gone, too");
 }
 
@@ -374,6 +376,6 @@ fn it_ends_with_the_scenario() {
         thread::sleep(Duration::from_millis(5));
     }
     let outcome = running.finish().0;
-    assert_eq!((outcome.ending, outcome.result.sim_s), (Ending::Over, 0.05));
+    assert_eq!((outcome.ending, outcome.result.sim_s), (LoopEnd::Over, 0.05));
     assert!(outcome.lateness.is_none());
 }

@@ -8,12 +8,14 @@
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Network, NoObserver, Observer, RunOptions};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_core::wire;
-use roughlink_host::{Emulation, Ending, Host, HostError, Namespace, Outcome, Place, Running, Settings};
+use roughlink_host::{
+    Emulation, EmulationResults, EmulationSettings, Host, HostError, LoopEnd, Namespace, NodeLocation, Running,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -38,8 +40,8 @@ fn pair([a, b]: [&str; 2], link: &str, more: &str) -> Scenario {
 const TAP: &str = "kernel = true, layer = \"ethernet\"";
 const LINK: &str = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"";
 
-fn open(scenario: Scenario, settings: Settings) -> Result<Emulation, HostError> {
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
+fn open(scenario: Scenario, settings: EmulationSettings) -> Result<Emulation, HostError> {
+    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
     Emulation::open(scenario, &hosts, &settings)
 }
 
@@ -58,10 +60,10 @@ fn possible<T>(made: Result<T, HostError>) -> Option<T> {
 }
 
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
-    Some(possible(open(scenario, Settings::default()))?.start(NoObserver))
+    Some(possible(open(scenario, EmulationSettings::default()))?.start(NoObserver))
 }
 
-fn finish(running: Running<NoObserver>) -> Outcome {
+fn finish(running: Running<NoObserver>) -> EmulationResults {
     let outcome = running.finish().0;
     eprintln!("{:?} {:?}", outcome.lateness, outcome.ports);
     assert_eq!((outcome.overruns, outcome.refused, outcome.oversized), (Some(0), 0, 0), "{outcome:?}");
@@ -220,14 +222,14 @@ struct Fates {
 
 impl Observer for Fates {
     fn packet(&mut self, _: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == Way::In {
+        if at.way == InterfaceDirection::In {
             self.simulated.insert(p.seq);
         }
     }
     fn datagram(&mut self, _: Time, at: Crossing, bytes: &[u8]) {
         match (at.node, at.way) {
-            (0, Way::Out) => self.entered.push(bytes.to_vec()),
-            (1, Way::In) => {
+            (0, InterfaceDirection::Out) => self.entered.push(bytes.to_vec()),
+            (1, InterfaceDirection::In) => {
                 self.left.insert(bytes.to_vec());
             }
             _ => {}
@@ -246,10 +248,10 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
     for seed in 1..=3 {
         let simulated = Scenario { seed, ..pair([TAP, TAP], link, flow) };
         let mut fates = Fates::default();
-        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut fates).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut fates).unwrap();
         let expected = fates.simulated;
         let scenario = Scenario { flows: Vec::new(), ..simulated };
-        let Some(emulation) = possible(open(scenario, Settings::default())) else { return };
+        let Some(emulation) = possible(open(scenario, EmulationSettings::default())) else { return };
         let running = emulation.start(Fates::default());
         let bind =
             |host: usize, address: &str| running.namespace(host).within(|| UdpSocket::bind(address).unwrap()).unwrap();
@@ -367,8 +369,8 @@ fn the_machine_leads_beyond_the_ethernet() {
     let files = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
     machine.within(|| files.map(|file| fs::write(file, "1").unwrap())).unwrap();
     for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
-        let hosts = [Host { node: 0, place: Place::Here }, Host { node: 1, place: Place::Own }];
-        let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &Settings::default());
+        let hosts = [Host { node: 0, place: NodeLocation::Here }, Host { node: 1, place: NodeLocation::Own }];
+        let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &EmulationSettings::default());
         // The device of the previous case lives until a program that another test is just starting has closed the
         // inherited descriptor.
         let mut opened = machine.within(open).unwrap();
@@ -418,7 +420,7 @@ impl Machines {
     /// Opens an emulation on the machine between the two others.
     fn open(&self, link: &str) -> Result<Emulation, HostError> {
         let keys = ["one", "two"].map(|name| self.interface(name));
-        open(pair([&keys[0], &keys[1]], link, ""), Settings::default())
+        open(pair([&keys[0], &keys[1]], link, ""), EmulationSettings::default())
     }
 }
 
@@ -531,7 +533,7 @@ fn attached_devices_that_go_end_the_emulation() {
             thread::sleep(Duration::from_millis(5));
         }
         let ending = running.finish().0.ending;
-        assert!(matches!(&ending, Ending::Vanished { device, .. } if device == name), "{how}: {ending:?}");
+        assert!(matches!(&ending, LoopEnd::Vanished { device, .. } if device == name), "{how}: {ending:?}");
         run(&machines.bridge, "ip link set dev two up");
     }
 }
@@ -539,7 +541,8 @@ fn attached_devices_that_go_end_the_emulation() {
 #[test]
 fn devices_that_cannot_be_attached_are_refused() {
     let Some(machines) = Machines::new() else { return };
-    let attach = |name: &str| open(pair([&machines.interface(name), "kernel = true"], LINK, ""), Settings::default());
+    let attach =
+        |name: &str| open(pair([&machines.interface(name), "kernel = true"], LINK, ""), EmulationSettings::default());
     run(&machines.bridge, "ip address add 10.9.9.9/24 dev one");
     run(&machines.bridge, "ip link set dev two down");
     let Some(emulation) = possible(attach("one")) else { return };
@@ -553,7 +556,8 @@ fn devices_that_cannot_be_attached_are_refused() {
     for (name, said) in [("lo", "is no Ethernet"), ("two", "is down")] {
         assert!(refused(name).to_string().contains(said), "{name}");
     }
-    let e = open(pair(["interface = \"no-such-namespace/eth0\"", "kernel = true"], LINK, ""), Settings::default());
+    let e =
+        open(pair(["interface = \"no-such-namespace/eth0\"", "kernel = true"], LINK, ""), EmulationSettings::default());
     assert!(e.err().expect("there is none").to_string().contains("no-such-namespace"));
 }
 
@@ -562,7 +566,7 @@ fn devices_that_cannot_be_attached_are_refused() {
 fn carrier_follows_the_link() {
     let link = format!("{LINK}\ntimeline = [{{ at = \"500 ms\", up = false }}, {{ at = \"3 s\", up = true }}]");
     for keys in ["kernel = true", TAP] {
-        let settings = Settings { carrier: true, ..Settings::default() };
+        let settings = EmulationSettings { carrier: true, ..EmulationSettings::default() };
         let Some(emulation) = possible(open(pair([keys, keys], &link, ""), settings)) else { return };
         let has = |at: &Namespace| !run(at, "ip -o link show dev wire0").contains("NO-CARRIER");
         assert!(has(emulation.namespace(0)) && has(emulation.namespace(1)));

@@ -6,10 +6,10 @@
 #![cfg(target_os = "linux")]
 
 use roughlink_core::app::Traffic;
-use roughlink_core::net::Limits;
+use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use roughlink_host::{Ending, HostError, Transferred, Transfers};
+use roughlink_host::{HostError, LoopEnd, Transferred, Transfers};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn carry(scenario: &Scenario) -> Option<Transferred> {
     let names = vec!["reno".to_owned(); scenario.flows.len()];
     let every = Time::from_millis(10);
     let scenario = Arc::new(scenario.clone());
-    let transfers = Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every };
+    let transfers = Transfers { scenario, replica: 0, limits: RunLimits::default(), names: &names, every };
     match transfers.carry(&AtomicBool::new(false)) {
         Ok(done) => Some(done.expect("nobody stopped it")),
         Err(HostError::System { operation, source })
@@ -127,7 +127,7 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
     let scenario = short_scenario();
     let names = vec!["reno".to_owned()];
     let transfers =
-        Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
+        Transfers { scenario, replica: 0, limits: RunLimits::default(), names: &names, every: Time::from_millis(10) };
     let stop = AtomicBool::new(false);
     let done = thread::scope(|scope| {
         scope.spawn(|| {
@@ -141,15 +141,15 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
         Err(e) => return eprintln!("skipped: {}", e.with_cause()),
     }
     // Exceeded limits are reported.
-    let small = Limits { events: 100, ..Limits::default() };
+    let small = RunLimits { events: 100, ..RunLimits::default() };
     let scenario = Arc::clone(&transfers.scenario);
     let short = Transfers { scenario, limits: small, ..transfers }.carry(&AtomicBool::new(false)).unwrap().unwrap();
-    assert!(matches!(short.outcome.ending, Ending::Exceeded(_)), "{:?}", short.outcome.ending);
+    assert!(matches!(short.outcome.ending, LoopEnd::Exceeded(_)), "{:?}", short.outcome.ending);
     // The kernel has no such algorithm.
     let names = vec!["nonesuch".to_owned()];
     let scenario = short_scenario();
     let transfers =
-        Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
+        Transfers { scenario, replica: 0, limits: RunLimits::default(), names: &names, every: Time::from_millis(10) };
     let refused = transfers.carry(&AtomicBool::new(false)).unwrap_err().with_cause();
     assert!(refused.contains("select the kernel's `nonesuch`") || refused.contains("cannot"), "{refused}");
 }

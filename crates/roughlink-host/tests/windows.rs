@@ -4,9 +4,9 @@
 
 #![cfg(target_os = "linux")]
 
-use roughlink_core::net::{Crossing, Observer, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Observer};
 use roughlink_core::units::Time;
-use roughlink_host::{Emulation, Host, HostError, Namespace, Place, Settings};
+use roughlink_host::{Emulation, EmulationSettings, Host, HostError, Namespace, NodeLocation};
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ impl Observer for Sent {
     fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
         let header = |at: usize| usize::from(bytes[at] >> 4) * 4;
         let (is_tcp, ip) = (bytes[0] >> 4 == 4 && bytes[9] == 6, usize::from(bytes[0] & 15) * 4);
-        if at.node == 0 && at.way == Way::Out && is_tcp && bytes.len() > ip + header(ip + 12) {
+        if at.node == 0 && at.way == InterfaceDirection::Out && is_tcp && bytes.len() > ip + header(ip + 12) {
             self.0.push(now);
         }
     }
@@ -38,8 +38,8 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
          timetable = [{{ name = \"here\", arrive = \"0 s\", depart = \"2 s\" }}, {{ name = \"there\", arrive = \"4 s\", depart = \"60 s\" }}]\n"
     );
     let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err("no files".into())).unwrap().0;
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
-    let running = match Emulation::open(scenario, &hosts, &Settings::default()) {
+    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+    let running = match Emulation::open(scenario, &hosts, &EmulationSettings::default()) {
         Ok(emulation) => emulation.start(Sent::default()),
         Err(HostError::System { operation, source })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>

@@ -42,7 +42,7 @@ mod faults {
 
 /// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// A regular file.
     File,
     /// A folder.
@@ -64,28 +64,28 @@ enum Access {
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct OpenFolder {
     path: PathBuf,
     handle: Handle,
 }
 
-impl Folder {
+impl OpenFolder {
     /// Opens the folder at `path`, which may contain links.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Folder { path: path.to_owned(), handle: system::open(path)? })
+        Ok(OpenFolder { path: path.to_owned(), handle: system::open(path)? })
     }
 
     /// Opens the folder at `path`, creating it and its parents if necessary.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
-        Folder::open(path)
+        OpenFolder::open(path)
     }
 
     /// Opens the parent folder of the file at `path`, and returns it with the name of the file.
     pub(crate) fn of(path: &Path) -> io::Result<(Self, String)> {
         let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not the name of a file"))?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Ok((Folder::open(parent)?, name.to_owned()))
+        Ok((OpenFolder::open(parent)?, name.to_owned()))
     }
 
     /// Returns the path with which the folder was opened.
@@ -95,7 +95,7 @@ impl Folder {
 
     /// Opens the folder `name` in this one.
     pub(crate) fn inside(&self, name: &str) -> io::Result<Self> {
-        Ok(Folder { path: self.path.join(name), handle: system::inside(&self.handle, plain(name)?)? })
+        Ok(OpenFolder { path: self.path.join(name), handle: system::inside(&self.handle, plain(name)?)? })
     }
 
     /// Creates the folder `name` in this one and opens it.
@@ -113,26 +113,26 @@ impl Folder {
     }
 
     /// Returns the kind of the entry `name`, if it exists.
-    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<Kind>> {
+    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         match system::kind(&self.handle, plain(name)?) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             kind => kind.map(Some),
         }
     }
 
-    fn file(&self, name: &str, access: Access) -> io::Result<File> {
+    fn file(&self, name: &str, access: Access) -> io::Result<OutputFile> {
         if access != Access::Read {
             faults::step()?;
         }
         let name = plain(name)?;
         let file = match system::file(&self.handle, name, access) {
-            Err(_) if matches!(system::kind(&self.handle, name), Ok(Kind::Other)) => {
+            Err(_) if matches!(system::kind(&self.handle, name), Ok(EntryKind::Other)) => {
                 return Err(refused("it is a link or a device, not a regular file"));
             }
             file => file?,
         };
         regular(&file.metadata()?)?;
-        Ok(File(file))
+        Ok(OutputFile(file))
     }
 
     /// Opens the file `name` for reading.
@@ -148,17 +148,17 @@ impl Folder {
     }
 
     /// Creates the file `name`, which must not exist.
-    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &str) -> io::Result<OutputFile> {
         self.file(name, Access::New)
     }
 
     /// Opens the file `name` for reading and appending, creating it if necessary.
-    pub(crate) fn append(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn append(&self, name: &str) -> io::Result<OutputFile> {
         self.file(name, Access::Append)
     }
 
     /// Atomically replaces or creates the file `name` and returns it open.
-    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<OutputFile> {
         let new = format!(".{name}{NEW}");
         if self.kind(&new)?.is_some() {
             self.remove(&new)?; // left by a killed process
@@ -173,7 +173,7 @@ impl Folder {
         }
     }
 
-    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<OutputFile> {
         let mut file = self.create(name)?;
         file.write_all(bytes)?;
         file.sync()?;
@@ -181,7 +181,7 @@ impl Folder {
     }
 
     /// Renames `from` to `to` in the folder `there`, replacing an existing file.
-    pub(crate) fn rename(&self, from: &str, there: &Folder, to: &str) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, there: &OpenFolder, to: &str) -> io::Result<()> {
         faults::step()?;
         system::rename(&self.handle, plain(from)?, &there.handle, plain(to)?)
     }
@@ -217,7 +217,7 @@ impl Folder {
     }
 
     /// Returns true if `name` still refers to `file`.
-    pub(crate) fn has(&self, name: &str, file: &File) -> io::Result<bool> {
+    pub(crate) fn has(&self, name: &str, file: &OutputFile) -> io::Result<bool> {
         match system::has(&self.handle, plain(name)?, &file.0) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             has => has,
@@ -225,25 +225,25 @@ impl Folder {
     }
 
     /// Gives the folder `inside` the permissions of this one.
-    pub(crate) fn share_permissions(&self, inside: &Folder) -> io::Result<()> {
+    pub(crate) fn share_permissions(&self, inside: &OpenFolder) -> io::Result<()> {
         system::share_permissions(&self.handle, &inside.handle)
     }
 
     /// Returns the parent folder and the name of this folder in it. Returns `None` if they cannot be determined, or for
     /// the working directory, which must stay the same folder for the user's shell.
-    pub(crate) fn place(&self) -> Option<(Folder, String)> {
-        let (parent, name) = Folder::of(&self.path.canonicalize().ok()?).ok()?;
+    pub(crate) fn place(&self) -> Option<(OpenFolder, String)> {
+        let (parent, name) = OpenFolder::of(&self.path.canonicalize().ok()?).ok()?;
         let here = system::same(&parent.inside(&name).ok()?.handle, &self.handle).ok()?;
-        let works_here = system::same(&Folder::open(Path::new(".")).ok()?.handle, &self.handle).ok()?;
+        let works_here = system::same(&OpenFolder::open(Path::new(".")).ok()?.handle, &self.handle).ok()?;
         (here && !works_here).then_some((parent, name))
     }
 }
 
 /// A file for writing.
 #[derive(Debug)]
-pub(crate) struct File(fs::File);
+pub(crate) struct OutputFile(fs::File);
 
-impl File {
+impl OutputFile {
     /// Returns the content from the current position.
     pub(crate) fn read_all(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -278,7 +278,7 @@ impl File {
     }
 }
 
-impl Write for File {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         faults::write(&mut self.0, bytes)
     }
@@ -289,23 +289,23 @@ impl Write for File {
 
 /// Opens the regular file at `path` for reading.
 pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = OpenFolder::of(path)?;
     folder.reader(&name)
 }
 
 /// Returns the content of the regular file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = OpenFolder::of(path)?;
     folder.read(&name)
 }
 
 /// Atomically replaces or creates the file at `path`.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = OpenFolder::of(path)?;
     folder.replace(&name, bytes).map(drop)
 }
 
-/// Returns true if a killed [`Folder::replace`] may have left a file of this name.
+/// Returns true if a killed [`OpenFolder::replace`] may have left a file of this name.
 pub(crate) fn is_leftover(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(NEW)
 }
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn only_plain_names_are_accepted() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(root.path()).unwrap();
+        let folder = OpenFolder::open(root.path()).unwrap();
         for name in ["", ".", "..", "a/b", "../a", "/etc/passwd", "a/"] {
             assert!(folder.create(name).is_err() && folder.read(name).is_err(), "{name}");
         }
@@ -356,13 +356,13 @@ mod tests {
         let (docs, results) = (root.path().join("docs"), root.path().join("results"));
         fs::create_dir(&docs).unwrap();
         fs::write(docs.join("thesis.tex"), "years of work").unwrap();
-        let folder = Folder::make(&results).unwrap();
+        let folder = OpenFolder::make(&results).unwrap();
         symlink(docs.join("thesis.tex"), results.join("file")).unwrap();
         symlink(&docs, results.join("folder")).unwrap();
         symlink(docs.join("new"), results.join("dangling")).unwrap();
         rustix::fs::mknodat(&folder.handle, "fifo", rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         for name in ["file", "folder", "dangling", "fifo"] {
-            assert_eq!(folder.kind(name).unwrap(), Some(Kind::Other), "{name}");
+            assert_eq!(folder.kind(name).unwrap(), Some(EntryKind::Other), "{name}");
             assert!(folder.read(name).is_err() && folder.append(name).is_err(), "{name}");
             assert!(folder.create(name).is_err() && folder.inside(name).is_err(), "{name}");
         }
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn a_replacement_is_complete_or_absent() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(root.path()).unwrap();
+        let folder = OpenFolder::open(root.path()).unwrap();
         for killed in [false, true] {
             for n in 1.. {
                 folder.replace("file", b"old").unwrap();

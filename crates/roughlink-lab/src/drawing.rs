@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ImageFormat {
     /// For standard error: with color and terminal width if it is a terminal.
     Terminal,
     /// Without color, 80 columns wide.
@@ -21,25 +21,25 @@ pub enum Form {
 }
 
 /// Renders the errors of a file.
-pub fn errors(e: &ScenarioError, form: Form) -> String {
+pub fn errors(e: &ScenarioError, form: ImageFormat) -> String {
     drawn((&e.name, &e.text), &e.problems, Severity::Error, form)
 }
 
 /// Renders warnings about a file with this name and text.
-pub fn warnings(file: (&str, &str), warnings: &[Problem], form: Form) -> String {
+pub fn warnings(file: (&str, &str), warnings: &[Problem], form: ImageFormat) -> String {
     drawn(file, warnings, Severity::Warning, form)
 }
 
 /// Renders a message that is not about a place in a file.
-pub fn plain(message: &Plain, form: Form) -> String {
+pub fn plain(message: &Plain, form: ImageFormat) -> String {
     draw(message.clone(), form)
 }
 
-fn draw(what: impl Diagnostic + Send + Sync + 'static, form: Form) -> String {
+fn draw(what: impl Diagnostic + Send + Sync + 'static, form: ImageFormat) -> String {
     let mut out = String::new();
     match form {
-        Form::Terminal => out = format!("{:?}", Report::new(what)),
-        Form::Plain => {
+        ImageFormat::Terminal => out = format!("{:?}", Report::new(what)),
+        ImageFormat::Plain => {
             let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor()).with_width(80);
             handler.render_report(&mut out, &what).expect("a text takes all");
         }
@@ -49,7 +49,7 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: Form) -> String {
 }
 
 /// Renders the first problems of a file, and the number of further ones.
-fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: Form) -> String {
+fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: ImageFormat) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();
     for problem in problems.iter().take(MOST_SHOWN) {
@@ -153,7 +153,7 @@ mod tests {
                 let text = format!("a{before}\r\nb c{after}\r\nd{end}");
                 let at = text.find('c').expect("there is one");
                 let problems = [Problem::new(format!("wrong {hidden}")).at(at..at + 1, hidden).help(hidden)];
-                for form in [Form::Terminal, Form::Plain] {
+                for form in [ImageFormat::Terminal, ImageFormat::Plain] {
                     let drawn = drawn((hidden, &text), &problems, Severity::Error, form);
                     assert!(!drawn.contains(is_hidden), "{drawn:?}");
                 }

@@ -1,8 +1,8 @@
 //! Experiments as data: variables, metrics, published values and results.
 //!
 //! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or built from a command line
-//! ([`grid`]). The [`Plan`] of an experiment is the grid of cells and their runs. [`crate::runner`] executes the runs,
-//! and [`Plan::result`] reads the store and computes the statistics.
+//! ([`grid`]). The [`ExperimentPlan`] of an experiment is the grid of cells and their runs. [`crate::runner`] executes the runs,
+//! and [`ExperimentPlan::result`] reads the store and computes the statistics.
 
 pub mod claims;
 pub mod file;
@@ -16,9 +16,9 @@ pub mod result;
 pub mod table;
 
 pub use identity::Identity;
-pub use plan::Plan;
+pub use plan::ExperimentPlan;
 
-use crate::library::{Overrides, Source};
+use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
 use crate::nearest;
 use crate::watch::Watch;
@@ -41,7 +41,7 @@ pub struct Experiment {
     /// The command that repeats the experiment.
     pub command: String,
     /// The scenario on which the experiment is based.
-    pub scenario: Option<Source>,
+    pub scenario: Option<ScenarioText>,
     /// Fixed overrides.
     pub set: Overrides,
     /// Stacks to run on.
@@ -108,7 +108,7 @@ pub struct Point {
     /// Label for users.
     pub label: String,
     /// Scenario for this value, instead of the experiment's.
-    pub scenario: Option<Source>,
+    pub scenario: Option<ScenarioText>,
     /// Additional overrides for this value.
     pub set: Overrides,
 }

@@ -5,18 +5,18 @@ pub mod emulation;
 pub mod run;
 mod table;
 
-pub use table::{Heading, Table, Values};
+pub use table::{ColumnValues, FolderTable, TableHeading};
 
-use crate::disk::{self, Folder};
+use crate::disk::{self, OpenFolder};
 use crate::error::LabError;
-use crate::experiment::Plan;
+use crate::experiment::ExperimentPlan;
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::experiment::table::RUNS_TABLE;
 use crate::store::{RUNS, Records, Store};
 use crate::{output, part, report};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
-use run::Run;
+use run::SingleRun;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub const REPORT: &str = "report.html";
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn finish(plan: &Plan, store: &Store, revision: &str) -> Result<(ExperimentResult, PathBuf), LabError> {
+pub fn finish(plan: &ExperimentPlan, store: &Store, revision: &str) -> Result<(ExperimentResult, PathBuf), LabError> {
     let result = plan.result(store);
     store.write(RUNS_TABLE, &plan.table(store)?)?;
     let input = ReportInput {
@@ -80,16 +80,16 @@ pub fn facts(experiments: &[ExperimentResult], revision: &str) -> Vec<(String, S
 
 /// Contents of a result folder.
 #[derive(Debug)]
-pub enum Content {
+pub enum FolderContent {
     /// Results of a sweep, a comparison or a paper.
     Grid(Box<ReportInput>),
     /// Results of `run -o`.
-    Run(Box<Run>),
+    Run(Box<SingleRun>),
 }
 
 /// Kind of a result folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FolderKind {
     /// The results of a sweep, a comparison or a paper: [`grid`], [`tabled`].
     Grid,
     /// The result of a run: [`summary`], [`series`].
@@ -99,19 +99,19 @@ pub enum Kind {
 }
 
 /// Reads a result folder.
-pub fn read(folder: &Path) -> Result<Content, LabError> {
+pub fn read(folder: &Path) -> Result<FolderContent, LabError> {
     match kind(folder)? {
-        Kind::Grid => Ok(Content::Grid(Box::new(grid(folder)?))),
-        Kind::Run => run::read(folder).map(|run| Content::Run(Box::new(run))),
-        Kind::Unfinished => Err(not_found(folder)),
+        FolderKind::Grid => Ok(FolderContent::Grid(Box::new(grid(folder)?))),
+        FolderKind::Run => run::read(folder).map(|run| FolderContent::Run(Box::new(run))),
+        FolderKind::Unfinished => Err(not_found(folder)),
     }
 }
 
 /// Returns the kind of a folder.
-pub fn kind(folder: &Path) -> Result<Kind, LabError> {
+pub fn kind(folder: &Path) -> Result<FolderKind, LabError> {
     output::recover(folder);
-    let holds = |name: &str| Folder::open(folder).is_ok_and(|f| matches!(f.kind(name), Ok(Some(_))));
-    let kinds = [(RESULTS, Kind::Grid), (SUMMARY, Kind::Run), (RUNS, Kind::Unfinished)];
+    let holds = |name: &str| OpenFolder::open(folder).is_ok_and(|f| matches!(f.kind(name), Ok(Some(_))));
+    let kinds = [(RESULTS, FolderKind::Grid), (SUMMARY, FolderKind::Run), (RUNS, FolderKind::Unfinished)];
     kinds.into_iter().find(|(name, _)| holds(name)).map(|(_, kind)| kind).ok_or_else(|| not_found(folder))
 }
 
@@ -124,7 +124,7 @@ pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or if statistics and table do not match.
-pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<Table>), LabError> {
+pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<FolderTable>), LabError> {
     let input = grid(folder)?;
     if input.summary.is_some() {
         return Ok((input, None));
@@ -133,7 +133,7 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<Table>), LabError> {
         let message = format!("{} is no whole result of a sweep or comparison: {why}", folder.display());
         Err(LabError::Usage { message, help: "the command that made it writes it anew".into() })
     };
-    match (input.experiments.len(), Table::open(&folder.join(RUNS_TABLE))?) {
+    match (input.experiments.len(), FolderTable::open(&folder.join(RUNS_TABLE))?) {
         (1, None) => wrong(format!("it has no {RUNS_TABLE}")),
         (1, table) => Ok((input, table)),
         (n, _) => wrong(format!("{RESULTS} has {n} experiments, not one")),
@@ -151,15 +151,15 @@ pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
 }
 
 /// Reads a series of a run, if the folder has it.
-pub fn series(folder: &Path, series: Series) -> Result<Option<Table>, LabError> {
-    Table::open(&folder.join(output::table_name(series)))
+pub fn series(folder: &Path, series: Series) -> Result<Option<FolderTable>, LabError> {
+    FolderTable::open(&folder.join(output::table_name(series)))
 }
 
 /// Reads the plan of an unfinished sweep or comparison of at most `most` runs, with the finished runs.
 ///
 /// # Errors
 /// Returns an error if they cannot be read, or if the folder does not describe the sweep.
-pub fn unfinished(folder: &Path, most: u64) -> Result<(Plan, Records), LabError> {
+pub fn unfinished(folder: &Path, most: u64) -> Result<(ExperimentPlan, Records), LabError> {
     let records = Records::read(folder)?;
     Ok((part::plan_of(folder, &records, most)?, records))
 }

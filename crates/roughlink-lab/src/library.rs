@@ -27,18 +27,18 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Text of a file and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct ScenarioText {
     /// Name in messages: the path as given, or `scenarios/hello.toml` for an embedded file.
     pub name: String,
     /// Text of the file.
     pub text: String,
     /// Folder of the files that it refers to; `None` for an embedded file.
-    pub folder: Option<Folder>,
+    pub folder: Option<ScenarioFolder>,
 }
 
 /// Folder of a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folder {
+pub struct ScenarioFolder {
     /// Path; with `None` nothing is read from disk.
     pub path: Option<PathBuf>,
     /// True if the scenario may read files outside the folder.
@@ -66,12 +66,12 @@ pub struct Parsed {
     pub fingerprint: u128,
 }
 
-impl Source {
+impl ScenarioText {
     /// Finds the scenario `name`: a path, or the name of an embedded one (`hello`).
-    pub fn scenario(name: &str) -> Result<Source, LabError> {
+    pub fn scenario(name: &str) -> Result<ScenarioText, LabError> {
         let path = Path::new(name);
         let is_path = || name.ends_with(".toml") || name.contains(['/', '\\']) || path.exists();
-        match Source::find(name, "scenarios", "scenario") {
+        match ScenarioText::find(name, "scenarios", "scenario") {
             Err(LabError::NotFound { .. }) if is_path() => {
                 let reason = if path.exists() { "not a file" } else { "no such file" };
                 Err(LabError::NoFile { name: name.into(), reason })
@@ -81,18 +81,18 @@ impl Source {
     }
 
     /// Finds a file on disk, or embedded below `folder`.
-    pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<Source, LabError> {
+    pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<ScenarioText, LabError> {
         let path = Path::new(name);
         if path.is_file() {
             let text = read_text(path, LARGEST_SCENARIO)
                 .map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
-            return Ok(Source { name: name.into(), text, folder: path.parent().map(Folder::new) });
+            return Ok(ScenarioText { name: name.into(), text, folder: path.parent().map(ScenarioFolder::new) });
         }
         let stem = name.strip_suffix(".toml").unwrap_or(name);
         let stem = stem.strip_prefix(&format!("{folder}/")).unwrap_or(stem);
         let full = format!("{folder}/{stem}.toml");
         if let Some((name, text)) = FILES.iter().find(|(name, _)| *name == full) {
-            return Ok(Source { name: (*name).into(), text: (*text).into(), folder: None });
+            return Ok(ScenarioText { name: (*name).into(), text: (*text).into(), folder: None });
         }
         let known = names(folder);
         Err(LabError::NotFound {
@@ -152,10 +152,10 @@ pub fn names(folder: &str) -> Vec<String> {
     FILES.iter().filter_map(|(name, _)| stem(name)).collect()
 }
 
-impl Folder {
+impl ScenarioFolder {
     /// Creates a folder whose scenario may not read files outside.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Folder { path: Some(path.into()), ..Folder::default() }
+        ScenarioFolder { path: Some(path.into()), ..ScenarioFolder::default() }
     }
 
     /// Returns the text of the file `name`, or the reason why it cannot be read.

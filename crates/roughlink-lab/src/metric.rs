@@ -31,8 +31,8 @@ use crate::error::LabError;
 use crate::experiment::result::MetricResult;
 use crate::nearest;
 use crate::quantity::{self, COVERED, Quantity};
-use crate::statistics::Interval;
-use crate::store::Record;
+use crate::statistics::ConfidenceInterval;
+use crate::store::RunRecord;
 use crate::watch::MEANS;
 use crate::watch::windows::{self, WINDOWED, Windowed};
 use roughlink_core::app::request::MessageResult;
@@ -403,7 +403,7 @@ impl Metric {
     }
 
     /// Returns true if the time window of the value ended early in a run, with the run or with a flow that it covers.
-    pub fn is_cut(&self, record: &Record) -> bool {
+    pub fn is_cut(&self, record: &RunRecord) -> bool {
         let (Element::Window(window), Some(end)) = (self.of, self.window_end()) else { return false };
         let run = &record.result;
         let covers = |f: &FlowResult| match &self.which {
@@ -415,19 +415,19 @@ impl Metric {
     }
 
     /// Returns the value in a run, if there is one.
-    pub fn value(&self, record: &Record) -> Option<f64> {
+    pub fn value(&self, record: &RunRecord) -> Option<f64> {
         self.bounds(record).and_then(|[from, to]| (from == to).then_some(from))
     }
 
     /// Returns a lower bound if the run ended before the value was reached; `None` if there is a value, or never will
     /// be.
-    pub fn at_least(&self, record: &Record) -> Option<f64> {
+    pub fn at_least(&self, record: &RunRecord) -> Option<f64> {
         self.bounds(record).and_then(|[from, to]| (from != to).then_some(from))
     }
 
     /// Returns the bounds of the value in a run. Equal bounds mean a known value; the upper one is infinite if the run
     /// ended too early.
-    fn bounds(&self, record: &Record) -> Option<Interval> {
+    fn bounds(&self, record: &RunRecord) -> Option<ConfidenceInterval> {
         let run = &record.result;
         let exactly = |value: f64| [value; 2];
         match self.of {
@@ -544,7 +544,7 @@ pub(crate) fn known<'n>(
 
 impl Fold {
     /// Combines values given by their bounds.
-    fn of_bounds(self, values: impl Iterator<Item = Interval>) -> Option<Interval> {
+    fn of_bounds(self, values: impl Iterator<Item = ConfidenceInterval>) -> Option<ConfidenceInterval> {
         let (low, high): (Vec<f64>, Vec<f64>) = values.map(|[low, high]| (low, high)).unzip();
         Some([self.of(low.into_iter())?, self.of(high.into_iter())?])
     }

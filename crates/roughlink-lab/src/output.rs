@@ -25,19 +25,19 @@ use crate::folder::REPORT;
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Exceeded, Network, NetworkError, Options};
+use roughlink_core::net::{Exceeded, Network, NetworkError, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
-use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
+use roughlink_core::trace::columns::{Column, ColumnSink, Recorder, Series};
 use roughlink_core::units::Time;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use table::{Csv, Table};
+use table::{Csv, ParquetTable};
 
 /// Options of a result folder: its content, and permission to replace results.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OutputSettings {
     /// Minimum interval between the rows of a flow or link direction in a series, apart from changes of state; zero
     /// keeps all rows.
     pub sample: Time,
@@ -53,9 +53,9 @@ pub struct Settings {
     pub revision: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for OutputSettings {
     fn default() -> Self {
-        Settings {
+        OutputSettings {
             sample: Time::ZERO,
             csv: true,
             capture: Some(CaptureSettings::default()),
@@ -143,12 +143,12 @@ pub enum OutputError {
 /// `dir` is unchanged after an error: earlier results are still there, and an incomplete result never looks complete.
 pub fn run_to_folder(
     scenario: &Arc<Scenario>,
-    options: Options,
+    options: RunOptions,
     dir: &Path,
-    settings: &Settings,
+    settings: &OutputSettings,
 ) -> Result<RunResult, OutputError> {
     // One event queue, so that the capture is ordered by time across components.
-    let mut network = Network::new(Arc::clone(scenario), Options { one_component: true, ..options })?;
+    let mut network = Network::new(Arc::clone(scenario), RunOptions { one_component: true, ..options })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();
@@ -193,7 +193,7 @@ pub fn run_to_folder(
 }
 
 /// Returns the captures to write: file names, each with the nodes of its hosts.
-fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec<usize>)>, OutputError> {
+fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(String, Vec<usize>)>, OutputError> {
     let Some(wanted) = &settings.capture else { return Ok(Vec::new()) };
     let mut hosts = capture::hosts(scenario);
     if let Some(asked) = &wanted.hosts {
@@ -226,13 +226,13 @@ fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec
 
 /// Series with their files.
 struct Tables {
-    tables: Vec<(Series, Table)>,
+    tables: Vec<(Series, ParquetTable)>,
     csv: Option<Csv>,
 }
 
 impl Tables {
     fn new(draft: &Draft, csv: bool, gateways: bool) -> Result<Self, OutputError> {
-        let table = |series: Series| Ok((series, Table::new(series, draft.create(table_name(series))?)?));
+        let table = |series: Series| Ok((series, ParquetTable::new(series, draft.create(table_name(series))?)?));
         let wanted = Series::ALL.into_iter().filter(|s| gateways || *s != Series::Gateways);
         Ok(Tables {
             tables: wanted.map(table).collect::<Result<_, OutputError>>()?,
@@ -251,7 +251,7 @@ impl Tables {
     }
 }
 
-impl Sink for Tables {
+impl ColumnSink for Tables {
     type Error = OutputError;
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), OutputError> {
         if let Some((_, table)) = self.tables.iter_mut().find(|(s, _)| *s == series) {

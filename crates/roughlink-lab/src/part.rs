@@ -1,4 +1,4 @@
-//! Grids divided into parts that run in separate processes, on any machine. [`Part`] selects the runs of a part,
+//! Grids divided into parts that run in separate processes, on any machine. [`GridPart`] selects the runs of a part,
 //! [`merge`] combines the stores.
 //!
 //! A part's folder is a run store like the folder of the whole grid, and its `plan.json` describes the whole grid.
@@ -6,10 +6,10 @@
 
 use crate::disk;
 use crate::error::LabError;
-use crate::experiment::Plan;
+use crate::experiment::ExperimentPlan;
 use crate::experiment::order::Order;
 use crate::runner::ENGINE;
-use crate::store::{Damage, Record, Records, Store, identity_of};
+use crate::store::{Damage, Records, RunRecord, Store, identity_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -19,12 +19,12 @@ use std::str::FromStr;
 /// A part of a grid: `3/20` is the third of twenty. Each part has every twentieth run, so that all parts take about the
 /// same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct GridPart {
     number: usize,
     of: usize,
 }
 
-impl Part {
+impl GridPart {
     /// Returns the numbers of its runs in a plan of `runs` runs.
     pub fn numbers(self, runs: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.number - 1..runs.max(self.number - 1)).step_by(self.of)
@@ -39,7 +39,7 @@ impl Part {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn describe(self, plan: &Plan, store: &Store) -> Result<Description, LabError> {
+    pub fn describe(self, plan: &ExperimentPlan, store: &Store) -> Result<Description, LabError> {
         Description::new(plan, store, Some(self.of))
     }
 }
@@ -48,7 +48,7 @@ impl Part {
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn describe(plan: &Plan, store: &Store) -> Result<Description, LabError> {
+pub fn describe(plan: &ExperimentPlan, store: &Store) -> Result<Description, LabError> {
     Description::new(plan, store, None)
 }
 
@@ -61,7 +61,7 @@ pub struct Description {
 }
 
 impl Description {
-    fn new(plan: &Plan, store: &Store, parts: Option<usize>) -> Result<Description, LabError> {
+    fn new(plan: &ExperimentPlan, store: &Store, parts: Option<usize>) -> Result<Description, LabError> {
         let description = Description { parts, files: plan.files() };
         description.write(plan, store)?;
         Ok(description)
@@ -72,7 +72,7 @@ impl Description {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn renew(&mut self, plan: &Plan, store: &Store) -> Result<(), LabError> {
+    pub fn renew(&mut self, plan: &ExperimentPlan, store: &Store) -> Result<(), LabError> {
         if plan.files() > self.files {
             self.write(plan, store)?;
             self.files = plan.files();
@@ -80,7 +80,7 @@ impl Description {
         Ok(())
     }
 
-    fn write(&self, plan: &Plan, store: &Store) -> Result<(), LabError> {
+    fn write(&self, plan: &ExperimentPlan, store: &Store) -> Result<(), LabError> {
         let Some(order) = plan.portable() else { return Ok(()) };
         keep(store, &PlanFile { parts: self.parts, order })
     }
@@ -91,7 +91,7 @@ impl Description {
 /// # Errors
 /// Returns an error if the folder does not describe all its runs, if another engine executed them, or if the plan has
 /// more than `most` runs.
-pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabError> {
+pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPlan, LabError> {
     let Some(PlanFile { order, .. }) = read(folder)? else {
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
@@ -115,7 +115,7 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabErro
 }
 
 /// Returns the plan that a folder describes. The description is untrusted, so its size and identity are checked.
-fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> Result<Plan, LabError> {
+fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> Result<ExperimentPlan, LabError> {
     let path = folder.join(DESCRIPTION);
     let wrong = |message: String, help: String| Err(LabError::Usage { message, help });
     let runs = order.runs();
@@ -143,14 +143,14 @@ fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError>
     Err(LabError::Usage { message, help: help.into() })
 }
 
-impl FromStr for Part {
+impl FromStr for GridPart {
     type Err = LabError;
 
-    fn from_str(text: &str) -> Result<Part, LabError> {
+    fn from_str(text: &str) -> Result<GridPart, LabError> {
         let read = |n: &str| n.trim().parse::<usize>().ok();
         let wrong = |message: String, help: String| Err(LabError::Usage { message, help });
         match text.split_once('/').map(|(number, of)| (read(number), read(of))) {
-            Some((Some(number), Some(of))) if (1..=of).contains(&number) => Ok(Part { number, of }),
+            Some((Some(number), Some(of))) if (1..=of).contains(&number) => Ok(GridPart { number, of }),
             Some((Some(_), Some(0))) => wrong(format!("`--part {text}`: no parts"), "--part 1/20 or so".into()),
             Some((Some(_), Some(of))) => {
                 wrong(format!("there is no part {text}"), format!("parts are numbered from 1/{of} to {of}/{of}"))
@@ -174,7 +174,7 @@ struct PlanFile {
 #[derive(Debug)]
 pub struct Merged {
     /// Plan of the whole grid.
-    pub plan: Plan,
+    pub plan: ExperimentPlan,
     /// Run store of the whole grid.
     pub store: Store,
     /// Damage found in the parts.
@@ -278,12 +278,12 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
 /// Records of several folders.
 #[derive(Default)]
 struct PartRecords {
-    records: HashMap<String, (Record, PathBuf)>,
+    records: HashMap<String, (RunRecord, PathBuf)>,
 }
 
 impl PartRecords {
     /// Adds the records of a folder.
-    fn take(&mut self, folder: &Path, part: Store, plan: &Plan) -> Result<(), LabError> {
+    fn take(&mut self, folder: &Path, part: Store, plan: &ExperimentPlan) -> Result<(), LabError> {
         for record in part.into_records() {
             match self.records.get(&record.key) {
                 None => drop(self.records.insert(record.key.clone(), (record, folder.to_path_buf()))),
@@ -297,7 +297,7 @@ impl PartRecords {
     /// Writes the records to a store. Returns the titles of the missing runs and the numbers of their parts.
     fn put(
         mut self,
-        plan: &Plan,
+        plan: &ExperimentPlan,
         store: &mut Store,
         parts: Option<usize>,
     ) -> Result<(Vec<String>, BTreeSet<usize>), LabError> {
@@ -312,7 +312,7 @@ impl PartRecords {
                 (_, Some(_)) => {}
                 (Some((record, _)), None) => batch.push(record),
                 // The same run may occur again in a plan.
-                (None, None) if batch.iter().any(|r: &Record| r.key == job.key) || !lacked.insert(job.key) => {}
+                (None, None) if batch.iter().any(|r: &RunRecord| r.key == job.key) || !lacked.insert(job.key) => {}
                 (None, None) => {
                     missing.push(job.title);
                     belong.extend(parts.map(|of| number % of + 1));
@@ -328,9 +328,9 @@ impl PartRecords {
 }
 
 /// Returns true if two records are equal apart from their wall-clock time.
-pub fn equal(one: &Record, other: &Record) -> bool {
+pub fn equal(one: &RunRecord, other: &RunRecord) -> bool {
     // Compare the text, in which NaN equals itself.
-    let text = |record: &Record| {
+    let text = |record: &RunRecord| {
         let mut record = record.clone();
         record.result.wall_s = 0.0;
         serde_json::to_string(&record).ok()
@@ -338,7 +338,7 @@ pub fn equal(one: &Record, other: &Record) -> bool {
     text(one) == text(other)
 }
 
-fn differ(plan: &Plan, key: &str, one: &Path, other: &Path) -> LabError {
+fn differ(plan: &ExperimentPlan, key: &str, one: &Path, other: &Path) -> LabError {
     let title = plan.jobs().flatten().find(|job| job.key == key).map_or_else(|| key.to_owned(), |job| job.title);
     LabError::Usage {
         message: format!("{} and {} have different results of {title}", one.display(), other.display()),

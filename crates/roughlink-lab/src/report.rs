@@ -23,11 +23,11 @@ pub use verdict::verdict;
 
 use crate::disk;
 use crate::experiment::result::{ExperimentResult, ReportInput};
-use crate::folder::run::Run;
+use crate::folder::run::SingleRun;
 use figure::{Drawing, MEASURED};
 use html::{escape, json, paragraphs, slug};
 use page::page;
-use slots::{Form, Slots, sample};
+use slots::{SeriesStyle, Slots, sample};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
@@ -39,7 +39,7 @@ pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
 }
 
 /// Writes the report of a single run in the same way.
-pub fn write_run(path: &Path, run: &Run) -> io::Result<()> {
+pub fn write_run(path: &Path, run: &SingleRun) -> io::Result<()> {
     disk::replace(path, run::render(run).as_bytes())
 }
 
@@ -220,7 +220,7 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
         if drawing.panels.iter().any(|p| p.log_span.is_some()) {
             out += &toggle("log", "Logarithmic scale");
         }
-        if drawing.form == Form::Thin {
+        if drawing.form == SeriesStyle::Thin {
             out += &toggle("split", "One above the other");
         }
         out += "</div>\n";
@@ -255,7 +255,7 @@ fn key(drawing: &Drawing) -> String {
         return String::new();
     }
     let (measured, published) = match drawing.form {
-        Form::Bar => (
+        SeriesStyle::Bar => (
             "<rect x=\"4\" y=\"3\" width=\"10\" height=\"11\" fill=\"currentColor\" opacity=\".6\"/>",
             "<path d=\"M9 2L14 7L9 12L4 7Z\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\"/>",
         ),

@@ -1,11 +1,11 @@
 //! Execution of runs on all cores: one thread per run, longest runs first. Finished runs go into the store.
 
 use crate::error::LabError;
-use crate::store::{Record, Store};
+use crate::store::{RunRecord, Store};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Exceeded, Limits, Network, Options};
+use roughlink_core::net::{Exceeded, Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub struct Job {
     /// Title for messages.
     pub title: String,
     /// Resource limits, which do not change the result.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// True if the run takes the time that it represents.
     pub real_time: bool,
 }
@@ -35,7 +35,7 @@ impl Job {
     /// Creates a job. `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
     pub fn new(scenario: Arc<Scenario>, fingerprint: u128, replica: u32, watch: Option<Watch>, title: String) -> Self {
         let key = key(fingerprint, replica, watch.as_ref());
-        Job { key, scenario, replica, watch, title, limits: Limits::default(), real_time: false }
+        Job { key, scenario, replica, watch, title, limits: RunLimits::default(), real_time: false }
     }
 
     /// Estimates the cost: bytes carried by all flows, or, in real time, the largest number of bytes of one flow.
@@ -68,8 +68,8 @@ impl Job {
     ///
     /// # Errors
     /// Returns an error if the run exceeds its limits or `stop` was set.
-    pub fn simulate(&self, stop: Option<Arc<AtomicBool>>) -> Result<Record, Exceeded> {
-        let options = Options { replica: self.replica, limits: self.limits, stop, ..Options::default() };
+    pub fn simulate(&self, stop: Option<Arc<AtomicBool>>) -> Result<RunRecord, Exceeded> {
+        let options = RunOptions { replica: self.replica, limits: self.limits, stop, ..RunOptions::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
         let (result, watched) = match &self.watch {
             None => (timed(|| network.run())?, None),
@@ -80,12 +80,12 @@ impl Job {
                 (result, Some(watched))
             }
         };
-        Ok(Record { key: self.key.clone(), result, watched })
+        Ok(RunRecord { key: self.key.clone(), result, watched })
     }
 }
 
 /// Function that executes a run in the calling thread until the flag is set.
-pub type Executor<'a> = &'a (dyn Fn(&Job, Option<Arc<AtomicBool>>) -> Result<Record, Failed> + Sync);
+pub type Executor<'a> = &'a (dyn Fn(&Job, Option<Arc<AtomicBool>>) -> Result<RunRecord, Failed> + Sync);
 
 /// Reason why a run has no result.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub fn timed(run: impl FnOnce() -> Result<RunResult, Exceeded>) -> Result<RunRes
 
 /// Progress of a grid of runs, in units of [`Job::cost`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct GridProgress {
     /// Runs of this grid.
     pub runs: usize,
     /// Finished runs, including those from the store.
@@ -171,7 +171,7 @@ impl<'a> From<&'a AtomicBool> for Stop<'a> {
 
 /// Outcome of a grid of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum GridEnd {
     /// All runs are in the store.
     Complete,
     /// The grid was interrupted; the store has the finished runs.
@@ -190,8 +190,8 @@ pub fn run<'a>(
     store: &mut Store,
     threads: usize,
     stop: impl Into<Stop<'a>>,
-    report: &mut dyn FnMut(Progress),
-) -> Result<Ending, LabError> {
+    report: &mut dyn FnMut(GridProgress),
+) -> Result<GridEnd, LabError> {
     run_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, threads, stop, report)
 }
 
@@ -205,11 +205,11 @@ pub fn run_by<'a>(
     store: &mut Store,
     threads: usize,
     stop: impl Into<Stop<'a>>,
-    report: &mut dyn FnMut(Progress),
-) -> Result<Ending, LabError> {
+    report: &mut dyn FnMut(GridProgress),
+) -> Result<GridEnd, LabError> {
     let stop = stop.into();
     let mut seen = std::collections::HashSet::new();
-    let mut progress = Progress::default();
+    let mut progress = GridProgress::default();
     let mut faults = Faults::default();
     loop {
         let mut batch: Vec<Job> = Vec::new();
@@ -254,14 +254,14 @@ pub fn run_by<'a>(
     if let Some((title, limit)) = faults.exceeded.first() {
         return Err(LabError::Exceeded { run: Some(title.clone()), limit: *limit, others: faults.exceeded.len() - 1 });
     }
-    Ok(if progress.done < progress.runs { Ending::Stopped } else { Ending::Complete })
+    Ok(if progress.done < progress.runs { GridEnd::Stopped } else { GridEnd::Complete })
 }
 
 /// Executes one run until `stop` is set.
 ///
 /// # Errors
 /// Returns an error if the run exceeds its limits, is stopped, or breaks an invariant of the engine.
-pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
+pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<RunRecord, LabError> {
     match catch_unwind(AssertUnwindSafe(|| job.simulate(Some(Arc::clone(stop))))) {
         Ok(done) => done.map_err(|limit| LabError::Exceeded { run: Some(job.title.clone()), limit, others: 0 }),
         Err(panic) => {
@@ -289,9 +289,9 @@ fn run_batch(
     store: &mut Store,
     threads: usize,
     stop: Stop<'_>,
-    progress: &mut Progress,
+    progress: &mut GridProgress,
     faults: &mut Faults,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(GridProgress),
 ) {
     let next = AtomicUsize::new(0);
     let give_up = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Norma
 
 /// A sample of a metric over the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub struct MetricSummary {
     /// Number of values.
     pub n: usize,
     /// Mean of the values.
@@ -16,10 +16,10 @@ pub struct Summary {
     pub ci95: Option<f64>,
 }
 
-impl Summary {
+impl MetricSummary {
     /// Summarizes a value that is not random and therefore exact.
-    pub fn exact(value: f64) -> Summary {
-        Summary { n: 1, mean: value, deviation: Some(0.0), ci95: Some(0.0) }
+    pub fn exact(value: f64) -> MetricSummary {
+        MetricSummary { n: 1, mean: value, deviation: Some(0.0), ci95: Some(0.0) }
     }
 }
 
@@ -34,7 +34,7 @@ impl Summary {
 /// assert!((sample.ci95.unwrap() - 1.787).abs() < 0.001);
 /// assert_eq!(summary(&[3.0]).unwrap().ci95, None);
 /// ```
-pub fn summary(values: &[f64]) -> Option<Summary> {
+pub fn summary(values: &[f64]) -> Option<MetricSummary> {
     let n = values.len();
     if n == 0 {
         return None;
@@ -47,7 +47,7 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     });
     let ci95 = deviation.filter(|s| *s > 0.0 || sign_test(n).is_some());
     let ci95 = ci95.map(|s| student95((n - 1) as f64) * s / libm::sqrt(n as f64));
-    Some(Summary { n, mean, deviation, ci95 })
+    Some(MetricSummary { n, mean, deviation, ci95 })
 }
 
 /// Returns true if there are several values and all are equal.
@@ -63,8 +63,8 @@ pub fn student95(freedom: f64) -> f64 {
 /// Returns the 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992,
 /// *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None where [`summary`] has
 /// none.
-pub fn interval(values: &[f64]) -> Option<Interval> {
-    let Summary { n, mean, deviation, ci95 } = summary(values)?;
+pub fn interval(values: &[f64]) -> Option<ConfidenceInterval> {
+    let MetricSummary { n, mean, deviation, ci95 } = summary(values)?;
     let (s, n) = (deviation.filter(|_| ci95.is_some())?, n as f64);
     if s == 0.0 {
         return Some([mean; 2]);
@@ -82,7 +82,7 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
 
 /// Returns the ratio of the means of pairs, `a / b`, and its 95 % interval: the [`interval`] of each pair's deviation
 /// from the ratio. If the mean of `b` is zero, the ratio is infinite or NaN and has no interval.
-pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
+pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<ConfidenceInterval>) {
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     let (a, b) = (mean(|p| p.0), mean(|p| p.1));
     let r = a / b;
@@ -96,7 +96,7 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
 }
 
 /// Ends of an interval.
-pub type Interval = [f64; 2];
+pub type ConfidenceInterval = [f64; 2];
 
 /// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
 /// interval is the narrowest one between two of the values, equally far from either end, that contains the population
@@ -109,13 +109,13 @@ pub type Interval = [f64; 2];
 /// assert_eq!(median(&exact), Some(([5.0, 5.0], Some([2.0, 8.0]))));
 /// assert_eq!(median(&exact[..5]), Some(([3.0, 3.0], None))); // too few values for an interval
 /// ```
-pub fn median(values: &[Interval]) -> Option<(Interval, Option<Interval>)> {
+pub fn median(values: &[ConfidenceInterval]) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
     quantile(values, 0.5)
 }
 
 /// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values it is interpolated
 /// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval has an error of at most 2.5 %.
-pub fn quantile(values: &[Interval], q: f64) -> Option<(Interval, Option<Interval>)> {
+pub fn quantile(values: &[ConfidenceInterval], q: f64) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
     let sorted = |end: usize| {
         let mut ends: Vec<f64> = values.iter().map(|v| v[end]).collect();
         ends.sort_by(f64::total_cmp);
@@ -154,7 +154,7 @@ fn sign_test(n: usize) -> Option<usize> {
 /// let [low, high] = wilson(81.0 / 263.0, 263);
 /// assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
 /// ```
-pub fn wilson(share: f64, n: usize) -> Interval {
+pub fn wilson(share: f64, n: usize) -> ConfidenceInterval {
     let z = Normal::standard().inverse_cdf(0.975);
     let (n, z2) = (n as f64, z * z);
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
@@ -165,10 +165,10 @@ pub fn wilson(share: f64, n: usize) -> Interval {
 /// Returns the difference of two shares, `b - a`, and its 95 % interval computed from their intervals (Newcombe 1998:
 /// method 10, and for paired shares with the correlation `phi` of the pairs).
 pub fn difference_of_shares(
-    (a, [a0, a1]): (f64, Interval),
-    (b, [b0, b1]): (f64, Interval),
+    (a, [a0, a1]): (f64, ConfidenceInterval),
+    (b, [b0, b1]): (f64, ConfidenceInterval),
     phi: f64,
-) -> (f64, Interval) {
+) -> (f64, ConfidenceInterval) {
     let d = b - a;
     let half = |x: f64, y: f64| libm::sqrt((x * x - 2.0 * phi * x * y + y * y).max(0.0));
     (d, [d - half(b - b0, a1 - a), d + half(b1 - b, a - a0)])
@@ -248,7 +248,7 @@ mod tests {
         assert!((from - 3.0 + half).abs() < 1e-12 && (to - 3.0 - half).abs() < 1e-12, "{from} to {to}");
         // Hall 1992, equation 3, solved for the statistic and checked by insertion: T = (mean - end) / (s / sqrt n).
         let values = [0.0, 0.0, 0.1, 0.2, 0.2, 0.3, 0.4, 0.6, 1.0, 3.0];
-        let Summary { mean, deviation: Some(s), .. } = summary(&values).unwrap() else { unreachable!() };
+        let MetricSummary { mean, deviation: Some(s), .. } = summary(&values).unwrap() else { unreachable!() };
         let (cube, root) = (|x: f64| x * x * x, libm::sqrt(10.0));
         let skewness = values.iter().map(|v| cube((v - mean) / s)).sum::<f64>() / 10.0;
         let transformed = |end: f64| {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn quantiles() {
-        let values: Vec<Interval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
+        let values: Vec<ConfidenceInterval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
         // Order statistics of 100 values around the 90th percentile: the 84th and the 96th (binomial, 2.5 % at either
         // end).
         let ([low, high], interval) = quantile(&values, 0.9).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn medians_of_values_with_bounds() {
         // The last four of ten values have only lower bounds: the median is known, and the upper end is not.
-        let mut values: Vec<Interval> = (1..=10).map(|i| [f64::from(i); 2]).collect();
+        let mut values: Vec<ConfidenceInterval> = (1..=10).map(|i| [f64::from(i); 2]).collect();
         values[6..].iter_mut().for_each(|v| v[1] = f64::INFINITY);
         assert_eq!(median(&values), Some(([5.5, 5.5], Some([2.0, f64::INFINITY]))));
         values[0] = [1.0, f64::INFINITY];

@@ -16,7 +16,7 @@ mod tests;
 
 pub use lines::{Damage, line, records};
 
-use crate::disk::{self, File, Folder, Kind};
+use crate::disk::{self, EntryKind, OpenFolder, OutputFile};
 use crate::error::LabError;
 use crate::experiment::Identity;
 use crate::experiment::table::RUNS_TABLE;
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     /// Key of the run: [`crate::runner::Job::key`].
     pub key: String,
     /// Result of the run.
@@ -44,7 +44,7 @@ pub struct Record {
 
 /// Finished runs.
 #[derive(Debug, Default)]
-pub struct Records(HashMap<String, Record>);
+pub struct Records(HashMap<String, RunRecord>);
 
 impl Records {
     /// Reads the store in `folder` without locking or changing it. Another process may be using it.
@@ -59,7 +59,7 @@ impl Records {
     }
 
     /// Returns the finished run with this key.
-    pub fn get(&self, key: &str) -> Option<&Record> {
+    pub fn get(&self, key: &str) -> Option<&RunRecord> {
         self.0.get(key)
     }
 
@@ -79,8 +79,8 @@ impl Records {
     }
 }
 
-impl FromIterator<Record> for Records {
-    fn from_iter<I: IntoIterator<Item = Record>>(runs: I) -> Self {
+impl FromIterator<RunRecord> for Records {
+    fn from_iter<I: IntoIterator<Item = RunRecord>>(runs: I) -> Self {
         Records(runs.into_iter().map(|record| (record.key.clone(), record)).collect())
     }
 }
@@ -94,8 +94,8 @@ impl AsRef<Records> for Records {
 /// An open run store, locked against other processes.
 #[derive(Debug)]
 pub struct Store {
-    folder: Folder,
-    file: File,
+    folder: OpenFolder,
+    file: OutputFile,
     /// Size of the header and the complete lines.
     end: u64,
     /// Lines that could not be written yet.
@@ -107,7 +107,7 @@ pub struct Store {
 impl Store {
     /// Opens the store in `folder`, and creates both if necessary. A folder with files but no store is rejected.
     pub fn open(folder: &Path) -> Result<Store, LabError> {
-        let dir = Folder::make(folder).map_err(|source| match source.kind() {
+        let dir = OpenFolder::make(folder).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => foreign(folder, "a file"),
             _ => LabError::Write { path: folder.to_path_buf(), source },
         })?;
@@ -149,7 +149,7 @@ impl Store {
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
-    /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity) and writes the
+    /// Opens the store of the experiment with this [identity](crate::experiment::ExperimentPlan::identity) and writes the
     /// identity into the folder.
     ///
     /// Rejects a folder with results of another experiment or a paper, or with more runs per cell. If it has fewer runs
@@ -199,12 +199,12 @@ impl Store {
     }
 
     /// Returns the finished run with this key.
-    pub fn get(&self, key: &str) -> Option<&Record> {
+    pub fn get(&self, key: &str) -> Option<&RunRecord> {
         self.records.get(key)
     }
 
     /// Closes the store and returns its finished runs.
-    pub fn into_records(self) -> impl Iterator<Item = Record> {
+    pub fn into_records(self) -> impl Iterator<Item = RunRecord> {
         self.records.0.into_values()
     }
 
@@ -220,7 +220,7 @@ impl Store {
 
     /// Adds a finished run. If it cannot be written, the file is left as it was, and the write is repeated by the next
     /// call and by [`Store::sync`].
-    pub fn append(&mut self, record: Record) -> Result<(), LabError> {
+    pub fn append(&mut self, record: RunRecord) -> Result<(), LabError> {
         self.extend([record])
     }
 
@@ -228,7 +228,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the errors of [`Store::append`].
-    pub fn extend(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), LabError> {
+    pub fn extend(&mut self, records: impl IntoIterator<Item = RunRecord>) -> Result<(), LabError> {
         for record in records {
             let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
             self.unwritten.extend_from_slice(&line);
@@ -307,10 +307,10 @@ pub fn identity_of(folder: &Path) -> Option<String> {
 }
 
 /// Checks that a folder is empty or has a run store, which is recognized by the contents of the file.
-fn check_ours(folder: &Folder) -> Result<(), LabError> {
+fn check_ours(folder: &OpenFolder) -> Result<(), LabError> {
     let unreadable = |source| LabError::Read { path: folder.path().to_path_buf(), source };
     match folder.kind(RUNS).map_err(unreadable)? {
-        Some(Kind::File) => return Ok(()),
+        Some(EntryKind::File) => return Ok(()),
         Some(_) => return Err(foreign(folder.path(), &format!("{RUNS}, which is not a regular file"))),
         None => {}
     }
@@ -323,25 +323,25 @@ fn check_ours(folder: &Folder) -> Result<(), LabError> {
 }
 
 /// Reads the process ID in `runs.lock`.
-fn process(folder: &Folder) -> Option<u32> {
+fn process(folder: &OpenFolder) -> Option<u32> {
     String::from_utf8(folder.read(LOCK).ok()?).ok()?.trim().parse().ok()
 }
 
 /// Writes the process ID into a new `runs.lock`.
-fn name_process(folder: &Folder) -> io::Result<()> {
+fn name_process(folder: &OpenFolder) -> io::Result<()> {
     if folder.kind(LOCK)?.is_some() {
         folder.remove(LOCK)?;
     }
     folder.create(LOCK)?.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
-fn in_use(folder: &Folder) -> LabError {
+fn in_use(folder: &OpenFolder) -> LabError {
     let owner = process(folder).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
     LabError::InUse { path: folder.path().to_path_buf(), owner }
 }
 
 /// Appends damaged lines to those that were set aside before.
-fn set_aside(folder: &Folder, lines: &[u8]) -> io::Result<()> {
+fn set_aside(folder: &OpenFolder, lines: &[u8]) -> io::Result<()> {
     let mut all = match folder.read(DAMAGED) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
         text => text?,

@@ -8,8 +8,8 @@ pub mod windows;
 pub use series::{CURVES as FLOW_CURVES, TOTAL};
 
 use crate::quantity::{COVERED, Quantity, of};
-use covered::Covered;
-use recovery::{Recovery, Wait};
+use covered::CoverageCounters;
+use recovery::{OutageRecovery, Wait};
 use roughlink_core::gateway::Stats;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
@@ -92,7 +92,7 @@ pub struct Watcher {
     every: Time,
     points: usize,
     flows: Vec<FlowWatch>,
-    covered: Covered,
+    covered: CoverageCounters,
     /// Present only if a metric needs it.
     seen: Option<RunSeries>,
 }
@@ -108,7 +108,7 @@ struct FlowWatch {
     time: f64,
     area: f64,
     wide_time: f64,
-    recovery: Option<Recovery>,
+    recovery: Option<OutageRecovery>,
 }
 
 impl Watcher {
@@ -118,12 +118,12 @@ impl Watcher {
         let wanted = |name: &String| watch.flow.as_ref().is_none_or(|flow| flow == name);
         let flow = |(i, name)| FlowWatch {
             wanted: wanted(name),
-            recovery: Recovery::after_outage(scenario, i),
+            recovery: OutageRecovery::after_outage(scenario, i),
             ..Default::default()
         };
         let flows = scenario.flows.iter().map(|f| &f.name).enumerate().map(flow).collect();
         let seen = !watch.windows.is_empty() || !watch.flows.is_empty();
-        let covered = Covered::new(scenario);
+        let covered = CoverageCounters::new(scenario);
         Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| RunSeries::new(scenario)) }
     }
 

@@ -2,9 +2,9 @@
 
 use roughlink_lab::experiment::claims::{judge, tally};
 use roughlink_lab::experiment::result::{
-    AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult, Origin, Outcome, Verdict,
+    AxisResult, AxisValue, Cell, ClaimOutcome, ClaimResult, ExperimentResult, MetricResult, Origin, Verdict,
 };
-use roughlink_lab::library::Source;
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::statistics::summary;
 
 /// Returns results of two algorithms at two losses on one stack: two samples each, without randomness.
@@ -46,7 +46,7 @@ fn judged(claim: &str) -> Result<ClaimResult, String> {
 
 fn judged_by(claim: &str, result: &ExperimentResult) -> Result<ClaimResult, String> {
     let text = format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\n{claim}\n");
-    let source = Source { name: "claims.toml".into(), text, folder: None };
+    let source = ScenarioText { name: "claims.toml".into(), text, folder: None };
     judge(&source, "p", std::slice::from_ref(result)).map(|mut all| all.remove(0)).map_err(|e| e.to_string())
 }
 
@@ -88,10 +88,10 @@ fn figures_and_verdicts() {
         let judged = judged(claim).unwrap_or_else(|e| panic!("{claim}: {e}"));
         let [ns3, linux] = judged.verdicts.as_slice() else { panic!("{judged:?}") };
         assert!((ns3.measured.unwrap() - measured).abs() < 1e-9, "{claim}: {ns3:?}");
-        let expected = if confirmed { Outcome::Confirmed } else { Outcome::NotConfirmed };
+        let expected = if confirmed { ClaimOutcome::Confirmed } else { ClaimOutcome::NotConfirmed };
         assert_eq!(ns3.verdict, expected, "{claim}: {ns3:?}");
         assert_eq!(ns3.ci95, None, "it is exact");
-        assert_eq!((linux.measured, linux.verdict), (None, Outcome::NotRun));
+        assert_eq!((linux.measured, linux.verdict), (None, ClaimOutcome::NotRun));
     }
 }
 
@@ -135,7 +135,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
             "{statistic}\n[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\nkind = \"{kind}\"\n\
              a = \"fast\"\n{b}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ min = 9 }}\n"
         );
-        let source = Source { name: "claims.toml".into(), text, folder: None };
+        let source = ScenarioText { name: "claims.toml".into(), text, folder: None };
         judge(&source, "p", &[here.clone(), other.clone()]).map(|all| all[0].clone()).map_err(|e| e.to_string())
     };
     let b = "b = \"slow\"\nb_experiment = \"other\"\nb_metric = \"goodput\"";
@@ -164,10 +164,10 @@ fn ranks_are_among_all_cells() {
         result.axes[0].narrowed = narrowed;
         judged_by(&claim, &result).unwrap().verdicts[0].verdict
     };
-    assert_eq!(rank("", false), Outcome::Confirmed);
-    assert_eq!(rank("", true), Outcome::NotRun, "a third algorithm was left out");
-    assert_eq!(rank("among = [\"fast\", \"slow\"]", true), Outcome::Confirmed);
-    assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), Outcome::NotRun);
+    assert_eq!(rank("", false), ClaimOutcome::Confirmed);
+    assert_eq!(rank("", true), ClaimOutcome::NotRun, "a third algorithm was left out");
+    assert_eq!(rank("among = [\"fast\", \"slow\"]", true), ClaimOutcome::Confirmed);
+    assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), ClaimOutcome::NotRun);
 }
 
 /// Returns the result with these values of `fast` and `slow` at 1 %, from random runs.
@@ -188,7 +188,7 @@ fn verdict(head: &str, claim: &str, result: &ExperimentResult) -> Verdict {
         "{head}\n[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\na = \"fast\"\n\
          reason.ns3 = \"why\"\n{claim}\n"
     );
-    let source = Source { name: "claims.toml".into(), text, folder: None };
+    let source = ScenarioText { name: "claims.toml".into(), text, folder: None };
     judge(&source, "p", std::slice::from_ref(result)).unwrap_or_else(|e| panic!("{e}")).remove(0).verdicts.remove(0)
 }
 
@@ -200,7 +200,7 @@ fn the_interval_decides_and_not_the_mean() {
     let wide: &[f64] = &[1.0, 10.0, 19.0];
     let low: &[f64] = &[4.9, 5.0, 5.1];
     let six: &[f64] = &[1.0, 5.0, 5.0, 5.0, 5.0, 6.0];
-    let (yes, no, open) = (Outcome::Confirmed, Outcome::NotConfirmed, Outcome::Undecided);
+    let (yes, no, open) = (ClaimOutcome::Confirmed, ClaimOutcome::NotConfirmed, ClaimOutcome::Undecided);
     let cases = [
         ("", value, "min = 7", near, low, yes),
         ("", value, "min = 8", near, low, open),
@@ -231,8 +231,10 @@ fn the_interval_decides_and_not_the_mean() {
         assert_eq!(judged.verdict, expected, "{head} {claim} {fast:?} {slow:?}: {judged:?}");
         // A miss shows the figure, the bound and the reason from the claims file.
         match expected {
-            Outcome::Confirmed => assert_eq!(judged.reason, ""),
-            Outcome::NotConfirmed => assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not ")),
+            ClaimOutcome::Confirmed => assert_eq!(judged.reason, ""),
+            ClaimOutcome::NotConfirmed => {
+                assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not "))
+            }
             _ => assert!(!judged.reason.contains("why") && judged.reason.contains("interval"), "{judged:?}"),
         }
     }
@@ -260,10 +262,13 @@ fn the_largest_of_several_lies_between_what_one_surely_is_and_can_be() {
     };
     let (near, low): (&[f64], &[f64]) = (&[9.0, 10.0, 11.0], &[4.9, 5.0, 5.1]); // 10 +- 2.5 and 5 +- 0.25
     let shown = judged("min = 7", low, near);
-    assert_eq!((shown.measured, shown.verdict, shown.evidence.as_str()), (Some(10.0), Outcome::Confirmed, "at 5 %"));
-    assert_eq!(judged("min = 7, max = 12", near, low).verdict, Outcome::Undecided);
-    assert_eq!(judged("max = 7", near, low).verdict, Outcome::NotConfirmed);
-    assert_eq!(judged("min = 7", near, &[5.0]).verdict, Outcome::Undecided, "a single run has no interval");
+    assert_eq!(
+        (shown.measured, shown.verdict, shown.evidence.as_str()),
+        (Some(10.0), ClaimOutcome::Confirmed, "at 5 %")
+    );
+    assert_eq!(judged("min = 7, max = 12", near, low).verdict, ClaimOutcome::Undecided);
+    assert_eq!(judged("max = 7", near, low).verdict, ClaimOutcome::NotConfirmed);
+    assert_eq!(judged("min = 7", near, &[5.0]).verdict, ClaimOutcome::Undecided, "a single run has no interval");
 }
 
 #[test]
@@ -293,11 +298,11 @@ fn several_figures_are_confirmed_if_all_are() {
     };
     // At 5 % it is exactly 3.
     let near: &[f64] = &[9.0, 10.0, 11.0];
-    assert_eq!(judged("min = 3", near), Outcome::Confirmed);
-    assert_eq!(judged("min = 3, max = 11", near), Outcome::Undecided);
-    assert_eq!(judged("min = 4, max = 11", near), Outcome::NotConfirmed, "one miss is enough");
-    assert_eq!(judged("min = 4, max = 11, share = 0.5", near), Outcome::Undecided);
-    assert_eq!(judged("min = 4, share = 0.5", near), Outcome::Confirmed);
+    assert_eq!(judged("min = 3", near), ClaimOutcome::Confirmed);
+    assert_eq!(judged("min = 3, max = 11", near), ClaimOutcome::Undecided);
+    assert_eq!(judged("min = 4, max = 11", near), ClaimOutcome::NotConfirmed, "one miss is enough");
+    assert_eq!(judged("min = 4, max = 11, share = 0.5", near), ClaimOutcome::Undecided);
+    assert_eq!(judged("min = 4, share = 0.5", near), ClaimOutcome::Confirmed);
 }
 
 #[test]
@@ -372,10 +377,10 @@ fn equality_refutes_a_strict_bound() {
         let judged = judged.unwrap();
         (judged.verdicts[0].verdict, judged.criterion)
     };
-    assert_eq!(judged("max = 6"), (Outcome::Confirmed, "at most 6".into()));
-    assert_eq!(judged("below = 6"), (Outcome::NotConfirmed, "below 6".into()));
-    assert_eq!(judged("above = 6"), (Outcome::NotConfirmed, "above 6".into()));
-    assert_eq!(judged("above = 5, max = 6"), (Outcome::Confirmed, "above 5 and at most 6".into()));
+    assert_eq!(judged("max = 6"), (ClaimOutcome::Confirmed, "at most 6".into()));
+    assert_eq!(judged("below = 6"), (ClaimOutcome::NotConfirmed, "below 6".into()));
+    assert_eq!(judged("above = 6"), (ClaimOutcome::NotConfirmed, "above 6".into()));
+    assert_eq!(judged("above = 5, max = 6"), (ClaimOutcome::Confirmed, "above 5 and at most 6".into()));
 }
 
 /// Returns the result with a random cell: `samples` of some runs, and lower bounds `at_least` of the others.
@@ -406,7 +411,7 @@ fn a_combination_that_ran_is_never_left_out() {
         let neither = with_cell(neither, "slow", "5 %", &[], &[18.0; 6]);
         for kind in ["ratio", "difference"] {
             let judged = verdict(head, &claim(kind, "min = 1"), &neither);
-            assert_eq!(judged.verdict, Outcome::Undecided, "{head} {kind}: {judged:?}");
+            assert_eq!(judged.verdict, ClaimOutcome::Undecided, "{head} {kind}: {judged:?}");
             assert_eq!(judged.measured, None, "{judged:?}");
             assert_eq!(judged.reason, "No bound of the figure is known");
             let first = judged.evidence.split("; ").next().unwrap();
@@ -416,14 +421,14 @@ fn a_combination_that_ran_is_never_left_out() {
         let none = with_cell(result(), "fast", "5 %", &[], &[]);
         for kind in ["value", "ratio", "difference", "rank"] {
             let judged = verdict(head, &claim(kind, "min = 0"), &none);
-            assert_eq!(judged.verdict, Outcome::Undecided, "{head} {kind}: {judged:?}");
+            assert_eq!(judged.verdict, ClaimOutcome::Undecided, "{head} {kind}: {judged:?}");
             assert!(
                 judged.evidence.starts_with("5 %: no value") && judged.evidence.contains("FAST no value"),
                 "{judged:?}"
             );
         }
         let judged = verdict(head, &claim("spread", "max = 9"), &none);
-        assert_eq!((judged.verdict, judged.measured), (Outcome::Undecided, None), "{judged:?}");
+        assert_eq!((judged.verdict, judged.measured), (ClaimOutcome::Undecided, None), "{judged:?}");
     }
     // 3 divided by exactly zero is infinite, which decides the claim.
     let mut zero = result();
@@ -431,13 +436,13 @@ fn a_combination_that_ran_is_never_left_out() {
     zero.cells[3].measured = Some(0.0);
     for head in ["", "statistic = \"median\""] {
         let judged = |bound: &str| verdict(head, &claim("ratio", bound), &zero);
-        assert_eq!(judged("max = 100").verdict, Outcome::NotConfirmed, "{:?}", judged("max = 100"));
+        assert_eq!(judged("max = 100").verdict, ClaimOutcome::NotConfirmed, "{:?}", judged("max = 100"));
         assert!(judged("max = 100").evidence.starts_with("5 %: infinite (FAST 3, SLOW 0)"));
-        assert_eq!(judged("min = 1.5").verdict, Outcome::Confirmed);
+        assert_eq!(judged("min = 1.5").verdict, ClaimOutcome::Confirmed);
     }
     let random = with_cell(zero, "slow", "5 %", &[0.0; 6], &[]);
     let judged = verdict("", &claim("ratio", "max = 100"), &random);
-    assert_eq!(judged.verdict, Outcome::Undecided, "{judged:?}");
+    assert_eq!(judged.verdict, ClaimOutcome::Undecided, "{judged:?}");
     assert!(judged.reason.contains("a mean of zero"), "{judged:?}");
 }
 
@@ -450,29 +455,32 @@ fn bounds_are_marked_on_both_sides() {
     for head in ["", "statistic = \"median\""] {
         let fast = with_cell(result(), "fast", "1 %", &[], &[18.0; 6]);
         let v = judged(head, "ratio", "min = 4", &fast);
-        assert_eq!((v.verdict, v.measured, v.lower_bound, v.upper_bound), (Outcome::Confirmed, Some(4.5), true, false));
+        assert_eq!(
+            (v.verdict, v.measured, v.lower_bound, v.upper_bound),
+            (ClaimOutcome::Confirmed, Some(4.5), true, false)
+        );
         let slow = with_cell(result(), "slow", "1 %", &[], &[18.0; 6]);
         let v = judged(head, "ratio", "max = 0.4", &slow);
-        assert_eq!(v.verdict, Outcome::Confirmed, "{v:?}");
+        assert_eq!(v.verdict, ClaimOutcome::Confirmed, "{v:?}");
         assert_eq!((v.lower_bound, v.upper_bound), (false, true), "{v:?}");
         assert!((v.measured.unwrap() - 1.0 / 3.0).abs() < 1e-9, "{v:?}");
         let v = judged(head, "difference", "min = 0", &slow);
-        assert_eq!((v.verdict, v.measured, v.upper_bound), (Outcome::NotConfirmed, Some(-12.0), true));
+        assert_eq!((v.verdict, v.measured, v.upper_bound), (ClaimOutcome::NotConfirmed, Some(-12.0), true));
         assert!(v.reason.starts_with("< -12 Mbit/s, and not at least 0"), "{v:?}");
     }
     // A spread is a lower bound if one of its values is.
     let fast = with_cell(result(), "fast", "1 %", &[], &[18.0; 6]);
     let v = verdict("", "kind = \"spread\"\nover = { loss = [] }\nconfirmed = { min = 5 }", &fast);
-    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.0), true));
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (ClaimOutcome::Confirmed, Some(6.0), true));
     assert_eq!(v.evidence, "3 to > 18");
     // The median depends only on the values in the middle.
     let most = with_cell(result(), "fast", "1 %", &[4.0, 5.0, 6.0, 7.0], &[8.0, 9.0]);
     let v = judged("statistic = \"median\"", "value", "min = 4", &most);
-    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.5), false), "{v:?}");
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (ClaimOutcome::Confirmed, Some(6.5), false), "{v:?}");
     // A rank among cells with only lower bounds is a lower bound.
     let slow = with_cell(result(), "slow", "1 %", &[], &[5.0; 6]);
     let v = judged("", "rank", "max = 1", &slow);
-    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Undecided, Some(1.0), true), "{v:?}");
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (ClaimOutcome::Undecided, Some(1.0), true), "{v:?}");
 }
 
 #[test]
@@ -485,7 +493,7 @@ fn replicas_are_paired_by_their_number() {
     let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 0 }";
     let judged = verdict("statistic = \"median\"", claim, &result);
     // 2 - 1, 3 - 2, 4 - 3, 5 - 4 and 7 - 5: five differences have no interval.
-    assert_eq!((judged.measured, judged.verdict), (Some(1.0), Outcome::Undecided), "{judged:?}");
+    assert_eq!((judged.measured, judged.verdict), (Some(1.0), ClaimOutcome::Undecided), "{judged:?}");
 }
 
 /// Equal values of random runs have no interval of zero width.
@@ -498,16 +506,16 @@ fn equal_values_of_random_runs_decide_by_the_sign_test() {
     let low: &[f64] = &[0.9, 1.0, 1.1];
     for kind in ["value", "ratio", "difference"] {
         let few = judged(kind, "min = 1", &[3.0; 5], low);
-        assert_eq!(few.verdict, Outcome::Undecided, "{kind}: {few:?}");
+        assert_eq!(few.verdict, ClaimOutcome::Undecided, "{kind}: {few:?}");
         assert!(few.reason.starts_with("Fewer than six random runs that gave the same value"), "{few:?}");
-        assert_eq!(judged(kind, "min = 1", &[3.0; 6], low).verdict, Outcome::Confirmed, "{kind}");
-        assert_eq!(judged(kind, "above = 3", &[3.0; 6], &[1.0; 6]).verdict, Outcome::NotConfirmed, "{kind}");
+        assert_eq!(judged(kind, "min = 1", &[3.0; 6], low).verdict, ClaimOutcome::Confirmed, "{kind}");
+        assert_eq!(judged(kind, "above = 3", &[3.0; 6], &[1.0; 6]).verdict, ClaimOutcome::NotConfirmed, "{kind}");
     }
-    assert_eq!(judged("rank", "max = 1", &[3.0; 5], &[1.0; 5]).verdict, Outcome::Undecided);
-    assert_eq!(judged("rank", "max = 1", &[3.0; 6], &[1.0; 6]).verdict, Outcome::Confirmed);
+    assert_eq!(judged("rank", "max = 1", &[3.0; 5], &[1.0; 5]).verdict, ClaimOutcome::Undecided);
+    assert_eq!(judged("rank", "max = 1", &[3.0; 6], &[1.0; 6]).verdict, ClaimOutcome::Confirmed);
     // A single run of an exact cell is enough.
     let mut exact = random(&[3.0], low);
     exact.cells[0].deterministic = true;
     let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1 }";
-    assert_eq!(verdict("", claim, &exact).verdict, Outcome::Confirmed);
+    assert_eq!(verdict("", claim, &exact).verdict, ClaimOutcome::Confirmed);
 }

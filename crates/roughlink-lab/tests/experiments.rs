@@ -1,8 +1,8 @@
 //! Experiment files: the shipped ones, and faulty ones.
 
 use roughlink_lab::experiment::paper::{self, Paper};
-use roughlink_lab::experiment::{Plan, file};
-use roughlink_lab::library::Source;
+use roughlink_lab::experiment::{ExperimentPlan, file};
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::store::Store;
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn all_shipped_experiments_have_a_plan() {
             for experiment in paper.experiments(&[], quick).unwrap() {
                 let id = experiment.id.clone();
                 let runs = experiment.function.is_none();
-                let plan = Plan::new(experiment).unwrap_or_else(|e| panic!("{id}: {e}"));
+                let plan = ExperimentPlan::new(experiment).unwrap_or_else(|e| panic!("{id}: {e}"));
                 assert_eq!(plan.jobs().next().is_some(), runs, "{id}");
             }
         }
@@ -25,14 +25,14 @@ fn what_a_kernel_carries_is_planned_beside_it() {
     let fig4 = |quick| {
         let fig4 = Paper::named("v2g").unwrap().experiments(&["fig4".into()], quick).unwrap().remove(0);
         let kernel = *fig4.on_kernel.clone().expect("it has a table");
-        (Plan::new(fig4).unwrap(), Plan::new(kernel).unwrap())
+        (ExperimentPlan::new(fig4).unwrap(), ExperimentPlan::new(kernel).unwrap())
     };
-    let values = |plan: &Plan, axis: usize| plan.experiment.axes[axis].points.len();
+    let values = |plan: &ExperimentPlan, axis: usize| plan.experiment.axes[axis].points.len();
     let (simulated, kernel) = fig4(false);
     assert_eq!((values(&simulated, 0), values(&simulated, 1)), (8, 10));
     assert_eq!((values(&kernel, 0), values(&kernel, 1), kernel.experiment.replicas), (8, 9, 5));
     // Runs on the kernel are different from simulated runs, and their keys contain the kernel release.
-    let keys = |plan: &Plan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
+    let keys = |plan: &ExperimentPlan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
     assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
     let release = roughlink_lab::experiment::plan::kernel_release();
     assert!(keys(&kernel).iter().all(|key| key.ends_with(&format!("-{release}"))), "{release}");
@@ -66,8 +66,9 @@ fn table_2_is_complete() {
 #[test]
 fn experiments_share_runs() {
     let paper = Paper::named("v2g").unwrap();
-    let plans: Vec<Plan> = paper.experiments(&[], false).unwrap().into_iter().map(|e| Plan::new(e).unwrap()).collect();
-    let all: Vec<String> = plans.iter().flat_map(Plan::jobs).map(|j| j.unwrap().key).collect();
+    let plans: Vec<ExperimentPlan> =
+        paper.experiments(&[], false).unwrap().into_iter().map(|e| ExperimentPlan::new(e).unwrap()).collect();
+    let all: Vec<String> = plans.iter().flat_map(ExperimentPlan::jobs).map(|j| j.unwrap().key).collect();
     let distinct: BTreeSet<&String> = all.iter().collect();
     // Table 2 at 100 MB equals figure 4 at 5 %; figure 8 is part of figures 4 and 6, and so is most of figure 11.
     let (cells, both) = (6 * 2, 2);
@@ -77,20 +78,20 @@ fn experiments_share_runs() {
 #[test]
 fn every_claim_rests_on_an_experiment() {
     for paper in paper::all().unwrap() {
-        let source = Source { folder: None, ..claims(&paper.name) };
+        let source = ScenarioText { folder: None, ..claims(&paper.name) };
         for name in file_experiments(&source) {
             assert!(paper.order.contains(&name), "{}: there is no {name}", paper.name);
         }
     }
 }
 
-fn claims(paper: &str) -> Source {
+fn claims(paper: &str) -> ScenarioText {
     let name = format!("experiments/{paper}/claims.toml");
     let (_, text) = roughlink_lab::library::FILES.iter().find(|(n, _)| *n == name).unwrap();
-    Source { name, text: (*text).to_owned(), folder: None }
+    ScenarioText { name, text: (*text).to_owned(), folder: None }
 }
 
-fn file_experiments(source: &Source) -> Vec<String> {
+fn file_experiments(source: &ScenarioText) -> Vec<String> {
     roughlink_lab::experiment::claims::experiments_needed(source).unwrap()
 }
 
@@ -167,7 +168,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn wrong_experiments_are_explained() {
     let read = |text: String| {
-        let source = Source { name: "test.toml".into(), text, folder: None };
+        let source = ScenarioText { name: "test.toml".into(), text, folder: None };
         file::experiment(&source, "test/test", false)
     };
     read(GOOD.to_owned()).unwrap_or_else(|e| panic!("{e}"));
@@ -182,9 +183,9 @@ fn wrong_experiments_are_explained() {
 #[test]
 fn wrong_cells_name_the_key() {
     let text = GOOD.replace("key = \"tcp.cc\"", "key = \"tcp.ccc\"");
-    let source = Source { name: "test.toml".into(), text, folder: None };
+    let source = ScenarioText { name: "test.toml".into(), text, folder: None };
     let experiment = file::experiment(&source, "test/test", false).unwrap();
-    let error = Plan::new(experiment).map(|_| ()).expect_err("no such key").to_string();
+    let error = ExperimentPlan::new(experiment).map(|_| ()).expect_err("no such key").to_string();
     assert!(error.contains("override `tcp.ccc`"), "{error}");
 }
 
@@ -194,8 +195,8 @@ fn values_set_other_keys() {
     let plan = |set: &str| {
         let text = GOOD.replacen("key = \"tcp.cc\"", "", 1);
         let text = text.replacen("[[published]]", &format!("[axis.set.cubic]\n{set}\n\n[[published]]"), 1);
-        let source = Source { name: "test.toml".into(), text, folder: None };
-        Plan::new(file::experiment(&source, "test/test", false).unwrap())
+        let source = ScenarioText { name: "test.toml".into(), text, folder: None };
+        ExperimentPlan::new(file::experiment(&source, "test/test", false).unwrap())
     };
     let plan_of_both = plan("\"tcp.cc\" = \"cubic\"\n\"tcp.sack\" = \"false\"").unwrap();
     let jobs: Vec<_> = plan_of_both.jobs().map(Result::unwrap).collect();
@@ -210,8 +211,8 @@ fn volumes_name_existing_classes() {
     let plan = |metric: &str| {
         let text = GOOD.replacen("throughput_mbps", metric, 1).replacen("\"hello\"", "\"train-tunnels\"", 1);
         let text = text.replacen("flow.*.bytes", "flow.download.bytes", 1);
-        let source = Source { name: "test.toml".into(), text, folder: None };
-        Plan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
+        let source = ScenarioText { name: "test.toml".into(), text, folder: None };
+        ExperimentPlan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
     };
     plan("covered_mb").unwrap();
     plan("covered_mb@busy").unwrap();
@@ -225,11 +226,11 @@ fn metrics_and_curves_name_existing_elements() {
     let plan = |from: &str, to: &str| {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD);
-        let source = Source { name: "test.toml".into(), text, folder: None };
-        Plan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
+        let source = ScenarioText { name: "test.toml".into(), text, folder: None };
+        ExperimentPlan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
     };
     let metric = |name: &str| plan("throughput_mbps", name);
-    let hello = Source::scenario("hello").unwrap().parse(&[]).unwrap().scenario;
+    let hello = ScenarioText::scenario("hello").unwrap().parse(&[]).unwrap().scenario;
     let (flow, link) = (&hello.flows[0].name, &hello.links[0].name);
     metric(&format!("throughput_mbps@{flow}")).unwrap();
     for direction in ["", ".forward", ".reverse"] {
@@ -253,7 +254,7 @@ fn results_name_a_stack_set_by_a_value() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
-    let result = Plan::new(read("others")).unwrap().result(&store);
+    let result = ExperimentPlan::new(read("others")).unwrap().result(&store);
     let on = |cc: &str| result.cells.iter().find(|c| c.axes["variant"] == cc).unwrap().real_stack();
     assert_eq!([on("sctp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
@@ -262,7 +263,7 @@ fn results_name_a_stack_set_by_a_value() {
     // If an override sets the stack of all runs, the results have its name.
     let mut experiment = read("table2");
     experiment.set("tcp.stack", "linux").unwrap();
-    let result = Plan::new(experiment).unwrap().result(&store);
+    let result = ExperimentPlan::new(experiment).unwrap().result(&store);
     assert_eq!(result.stacks, ["linux"]);
     assert!(result.cells.iter().all(|c| c.stack == "linux" && c.ran_on.is_empty()));
 }

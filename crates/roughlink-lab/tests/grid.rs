@@ -1,17 +1,17 @@
 //! Grids from the command line: axes, fixed keys, errors.
 
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, Grid, SWEEP_REPLICAS, choices, compare, sweep};
 use roughlink_lab::experiment::result::FigureKind;
-use roughlink_lab::library::Source;
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric::Metric;
 
-fn hello() -> Source {
-    Source::scenario("hello").unwrap()
+fn hello() -> ScenarioText {
+    ScenarioText::scenario("hello").unwrap()
 }
 
-fn axes(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
+fn axes(plan: &ExperimentPlan) -> Vec<(&str, Vec<&str>)> {
     let axes = plan.experiment.axes.iter();
     axes.map(|a| (a.name.as_str(), a.points.iter().map(|p| p.value.as_str()).collect())).collect()
 }
@@ -36,7 +36,7 @@ fn a_key_with_several_values_is_an_axis_and_the_seed_comes_last() {
 fn algorithms_are_compared_on_each_scenario() {
     let algorithms = ["newreno".to_owned(), "illinois{alpha_max=5}".to_owned()];
     let grid = Grid { replicas: COMPARE_REPLICAS, ..Grid::default() };
-    let plan = compare(vec![hello(), Source::scenario("v2g-one-car").unwrap()], &algorithms, &[], &grid).unwrap();
+    let plan = compare(vec![hello(), ScenarioText::scenario("v2g-one-car").unwrap()], &algorithms, &[], &grid).unwrap();
     let scenarios = vec!["scenarios/hello.toml", "scenarios/v2g-one-car.toml"];
     assert_eq!(axes(&plan), [("scenario", scenarios), ("cc", vec!["newreno", "illinois{alpha_max=5}"])]);
     assert_eq!((&*plan.experiment.figure.x, &*plan.experiment.figure.series), ("cc", "scenario"));
@@ -46,7 +46,7 @@ fn algorithms_are_compared_on_each_scenario() {
 
 #[test]
 fn what_cannot_be_a_grid_is_refused() {
-    let said = |plan: Result<Plan, LabError>| plan.unwrap_err().to_string();
+    let said = |plan: Result<ExperimentPlan, LabError>| plan.unwrap_err().to_string();
     let both = ("tcp.cc".to_owned(), vec!["newreno".to_owned(), "cubic".to_owned()]);
     assert!(said(sweep(hello(), &[both.clone(), both.clone()], &Grid::default())).contains("varied twice"));
     assert!(said(sweep(hello(), &[], &Grid { replicas: 0, ..Grid::default() })).contains("no replicas"));

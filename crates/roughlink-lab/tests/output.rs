@@ -6,9 +6,9 @@ use common::{Run, SCENARIO, run, run_into, scenario, skip};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
-use roughlink_lab::output::{CaptureSettings, MOST_CAPTURES, Manifest, OutputError, Settings};
+use roughlink_lab::output::{CaptureSettings, MOST_CAPTURES, Manifest, OutputError, OutputSettings};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,7 @@ fn a_finished_folder_has_everything() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path().join("new/results");
     let s = scenario(SCENARIO, &[("seed", "7")]);
-    let settings = Settings { command: vec!["roughlink".into(), "run".into()], ..Settings::default() };
+    let settings = OutputSettings { command: vec!["roughlink".into(), "run".into()], ..OutputSettings::default() };
     let result = run_into(&dir, &s, &settings).unwrap();
     assert_eq!(names(&dir), EVERYTHING);
     assert_eq!(fs::read_to_string(dir.join("config.toml")).unwrap(), s.source);
@@ -119,9 +119,9 @@ fn observing_changes_nothing() {
         for stack in ["linux", "ns3", "rfc", "ns2"] {
             for replica in 0..3 {
                 let s = Arc::new(scenario(&text, &[("tcp.stack", stack)]));
-                let options = Options { replica, ..Options::default() };
+                let options = RunOptions { replica, ..RunOptions::default() };
                 let dir = TempDir::new().unwrap();
-                let settings = Settings { sample: Time::from_millis(10), ..Settings::default() };
+                let settings = OutputSettings { sample: Time::from_millis(10), ..OutputSettings::default() };
                 let seen = roughlink_lab::output::run_to_folder(&s, options.clone(), dir.path(), &settings).unwrap();
                 let plain = Network::new(s, options).unwrap().run().unwrap();
                 assert_eq!(timeless(seen), plain, "{what} {stack} {replica}");
@@ -266,13 +266,13 @@ fn existing_results_are_not_replaced_without_force() {
     let Run { dir, .. } = run(&[], |_| {});
     let before = Manifest::read(dir.path()).unwrap();
     let other = scenario(SCENARIO, &[("seed", "2")]);
-    let settings = Settings { csv: false, ..Settings::default() };
+    let settings = OutputSettings { csv: false, ..OutputSettings::default() };
     let refused = run_into(dir.path(), &other, &settings);
     assert!(matches!(refused, Err(OutputError::Exists(_))), "{refused:?}");
     assert_eq!(names(dir.path()), EVERYTHING);
     before.verify(dir.path()).unwrap();
 
-    let force = Settings { force: true, ..settings };
+    let force = OutputSettings { force: true, ..settings };
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     let refused = run_into(dir.path(), &other, &force);
     assert!(matches!(&refused, Err(OutputError::Foreign { found, .. }) if found == "notes.txt"), "{refused:?}");
@@ -293,12 +293,12 @@ fn failures_are_explained() {
     let file = dir.path().join("file");
     fs::write(&file, "precious").unwrap();
     for path in [file.clone(), file.join("below")] {
-        let e = run_into(&path, &s, &Settings::default()).unwrap_err();
+        let e = run_into(&path, &s, &OutputSettings::default()).unwrap_err();
         assert!(matches!(&e, OutputError::Write { .. }) && e.to_string().contains("file"), "{e}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
     let capture = Some(CaptureSettings { hosts: Some(vec!["secc".to_owned()]), ..CaptureSettings::default() });
-    let e = run_into(&dir.path().join("x"), &s, &Settings { capture, ..Settings::default() }).unwrap_err();
+    let e = run_into(&dir.path().join("x"), &s, &OutputSettings { capture, ..OutputSettings::default() }).unwrap_err();
     assert_eq!(e.to_string(), "there is no host `secc` to capture at: flows begin or end at sa, evcc");
     assert_eq!(names(dir.path()), ["file"]);
 }
@@ -314,7 +314,7 @@ fn captures_by_host() {
     assert_eq!(captures(dir.path()), ["capture.pcapng"]);
     // Host names that collide on some file systems, or that these reject.
     let text = SCENARIO.replace("\"sa\"", "\"a/b\"").replace("\"evcc\"", "\"A b\"");
-    run_into(dir.path(), &scenario(&text, &[]), &Settings { force: true, ..Settings::default() }).unwrap();
+    run_into(dir.path(), &scenario(&text, &[]), &OutputSettings { force: true, ..OutputSettings::default() }).unwrap();
     assert_eq!(captures(dir.path()), ["capture-A_b-2.pcapng", "capture-a_b.pcapng"]);
     let hosts = Manifest::read(dir.path()).unwrap().capture.unwrap().hosts;
     assert_eq!(
@@ -331,7 +331,7 @@ fn captures_by_host() {
             );
         }
         let dir = TempDir::new().unwrap();
-        run_into(dir.path(), &scenario(&text, &[]), &Settings::default()).unwrap();
+        run_into(dir.path(), &scenario(&text, &[]), &OutputSettings::default()).unwrap();
         (captures(dir.path()).len(), Manifest::read(dir.path()).unwrap().capture.unwrap().hosts.len())
     };
     assert_eq!(many(MOST_CAPTURES), (MOST_CAPTURES, MOST_CAPTURES));
@@ -360,7 +360,9 @@ fn child(dir: &Path, limit: Option<u32>) -> Command {
 fn the_child() {
     let Some(dir) = std::env::var_os("RESULTS") else { return };
     let s = scenario(SCENARIO, &[("flow.download.bytes", "4 GB"), ("duration", "4000 s"), ("seed", "9")]);
-    if let Err(e) = run_into(Path::new(&dir), &s, &Settings { force: true, capture: None, ..Settings::default() }) {
+    if let Err(e) =
+        run_into(Path::new(&dir), &s, &OutputSettings { force: true, capture: None, ..OutputSettings::default() })
+    {
         let why = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
         skip(&format!("{e}: {why}"));
     }
@@ -380,12 +382,12 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
         let dir = TempDir::new().unwrap();
         let s = scenario(SCENARIO, &[]);
         if finished_before {
-            run_into(dir.path(), &s, &Settings::default()).unwrap();
+            run_into(dir.path(), &s, &OutputSettings::default()).unwrap();
         }
         let mut run = child(dir.path(), None).spawn().unwrap();
         under_way(dir.path(), &mut run);
         // During a run, no other run may start in the folder.
-        let busy = run_into(dir.path(), &s, &Settings::default());
+        let busy = run_into(dir.path(), &s, &OutputSettings::default());
         assert!(matches!(busy, Err(OutputError::Busy(_))), "{busy:?}");
         run.kill().unwrap();
         run.wait().unwrap();
@@ -395,12 +397,12 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
             let left = left.unwrap();
             assert_eq!(left.seed, s.seed);
             left.verify(dir.path()).unwrap();
-            assert!(matches!(run_into(dir.path(), &s, &Settings::default()), Err(OutputError::Exists(_))));
+            assert!(matches!(run_into(dir.path(), &s, &OutputSettings::default()), Err(OutputError::Exists(_))));
         } else {
             assert!(matches!(left, Err(OutputError::Unfinished(_))), "{left:?}");
             assert_eq!(names(dir.path()), [".unfinished"]);
             // The next run cleans up.
-            run_into(dir.path(), &s, &Settings::default()).unwrap();
+            run_into(dir.path(), &s, &OutputSettings::default()).unwrap();
         }
         assert_eq!(names(dir.path()), EVERYTHING);
     }
@@ -412,7 +414,7 @@ fn a_full_disk_costs_only_the_run_that_filled_it() {
     let dir = TempDir::new().unwrap();
     let fresh = dir.path().join("fresh");
     let full = dir.path().join("full");
-    run_into(&full, &scenario(SCENARIO, &[]), &Settings::default()).unwrap();
+    run_into(&full, &scenario(SCENARIO, &[]), &OutputSettings::default()).unwrap();
     let before = Manifest::read(&full).unwrap();
     for results in [&fresh, &full] {
         let output = child(results, Some(200)).output().unwrap();
@@ -437,7 +439,7 @@ fn interrupted_moves_are_completed() {
     }
     fs::write(dir.path().join("links.parquet"), "of the run before").unwrap();
     assert!(matches!(Manifest::read(dir.path()), Err(OutputError::Unfinished(_))));
-    let refused = run_into(dir.path(), &scenario(SCENARIO, &[]), &Settings::default());
+    let refused = run_into(dir.path(), &scenario(SCENARIO, &[]), &OutputSettings::default());
     assert!(matches!(refused, Err(OutputError::Exists(_))), "{refused:?}");
     assert_eq!(names(dir.path()), EVERYTHING);
     assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);

@@ -1,14 +1,14 @@
 //! Grids in parts: the runs of each part, and merging.
 
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
 use roughlink_lab::experiment::plan::MOST_RUNS;
 use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder;
-use roughlink_lab::library::Source;
-use roughlink_lab::part::{DESCRIPTION, Part, merge};
-use roughlink_lab::runner::{self, ENGINE, Ending};
+use roughlink_lab::library::ScenarioText;
+use roughlink_lab::part::{DESCRIPTION, GridPart, merge};
+use roughlink_lab::runner::{self, ENGINE, GridEnd};
 use roughlink_lab::store::{IDENTITY, RUNS, Store};
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,28 +36,28 @@ from = "a"
 to = "b"
 "#;
 
-fn of(text: &str) -> Part {
+fn of(text: &str) -> GridPart {
     text.parse().unwrap()
 }
 
-fn plan(replicas: u32) -> Plan {
+fn plan(replicas: u32) -> ExperimentPlan {
     let vary: [(String, Vec<String>); 2] = [
         ("tcp.cc".into(), vec!["newreno".into(), "cubic".into(), "bbr".into()]),
         ("flow.*.bytes".into(), vec!["100 kB".into()]),
     ];
-    sweep(Source::scenario("v2g-one-car").unwrap(), &vary, &Grid { replicas, ..Grid::default() }).unwrap()
+    sweep(ScenarioText::scenario("v2g-one-car").unwrap(), &vary, &Grid { replicas, ..Grid::default() }).unwrap()
 }
 
 /// Describes a part in a folder and executes its runs.
-fn work(plan: &Plan, part: &str, folder: &Path) {
+fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
     let mut store = Store::of(folder, &plan.identity()).unwrap();
     of(part).describe(plan, &store).unwrap();
     let jobs = plan.jobs_at(of(part).numbers(plan.runs()));
     let ending = runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    assert_eq!(ending, Ending::Complete);
+    assert_eq!(ending, GridEnd::Complete);
 }
 
-fn whole(plan: &Plan, folder: &Path) -> Store {
+fn whole(plan: &ExperimentPlan, folder: &Path) -> Store {
     let mut store = Store::of(folder, &plan.identity()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     store
@@ -89,7 +89,7 @@ fn parts_share_the_runs_out() {
         ("a/b", "`a/b` is not a part"),
         ("-1/2", "`-1/2` is not a part"),
     ] {
-        let e = text.parse::<Part>().unwrap_err();
+        let e = text.parse::<GridPart>().unwrap_err();
         assert!(e.to_string().contains(says), "{e}");
     }
 }
@@ -139,7 +139,7 @@ fn what_is_not_finished_is_read() {
     let (plan, path) = (plan(2), root.path().join("part"));
     work(&plan, "2/2", &path);
     let busy = Store::open(&path).unwrap();
-    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
+    assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
     let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.identity().to_string(), read.runs(), records.len()), (plan.identity().to_string(), 6, 3));
     let (result, again) = (plan.result(&busy), read.result(&records));
@@ -155,16 +155,16 @@ fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
     let root = tempfile::tempdir().unwrap();
     let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
     folder::finish(&few, &whole(&few, &path), "test").unwrap();
-    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Grid);
+    assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Grid);
     // Repeating the sweep with the same replicas loses nothing.
     drop(whole(&few, &path));
-    assert!(matches!(folder::read(&path), Ok(folder::Content::Grid(_))) && path.join(RUNS_TABLE).exists());
+    assert!(matches!(folder::read(&path), Ok(folder::FolderContent::Grid(_))) && path.join(RUNS_TABLE).exists());
     work(&many, "2/3", &path);
     for name in [folder::RESULTS, RUNS_TABLE, folder::REPORT] {
         assert!(!path.join(name).exists(), "{name} is of fewer replicas");
     }
     assert!(matches!(folder::read(&path), Err(LabError::NotFound { .. })), "there is nothing to report yet");
-    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
+    assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
     let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 4));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
@@ -221,7 +221,7 @@ fn files_that_were_read_later_are_described_however_it_ended() {
     for (n, name) in names.iter().enumerate().chain([(0, &"rates.csv".to_owned())]) {
         fs::write(home.join(name), format!("time_s,rate_mbps\n0,{}\n", 2 + n)).unwrap();
     }
-    let source = Source::scenario(home.join("s.toml").to_str().unwrap()).unwrap();
+    let source = ScenarioText::scenario(home.join("s.toml").to_str().unwrap()).unwrap();
     let vary = [("link.l.timeline.file".to_owned(), names)];
     let plan = sweep(source, &vary, &Grid { replicas: 1, ..Grid::default() }).unwrap();
     let mut store = Store::of(&path, &plan.identity()).unwrap();
@@ -321,7 +321,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     fs::write(home.join("s.toml"), TRACED).unwrap();
     fs::write(home.join("rates.csv"), "time_s,rate_mbps\n0,2\n0.4,1\n").unwrap();
     fs::write(home.join("t.toml"), TRACED.replace("5 ms", "9 ms")).unwrap();
-    let source = |name: &str| Source::scenario(home.join(name).to_str().unwrap()).unwrap();
+    let source = |name: &str| ScenarioText::scenario(home.join(name).to_str().unwrap()).unwrap();
     let grid = Grid { replicas: 2, ..Grid::default() };
     let plan = compare(vec![source("s.toml"), source("t.toml")], &["cubic".into(), "bbr".into()], &[], &grid).unwrap();
     let parts = [dir.path().join("1"), dir.path().join("2")];

@@ -1,11 +1,11 @@
 //! Statistics over the replicas of a cell: differences within replicas, medians if runs end too early, percentiles,
 //! windows that end with the run.
 
-use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
 use roughlink_lab::experiment::result::{Cell, ExperimentResult};
-use roughlink_lab::experiment::table::Values;
-use roughlink_lab::library::Source;
+use roughlink_lab::experiment::table::CellValues;
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::runner;
 use roughlink_lab::store::Store;
 use std::sync::atomic::AtomicBool;
@@ -22,16 +22,16 @@ fn grid(replicas: u32, duration: &str, metrics: &[&str]) -> Grid {
     }
 }
 
-fn hello() -> Source {
-    Source::scenario("hello").unwrap()
+fn hello() -> ScenarioText {
+    ScenarioText::scenario("hello").unwrap()
 }
 
-fn done(plan: &Plan) -> (ExperimentResult, Vec<String>) {
+fn done(plan: &ExperimentPlan) -> (ExperimentResult, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::of(folder.path(), &plan.identity()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let columns = plan.columns(&store);
-    assert!(columns.iter().all(|c| !matches!(&c.values, Values::Real(v) if v.iter().all(Option::is_none))));
+    assert!(columns.iter().all(|c| !matches!(&c.values, CellValues::Real(v) if v.iter().all(Option::is_none))));
     (plan.result(&store), columns.into_iter().map(|c| c.name).collect())
 }
 

@@ -5,7 +5,7 @@ mod sample;
 use roughlink_lab::experiment::result::{
     AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
 };
-use roughlink_lab::report::index::{self, Entry};
+use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::{csv, render, verdict, write};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -296,7 +296,7 @@ fn every_series_that_is_drawn_is_named() {
 #[test]
 fn the_index_leads_to_every_paper() {
     let entry =
-        |name: &str, input| Entry { title: format!("Paper {name}"), link: format!("{name}/report.html"), input };
+        |name: &str, input| PaperEntry { title: format!("Paper {name}"), link: format!("{name}/report.html"), input };
     let mut entries = vec![entry("a", Some(sample::paper())), entry("b", None)];
     let html = index::render(&entries, "roughlink reproduce all");
     let text = page(&html);

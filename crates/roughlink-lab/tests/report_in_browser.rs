@@ -8,8 +8,8 @@ mod common;
 mod sample;
 
 use roughlink_lab::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, Figure, FigureKind, ReportInput};
-use roughlink_lab::folder::{self, Content};
-use roughlink_lab::library::Source;
+use roughlink_lab::folder::{self, FolderContent};
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::report;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -146,9 +146,9 @@ fn the_report_of_a_run_answers_on_the_first_screen() {
     for (scenario, duration, dark, charts) in
         [("charging-session", "80 s", false, 4), ("hdplc-home", "25 s", true, 10), ("train-tunnels", "200 s", false, 7)]
     {
-        let text = Source::scenario(scenario).unwrap().text;
+        let text = ScenarioText::scenario(scenario).unwrap().text;
         let run = common::run_text(&text, &[("duration", duration)], |s| (s.capture, s.csv) = (None, false));
-        let Content::Run(content) = folder::read(run.dir.path()).unwrap() else { panic!("not a run") };
+        let FolderContent::Run(content) = folder::read(run.dir.path()).unwrap() else { panic!("not a run") };
         let dir = folder(scenario);
         report::write_run(&dir.join("report.html"), &content).unwrap();
         drawn(&browser, &dir, scenario, dark, charts);

@@ -8,19 +8,19 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::units::Time;
-use roughlink_lab::folder::{self, Content};
-use roughlink_lab::library::Source;
+use roughlink_lab::folder::{self, FolderContent};
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::output::Manifest;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::Path;
 
 fn shipped(name: &str, overrides: &[(&str, &str)]) -> Run {
-    run_text(&Source::scenario(name).unwrap().text, overrides, |s| (s.capture, s.csv) = (None, false))
+    run_text(&ScenarioText::scenario(name).unwrap().text, overrides, |s| (s.capture, s.csv) = (None, false))
 }
 
 fn report(dir: &Path) -> String {
-    let Content::Run(run) = folder::read(dir).unwrap() else { panic!("not a run") };
+    let FolderContent::Run(run) = folder::read(dir).unwrap() else { panic!("not a run") };
     let path = dir.join("report.html");
     roughlink_lab::report::write_run(&path, &run).unwrap();
     fs::read_to_string(path).unwrap()
@@ -258,7 +258,7 @@ fn throughput_and_round_trips_are_those_of_the_result() {
 fn the_throughput_curve_has_every_byte_and_no_peak_of_its_own() {
     let far = &[("link.0.delay", "300 ms"), ("flow.download.bytes", "300 kB"), ("duration", "20 s")][..];
     for (overrides, sample_ms) in [(&[][..], 0), (far, 0), (&[], 100), (&[], 2_000), (far, 500)] {
-        let source = Source::scenario("hello").unwrap();
+        let source = ScenarioText::scenario("hello").unwrap();
         let Run { dir, result } = run_text(&source.text, overrides, |s| {
             (s.capture, s.csv, s.sample) = (None, false, Time::from_millis(sample_ms));
         });
@@ -296,7 +296,7 @@ fn a_stay_counts_the_flows_of_its_link() {
         );
     }
     let Run { dir, result } = run_text(&text, &[], |s| (s.capture, s.csv) = (None, false));
-    let Content::Run(run) = folder::read(dir.path()).unwrap() else { panic!("not a run") };
+    let FolderContent::Run(run) = folder::read(dir.path()).unwrap() else { panic!("not a run") };
     let stays = &run.manifest.as_ref().unwrap().coverage;
     assert_eq!(stays.iter().map(|s| s.flows.join(" ")).collect::<Vec<_>>(), ["f0", "f1"]);
     let html = report(dir.path());

@@ -1,8 +1,8 @@
 //! The runner and its store: finished runs are kept, missing runs are executed, and results do not change.
 
-use roughlink_lab::experiment::{Experiment, Plan, file};
-use roughlink_lab::library::Source;
-use roughlink_lab::runner::{self, Ending};
+use roughlink_lab::experiment::{Experiment, ExperimentPlan, file};
+use roughlink_lab::library::ScenarioText;
+use roughlink_lab::runner::{self, GridEnd};
 use roughlink_lab::store::{RUNS, Store};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,12 +31,12 @@ values = ["sequence_mb"]
 every = "0.1 s"
 "#;
 
-fn plan(replicas: u32) -> Plan {
-    let source = Source { name: "test.toml".into(), text: GRID.into(), folder: None };
-    Plan::new(Experiment { replicas, ..file::experiment(&source, "test/grid", false).unwrap() }).unwrap()
+fn plan(replicas: u32) -> ExperimentPlan {
+    let source = ScenarioText { name: "test.toml".into(), text: GRID.into(), folder: None };
+    ExperimentPlan::new(Experiment { replicas, ..file::experiment(&source, "test/grid", false).unwrap() }).unwrap()
 }
 
-fn run(plan: &Plan, store: &mut Store, threads: usize) -> Ending {
+fn run(plan: &ExperimentPlan, store: &mut Store, threads: usize) -> GridEnd {
     runner::run(plan.jobs(), store, threads, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
@@ -48,7 +48,7 @@ fn threads_and_interruptions_change_nothing() {
     let plan = plan(3);
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    assert_eq!(run(&plan, &mut store, 1), Ending::Complete);
+    assert_eq!(run(&plan, &mut store, 1), GridEnd::Complete);
     let whole = plan.result(&store);
     assert_eq!(store.len(), RUNS_OF_THREE);
     assert!(whole.cells.iter().all(|c| c.replicas == 3), "{whole:?}");
@@ -66,7 +66,7 @@ fn threads_and_interruptions_change_nothing() {
         let mut store = Store::open(folder.path()).unwrap();
         let had = store.len();
         let mut begun = None;
-        let mut report = |p: runner::Progress| {
+        let mut report = |p: runner::GridProgress| {
             begun.get_or_insert((p.runs, p.kept));
         };
         runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut report).unwrap();
@@ -81,11 +81,11 @@ fn a_stop_keeps_what_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let stop = AtomicBool::new(false);
-    let mut report = |p: runner::Progress| stop.store(p.done >= 5, Ordering::Relaxed);
-    assert_eq!(runner::run(plan.jobs(), &mut store, 2, &stop, &mut report).unwrap(), Ending::Stopped);
+    let mut report = |p: runner::GridProgress| stop.store(p.done >= 5, Ordering::Relaxed);
+    assert_eq!(runner::run(plan.jobs(), &mut store, 2, &stop, &mut report).unwrap(), GridEnd::Stopped);
     assert!((5..1600).contains(&store.len()), "{}", store.len());
     drop(store);
     let mut store = Store::open(folder.path()).unwrap();
-    assert_eq!(run(&plan, &mut store, 2), Ending::Complete);
+    assert_eq!(run(&plan, &mut store, 2), GridEnd::Complete);
     assert_eq!(store.len(), 1600);
 }

@@ -2,8 +2,8 @@
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
-use roughlink_lab::experiment::{Plan, file};
-use roughlink_lab::library::Source;
+use roughlink_lab::experiment::{ExperimentPlan, file};
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric::Metric;
 use roughlink_lab::runner;
 use roughlink_lab::store::Store;
@@ -36,9 +36,9 @@ values = ["1 ms", "2.5 ms"]
 "#;
 
 /// Returns the table of the runs of experiment `text`, its plan and the runs.
-fn table(text: String) -> (SerializedFileReader<std::fs::File>, Plan, Store) {
-    let source = Source { name: "test.toml".into(), text, folder: None };
-    let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
+fn table(text: String) -> (SerializedFileReader<std::fs::File>, ExperimentPlan, Store) {
+    let source = ScenarioText { name: "test.toml".into(), text, folder: None };
+    let plan = ExperimentPlan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();

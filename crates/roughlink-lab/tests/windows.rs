@@ -1,11 +1,11 @@
 //! Metrics of a window of time and curves of single flows, on a home power line.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_lab::experiment::{Plan, file};
-use roughlink_lab::library::Source;
+use roughlink_lab::experiment::{ExperimentPlan, file};
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric::Metric;
 use roughlink_lab::runner::{Job, run};
-use roughlink_lab::store::{Record, Store};
+use roughlink_lab::store::{RunRecord, Store};
 use std::sync::atomic::AtomicBool;
 
 /// An experiment with two flows, of which the second starts at 5 s.
@@ -25,13 +25,13 @@ every = "1 s"
 flows = ["flow1", "flow2", "total"]
 "#;
 
-fn source(metrics: &[&str]) -> Source {
+fn source(metrics: &[&str]) -> ScenarioText {
     let metrics: Vec<String> = metrics.iter().map(|m| format!("\"{m}\"")).collect();
-    Source { name: "test.toml".into(), text: TWO.replace("METRICS", &metrics.join(", ")), folder: None }
+    ScenarioText { name: "test.toml".into(), text: TWO.replace("METRICS", &metrics.join(", ")), folder: None }
 }
 
-fn measured(metrics: &[&str]) -> (Plan, Record) {
-    let plan = Plan::new(file::experiment(&source(metrics), "test/test", false).unwrap()).unwrap();
+fn measured(metrics: &[&str]) -> (ExperimentPlan, RunRecord) {
+    let plan = ExperimentPlan::new(file::experiment(&source(metrics), "test/test", false).unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let jobs: Vec<Job> = plan.jobs().map(Result::unwrap).collect();
@@ -110,7 +110,7 @@ fn wrong_windows_are_explained() {
         [("queue_p95_pkt[1..2]@plcc", "there is no link `plcc`"), ("awnd_cv[1..2]@flow3", "there is no flow `flow3`")]
     {
         let experiment = file::experiment(&source(&[metric]), "test/test", false).unwrap();
-        let error = Plan::new(experiment).map(|_| ()).expect_err(metric).to_string();
+        let error = ExperimentPlan::new(experiment).map(|_| ()).expect_err(metric).to_string();
         assert!(error.contains(what), "{error}");
     }
 }
@@ -118,7 +118,7 @@ fn wrong_windows_are_explained() {
 #[test]
 fn windows_are_part_of_a_runs_key() {
     let keys = |metrics: &[&str]| {
-        let plan = Plan::new(file::experiment(&source(metrics), "test/test", false).unwrap()).unwrap();
+        let plan = ExperimentPlan::new(file::experiment(&source(metrics), "test/test", false).unwrap()).unwrap();
         plan.jobs().next().unwrap().unwrap().key
     };
     assert_ne!(keys(&["jain[1..2]"]), keys(&["jain[1..3]"]));

@@ -5,13 +5,14 @@
 //! before its next event.
 
 use crate::error::Misuse;
-use crate::view::{AckView, Cause, FlowView, LinkEventView, SentView};
+use crate::view::{AckView, CongestionCause, FlowView, LinkEventView, SentView};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use roughlink_core::cc::{
-    Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, LinkEvent, Listens, Permit, REGISTRY, Sent, Vitals,
+    Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit,
+    REGISTRY, Sent,
 };
 use roughlink_core::net::Observer;
 use roughlink_core::scenario::Scenario;
@@ -40,8 +41,8 @@ pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
 }
 
 /// Makes the flows of a scenario use these classes, or other callables that create an algorithm from a flow's state.
-pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -> Ends {
-    let ends = Ends::default();
+pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -> ExceptionObserver {
+    let ends = ExceptionObserver::default();
     for (name, class) in classes {
         let class = Arc::new(class);
         for flow in scenario.flows.iter_mut().filter(|flow| flow.cc == name) {
@@ -54,9 +55,9 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
 
 /// Observer that keeps an exception and ends the run after it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ends(Arc<(AtomicBool, Mutex<Option<PyErr>>)>);
+pub(crate) struct ExceptionObserver(Arc<(AtomicBool, Mutex<Option<PyErr>>)>);
 
-impl Ends {
+impl ExceptionObserver {
     fn raise(&self, e: PyErr) {
         self.0.1.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
         self.0.0.store(true, Ordering::Relaxed);
@@ -70,7 +71,7 @@ impl Ends {
     }
 }
 
-impl Observer for Ends {
+impl Observer for ExceptionObserver {
     fn stop(&self) -> bool {
         self.is_raised()
     }
@@ -81,7 +82,7 @@ impl Observer for Ends {
 #[derive(Debug)]
 struct Unbound(u64);
 
-impl Construct for Unbound {
+impl BuildAlgorithm for Unbound {
     type Params = BTreeMap<String, bool>;
     fn new(_: &Self::Params, flow: &Flow) -> Self {
         Unbound(flow.initial_window)
@@ -96,27 +97,27 @@ impl CongestionControl for Unbound {
     fn permit(&self, _: &Flow) -> Permit {
         Permit::window(self.0)
     }
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         NOTHING
     }
 }
 
-const NOTHING: Vitals = Vitals { cwnd: 0, ssthresh: u64::MAX, rate: None, phase: "python" };
+const NOTHING: AlgorithmTrace = AlgorithmTrace { cwnd: 0, ssthresh: u64::MAX, rate: None, phase: "python" };
 
 /// Python class in use by a connection.
 #[derive(Debug)]
 struct PythonAlgorithm {
     name: String,
-    ends: Ends,
+    ends: ExceptionObserver,
     /// `None` if the instance could not be created; the run ends.
     methods: Option<Methods>,
-    state: State,
+    state: InstanceState,
 }
 
 /// Attributes of an instance after the last event, and the results of `timer` and `starts_anew` at that time.
 #[derive(Debug)]
-struct State {
-    vitals: Vitals,
+struct InstanceState {
+    vitals: AlgorithmTrace,
     timer: Option<Time>,
     starts_anew: bool,
 }
@@ -169,7 +170,7 @@ impl Methods {
     }
 
     /// Reads attributes and results after the instance was in `phase`.
-    fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<State> {
+    fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<InstanceState> {
         let instance = self.instance.bind(py);
         let cwnd = integer(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
         let ssthresh = integer(&instance.getattr(intern!(py, "ssthresh"))?, "ssthresh", "bytes")?;
@@ -185,17 +186,17 @@ impl Methods {
             Some(starts_anew) => starts_anew.bind(py).call0()?.extract()?,
             None => false,
         };
-        Ok(State { vitals: Vitals { cwnd, ssthresh, rate, phase }, timer, starts_anew })
+        Ok(InstanceState { vitals: AlgorithmTrace { cwnd, ssthresh, rate, phase }, timer, starts_anew })
     }
 }
 
 impl PythonAlgorithm {
-    fn new(class: &Py<PyAny>, name: &str, ends: &Ends, flow: &Flow) -> Self {
+    fn new(class: &Py<PyAny>, name: &str, ends: &ExceptionObserver, flow: &Flow) -> Self {
         let mut mine = PythonAlgorithm {
             name: name.to_owned(),
             ends: ends.clone(),
             methods: None,
-            state: State { vitals: NOTHING, timer: None, starts_anew: false },
+            state: InstanceState { vitals: NOTHING, timer: None, starts_anew: false },
         };
         if !ends.is_raised() {
             let made = Python::attach(|py| {
@@ -249,14 +250,14 @@ impl CongestionControl for PythonAlgorithm {
         self.tell(|m| Some(&m.on_ack), || (FlowView::of(flow), AckView(*ack)));
     }
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
-        self.tell(|m| Some(&m.on_congestion), || (FlowView::of(flow), Cause::from(cause)));
+        self.tell(|m| Some(&m.on_congestion), || (FlowView::of(flow), CongestionCause::from(cause)));
     }
     fn permit(&self, flow: &Flow) -> Permit {
         let usual = Permit::Send { window: flow.window(self.state.vitals.cwnd), rate: self.state.vitals.rate };
         let permit = self.methods.as_ref().and_then(|m| m.permit.as_ref());
         self.ask(permit, |method| permitted(&method.call1((FlowView::of(flow),))?)).unwrap_or(usual)
     }
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         self.state.vitals
     }
     fn listens(&self) -> Listens {

@@ -4,15 +4,17 @@
 //! interval and sets its window and pacing rate, which take effect a nanosecond later. Networks of a batch share
 //! nothing, so the number of threads does not change results.
 
-use crate::error::{Failure, guarded};
-use crate::scenario::{Scenario, usage};
+use crate::error::{FailureReason, guarded};
+use crate::scenario::{PyScenario, usage};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roughlink_core::app::Traffic;
-use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, Sent, Vitals};
-use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::{FlowSpec, Scenario as Plain};
+use roughlink_core::cc::{
+    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, Sent,
+};
+use roughlink_core::net::{Network, RunOptions};
+use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -45,9 +47,9 @@ struct ControlState {
 }
 
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<ControlState>>);
+struct SharedControl(Arc<Mutex<ControlState>>);
 
-impl Shared {
+impl SharedControl {
     fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +58,7 @@ impl Shared {
 /// Algorithm controlled from outside. Recovery repairs losses and does not change the window.
 #[derive(Debug)]
 struct ExternalControl {
-    shared: Shared,
+    shared: SharedControl,
     mss: u32,
     sends: bool,
     /// Time at which it applies the window again: just after the first data is sent, and after each decision.
@@ -82,10 +84,10 @@ impl CongestionControl for ExternalControl {
         let window = (state.window * f64::from(flow.mss)) as u64;
         Permit::Send { window: window.max(u64::from(flow.mss)), rate: state.rate }
     }
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let state = self.shared.lock();
         let cwnd = (state.window * f64::from(self.mss)) as u64;
-        Vitals { cwnd, ssthresh: u64::MAX, rate: state.rate, phase: "controlled" }
+        AlgorithmTrace { cwnd, ssthresh: u64::MAX, rate: state.rate, phase: "controlled" }
     }
     fn listens(&self) -> Listens {
         Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
@@ -112,16 +114,16 @@ impl CongestionControl for ExternalControl {
 
 /// Length of a step.
 #[derive(Clone, Copy)]
-enum Interval {
+enum StepLength {
     Fixed(Time),
     RoundTrips(f64),
 }
 
 /// A network, and the shared state of its controlled flow.
 struct World {
-    scenario: Arc<Plain>,
+    scenario: Arc<Scenario>,
     flow: usize,
-    shared: Shared,
+    shared: SharedControl,
     network: Option<Network>,
     now: Time,
     took: Time,
@@ -133,8 +135,8 @@ const TERMINATED: u8 = 1;
 const TRUNCATED: u8 = 2;
 
 impl World {
-    fn new(scenario: &Plain, flow: usize) -> Self {
-        let shared = Shared(Arc::default());
+    fn new(scenario: &Scenario, flow: usize) -> Self {
+        let shared = SharedControl(Arc::default());
         let mut scenario = scenario.clone();
         let state = shared.clone();
         scenario.flows[flow].factory = Some(Arc::new(move |flow| {
@@ -144,9 +146,9 @@ impl World {
     }
 
     /// Restarts the network up to the first data: before it, an agent has nothing to decide.
-    fn reset(&mut self, replica: u32) -> Result<(), Failure> {
+    fn reset(&mut self, replica: u32) -> Result<(), FailureReason> {
         *self.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
-        let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
+        let mut network = Network::new(Arc::clone(&self.scenario), RunOptions { replica, ..RunOptions::default() })?;
         self.now = self.scenario.flows[self.flow].start.min(self.scenario.duration);
         network.wake(self.now);
         while !self.shared.lock().claimed && self.now < self.scenario.duration {
@@ -161,14 +163,14 @@ impl World {
     }
 
     /// Runs for an interval and returns its outcome.
-    fn step(&mut self, interval: Interval, window: f64, rate: f64) -> Result<u8, Failure> {
+    fn step(&mut self, interval: StepLength, window: f64, rate: f64) -> Result<u8, FailureReason> {
         let Some(network) = &mut self.network else {
             return Err(usage(&"a step before the first reset", "reset it").into());
         };
         let mut state = self.shared.lock();
         let length = match interval {
-            Interval::Fixed(length) => length,
-            Interval::RoundTrips(n) => {
+            StepLength::Fixed(length) => length,
+            StepLength::RoundTrips(n) => {
                 let rtt = Time::from_secs_f64(state.flow.srtt.as_secs_f64() * n);
                 rtt.clamp(INTERVALS[0], INTERVALS[1])
             }
@@ -218,7 +220,7 @@ impl World {
 /// Batch of networks, each with a separate scenario and random numbers.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Batch {
-    interval: Interval,
+    interval: StepLength,
     threads: usize,
     worlds: Mutex<Vec<World>>,
 }
@@ -230,13 +232,13 @@ impl Batch {
     #[new]
     fn new(
         py: Python<'_>,
-        scenarios: Vec<Bound<'_, Scenario>>,
+        scenarios: Vec<Bound<'_, PyScenario>>,
         flow: Option<&str>,
         seconds: Option<f64>,
         round_trips: f64,
         threads: usize,
     ) -> PyResult<Self> {
-        let controlled = |scenario: &Bound<'_, Scenario>| {
+        let controlled = |scenario: &Bound<'_, PyScenario>| {
             let plain = Arc::clone(&scenario.get().scenario);
             let is = |f: &FlowSpec| {
                 let transfer = f.factory.is_some() && matches!(f.traffic, Traffic::Bulk { .. });
@@ -250,8 +252,8 @@ impl Batch {
         };
         let plans = scenarios.iter().map(controlled).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
-            Some(s) if s >= 1e-6 && s.is_finite() => Interval::Fixed(Time::from_secs_f64(s)),
-            None if round_trips > 0.0 && round_trips.is_finite() => Interval::RoundTrips(round_trips),
+            Some(s) if s >= 1e-6 && s.is_finite() => StepLength::Fixed(Time::from_secs_f64(s)),
+            None if round_trips > 0.0 && round_trips.is_finite() => StepLength::RoundTrips(round_trips),
             _ => return Err(PyValueError::new_err("a step takes at least a microsecond, or some round trips")),
         };
         let worlds = py.detach(|| plans.iter().map(|(plain, flow)| World::new(plain, *flow)).collect());
@@ -284,7 +286,7 @@ impl Batch {
                 if actions.len() != worlds.len() * ACTION {
                     return Err(usage(&"two numbers for each network are expected", "hand over float64").into());
                 }
-                let work = |worlds: &mut [World], actions: &[u8]| -> Result<Vec<u8>, Failure> {
+                let work = |worlds: &mut [World], actions: &[u8]| -> Result<Vec<u8>, FailureReason> {
                     let each = worlds.iter_mut().zip(actions.chunks_exact(ACTION));
                     each.map(|(world, action)| {
                         let number = |at: usize| f64::from_ne_bytes(action[at..at + 8].try_into().expect("8 bytes"));
@@ -298,7 +300,7 @@ impl Batch {
                     return work(&mut worlds, actions);
                 }
                 let share = worlds.len().div_ceil(threads);
-                let parts: Vec<Result<Vec<u8>, Failure>> = std::thread::scope(|scope| {
+                let parts: Vec<Result<Vec<u8>, FailureReason>> = std::thread::scope(|scope| {
                     let chunks = worlds.chunks_mut(share).zip(actions.chunks(share * ACTION));
                     let running: Vec<_> =
                         chunks.map(|(worlds, actions)| scope.spawn(move || work(worlds, actions))).collect();

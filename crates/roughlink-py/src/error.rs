@@ -4,7 +4,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use roughlink_core::net::{Exceeded, NetworkError};
-use roughlink_lab::drawing::{self, Form, Plain};
+use roughlink_lab::drawing::{self, ImageFormat, Plain};
 use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
@@ -22,7 +22,7 @@ create_exception!(roughlink, LimitError, RoughlinkError, "A run needs more than 
 create_exception!(roughlink, Fault, RoughlinkError, "A fault of roughlink itself, which should be reported.");
 
 /// Reason of a failure.
-pub(crate) enum Failure {
+pub(crate) enum FailureReason {
     Lab(LabError),
     Folder(OutputError),
     /// Series need more than this number of bytes.
@@ -31,56 +31,58 @@ pub(crate) enum Failure {
     Python(PyErr),
 }
 
-impl From<PyErr> for Failure {
+impl From<PyErr> for FailureReason {
     fn from(e: PyErr) -> Self {
-        Failure::Python(e)
+        FailureReason::Python(e)
     }
 }
 
-impl From<LabError> for Failure {
+impl From<LabError> for FailureReason {
     fn from(e: LabError) -> Self {
-        Failure::Lab(e)
+        FailureReason::Lab(e)
     }
 }
 
-impl From<Exceeded> for Failure {
+impl From<Exceeded> for FailureReason {
     fn from(e: Exceeded) -> Self {
-        Failure::Lab(e.into())
+        FailureReason::Lab(e.into())
     }
 }
 
-impl From<NetworkError> for Failure {
+impl From<NetworkError> for FailureReason {
     fn from(e: NetworkError) -> Self {
-        Failure::Lab(e.into())
+        FailureReason::Lab(e.into())
     }
 }
 
-impl From<Faults> for Failure {
+impl From<Faults> for FailureReason {
     fn from(e: Faults) -> Self {
-        Failure::Lab(e.into())
+        FailureReason::Lab(e.into())
     }
 }
 
-impl From<OutputError> for Failure {
+impl From<OutputError> for FailureReason {
     fn from(e: OutputError) -> Self {
-        Failure::Folder(e)
+        FailureReason::Folder(e)
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(failure: Failure) -> Self {
+impl From<FailureReason> for PyErr {
+    fn from(failure: FailureReason) -> Self {
         let e = match failure {
-            Failure::Python(e) => return e,
-            Failure::Folder(e) => {
-                return RoughlinkError::new_err(drawing::plain(&Plain::new(&e, None), Form::Plain).trim().to_owned());
+            FailureReason::Python(e) => return e,
+            FailureReason::Folder(e) => {
+                return RoughlinkError::new_err(
+                    drawing::plain(&Plain::new(&e, None), ImageFormat::Plain).trim().to_owned(),
+                );
             }
-            Failure::Series(most) => {
+            FailureReason::Series(most) => {
                 return LimitError::new_err(format!(
                     "the series take more than {} MB: sample=\"10 ms\" keeps fewer rows, max_series allows more",
                     most / 1_000_000
                 ));
             }
-            Failure::Lab(e) => e,
+            FailureReason::Lab(e) => e,
         };
         let text = drawn(&e);
         // A drawing starts on a new line, below the name of the exception.
@@ -98,9 +100,9 @@ impl From<Failure> for PyErr {
 pub(crate) fn drawn(e: &LabError) -> String {
     let renamed = |text: String| ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name));
     let text = match e {
-        LabError::File(_) => renamed(e.drawn(Form::Plain)),
+        LabError::File(_) => renamed(e.drawn(ImageFormat::Plain)),
         // Rename before lines are broken.
-        other => drawing::plain(&Plain::new(other, other.help().map(renamed)), Form::Plain),
+        other => drawing::plain(&Plain::new(other, other.help().map(renamed)), ImageFormat::Plain),
     };
     text.trim_end().to_owned()
 }
@@ -119,7 +121,7 @@ const ARGUMENTS: [(&str, &str); 7] = [
 pub(crate) struct Misuse(pub(crate) &'static str);
 
 /// Runs `work` and converts a panic to an exception.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FailureReason>) -> PyResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(PyErr::from),
         Err(panic) if panic.is::<Misuse>() => {

@@ -1,22 +1,22 @@
 //! Sweeps: many runs on all cores, kept in the run store of the command line.
 
 use crate::cc::in_python;
-use crate::error::{Failure, guarded};
-use crate::run::Run;
-use crate::scenario::{Scenario, limits_of, usage};
-use crate::table::{Table, Values, reals, words};
+use crate::error::{FailureReason, guarded};
+use crate::run::PyRun;
+use crate::scenario::{PyScenario, limits_of, usage};
+use crate::table::{PyColumn, PyTable, reals, words};
 use arrow_array::Int64Array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use roughlink_lab::drawing::{self, Form};
+use roughlink_lab::drawing::{self, ImageFormat};
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::Plan as LabPlan;
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
 use roughlink_lab::experiment::result::{Cell, ReportInput};
-use roughlink_lab::experiment::table::Values as Column;
+use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
 use roughlink_lab::part::{self, Description};
-use roughlink_lab::runner::{self, Ending, Job, Stop};
+use roughlink_lab::runner::{self, GridEnd, Job, Stop};
 use roughlink_lab::store::{Records, Store, folder_of};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Planned runs.
-#[pyclass(frozen, module = "roughlink._native")]
-pub(crate) struct Plan(Mutex<LabPlan>);
+#[pyclass(frozen, name = "Plan", module = "roughlink._native")]
+pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
 /// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then come
 /// two costs: of all missing runs, and of those that have finished since.
 type ProgressCounts = (usize, usize, usize, u64, u64);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
-pub(crate) type Outcome = (PathBuf, String, Table);
+pub(crate) type GridResults = (PathBuf, String, PyTable);
 
 #[pymethods]
-impl Plan {
+impl PyPlan {
     /// Returns the number of runs.
     fn __len__(&self) -> usize {
         self.plan().runs()
@@ -45,7 +45,7 @@ impl Plan {
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |(name, text, warning): &(String, String, _)| {
-            drawing::warnings((name, text), std::slice::from_ref(warning), Form::Plain).trim_end().to_owned()
+            drawing::warnings((name, text), std::slice::from_ref(warning), ImageFormat::Plain).trim_end().to_owned()
         };
         self.plan().warnings.iter().map(of).collect()
     }
@@ -64,7 +64,7 @@ impl Plan {
         threads: usize,
         max_memory: Option<u64>,
         report: Py<PyAny>,
-    ) -> PyResult<Outcome> {
+    ) -> PyResult<GridResults> {
         let limits = limits_of(max_memory);
         py.detach(|| {
             guarded(|| {
@@ -88,11 +88,11 @@ impl Plan {
                 });
                 let described = description.renew(&plan, &store);
                 if let Some(e) = raised {
-                    return Err(Failure::Python(e));
+                    return Err(FailureReason::Python(e));
                 }
                 match ending? {
-                    Ending::Complete => {}
-                    Ending::Stopped => unreachable!("only an exception stops it"),
+                    GridEnd::Complete => {}
+                    GridEnd::Stopped => unreachable!("only an exception stops it"),
                 }
                 described?;
                 outcome(&plan, &store)
@@ -101,15 +101,15 @@ impl Plan {
     }
 }
 
-impl Plan {
-    pub(crate) fn plan(&self) -> MutexGuard<'_, LabPlan> {
+impl PyPlan {
+    pub(crate) fn plan(&self) -> MutexGuard<'_, ExperimentPlan> {
         // A panic was reported; the plan is unchanged.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Opens the store for the runs of a plan; returns it with the description of the plan.
-pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<(Store, Description), LabError> {
+pub(crate) fn opened(plan: &ExperimentPlan, folder: &Path) -> Result<(Store, Description), LabError> {
     let store = Store::of(folder, &plan.identity())?;
     let description = part::describe(plan, &store)?;
     Ok((store, description))
@@ -130,25 +130,25 @@ fn storable(job: Job) -> Result<Job, LabError> {
 }
 
 /// Writes and returns the results of a plan whose runs are all in the store.
-pub(crate) fn outcome(plan: &LabPlan, store: &Store) -> Result<Outcome, Failure> {
+pub(crate) fn outcome(plan: &ExperimentPlan, store: &Store) -> Result<GridResults, FailureReason> {
     let (result, _) = folder::finish(plan, store, runner::ENGINE)?;
     Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
 }
 
 /// Returns the table of finished runs.
-fn table(plan: &LabPlan, runs: &impl AsRef<Records>) -> Table {
+fn table(plan: &ExperimentPlan, runs: &impl AsRef<Records>) -> PyTable {
     let columns = plan.columns(runs);
-    Table::of(
+    PyTable::of(
         columns
             .iter()
-            .map(|column| Values {
+            .map(|column| PyColumn {
                 name: &column.name,
                 unit: &column.unit,
                 meaning: &column.meaning,
                 values: match &column.values {
-                    Column::Words(v) => words(v.iter().map(|word| Some(&**word))),
-                    Column::Whole(v) => Arc::new(Int64Array::from(v.clone())),
-                    Column::Real(v) => reals(v.iter().copied()),
+                    CellValues::Words(v) => words(v.iter().map(|word| Some(&**word))),
+                    CellValues::Whole(v) => Arc::new(Int64Array::from(v.clone())),
+                    CellValues::Real(v) => reals(v.iter().copied()),
                 },
             })
             .collect(),
@@ -163,18 +163,18 @@ fn json(result: &impl Serialize) -> String {
 #[pyfunction]
 pub(crate) fn sweep(
     py: Python<'_>,
-    scenario: &Scenario,
+    scenario: &PyScenario,
     vary: Vec<(String, Vec<String>)>,
     replicas: u32,
     seed: Option<u64>,
     metrics: Vec<String>,
     max_runs: u64,
-) -> PyResult<Plan> {
+) -> PyResult<PyPlan> {
     let set = scenario.overrides.clone();
     let grid = Grid { set, seed, replicas, metrics, most_runs: max_runs, ..Grid::default() };
     let source = scenario.source.clone();
     let plan = py.detach(|| guarded(|| Ok(plan_of(source, &vary, &grid)?)))?;
-    Ok(Plan(Mutex::new(plan)))
+    Ok(PyPlan(Mutex::new(plan)))
 }
 
 /// Returns the 97.5 % quantile of Student's distribution.
@@ -212,27 +212,27 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
 
 /// Content of a result folder.
 #[derive(IntoPyObject)]
-pub(crate) enum FolderContent {
-    Run(Run),
+pub(crate) enum PyFolder {
+    Run(PyRun),
     /// Statistics of experiments as JSON; the runs (absent for a paper alone); the planned number of runs if the folder
     /// is not finished.
-    Grid((String, Option<Table>, Option<usize>)),
+    Grid((String, Option<PyTable>, Option<usize>)),
 }
 
 /// Reads a result folder. Limits: size of a table in bytes, and number of planned runs of an unfinished folder.
 #[pyfunction]
-pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<FolderContent> {
+pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<PyFolder> {
     let read = || match folder::kind(&folder)? {
-        folder::Kind::Run => Run::read(&folder, most).map(FolderContent::Run),
-        folder::Kind::Grid => {
+        folder::FolderKind::Run => PyRun::read(&folder, most).map(PyFolder::Run),
+        folder::FolderKind::Grid => {
             let (input, runs) = folder::tabled(&folder)?;
-            let runs = runs.map(|file| Table::stored(&file, most)).transpose()?;
-            Ok(FolderContent::Grid((json(&input), runs, None)))
+            let runs = runs.map(|file| PyTable::stored(&file, most)).transpose()?;
+            Ok(PyFolder::Grid((json(&input), runs, None)))
         }
-        folder::Kind::Unfinished => {
+        folder::FolderKind::Unfinished => {
             let (plan, records) = folder::unfinished(&folder, max_runs)?;
             let input = ReportInput { experiments: vec![plan.result(&records)], ..ReportInput::default() };
-            Ok(FolderContent::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
+            Ok(PyFolder::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
         }
     };
     py.detach(|| guarded(read))

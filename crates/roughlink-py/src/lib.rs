@@ -36,17 +36,17 @@ mod _native {
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{Plan, choices, difference, interval, read, student95, sweep};
+    use crate::grid::{PyPlan, choices, difference, interval, read, student95, sweep};
     #[pymodule_export]
-    use crate::part::{Share, Work};
+    use crate::part::{Work, WorkerShare};
     #[pymodule_export]
-    use crate::run::Run;
+    use crate::run::PyRun;
     #[pymodule_export]
-    use crate::scenario::{Scenario, names, schema};
+    use crate::scenario::{PyScenario, names, schema};
     #[pymodule_export]
-    use crate::table::Table;
+    use crate::table::PyTable;
     #[pymodule_export]
-    use crate::view::{AckView, Cause, FlowView, LinkEventView, RateView, SentView};
+    use crate::view::{AckView, CongestionCause, FlowView, LinkEventView, RateView, SentView};
 
     use super::*;
 

@@ -1,17 +1,17 @@
 //! Distributed sweeps. The driver has the plan and the run store ([`Work`]) and gives chunks of runs to workers
-//! ([`Share`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all files of
+//! ([`WorkerShare`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all files of
 //! its scenarios, numbers of runs, and the lines of the run store with their checksums.
 
-use crate::error::{Failure, drawn, guarded};
-use crate::grid::{Outcome, Plan, opened, outcome};
+use crate::error::{FailureReason, drawn, guarded};
+use crate::grid::{GridResults, PyPlan, opened, outcome};
 use crate::run::watched;
 use crate::scenario::{limits_of, usage};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use roughlink_core::net::{Exceeded, Limits};
+use roughlink_core::net::{Exceeded, RunLimits};
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::Plan as LabPlan;
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::order::Order;
 use roughlink_lab::part::Description;
 use roughlink_lab::runner::{ENGINE, Job, one};
@@ -27,12 +27,12 @@ type WorkerPlan = (Order, Option<u64>);
 /// Missing runs of a plan's folder.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Work {
-    plan: Py<Plan>,
+    plan: Py<PyPlan>,
     max_memory: Option<u64>,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
 }
 
-struct State {
+struct WorkerState {
     /// `None` after closing.
     store: Option<Store>,
     description: Description,
@@ -48,9 +48,9 @@ struct State {
     spent: u64,
 }
 
-impl State {
-    fn store(&mut self) -> Result<&mut Store, Failure> {
-        let closed = || Failure::Python(PyRuntimeError::new_err("the sweep is closed"));
+impl WorkerState {
+    fn store(&mut self) -> Result<&mut Store, FailureReason> {
+        let closed = || FailureReason::Python(PyRuntimeError::new_err("the sweep is closed"));
         self.store.as_mut().ok_or_else(closed)
     }
 }
@@ -59,9 +59,9 @@ impl State {
 impl Work {
     /// Opens the folder.
     #[new]
-    fn new(py: Python<'_>, plan: Py<Plan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
+    fn new(py: Python<'_>, plan: Py<PyPlan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
         let (store, description) = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder)?)))?;
-        let state = State {
+        let state = WorkerState {
             store: Some(store),
             description,
             next: 0,
@@ -115,7 +115,7 @@ impl Work {
         self.plan.get().plan().files()
     }
 
-    /// Returns the description from which a [`Share`] is created.
+    /// Returns the description from which a [`WorkerShare`] is created.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let order = self.plan.get().plan().portable();
         let told: WorkerPlan = (order.expect("it is a sweep"), self.max_memory);
@@ -148,7 +148,7 @@ impl Work {
                     new.push(record);
                 }
                 // Include the files that their scenarios have read.
-                let State { store, description, .. } = state;
+                let WorkerState { store, description, .. } = state;
                 store.as_ref().map_or(Ok(()), |store| description.renew(&plan, store))?;
                 state.store()?.extend(new)?;
                 Ok(())
@@ -159,7 +159,7 @@ impl Work {
     /// Returns the number of all runs, of finished runs, and of runs found in the folder. Then come two costs: of all
     /// missing runs, partly estimated, and of those that have finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
-        let left = |s: &State| self.plan.get().plan().runs() - s.next;
+        let left = |s: &WorkerState| self.plan.get().plan().runs() - s.next;
         let s = self.state();
         let left = left(&s);
         let lacked = (s.seen.len() - s.kept).max(1) as u128;
@@ -168,7 +168,7 @@ impl Work {
     }
 
     /// Writes statistics, table and report. All runs must be finished.
-    fn finish(&self, py: Python<'_>) -> PyResult<Outcome> {
+    fn finish(&self, py: Python<'_>) -> PyResult<GridResults> {
         py.detach(|| {
             guarded(|| {
                 let plan = self.plan.get().plan();
@@ -187,23 +187,23 @@ impl Work {
 }
 
 impl Work {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A plan of which a worker executes some runs.
-#[pyclass(frozen, module = "roughlink._native")]
-pub(crate) struct Share {
-    plan: Mutex<LabPlan>,
-    limits: Limits,
+#[pyclass(frozen, name = "Share", module = "roughlink._native")]
+pub(crate) struct WorkerShare {
+    plan: Mutex<ExperimentPlan>,
+    limits: RunLimits,
 }
 
 /// Lines of the run store; and for each failed run, its message and whether roughlink is at fault.
-type Done<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
+type WorkerResults<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
 
 #[pymethods]
-impl Share {
+impl WorkerShare {
     #[new]
     fn new(py: Python<'_>, description: &[u8]) -> PyResult<Self> {
         let description = description.to_vec();
@@ -215,13 +215,13 @@ impl Share {
                     let message = format!("a worker has roughlink {ENGINE}, the sweep was begun by {}", order.engine);
                     return Err(usage(&message, "install the same version on all workers").into());
                 }
-                Ok(Share { plan: Mutex::new(order.plan_unread()?), limits: limits_of(max_memory) })
+                Ok(WorkerShare { plan: Mutex::new(order.plan_unread()?), limits: limits_of(max_memory) })
             })
         })
     }
 
     /// Executes these runs one after the other.
-    fn work<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Done<'py>> {
+    fn work<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<WorkerResults<'py>> {
         let stop = Arc::new(AtomicBool::new(false));
         let work = || {
             guarded(|| {

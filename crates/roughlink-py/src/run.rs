@@ -1,13 +1,13 @@
 //! A run and its results.
 
 use crate::cc::bind;
-use crate::error::{Failure, guarded};
+use crate::error::{FailureReason, guarded};
 use crate::scenario::usage;
-use crate::table::{SeriesBuffer, Table, TooLong, Values, flags, integers, reals, words};
+use crate::table::{PyColumn, PyTable, SeriesBuffer, TooLong, flags, integers, reals, words};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
-use roughlink_core::net::{Limits, Network, Options};
+use roughlink_core::net::{Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
@@ -28,42 +28,42 @@ pub(crate) struct Wanted {
     pub(crate) replica: u32,
     /// Minimum time between rows of a series, and the maximum memory of all series in bytes; `None` keeps no series.
     pub(crate) series: Option<(Time, u64)>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RunLimits,
     /// Algorithms that are Python classes.
     pub(crate) cc: Vec<(String, Py<PyAny>)>,
 }
 
 /// Result of a run.
-#[pyclass(frozen, module = "roughlink._native")]
-pub(crate) struct Run {
+#[pyclass(frozen, name = "Run", module = "roughlink._native")]
+pub(crate) struct PyRun {
     result: RunResult,
     /// JSON from which the result was read; an emulation's JSON has more fields than `result`.
     text: Option<String>,
-    series: Place,
+    series: SeriesLocation,
 }
 
 /// Location of a run's series.
-enum Place {
+enum SeriesLocation {
     Nowhere,
-    Here(HashMap<Series, Table>),
+    Here(HashMap<Series, PyTable>),
     /// In a result folder; the number is the maximum memory of a series in bytes.
     There(PathBuf, u64),
 }
 
-impl Run {
+impl PyRun {
     /// Reads the result of a folder; its series are read on first use.
-    pub(crate) fn read(folder: &Path, most: u64) -> Result<Self, Failure> {
+    pub(crate) fn read(folder: &Path, most: u64) -> Result<Self, FailureReason> {
         let (result, text) = folder::summary(folder)?;
         // The program may change its working directory before it reads the series.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        Ok(Run { result, text: Some(text), series: Place::There(folder, most) })
+        Ok(PyRun { result, text: Some(text), series: SeriesLocation::There(folder, most) })
     }
 
-    fn table(&self, series: Series) -> Result<Option<Table>, Failure> {
+    fn table(&self, series: Series) -> Result<Option<PyTable>, FailureReason> {
         match &self.series {
-            Place::Nowhere => Ok(None),
-            Place::Here(tables) => Ok(tables.get(&series).cloned()),
-            Place::There(folder, most) => {
+            SeriesLocation::Nowhere => Ok(None),
+            SeriesLocation::Here(tables) => Ok(tables.get(&series).cloned()),
+            SeriesLocation::There(folder, most) => {
                 let table = self.stored(folder, *most, series);
                 // Check after reading: the folder may be replaced at any time before.
                 self.still_in(folder)?;
@@ -73,19 +73,19 @@ impl Run {
     }
 
     /// Reads a series of a result folder.
-    fn stored(&self, folder: &Path, most: u64, series: Series) -> Result<Option<Table>, Failure> {
+    fn stored(&self, folder: &Path, most: u64, series: Series) -> Result<Option<PyTable>, FailureReason> {
         match folder::series(folder, series)? {
-            Some(file) => Table::stored(&file, most).map(Some),
+            Some(file) => PyTable::stored(&file, most).map(Some),
             // A run without gateways has no file for them. The file of flows shows that the run kept series.
             None if series == Series::Gateways && self.result.gateways.is_empty() => {
-                Ok(folder::series(folder, Series::Flows)?.map(|_| Table::empty(series)))
+                Ok(folder::series(folder, Series::Flows)?.map(|_| PyTable::empty(series)))
             }
             None => Ok(None),
         }
     }
 
     /// Returns an error unless the folder still has this run, and thus its series.
-    fn still_in(&self, folder: &Path) -> Result<(), Failure> {
+    fn still_in(&self, folder: &Path) -> Result<(), FailureReason> {
         let why = match folder::summary(folder) {
             Ok((_, text)) if self.text.as_ref() == Some(&text) => return Ok(()),
             Ok(_) => "another run is there now".to_owned(),
@@ -96,13 +96,13 @@ impl Run {
             .into())
     }
 
-    pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
+    pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, FailureReason> {
         let Wanted { replica, series, limits, cc } = wanted;
         let mut own = None;
         let ends = (!cc.is_empty()).then(|| bind(own.insert(Scenario::clone(scenario)), cc));
         let scenario = &own.map_or_else(|| Arc::clone(scenario), Arc::new);
         let stop = Arc::new(AtomicBool::new(false));
-        let options = Options { replica, limits, stop: Some(Arc::clone(&stop)), ..Options::default() };
+        let options = RunOptions { replica, limits, stop: Some(Arc::clone(&stop)), ..RunOptions::default() };
         let mut network = Network::new(Arc::clone(scenario), options)?;
         let theirs = ends.clone();
         let work = move || {
@@ -113,8 +113,12 @@ impl Run {
                 (None, None) => network.run(),
                 _ => network.run_observed(&mut observers),
             })?;
-            let kept = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| Failure::Series(most))?;
-            Ok(Run { result, text: None, series: kept.map_or(Place::Nowhere, |kept| Place::Here(kept.tables())) })
+            let kept = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| FailureReason::Series(most))?;
+            Ok(PyRun {
+                result,
+                text: None,
+                series: kept.map_or(SeriesLocation::Nowhere, |kept| SeriesLocation::Here(kept.tables())),
+            })
         };
         match ends {
             None => py.detach(|| watched(&stop, work))?,
@@ -150,17 +154,17 @@ pub(crate) fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Sen
 const LOOK: Duration = Duration::from_millis(100);
 
 #[pymethods]
-impl Run {
+impl PyRun {
     /// Creates a run from the output of `json` and its series.
     #[staticmethod]
-    fn of(json: String, series: Option<Vec<(String, PyRef<'_, Table>)>>) -> PyResult<Self> {
+    fn of(json: String, series: Option<Vec<(String, PyRef<'_, PyTable>)>>) -> PyResult<Self> {
         let result =
             serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
-        let series = series.map_or(Place::Nowhere, |tables| {
-            let named = |(name, table): (String, PyRef<'_, Table>)| Some((named(&name)?, table.clone()));
-            Place::Here(tables.into_iter().filter_map(named).collect())
+        let series = series.map_or(SeriesLocation::Nowhere, |tables| {
+            let named = |(name, table): (String, PyRef<'_, PyTable>)| Some((named(&name)?, table.clone()));
+            SeriesLocation::Here(tables.into_iter().filter_map(named).collect())
         });
-        Ok(Run { result, text: Some(json), series })
+        Ok(PyRun { result, text: Some(json), series })
     }
 
     /// Returns the object that `roughlink run --json` prints.
@@ -170,12 +174,12 @@ impl Run {
     }
 
     /// Returns the table of flows.
-    fn flows(&self) -> Table {
+    fn flows(&self) -> PyTable {
         flows(&self.result.flows)
     }
 
     /// Returns the table of link directions with their counters.
-    fn links(&self) -> Table {
+    fn links(&self) -> PyTable {
         let both = self.result.links.iter().flat_map(|link| [(link, "forward"), (link, "reverse")]);
         let each: Vec<(&str, &str, &DirectionResult)> = both
             .map(|(link, way)| (&*link.name, way, if way == "forward" { &link.forward } else { &link.reverse }))
@@ -186,21 +190,21 @@ impl Run {
         let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
             measured(name, reals(each.iter().map(|l| l.2.queue_delay_ms.as_ref().map(get))))
         };
-        Table::of(vec![
-            Values {
+        PyTable::of(vec![
+            PyColumn {
                 name: "link",
                 unit: "",
                 meaning: "name of the link",
                 values: words(each.iter().map(|l| Some(l.0))),
             },
-            Values {
+            PyColumn {
                 name: "direction",
                 unit: "",
                 meaning: "forward, from the first node of `between` to the second, or reverse",
                 values: words(each.iter().map(|l| Some(l.1))),
             },
             count("packets", |d| d.packets),
-            Values { unit: "B", meaning: "bytes of the packets", ..count("bytes", |d| d.bytes) },
+            PyColumn { unit: "B", meaning: "bytes of the packets", ..count("bytes", |d| d.bytes) },
             count("dropped", |d| d.dropped),
             count("lost", |d| d.lost),
             measured("loss", reals(each.iter().map(|l| l.2.loss))),
@@ -213,7 +217,7 @@ impl Run {
     }
 
     /// Returns a series, or `None` if the run did not keep it.
-    fn series(&self, py: Python<'_>, name: &str) -> PyResult<Option<Table>> {
+    fn series(&self, py: Python<'_>, name: &str) -> PyResult<Option<PyTable>> {
         py.detach(|| guarded(|| named(name).map_or(Ok(None), |series| self.table(series))))
     }
 
@@ -221,7 +225,7 @@ impl Run {
     #[getter]
     fn folder(&self) -> Option<PathBuf> {
         match &self.series {
-            Place::There(folder, _) => Some(folder.clone()),
+            SeriesLocation::There(folder, _) => Some(folder.clone()),
             _ => None,
         }
     }
@@ -237,7 +241,7 @@ fn named(name: &str) -> Option<Series> {
     Series::ALL.into_iter().find(|series| series.name() == name)
 }
 
-fn flows(all: &[FlowResult]) -> Table {
+fn flows(all: &[FlowResult]) -> PyTable {
     let count = |name: &'static str, get: fn(&FlowResult) -> u64| measured(name, integers(all.iter().map(get)));
     let rtt = |name: &'static str, get: fn(&RttResult) -> f64| {
         measured(name, reals(all.iter().map(|f| f.rtt_ms.as_ref().map(get))))
@@ -245,25 +249,25 @@ fn flows(all: &[FlowResult]) -> Table {
     let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
         measured(name, reals(all.iter().map(|f| f.delay_ms.as_ref().map(get))))
     };
-    let word = |name, meaning, get: fn(&FlowResult) -> Option<&str>| Values {
+    let word = |name, meaning, get: fn(&FlowResult) -> Option<&str>| PyColumn {
         name,
         unit: "",
         meaning,
         values: words(all.iter().map(get)),
     };
-    let time = |name, meaning, get: fn(&FlowResult) -> Option<f64>| Values {
+    let time = |name, meaning, get: fn(&FlowResult) -> Option<f64>| PyColumn {
         name,
         unit: "s",
         meaning,
         values: reals(all.iter().map(get)),
     };
-    let flag = |name, meaning, get: fn(&FlowResult) -> bool| Values {
+    let flag = |name, meaning, get: fn(&FlowResult) -> bool| PyColumn {
         name,
         unit: "",
         meaning,
         values: flags(all.iter().map(get)),
     };
-    Table::of(vec![
+    PyTable::of(vec![
         word("flow", "name of the flow", |f| Some(&f.name)),
         word("kind", "bulk, onoff, web, messages, cbr, voip or request", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
@@ -284,7 +288,7 @@ fn flows(all: &[FlowResult]) -> Table {
         rtt("rtt_p50_ms", |r| r.p50),
         rtt("rtt_p95_ms", |r| r.p95),
         rtt("rtt_p99_ms", |r| r.p99),
-        Values { unit: "ms", meaning: "largest RTT", ..rtt("rtt_max_ms", |r| r.max) },
+        PyColumn { unit: "ms", meaning: "largest RTT", ..rtt("rtt_max_ms", |r| r.max) },
         delay("delay_p50_ms", |d| d.p50),
         delay("delay_p95_ms", |d| d.p95),
         delay("delay_p99_ms", |d| d.p99),
@@ -292,10 +296,10 @@ fn flows(all: &[FlowResult]) -> Table {
 }
 
 /// Creates a column with the unit and meaning that the lab defines for a quantity.
-fn measured(name: &'static str, values: arrow_array::ArrayRef) -> Values<'static> {
+fn measured(name: &'static str, values: arrow_array::ArrayRef) -> PyColumn<'static> {
     let (unit, meaning) = match QUANTITIES.iter().find(|quantity| quantity.name == name) {
         Some(quantity) => (quantity.unit, if quantity.help.is_empty() { quantity.label } else { quantity.help }),
         None => ("", ""),
     };
-    Values { name, unit, meaning, values }
+    PyColumn { name, unit, meaning, values }
 }

@@ -1,43 +1,43 @@
 //! Scenarios.
 
-use crate::error::{Failure, guarded};
-use crate::run::{Run, Wanted};
+use crate::error::{FailureReason, guarded};
+use crate::run::{PyRun, Wanted};
 use pyo3::prelude::*;
-use roughlink_core::net::Limits;
-use roughlink_core::scenario::Scenario as Network;
+use roughlink_core::net::RunLimits;
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use roughlink_lab::drawing::{self, Form};
+use roughlink_lab::drawing::{self, ImageFormat};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{self, Folder, Overrides, Parsed, Source, Texts};
+use roughlink_lab::library::{self, Overrides, Parsed, ScenarioFolder, ScenarioText, Texts};
 use roughlink_scenario::Warning;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A scenario that was read and is valid.
-#[pyclass(frozen, module = "roughlink._native")]
+#[pyclass(frozen, name = "Scenario", module = "roughlink._native")]
 #[derive(Clone)]
-pub(crate) struct Scenario {
-    pub(crate) source: Source,
+pub(crate) struct PyScenario {
+    pub(crate) source: ScenarioText,
     pub(crate) overrides: Overrides,
-    pub(crate) scenario: Arc<Network>,
+    pub(crate) scenario: Arc<Scenario>,
     warnings: Vec<Warning>,
     /// Files that the scenario reads.
     files: Texts,
 }
 
-impl Scenario {
-    fn new(source: Source, overrides: Overrides) -> Result<Self, Failure> {
+impl PyScenario {
+    fn new(source: ScenarioText, overrides: Overrides) -> Result<Self, FailureReason> {
         let Parsed { scenario, warnings, files, .. } = source.parse(&overrides)?;
-        Ok(Scenario { source, overrides, scenario: Arc::new(scenario), warnings, files })
+        Ok(PyScenario { source, overrides, scenario: Arc::new(scenario), warnings, files })
     }
 }
 
 #[pymethods]
-impl Scenario {
+impl PyScenario {
     /// Reads a file or a built-in scenario.
     #[staticmethod]
     fn read(name: &str, allow_outside: bool) -> PyResult<Self> {
-        guarded(|| Scenario::new(Source::scenario(name)?.allow_outside(allow_outside), Vec::new()))
+        guarded(|| PyScenario::new(ScenarioText::scenario(name)?.allow_outside(allow_outside), Vec::new()))
     }
 
     /// Reads a scenario from text, which may refer to files in `folder`. Texts in `given` replace files of that folder.
@@ -51,8 +51,9 @@ impl Scenario {
         overrides: Overrides,
         given: Option<Texts>,
     ) -> PyResult<Self> {
-        let folder = folder.map(|path| Folder { given: given.unwrap_or_default(), ..Folder::new(path) });
-        guarded(|| Scenario::new(Source { name, text, folder }.allow_outside(allow_outside), overrides))
+        let folder =
+            folder.map(|path| ScenarioFolder { given: given.unwrap_or_default(), ..ScenarioFolder::new(path) });
+        guarded(|| PyScenario::new(ScenarioText { name, text, folder }.allow_outside(allow_outside), overrides))
     }
 
     /// Reads a scenario from a JSON object of its keys.
@@ -62,19 +63,19 @@ impl Scenario {
             let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "JSON is expected"))?;
             let text =
                 toml::to_string(&table).map_err(|e| usage(&e, "None has no place in a scenario: leave the key out"))?;
-            Scenario::new(Source { name, text, folder: folder.map(Folder::new) }, Vec::new())
+            PyScenario::new(ScenarioText { name, text, folder: folder.map(ScenarioFolder::new) }, Vec::new())
         })
     }
 
     /// Returns a copy with other values of keys, as with `--set KEY=VALUE`.
     fn set(&self, pairs: Overrides) -> PyResult<Self> {
         let overrides = self.overrides.iter().cloned().chain(pairs).collect();
-        guarded(|| Scenario::new(self.source.clone(), overrides))
+        guarded(|| PyScenario::new(self.source.clone(), overrides))
     }
 
     /// Returns the arguments of `of` that recreate this scenario, even without its folder.
     fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides, Texts) {
-        let Source { name, text, folder } = self.source.clone();
+        let ScenarioText { name, text, folder } = self.source.clone();
         let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);
         let files = if folder.is_some() { self.files.clone() } else { Texts::new() };
         (text, name, folder.and_then(|folder| folder.path), outside, self.overrides.clone(), files)
@@ -127,7 +128,7 @@ impl Scenario {
     fn warnings(&self) -> Vec<String> {
         let of = |warning| {
             let file = (&*self.source.name, &*self.scenario.source);
-            drawing::warnings(file, std::slice::from_ref(warning), Form::Plain).trim_end().to_owned()
+            drawing::warnings(file, std::slice::from_ref(warning), ImageFormat::Plain).trim_end().to_owned()
         };
         self.warnings.iter().map(of).collect()
     }
@@ -142,7 +143,7 @@ impl Scenario {
         series: Option<(String, u64)>,
         limits: (Option<u64>, Option<u64>),
         cc: Vec<(String, Py<PyAny>)>,
-    ) -> PyResult<Run> {
+    ) -> PyResult<PyRun> {
         guarded(|| {
             let sampled = |(sample, most): (String, u64)| match sample.parse::<Time>() {
                 Ok(time) => Ok((time, most)),
@@ -150,16 +151,16 @@ impl Scenario {
             };
             let series = series.map(sampled).transpose()?;
             let usual = limits_of(limits.0);
-            let limits = Limits { events: limits.1.unwrap_or(usual.events), ..usual };
+            let limits = RunLimits { events: limits.1.unwrap_or(usual.events), ..usual };
             let wanted = Wanted { replica, series, limits, cc };
-            Run::new(py, &self.scenario, wanted)
+            PyRun::new(py, &self.scenario, wanted)
         })
     }
 }
 
 /// Returns the limits of a run with at most this much memory in bytes.
-pub(crate) fn limits_of(max_memory: Option<u64>) -> Limits {
-    max_memory.map_or_else(Limits::default, |bytes| Limits { bytes, ..Limits::default() })
+pub(crate) fn limits_of(max_memory: Option<u64>) -> RunLimits {
+    max_memory.map_or_else(RunLimits::default, |bytes| RunLimits { bytes, ..RunLimits::default() })
 }
 
 pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {

@@ -1,7 +1,7 @@
 //! Tables: columns with units, shared with other libraries without a copy through the Arrow PyCapsule interface
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 
-use crate::error::{Failure, guarded};
+use crate::error::{FailureReason, guarded};
 use arrow_array::builder::{StringViewBuilder, make_view};
 use arrow_array::cast::AsArray as _;
 use arrow_array::ffi::FFI_ArrowSchema;
@@ -16,43 +16,43 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
-use roughlink_core::trace::columns::{self, Column, Kind, Series, Sink};
+use roughlink_core::trace::columns::{self, Column, ColumnSink, ColumnType, Series};
 use roughlink_lab::folder;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Table of Arrow record batches, with unit and meaning in the metadata of each column.
-#[pyclass(frozen, module = "roughlink._native")]
+#[pyclass(frozen, name = "Table", module = "roughlink._native")]
 #[derive(Clone)]
-pub(crate) struct Table {
+pub(crate) struct PyTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
 
 /// Column of a small table.
-pub(crate) struct Values<'a> {
+pub(crate) struct PyColumn<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
     pub(crate) meaning: &'a str,
     pub(crate) values: ArrayRef,
 }
 
-impl Table {
+impl PyTable {
     /// Creates a table from columns of the same length.
-    pub(crate) fn of(columns: Vec<Values<'_>>) -> Self {
-        let field = |c: &Values<'_>| {
+    pub(crate) fn of(columns: Vec<PyColumn<'_>>) -> Self {
+        let field = |c: &PyColumn<'_>| {
             let kind = c.values.data_type();
             heading(c.name, kind.clone(), *kind == DataType::Float64 || c.values.is_nullable(), c.unit, c.meaning)
         };
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let arrays = columns.into_iter().map(|c| c.values).collect();
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns of one length");
-        Table { schema, batches: vec![batch] }
+        PyTable { schema, batches: vec![batch] }
     }
 
     /// Reads a table of a result folder; fails if it takes more than `most` bytes.
-    pub(crate) fn stored(file: &folder::Table, most: u64) -> Result<Self, Failure> {
+    pub(crate) fn stored(file: &folder::FolderTable, most: u64) -> Result<Self, FailureReason> {
         let headings = file.headings()?;
         let fields = headings.iter().map(|h| heading(&h.name, kind(h.kind), h.nullable, &h.unit, &h.meaning));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -65,12 +65,12 @@ impl Table {
             batches.push(batch);
             if bytes > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        if bytes > most { Err(Failure::Series(most)) } else { Ok(Table { schema, batches }) }
+        if bytes > most { Err(FailureReason::Series(most)) } else { Ok(PyTable { schema, batches }) }
     }
 
     /// Creates the table of a series without rows.
     pub(crate) fn empty(series: Series) -> Self {
-        Table { schema: schema(series), batches: Vec::new() }
+        PyTable { schema: schema(series), batches: Vec::new() }
     }
 
     fn position(&self, name: &str) -> PyResult<usize> {
@@ -81,7 +81,7 @@ impl Table {
 }
 
 #[pymethods]
-impl Table {
+impl PyTable {
     /// Returns the table as an Arrow IPC stream.
     fn ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let written = || {
@@ -99,7 +99,7 @@ impl Table {
         let read = || {
             let reader = StreamReader::try_new(bytes, None)?;
             let schema = reader.schema();
-            Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
+            Ok(PyTable { schema, batches: reader.collect::<Result<_, _>>()? })
         };
         let table = read().map_err(|e: ArrowError| PyValueError::new_err(format!("no table: {e}")))?;
         let ours = [DataType::Int64, DataType::Float64, DataType::Boolean, DataType::Utf8View];
@@ -137,7 +137,7 @@ impl Table {
             batches.extend((rows > 0).then(|| batch.slice(0, rows)));
             left -= rows;
         }
-        Table { schema: Arc::clone(&self.schema), batches }
+        PyTable { schema: Arc::clone(&self.schema), batches }
     }
 
     /// Returns a table of the named columns.
@@ -147,7 +147,7 @@ impl Table {
             let schema = Arc::new(self.schema.project(&at).map_err(failed)?);
             let batches =
                 self.batches.iter().map(|batch| batch.project(&at)).collect::<Result<_, _>>().map_err(failed)?;
-            Ok(Table { schema, batches })
+            Ok(PyTable { schema, batches })
         })
     }
 
@@ -198,7 +198,7 @@ fn list<'py>(py: Python<'py>, array: &ArrayRef, out: &mut Vec<Bound<'py, PyAny>>
 }
 
 /// Panics on an Arrow error that only a bug in roughlink can cause.
-fn failed(e: ArrowError) -> Failure {
+fn failed(e: ArrowError) -> FailureReason {
     panic!("{e}")
 }
 
@@ -244,14 +244,14 @@ impl SeriesBuffer {
     }
 
     /// Returns a table for each series.
-    pub(crate) fn tables(mut self) -> HashMap<Series, Table> {
+    pub(crate) fn tables(mut self) -> HashMap<Series, PyTable> {
         let mut table =
-            |series| Table { batches: self.batches.remove(&series).unwrap_or_default(), ..Table::empty(series) };
+            |series| PyTable { batches: self.batches.remove(&series).unwrap_or_default(), ..PyTable::empty(series) };
         Series::ALL.map(|series| (series, table(series))).into()
     }
 }
 
-impl Sink for SeriesBuffer {
+impl ColumnSink for SeriesBuffer {
     type Error = TooLong;
 
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), TooLong> {
@@ -266,32 +266,32 @@ impl Sink for SeriesBuffer {
 }
 
 fn schema(series: Series) -> SchemaRef {
-    let field = |f: &columns::Field| heading(f.name, kind(f.kind), f.nullable, f.unit, f.meaning);
+    let field = |f: &columns::ColumnHeading| heading(f.name, kind(f.kind), f.nullable, f.unit, f.meaning);
     Arc::new(Schema::new(series.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-fn kind(kind: Kind) -> DataType {
+fn kind(kind: ColumnType) -> DataType {
     match kind {
-        Kind::Whole => DataType::Int64,
-        Kind::Real => DataType::Float64,
-        Kind::Flag => DataType::Boolean,
-        Kind::Word => DataType::Utf8View,
+        ColumnType::Whole => DataType::Int64,
+        ColumnType::Real => DataType::Float64,
+        ColumnType::Flag => DataType::Boolean,
+        ColumnType::Word => DataType::Utf8View,
     }
 }
 
 /// Converts a column of a file, of `rows` rows.
-fn read(column: &folder::Values, rows: usize) -> ArrayRef {
+fn read(column: &folder::ColumnValues, rows: usize) -> ArrayRef {
     match column {
-        folder::Values::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),
-        folder::Values::Real(v) => reals(v.iter().copied()),
-        folder::Values::Flags(v) => Arc::new(v.iter().copied().collect::<BooleanArray>()),
-        folder::Values::Words(_) => {
+        folder::ColumnValues::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),
+        folder::ColumnValues::Real(v) => reals(v.iter().copied()),
+        folder::ColumnValues::Flags(v) => Arc::new(v.iter().copied().collect::<BooleanArray>()),
+        folder::ColumnValues::Words(_) => {
             // Store each word once.
             let mut words = StringViewBuilder::with_capacity(rows).with_deduplicate_strings();
             (0..rows).for_each(|row| words.append_value(column.word(row)));
             Arc::new(words.finish())
         }
-        folder::Values::Absent => unreachable!("it has the columns of its headings"),
+        folder::ColumnValues::Absent => unreachable!("it has the columns of its headings"),
     }
 }
 

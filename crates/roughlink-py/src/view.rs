@@ -312,7 +312,7 @@ impl LinkEventView {
 /// Reason why the window must shrink; reported once per episode.
 #[pyclass(frozen, eq, hash, name = "Congestion", module = "roughlink", rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Cause {
+pub(crate) enum CongestionCause {
     /// Fast retransmit.
     Loss,
     /// Retransmission timeout.
@@ -323,22 +323,22 @@ pub(crate) enum Cause {
     Ecn,
 }
 
-impl From<Congestion> for Cause {
+impl From<Congestion> for CongestionCause {
     fn from(cause: Congestion) -> Self {
         match cause {
-            Congestion::Loss => Cause::Loss,
-            Congestion::Timeout => Cause::Timeout,
-            Congestion::TimeoutAgain => Cause::TimeoutAgain,
-            Congestion::Ecn => Cause::Ecn,
+            Congestion::Loss => CongestionCause::Loss,
+            Congestion::Timeout => CongestionCause::Timeout,
+            Congestion::TimeoutAgain => CongestionCause::TimeoutAgain,
+            Congestion::Ecn => CongestionCause::Ecn,
         }
     }
 }
 
 #[pymethods]
-impl Cause {
+impl CongestionCause {
     /// True for a retransmission timeout, whether the first of its episode or not.
     #[getter]
     fn is_timeout(&self) -> bool {
-        matches!(self, Cause::Timeout | Cause::TimeoutAgain)
+        matches!(self, CongestionCause::Timeout | CongestionCause::TimeoutAgain)
     }
 }

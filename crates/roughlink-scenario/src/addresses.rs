@@ -1,10 +1,10 @@
 //! Addresses given to nodes: each belongs to one node only, including the default addresses of other nodes.
 
-use super::file::Node;
+use super::file::TomlNode;
 use super::leaf::At;
 use super::link::span;
-use super::names::Names;
-use super::problem::{Problem, Report};
+use super::names::ElementNames;
+use super::problem::{Problem, Problems};
 use roughlink_core::net::addresses::{assigned, assigned_v6};
 use roughlink_core::scenario::NodeAddresses;
 use std::collections::BTreeMap;
@@ -12,7 +12,11 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 /// Returns the addresses given to nodes, by index.
-pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) -> BTreeMap<usize, NodeAddresses> {
+pub(super) fn addresses(
+    all: &[At<TomlNode>],
+    names: &ElementNames,
+    report: &mut Problems,
+) -> BTreeMap<usize, NodeAddresses> {
     let mut given = BTreeMap::new();
     let mut places: BTreeMap<IpAddr, Range<usize>> = BTreeMap::new();
     for (i, node) in all.iter().enumerate() {

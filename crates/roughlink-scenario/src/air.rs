@@ -4,13 +4,13 @@
 //! has the noise of its profile. A list replaces that noise as a whole, so `{ kind = "none" }` is a line without noise.
 
 use super::leaf::{At, Hertz, Leaf};
-use super::link::{Link, Load, span};
+use super::link::{FileLoader, TomlLink, span};
 use super::loss::recorded;
 use super::noise::{NoiseKind, tables};
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::noise::air;
-use roughlink_core::link::noise::impulses::{Impulses, Length, MeasuredClass, Source};
+use roughlink_core::link::noise::impulses::{Impulses, LengthDistribution, MeasuredClass, TrainForm};
 use roughlink_core::units::{Share, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ pub(super) struct Stationary {
 /// Good and bad times.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fading {
+pub(super) struct TomlFading {
     /// Mean time in the good state.
     #[schemars(with = "Leaf<Time>", example = "5 s")] // required, by its definition
     pub good: Option<Leaf<Time>>,
@@ -81,7 +81,7 @@ pub(super) struct Asynchronous {
     pub every: Option<Leaf<Time>>,
     /// Length of an impulse: the mean of an exponential distribution, or `["20 us", "100 us"]` uniform between the two.
     #[schemars(extend("default" = "100 us"))]
-    pub width: Option<Leaf<Length>>,
+    pub width: Option<Leaf<LengthDistribution>>,
     /// Impulses shorter than this have no effect.
     #[schemars(extend("default" = "300 us"))]
     pub harmless: Option<Leaf<Time>>,
@@ -119,7 +119,7 @@ pub(super) struct Mains {
     pub mains: Option<Leaf<Hertz>>,
     /// Length of an impulse: the mean of a lognormal distribution.
     #[schemars(extend("default" = "0.3 ms"))]
-    pub width: Option<Leaf<Length>>,
+    pub width: Option<Leaf<LengthDistribution>>,
     /// Standard deviation of the impulses' length over its mean.
     #[schemars(extend("default" = "30 %"))]
     pub variation: Option<Leaf<Share>>,
@@ -144,7 +144,7 @@ pub(super) struct Switching {
     pub every: Option<Leaf<Time>>,
     /// Length of an impulse: the mean of an exponential distribution, or `["20 us", "100 us"]` uniform between the two.
     #[schemars(extend("default" = ["20 us", "100 us"]))]
-    pub width: Option<Leaf<Length>>,
+    pub width: Option<Leaf<LengthDistribution>>,
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "20 %"))]
     pub hit: Option<Leaf<Share>>,
@@ -199,10 +199,10 @@ pub(super) struct MarkovMiddleton {
 /// Noise at stated times.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Events {
+pub(super) struct TomlEvents {
     /// Times of noise as `[{ at, for }]`, in order and without overlap.
     #[schemars(required)]
-    pub events: Option<At<Vec<At<Event>>>>,
+    pub events: Option<At<Vec<At<NoisePeriod>>>>,
     /// Probability that an impulse spoils a block it overlaps.
     #[schemars(extend("default" = "100 %"))]
     pub hit: Option<Leaf<Share>>,
@@ -223,7 +223,7 @@ pub(super) struct Exponential {
 /// A period of noise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Event {
+pub(super) struct NoisePeriod {
     /// Start time.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
@@ -235,7 +235,13 @@ pub(super) struct Event {
 
 /// Returns the noise of a shared medium. `usual` is the noise of its profile; `block` is the air time of the blocks
 /// that `mean` refers to.
-pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, report: &mut Report) -> AirNoise {
+pub(super) fn air(
+    link: &TomlLink,
+    usual: AirNoise,
+    block: Time,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> AirNoise {
     if link.noise.is_none() {
         return usual;
     }
@@ -270,8 +276,8 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
 fn layer(
     At { span: here, value: kind }: &At<NoiseKind>,
     block: Time,
-    load: Load<'_>,
-    report: &mut Report,
+    load: FileLoader<'_>,
+    report: &mut Problems,
 ) -> Option<AirNoise> {
     let none = AirNoise::default();
     let train = |train: Impulses| AirNoise { impulses: vec![train], ..AirNoise::default() };
@@ -328,23 +334,23 @@ fn instead(kind: &NoiseKind) -> &'static str {
 }
 
 /// Scales named noise to `mean`. All named noise has a stationary error, so scaling reaches any mean.
-fn scaled(named: AirNoise, mean: &Option<Leaf<Share>>, block: Time, report: &mut Report) -> AirNoise {
+fn scaled(named: AirNoise, mean: &Option<Leaf<Share>>, block: Time, report: &mut Problems) -> AirNoise {
     match report.read(mean) {
         Some(Share(mean)) => named.with_error(mean, block),
         None => named,
     }
 }
 
-fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report: &mut Report) -> AirNoise {
+fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report: &mut Problems) -> AirNoise {
     let named = make(report.read(&n.mains).map_or(60.0, |hz| hz.0));
-    if let Some(Source::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
+    if let Some(TrainForm::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
         fit_mains(*length, *mains_hz, span(&n.mains), report);
     }
     scaled(named, &n.mean, block, report)
 }
 
 /// Applies the keys common to all trains to a train of impulses.
-fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report: &mut Report) -> Impulses {
+fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report: &mut Problems) -> Impulses {
     train.hit = report.read(hit).map_or(train.hit, |hit| hit.0);
     train.during = (report.read(&during.from).unwrap_or(ALWAYS.0), report.read(&during.until).unwrap_or(ALWAYS.1));
     if train.during.0 >= train.during.1 {
@@ -354,9 +360,9 @@ fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report:
     train
 }
 
-fn asynchronous(n: &Asynchronous, report: &mut Report) -> Option<Impulses> {
+fn asynchronous(n: &Asynchronous, report: &mut Problems) -> Option<Impulses> {
     let mut train = Impulses::asynchronous(rate(&n.every, report)?.unwrap_or(USUAL_IMPULSES));
-    if let Source::Poisson { length, harmless, .. } = &mut train.source {
+    if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
         *length = report.read(&n.width).unwrap_or(*length);
         *harmless = report.read(&n.harmless).unwrap_or(*harmless);
         check_width(*length, &n.width, (*harmless, &n.harmless), report);
@@ -364,21 +370,21 @@ fn asynchronous(n: &Asynchronous, report: &mut Report) -> Option<Impulses> {
     Some(laid(train, &n.hit, &n.during, report))
 }
 
-fn switching(n: &Switching, report: &mut Report) -> Option<Impulses> {
+fn switching(n: &Switching, report: &mut Problems) -> Option<Impulses> {
     let mut train = Impulses::charger_switching(rate(&n.every, report)?.unwrap_or(USUAL_SWITCHING), ALWAYS);
-    if let Source::Poisson { length, harmless, .. } = &mut train.source {
+    if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
         *length = report.read(&n.width).unwrap_or(*length);
         check_width(*length, &n.width, (*harmless, &None), report);
     }
     Some(laid(train, &n.hit, &n.during, report))
 }
 
-fn mains(n: &Mains, report: &mut Report) -> Impulses {
+fn mains(n: &Mains, report: &mut Problems) -> Impulses {
     let mut train = Impulses::charging_mains(report.read(&n.mains).map_or(50.0, |hz| hz.0));
-    if let Source::Mains { mains_hz, length, variation, jitter } = &mut train.source {
+    if let TrainForm::Mains { mains_hz, length, variation, jitter } = &mut train.source {
         match report.read(&n.width) {
-            Some(Length::Exponential(mean)) => *length = mean,
-            Some(Length::Uniform(..)) => {
+            Some(LengthDistribution::Exponential(mean)) => *length = mean,
+            Some(LengthDistribution::Uniform(..)) => {
                 let problem = Problem::new("the impulses of the mains are lognormal").at(span(&n.width), "");
                 report.error(problem.help("write their mean, and their `variation`"));
             }
@@ -392,9 +398,9 @@ fn mains(n: &Mains, report: &mut Report) -> Impulses {
     laid(train, &n.hit, &n.during, report)
 }
 
-fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Report) -> Option<Impulses> {
+fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Problems) -> Option<Impulses> {
     let mut train = Impulses::partitioned();
-    if let Source::Partitioned { gap, width } = &mut train.source {
+    if let TrainForm::Partitioned { gap, width } = &mut train.source {
         for (mixture, own) in [(&mut *gap, &n.gaps), (&mut *width, &n.widths)] {
             if let Some(own) = own {
                 *mixture = mixed(own, report)?;
@@ -406,14 +412,14 @@ fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Report) -> Opt
 }
 
 /// Returns the impulses per second; the inner `None` if the key is absent.
-fn rate(every: &Option<Leaf<Time>>, report: &mut Report) -> Option<Option<f64>> {
+fn rate(every: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Option<f64>> {
     let Some(gap) = not_zero(every, report) else { return Some(None) };
     too_often(gap, span(every), report)?;
     Some(Some(1.0 / gap.as_secs_f64()))
 }
 
 /// Reports mains impulses that are too long for their period.
-fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Report) {
+fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Problems) {
     if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
         let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
         report.error(problem.at(place, "").help("they are shorter than a quarter of a period"));
@@ -422,19 +428,19 @@ fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Repo
 
 /// Reports widths that cannot be drawn, and impulses that are all harmless.
 fn check_width(
-    length: Length,
-    width: &Option<Leaf<Length>>,
+    length: LengthDistribution,
+    width: &Option<Leaf<LengthDistribution>>,
     (harmless, written): (Time, &Option<Leaf<Time>>),
-    report: &mut Report,
+    report: &mut Problems,
 ) {
     let longest = match length {
-        Length::Exponential(mean) => mean * LONGEST_IN_MEANS,
-        Length::Uniform(a, b) if a > b => {
+        LengthDistribution::Exponential(mean) => mean * LONGEST_IN_MEANS,
+        LengthDistribution::Uniform(a, b) if a > b => {
             let problem = Problem::new("the shortest impulse is longer than the longest").at(span(width), "");
             report.error(problem.help("write the shortest first: [\"20 us\", \"100 us\"]"));
             return;
         }
-        Length::Uniform(_, b) => b,
+        LengthDistribution::Uniform(_, b) => b,
     };
     if longest.is_zero() {
         let problem = Problem::new("impulses of no length").at(span(width), "");
@@ -446,7 +452,7 @@ fn check_width(
     }
 }
 
-fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> Option<Source> {
+fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Problems) -> Option<TrainForm> {
     let index = report.read(&n.index);
     if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
         let problem = Problem::new(format!("an impulsive index of {index} is beyond the model")).at(span(&n.index), "");
@@ -464,10 +470,10 @@ fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> O
         too_often(Time::from_secs_f64(background), here.clone(), report)?;
     }
     let [first, higher] = report.read(&n.harm).unwrap_or([Share(0.1), Share(0.9)]);
-    Some(Source::MarkovMiddleton { index: index?, memory: memory?, sample: sample?, harm: [first.0, higher.0] })
+    Some(TrainForm::MarkovMiddleton { index: index?, memory: memory?, sample: sample?, harm: [first.0, higher.0] })
 }
 
-fn events(n: &Events, report: &mut Report) -> Option<Source> {
+fn events(n: &TomlEvents, report: &mut Problems) -> Option<TrainForm> {
     let list = n.events.as_ref()?;
     let events: Vec<(Time, Time)> =
         (list.value.iter()).filter_map(|e| Some((report.read(&e.value.at)?, report.read(&e.value.lasts)?))).collect();
@@ -475,11 +481,11 @@ fn events(n: &Events, report: &mut Report) -> Option<Source> {
         let problem = Problem::new("an event begins before the one before it is over").at(list.span.clone(), "");
         report.error(problem.help("sort them by time, or join the two"));
     }
-    Some(Source::Events(events))
+    Some(TrainForm::Events(events))
 }
 
 /// Rejects impulses so frequent that drawing them would dominate the run time.
-fn too_often(every: Time, place: Range<usize>, report: &mut Report) -> Option<()> {
+fn too_often(every: Time, place: Range<usize>, report: &mut Problems) -> Option<()> {
     if every >= LEAST_GAP {
         return Some(());
     }
@@ -493,7 +499,7 @@ fn mean(mixture: &[(f64, Time)]) -> Time {
 }
 
 /// Returns a mixture of exponential distributions; shares are relative to all draws.
-fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Report) -> Option<Vec<(f64, Time)>> {
+fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Problems) -> Option<Vec<(f64, Time)>> {
     let mut parts = Vec::new();
     for part in &list.value {
         parts.push((report.read(&part.value.share)?.0, not_zero(&part.value.mean, report)?));
@@ -510,7 +516,7 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Report) -> Option<Vec<(f6
 }
 
 /// Returns a time unless it is zero.
-fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Time> {
+fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let time = report.read(leaf)?;
     if time.is_zero() {
         let problem = Problem::new("a time of zero makes no sense here").at(span(leaf), "");

@@ -1,9 +1,9 @@
 //! `[[flow]] kind = "bulk"`: a transfer over TCP or SCTP.
 
-use super::flow::{Connection, Context, Place, bytes, ipv6};
-use super::leaf::{At, Leaf, Transfer};
-use super::problem::{Problem, Report};
-use super::sctp::Sctp;
+use super::flow::{Context, FlowPosition, TomlConnection, bytes, ipv6};
+use super::leaf::{At, Leaf, TransferSize};
+use super::problem::{Problem, Problems};
+use super::sctp::TomlSctp;
 use roughlink_core::app::Traffic;
 use roughlink_core::scenario::FlowSpec;
 use schemars::JsonSchema;
@@ -12,18 +12,18 @@ use serde::Deserialize;
 /// The keys of a transfer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Bulk {
+pub(super) struct TomlBulk {
     /// Payload to transfer; unlimited if absent, and the flow then sends until the end of the run.
-    pub bytes: Option<Leaf<Transfer>>,
+    pub bytes: Option<Leaf<TransferSize>>,
     /// Transport protocol.
     #[schemars(extend("default" = "tcp"))]
     pub transport: Option<Leaf<Transport>>,
     /// Any other `[sctp]` key, for this flow.
-    pub sctp: Option<Box<At<Sctp>>>,
+    pub sctp: Option<Box<At<TomlSctp>>>,
     /// Connection of the transfer.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub connection: Connection,
+    pub connection: TomlConnection,
 }
 
 /// Transport protocol of a transfer.
@@ -36,14 +36,14 @@ pub(super) enum Transport {
     Sctp,
 }
 
-impl Bulk {
+impl TomlBulk {
     /// Resolves the amount of data and the transport.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         spec.traffic = Traffic::Bulk { bytes: bytes(&self.bytes, &spec.name, report) };
         if report.read(&self.transport) == Some(Transport::Sctp) {

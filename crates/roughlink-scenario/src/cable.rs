@@ -1,9 +1,9 @@
 //! `cable`: links on one medium.
 
 use super::leaf::At;
-use super::link::{Link, LinkKind, span};
-use super::problem::{Problem, Report};
-use roughlink_core::link::greenphy::Class;
+use super::link::{LinkKind, TomlLink, span};
+use super::problem::{Problem, Problems};
+use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::hdplc::{Channel, HdplcConfig};
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::scenario::LinkSpec;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Joins links of the same cable: they share the medium that the first of them describes. On a Green PHY cable each
 /// link has its own classes, on an HD-PLC cable its own rate and noise.
-pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
+pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &mut Problems) {
     let mut cables: BTreeMap<String, usize> = BTreeMap::new();
     for i in 0..links.len() {
         let Some(cable) = links[i].cable.clone() else { continue };
@@ -49,7 +49,7 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
                 *own = shared.clone();
                 shared.classes = ports;
                 if !classes.is_empty() {
-                    shared.classes.resize(2 * pair, Class::Ca1);
+                    shared.classes.resize(2 * pair, PriorityClass::Ca1);
                     shared.classes.extend(classes);
                 }
                 alike
@@ -68,7 +68,7 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
 }
 
 /// Returns the channel between the modems of a link. Absent keys have the values of the cable's first link.
-fn channel(written: &Link, own: &HdplcConfig, shared: &HdplcConfig) -> Channel {
+fn channel(written: &TomlLink, own: &HdplcConfig, shared: &HdplcConfig) -> Channel {
     let (own, common) = (own.channel(), shared.channel());
     let keys = match written.kind.as_ref().map(|kind| &kind.value) {
         Some(LinkKind::Hdplc(keys)) => keys,
@@ -83,7 +83,7 @@ fn channel(written: &Link, own: &HdplcConfig, shared: &HdplcConfig) -> Channel {
 }
 
 /// Returns true if a link has keys that all links of its medium share.
-fn describes(link: &Link) -> bool {
+fn describes(link: &TomlLink) -> bool {
     let own = match link.kind.as_ref().map(|kind| &kind.value) {
         Some(LinkKind::Hdplc(own)) => own.describes(),
         Some(LinkKind::GreenPhy(own)) => own.describes() || link.noise.is_some(),

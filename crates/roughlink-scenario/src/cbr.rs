@@ -1,9 +1,9 @@
 //! `[[flow]] kind = "cbr"`: datagrams at a constant rate.
 
-use super::flow::{Context, Place, bytes, stop};
-use super::leaf::{Leaf, Transfer};
+use super::flow::{Context, FlowPosition, bytes, stop};
+use super::leaf::{Leaf, TransferSize};
 use super::link::span;
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use roughlink_core::app::Traffic;
 use roughlink_core::scenario::FlowSpec;
 use roughlink_core::units::{Bytes, Rate, Time};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// The keys of a flow of datagrams.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Cbr {
+pub(super) struct TomlCbr {
     /// IP bit rate.
     #[schemars(with = "Leaf<Rate>")] // required, by its definition
     pub rate: Option<Leaf<Rate>>,
@@ -21,19 +21,19 @@ pub(super) struct Cbr {
     #[schemars(extend("default" = PACKET, "x-minimum" = "29 B", "x-maximum" = "65535 B"))]
     pub packet: Option<Leaf<Bytes>>,
     /// Payload to transfer; unlimited if absent, and the flow then sends until the end of the run.
-    pub bytes: Option<Leaf<Transfer>>,
+    pub bytes: Option<Leaf<TransferSize>>,
     /// End time; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
 }
 
-impl Cbr {
+impl TomlCbr {
     /// Resolves the datagrams to send.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         let rate = report.read(&self.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {

@@ -6,18 +6,18 @@
 //! may be warned in advance.
 
 use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed};
-use super::link::{Link, Load};
-use super::names::Names;
-use super::noise::{Noise as Written, undirected};
-use super::problem::{Problem, Report, suggest};
-use super::timeline::{Fixed, Step, lay};
+use super::link::{FileLoader, TomlLink};
+use super::names::ElementNames;
+use super::noise::{TomlNoise, undirected};
+use super::problem::{Problem, Problems, suggest};
+use super::timeline::{Fixed, TomlStep, lay};
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::cc::coverage::THRESHOLD_DBM;
 use roughlink_core::link::Model;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::scenario::Notices;
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Stay};
+use roughlink_core::scenario::{CoverageStay, FlowSpec, LinkSpec};
 use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{Rate, Time};
 use schemars::JsonSchema;
@@ -28,13 +28,13 @@ use std::sync::Arc;
 
 mod log;
 
-use log::{Row, from_log};
+use log::{LogRow, from_log};
 
 /// Coverage of a vehicle, which becomes the timeline of a link. The source is a list of stations with the distances
 /// between them, a timetable, or a log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Coverage {
+pub(super) struct TomlCoverage {
     /// Name of the coverage.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
@@ -43,14 +43,14 @@ pub(super) struct Coverage {
     pub link: Option<Leaf<String>>,
     /// Stations in order of arrival; with `speed` and `dwell`. Excludes `timetable` and `log`.
     #[schemars(extend("x-excludes" = ["timetable", "log"]))]
-    pub stations: Option<At<Vec<At<Station>>>>,
+    pub stations: Option<At<Vec<At<TomlStation>>>>,
     /// Speed between stations, or along a log by position, such as `"34.2 km/h"` or `"9.5 m/s"`.
     pub speed: Option<Leaf<Speed>>,
     /// Time that the vehicle stays in a station, unless the station has a `dwell`.
     pub dwell: Option<Leaf<Time>>,
     /// Stations with their times; excludes `stations` and `log`.
     #[schemars(extend("x-excludes" = ["log"]))]
-    pub timetable: Option<At<Vec<At<Visit>>>>,
+    pub timetable: Option<At<Vec<At<TomlVisit>>>>,
     /// A CSV file of a vehicle's measurements. The heading names the column `time_s` or `position_m`, and any of
     /// `signal_dbm`, `rate_mbps`, `delay_ms` and `loss`. Excludes `stations` and `timetable`.
     pub log: Option<Leaf<String>>,
@@ -59,7 +59,7 @@ pub(super) struct Coverage {
     /// Delimiter of the `log`; the most frequent one in its heading if absent.
     pub delimiter: Option<Leaf<Delimiter>>,
     /// State of the link in stations of a class, by name of the class.
-    pub classes: Option<At<BTreeMap<String, At<Class>>>>,
+    pub classes: Option<At<BTreeMap<String, At<StationClass>>>>,
     /// With a `log`: signal level at or below which coverage ends. The algorithm `avoca` and the gateway `avoca-rx` use
     /// the same value unless their parameters state another.
     #[schemars(extend("default" = "-80 dBm"))]
@@ -101,7 +101,7 @@ pub(super) enum Delimiter {
 /// A station on the way.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Station {
+pub(super) struct TomlStation {
     /// Name of the station.
     pub name: Option<Leaf<String>>,
     /// Distance from the previous station, or from the start.
@@ -116,7 +116,7 @@ pub(super) struct Station {
 /// A station with its times.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Visit {
+pub(super) struct TomlVisit {
     /// Name of the station.
     pub name: Option<Leaf<String>>,
     /// Time when coverage begins.
@@ -133,13 +133,13 @@ pub(super) struct Visit {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StationClass")]
-pub(super) struct Class {
+pub(super) struct StationClass {
     /// Serialization rate.
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
     /// Losses.
-    pub noise: Option<At<Written>>,
+    pub noise: Option<At<TomlNoise>>,
     /// Signal strength.
     pub signal: Option<Leaf<Dbm>>,
     /// Rate of datagrams of other passengers, from the first node of the link to the second, while the vehicle is in
@@ -154,7 +154,7 @@ struct Presence {
     depart: Time,
     class: Option<String>,
     /// Further values of a log, with their start times.
-    rows: Vec<Row>,
+    rows: Vec<LogRow>,
 }
 
 /// Signal levels at which coverage begins and ends.
@@ -167,12 +167,12 @@ struct Levels {
 
 /// Sets the timelines and events of the links with coverage; returns the load of other passengers.
 pub(super) fn coverage(
-    all: &[At<Coverage>],
-    (names, written, links): (&Names, &[At<Link>], &mut [LinkSpec]),
+    all: &[At<TomlCoverage>],
+    (names, written, links): (&ElementNames, &[At<TomlLink>], &mut [LinkSpec]),
     duration: Time,
-    load: Load<'_>,
+    load: FileLoader<'_>,
     tcp: &Arc<TcpConfig>,
-    report: &mut Report,
+    report: &mut Problems,
 ) -> Vec<FlowSpec> {
     let mut loads = Vec::new();
     let mut taken: BTreeMap<usize, Range<usize>> = BTreeMap::new();
@@ -211,7 +211,7 @@ pub(super) fn coverage(
         let ready = lag + report.read(&c.configure).unwrap_or_default();
         let notice = report.read(&c.notice).unwrap_or_default();
         let warning = report.read(&c.warning);
-        let mut steps = vec![Step { up: Some(false), ..Step::default() }];
+        let mut steps = vec![TomlStep { up: Some(false), ..TomlStep::default() }];
         let mut link_events = vec![(Time::ZERO, LinkEvent::Down)];
         if c.log.is_some() {
             let Levels { threshold: dbm, hysteresis } = levels;
@@ -226,13 +226,13 @@ pub(super) fn coverage(
             let up = stay.arrive + ready;
             let end = Some(stay.depart);
             for row in &stay.rows {
-                steps.push(Step {
+                steps.push(TomlStep {
                     at: row.at,
                     until: end,
                     rate: row.rate,
                     delay: row.delay,
                     noise: row.loss.map(|loss| Box::new(Noise::Random { loss })),
-                    ..Step::default()
+                    ..TomlStep::default()
                 });
                 link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
             }
@@ -244,7 +244,7 @@ pub(super) fn coverage(
                 )));
                 continue;
             }
-            let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
+            let mut step = TomlStep { at: up, until: end, up: Some(true), ..TomlStep::default() };
             if let Some(class) = class {
                 (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone().map(Box::new));
                 link_events.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
@@ -256,7 +256,7 @@ pub(super) fn coverage(
             let warned = warning.map(|w| stay.depart.saturating_sub(w));
             link_events.extend(warned.map(|at| (at, LinkEvent::Down)));
             link_events.push((stay.depart + notice, LinkEvent::Down));
-            used.push(Stay {
+            used.push(CoverageStay {
                 name: stay.name.clone(),
                 class: stay.class.clone().unwrap_or_default(),
                 from: up,
@@ -306,7 +306,7 @@ pub(super) fn coverage(
 }
 
 /// Reports keys that have no effect with the source of this coverage.
-fn without_effect(c: &Coverage, report: &mut Report) {
+fn without_effect(c: &TomlCoverage, report: &mut Problems) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
     let (Some(way), None) = (given.next(), given.next()) else { return }; // reported elsewhere
@@ -329,7 +329,7 @@ fn without_effect(c: &Coverage, report: &mut Report) {
 }
 
 /// A class with its resolved values.
-struct Resolved {
+struct ResolvedClass {
     rate: Option<Rate>,
     delay: Option<Time>,
     noise: Option<Noise>,
@@ -337,10 +337,10 @@ struct Resolved {
     load: Option<Rate>,
 }
 
-fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String, Resolved> {
+fn classes(c: &TomlCoverage, load: FileLoader<'_>, report: &mut Problems) -> BTreeMap<String, ResolvedClass> {
     let mut out = BTreeMap::new();
     for (name, class) in c.classes.iter().flat_map(|classes| &classes.value) {
-        let k: &Class = &class.value;
+        let k: &StationClass = &class.value;
         let mut rate = |leaf: &Option<Leaf<Rate>>| {
             let rate = report.read(leaf)?;
             if rate == Rate(0) {
@@ -350,7 +350,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
             Some(rate).filter(|r| *r != Rate(0))
         };
         let (rate, load_rate) = (rate(&k.rate), rate(&k.load));
-        let resolved = Resolved {
+        let resolved = ResolvedClass {
             rate,
             delay: report.read(&k.delay),
             noise: k
@@ -388,11 +388,11 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
 
 /// Returns the stays in coverage in order of time; reports an error and returns `None` if they cannot be determined.
 fn stays(
-    c: &Coverage,
+    c: &TomlCoverage,
     here: Range<usize>,
     levels: &Levels,
-    load: Load<'_>,
-    report: &mut Report,
+    load: FileLoader<'_>,
+    report: &mut Problems,
 ) -> Option<Vec<Presence>> {
     let mut problem = |message: &str, help: &str| {
         report.error(Problem::new(message).at(here.clone(), "").help(help));
@@ -410,7 +410,7 @@ fn stays(
     }
 }
 
-fn from_stations(c: &Coverage, here: Range<usize>, report: &mut Report) -> Option<Vec<Presence>> {
+fn from_stations(c: &TomlCoverage, here: Range<usize>, report: &mut Problems) -> Option<Vec<Presence>> {
     for (key, missing, example) in [("speed", c.speed.is_none(), "34.2 km/h"), ("dwell", c.dwell.is_none(), "120 s")] {
         let everywhere = key == "dwell" && c.stations.iter().flat_map(|s| &s.value).all(|s| s.value.dwell.is_some());
         if missing && !everywhere {
@@ -438,7 +438,7 @@ fn from_stations(c: &Coverage, here: Range<usize>, report: &mut Report) -> Optio
     Some(out)
 }
 
-fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
+fn from_timetable(c: &TomlCoverage, report: &mut Problems) -> Option<Vec<Presence>> {
     let mut out: Vec<Presence> = Vec::new();
     let mut last: Option<(Time, Range<usize>)> = None;
     for (i, visit) in c.timetable.iter().flat_map(|t| &t.value).enumerate() {
@@ -465,10 +465,10 @@ fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
 /// Repeats the stays until the end of the scenario; reports an error and returns `None` if they cannot be repeated.
 fn looped(
     mut stays: Vec<Presence>,
-    c: &Coverage,
+    c: &TomlCoverage,
     here: Range<usize>,
     duration: Time,
-    report: &mut Report,
+    report: &mut Problems,
 ) -> Option<Vec<Presence>> {
     let Some(repeat) = report.read(&c.repeat) else {
         stays.retain(|s| s.arrive <= duration);
@@ -492,7 +492,7 @@ fn looped(
     while once > 0 && shift <= duration {
         for i in 0..once {
             let s = &stays[i];
-            let rows = s.rows.iter().map(|r| Row { at: r.at + shift, ..r.clone() }).collect();
+            let rows = s.rows.iter().map(|r| LogRow { at: r.at + shift, ..r.clone() }).collect();
             let again = Presence {
                 name: s.name.clone(),
                 arrive: s.arrive + shift,

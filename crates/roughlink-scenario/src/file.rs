@@ -3,13 +3,13 @@
 //! keys use. Keys of one kind of a table, and keys shared by several tables, are in separate structs: see
 //! [`super::kinds`].
 
-use super::coverage::Coverage;
-use super::flow::Flow;
-use super::gateway::Gateway;
+use super::coverage::TomlCoverage;
+use super::flow::TomlFlow;
+use super::gateway::TomlGateway;
 use super::leaf::{At, Leaf, Name};
-use super::link::Link;
-use super::sctp::Sctp;
-use super::tcp::Tcp;
+use super::link::TomlLink;
+use super::sctp::TomlSctp;
+use super::tcp::TomlTcp;
 use roughlink_core::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// A network, its traffic, and the seed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct ScenarioFile {
     /// Title; the name of the file if absent.
     pub name: Option<Leaf<String>>,
     /// Seed of all random streams.
@@ -30,30 +30,30 @@ pub(super) struct File {
     #[schemars(with = "Leaf<Time>", example = "60 s")] // required, by its definition
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
-    pub tcp: Option<Box<At<Tcp>>>,
+    pub tcp: Option<Box<At<TomlTcp>>>,
     /// Defaults for every SCTP flow.
-    pub sctp: Option<Box<At<Sctp>>>,
+    pub sctp: Option<Box<At<TomlSctp>>>,
     /// The hosts and routers.
     #[serde(default)]
-    pub node: Vec<At<Node>>,
+    pub node: Vec<At<TomlNode>>,
     /// The links between the nodes.
     #[serde(default)]
-    pub link: Vec<At<Link>>,
+    pub link: Vec<At<TomlLink>>,
     /// Gateways that watch links and rewrite windows.
     #[serde(default)]
-    pub gateway: Vec<At<Gateway>>,
+    pub gateway: Vec<At<TomlGateway>>,
     /// The flows.
     #[serde(default)]
-    pub flow: Vec<At<Flow>>,
+    pub flow: Vec<At<TomlFlow>>,
     /// Coverage of trains and cars.
     #[serde(default)]
-    pub coverage: Vec<At<Coverage>>,
+    pub coverage: Vec<At<TomlCoverage>>,
 }
 
 /// A host or router.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Node {
+pub(super) struct TomlNode {
     /// Name by which links and flows refer to the node.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
@@ -85,7 +85,7 @@ pub(super) enum Layer {
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Heading {
+pub(super) enum LinkDirections {
     /// From the first node of `between` to the second.
     Forward,
     /// From the second to the first.

@@ -1,22 +1,22 @@
 //! `[[flow]]`: keys common to all flows, the kinds of flows, and the context of their resolution.
 
-use super::bulk::Bulk;
-use super::cbr::Cbr;
+use super::bulk::TomlBulk;
+use super::cbr::TomlCbr;
 use super::file::Params;
-use super::leaf::{At, Cc, Dscp, Leaf, Name, Transfer};
+use super::leaf::{At, CcName, Dscp, Leaf, Name, TransferSize};
 use super::link::span;
-use super::messages::Messages;
-use super::names::Names;
-use super::onoff::OnOff;
-use super::problem::{Problem, Report, list};
-use super::request::Request;
-use super::sctp::{self, Sctp};
+use super::messages::TomlMessages;
+use super::names::ElementNames;
+use super::onoff::TomlOnOff;
+use super::problem::{Problem, Problems, list};
+use super::request::TomlRequest;
+use super::sctp::{self, TomlSctp};
 use super::silence::warn_of_silence;
-use super::tcp::{Common, Sources, Tcp, headers};
-use super::voip::Voip;
-use super::web::Web;
+use super::tcp::{Common, Sources, TomlTcp, headers};
+use super::voip::TomlVoip;
+use super::web::TomlWeb;
 use roughlink_core::app::Traffic;
-use roughlink_core::link::greenphy::Class as Priority;
+use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::{Hop, Routes};
 use roughlink_core::scenario::{FlowSpec, LinkSpec};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// Traffic between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Flow {
+pub(super) struct TomlFlow {
     /// Name of the flow.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
@@ -51,7 +51,7 @@ pub(super) struct Flow {
     pub start: Option<Leaf<Time>>,
     /// Priority class of the flow's packets on Green PHY cables, both ways; the `class` of the link if absent. Requires
     /// such a cable on the path.
-    pub priority: Option<Leaf<Priority>>,
+    pub priority: Option<Leaf<PriorityClass>>,
     /// Differentiated services codepoint of the flow's packets, both ways. The queue discipline `prio` selects the band
     /// by it.
     #[schemars(extend("default" = "cs0"))]
@@ -63,31 +63,31 @@ pub(super) struct Flow {
 #[serde(rename_all = "lowercase")]
 pub(super) enum FlowKind {
     /// A transfer over TCP or SCTP at the highest rate that the path allows.
-    Bulk(Box<Bulk>),
+    Bulk(Box<TomlBulk>),
     /// Writes over TCP at a rate, with pauses: traffic limited by the application.
-    OnOff(Box<OnOff>),
+    OnOff(Box<TomlOnOff>),
     /// Requests and responses with think time over TCP, as in HTTP.
-    Web(Box<Web>),
+    Web(Box<TomlWeb>),
     /// Messages at an interval over SCTP.
-    Messages(Box<Messages>),
+    Messages(Box<TomlMessages>),
     /// Datagrams at a constant rate.
-    Cbr(Box<Cbr>),
+    Cbr(Box<TomlCbr>),
     /// A voice call, both ways.
-    Voip(Box<Voip>),
+    Voip(Box<TomlVoip>),
     /// A charging session of ISO 15118-2: requests and responses over TCP.
-    Request(Box<Request>),
+    Request(Box<TomlRequest>),
 }
 
 /// The keys of a flow with a connection.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Connection {
+pub(super) struct TomlConnection {
     /// Congestion control; overrides `cc` in `[tcp]` or, over SCTP, in `[sctp]`.
-    pub cc: Option<Leaf<Cc>>,
+    pub cc: Option<Leaf<CcName>>,
     /// Parameters of the algorithm.
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
-    pub tcp: Option<Box<At<Tcp>>>,
+    pub tcp: Option<Box<At<TomlTcp>>>,
     /// IP version of a flow over TCP; 6 for a charging session and 4 for other flows if absent. An IPv6 header is 20 B
     /// longer, and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although
     /// in IPv6 only the source may.
@@ -95,8 +95,8 @@ pub(super) struct Connection {
     pub ip: Option<Leaf<u32>>,
 }
 
-impl Flow {
-    fn connection(&self) -> Option<&Connection> {
+impl TomlFlow {
+    fn connection(&self) -> Option<&TomlConnection> {
         match &self.kind.as_ref()?.value {
             FlowKind::Bulk(own) => Some(&own.connection),
             FlowKind::OnOff(own) => Some(&own.connection),
@@ -109,7 +109,7 @@ impl Flow {
 }
 
 /// Place of a flow in the file and in the network.
-pub(super) struct Place<'p> {
+pub(super) struct FlowPosition<'p> {
     /// Table of the flow.
     pub table: Range<usize>,
     /// Text to underline when a fault has no key.
@@ -120,10 +120,10 @@ pub(super) struct Place<'p> {
 
 /// Context in which flows are resolved.
 pub(super) struct Context<'f> {
-    pub tcp: &'f Tcp,
+    pub tcp: &'f TomlTcp,
     pub common: Common,
-    pub sctp: Option<&'f Sctp>,
-    pub nodes: &'f Names,
+    pub sctp: Option<&'f TomlSctp>,
+    pub nodes: &'f ElementNames,
     pub links: &'f [LinkSpec],
     pub routes: Routes,
     /// Set if nodes and links have no faults, so later faults are not consequences of earlier ones.
@@ -142,7 +142,7 @@ pub(super) struct Context<'f> {
 
 impl Context<'_> {
     /// Resolves a flow.
-    pub(crate) fn flow(&mut self, flow: &At<Flow>, name: String, report: &mut Report) -> FlowSpec {
+    pub(crate) fn flow(&mut self, flow: &At<TomlFlow>, name: String, report: &mut Problems) -> FlowSpec {
         let f = &flow.value;
         let here = f.name.as_ref().map_or(flow.span.clone(), |n| n.span.clone());
         let from = self.nodes.find(&f.from, report);
@@ -169,7 +169,7 @@ impl Context<'_> {
             dscp: report.read(&f.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(f, &path, report),
         };
-        let place = Place { table: flow.span.clone(), name: here, path: &path };
+        let place = FlowPosition { table: flow.span.clone(), name: here, path: &path };
         match f.kind.as_ref().map(|kind| &kind.value) {
             Some(FlowKind::Bulk(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::OnOff(own)) => own.resolve(&mut spec, &place, self, report),
@@ -190,7 +190,7 @@ impl Context<'_> {
     }
 
     /// Returns the flow's class on a charging cable.
-    fn priority(&self, f: &Flow, path: &[usize], report: &mut Report) -> Option<Priority> {
+    fn priority(&self, f: &TomlFlow, path: &[usize], report: &mut Problems) -> Option<PriorityClass> {
         let priority = report.read(&f.priority)?;
         let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
         if !path.is_empty() && !path.iter().any(cable) {
@@ -203,7 +203,13 @@ impl Context<'_> {
     }
 
     /// Resolves the flow's connection over TCP.
-    pub(crate) fn over_tcp(&mut self, spec: &mut FlowSpec, own: &Connection, place: &Place<'_>, report: &mut Report) {
+    pub(crate) fn over_tcp(
+        &mut self,
+        spec: &mut FlowSpec,
+        own: &TomlConnection,
+        place: &FlowPosition<'_>,
+        report: &mut Problems,
+    ) {
         let sources = Sources { global: self.tcp, flow: own, ipv6: spec.ipv6, span: place.name.clone() };
         if let Some(transport) = sources.resolve(&mut self.common, report) {
             let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
@@ -219,9 +225,9 @@ impl Context<'_> {
     pub(crate) fn over_sctp(
         &mut self,
         spec: &mut FlowSpec,
-        (own, connection): (Option<&At<Sctp>>, &Connection),
-        place: &Place<'_>,
-        report: &mut Report,
+        (own, connection): (Option<&At<TomlSctp>>, &TomlConnection),
+        place: &FlowPosition<'_>,
+        report: &mut Problems,
     ) {
         let own = own.map(|own| &own.value);
         if let Some(sctp) = sctp::resolve(self.sctp, own, connection, place.name.clone(), report) {
@@ -244,11 +250,11 @@ impl Context<'_> {
     /// Returns the links between two nodes on the path of packets.
     fn path(
         &mut self,
-        flow: &Flow,
+        flow: &TomlFlow,
         name: &str,
         from: Option<usize>,
         to: Option<usize>,
-        report: &mut Report,
+        report: &mut Problems,
     ) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
@@ -303,7 +309,7 @@ impl Context<'_> {
     }
 
     /// Adds one warning for each packet length above the `mtu`.
-    pub(crate) fn warn_of_fragments(&self, report: &mut Report) {
+    pub(crate) fn warn_of_fragments(&self, report: &mut Problems) {
         for ((length, tcp), (place, links)) in &self.fragmented {
             let mut links = links.clone();
             links.sort_unstable();
@@ -325,7 +331,7 @@ impl Context<'_> {
 }
 
 /// Returns true if the flow uses IPv6.
-pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
+pub(super) fn ipv6(f: &TomlConnection, default: bool, report: &mut Problems) -> bool {
     match report.read(&f.ip) {
         None => default,
         Some(4) => false,
@@ -339,7 +345,7 @@ pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
 }
 
 /// Returns the bytes that a flow carries; `None` = endless.
-pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Report) -> Option<u64> {
+pub(super) fn bytes(leaf: &Option<Leaf<TransferSize>>, name: &str, report: &mut Problems) -> Option<u64> {
     let bytes = report.read(leaf).and_then(|t| t.0);
     if bytes == Some(0) {
         let problem = Problem::new(format!("flow `{name}` has nothing to carry")).at(span(leaf), "");
@@ -349,7 +355,7 @@ pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Repo
 }
 
 /// Returns the end of a flow of datagrams.
-pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Report) -> Option<Time> {
+pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Problems) -> Option<Time> {
     let stop = report.read(leaf)?;
     if stop <= start {
         let problem = Problem::new(format!("the flow stops at {stop}, before it starts at {start}"));

@@ -2,12 +2,12 @@
 
 use super::file::Params;
 use super::leaf::{At, GatewayKind, Leaf, Name};
-use super::names::Names;
-use super::problem::{Problem, Report, list, suggest};
-use roughlink_core::gateway::{BuildError, Heading, Kind, REGISTRY};
+use super::names::ElementNames;
+use super::problem::{Problem, Problems, list, suggest};
+use roughlink_core::gateway::{GatewayError, Heading, REGISTRY, RegisteredGateway};
 use roughlink_core::link::{Direction, Model, Noise};
 use roughlink_core::net::routing::Hop;
-use roughlink_core::scenario::{GatewaySpec, LinkSpec, Stay};
+use roughlink_core::scenario::{CoverageStay, GatewaySpec, LinkSpec};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// A gateway at a node. Watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Gateway {
+pub(super) struct TomlGateway {
     /// Name in results and overrides; the name of the kind if absent.
     pub name: Option<Leaf<Name>>,
     /// Node of the gateway, one end of the link.
@@ -34,12 +34,12 @@ pub(super) struct Gateway {
 
 /// Resolves a gateway at `node`; returns `None` for the kind `none`, and after a fault, which is reported.
 pub(super) fn gateway(
-    gateway: &At<Gateway>,
+    gateway: &At<TomlGateway>,
     name: &str,
     node: Option<usize>,
     nodes: &[String],
-    (names, links, links_at): (&Names, &[LinkSpec], &[Vec<usize>]),
-    report: &mut Report,
+    (names, links, links_at): (&ElementNames, &[LinkSpec], &[Vec<usize>]),
+    report: &mut Problems,
 ) -> Option<GatewaySpec> {
     let g = &gateway.value;
     let kind = report.read(&g.kind);
@@ -72,7 +72,7 @@ pub(super) fn gateway(
 }
 
 /// Checks parameters of the kind `none`, which may belong to any gateway.
-fn unused(given: &At<Params>, report: &mut Report) {
+fn unused(given: &At<Params>, report: &mut Problems) {
     let known: BTreeSet<String> =
         REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
     for key in given.value.0.keys().filter(|key| !known.contains(&key.get_ref().to_string())) {
@@ -83,7 +83,7 @@ fn unused(given: &At<Params>, report: &mut Report) {
 
 /// Rejects gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
 /// a link.
-pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
+pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Problems) {
     // Rate controls count as one kind.
     let mut standing: BTreeMap<(usize, usize, &str), &(Range<usize>, GatewaySpec)> = BTreeMap::new();
     for this @ (place, g) in all {
@@ -105,7 +105,7 @@ pub(super) fn idle(
     paths: &[Vec<Hop>],
     nodes: &[String],
     links: &[LinkSpec],
-    report: &mut Report,
+    report: &mut Problems,
 ) {
     let taken: BTreeSet<Hop> = paths.iter().flatten().copied().collect();
     for (place, g) in all {
@@ -136,7 +136,13 @@ pub(super) fn idle(
 }
 
 /// Warns if a gateway that relies on warnings gets none from its link, or gets them too early to accept them.
-fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
+fn check_warnings(
+    kind: &RegisteredGateway,
+    params: &toml::Table,
+    link: &LinkSpec,
+    place: Range<usize>,
+    report: &mut Problems,
+) {
     let all = kind.parameters();
     let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
     let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
@@ -146,7 +152,7 @@ fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Ran
         report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
         return;
     }
-    let early = |stay: &Stay| stay.until.saturating_sub(stay.end_known);
+    let early = |stay: &CoverageStay| stay.until.saturating_sub(stay.end_known);
     if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
         let (early, at) = (early(stay), &stay.name);
         let message =
@@ -160,9 +166,9 @@ fn named(
     name: &str,
     node: usize,
     nodes: &[String],
-    (names, links, here): (&Names, &[LinkSpec], &[usize]),
+    (names, links, here): (&ElementNames, &[LinkSpec], &[usize]),
     place: Range<usize>,
-    report: &mut Report,
+    report: &mut Problems,
 ) -> Option<usize> {
     let own = here.iter().map(|&i| links[i].name.as_str());
     let Some(i) = names.index(name) else {
@@ -185,7 +191,7 @@ fn only_rough(
     links: &[LinkSpec],
     here: &[usize],
     place: Range<usize>,
-    report: &mut Report,
+    report: &mut Problems,
 ) -> Option<usize> {
     let found: Vec<usize> = here.iter().copied().filter(|&i| is_rough(&links[i].model)).collect();
     if let [only] = found.as_slice() {
@@ -213,14 +219,14 @@ fn is_rough(model: &Model) -> bool {
 }
 
 /// Returns the parameters, checked by building the gateway.
-fn params(gateway: &At<Gateway>, kind: &'static Kind, report: &mut Report) -> Option<toml::Table> {
+fn params(gateway: &At<TomlGateway>, kind: &'static RegisteredGateway, report: &mut Problems) -> Option<toml::Table> {
     let Some(given) = &gateway.value.params else { return Some(toml::Table::new()) };
     let entries = given.value.0.iter();
     let params: toml::Table = entries.map(|(k, v)| (k.get_ref().clone(), v.get_ref().clone())).collect();
     let Err(e) = kind.build(&params) else { return Some(params) };
     let problem = Problem::new(e.to_string());
     report.error(match e {
-        BuildError::UnknownParameter { key, known, .. } => {
+        GatewayError::UnknownParameter { key, known, .. } => {
             let place = given.value.0.keys().find(|k| *k.get_ref() == key).map(toml::Spanned::span);
             let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
             problem.at(place.unwrap_or_else(|| given.span.clone()), "").help(help)

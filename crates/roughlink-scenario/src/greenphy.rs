@@ -2,10 +2,10 @@
 
 use super::air::air;
 use super::leaf::{At, Leaf};
-use super::link::{Link, Load, Medium, span};
-use super::problem::{Problem, Report};
+use super::link::{FileLoader, TomlLink, TomlMedium, span};
+use super::problem::{Problem, Problems};
 use super::struct_keys::StructKeys;
-use roughlink_core::link::greenphy::{Class, GreenPhyConfig};
+use roughlink_core::link::greenphy::{GreenPhyConfig, PriorityClass};
 use roughlink_core::units::{QueueLimit, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,12 +13,12 @@ use serde::Deserialize;
 /// The keys of a Green PHY cable.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GreenPhy {
+pub(super) struct TomlGreenPhy {
     /// ROBO mode, which sets the defaults of `mac`.
     #[schemars(extend("default" = "hpgp-hs"))]
     pub profile: Option<Leaf<Profile>>,
     /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
-    pub class: Option<Leaf<[Class; 2]>>,
+    pub class: Option<Leaf<[PriorityClass; 2]>>,
     /// Drop-tail queue of the operating system before the modem, per direction, in packets.
     #[schemars(extend("default" = QueueLimit::Packets(GreenPhyConfig::default().host_queue)))]
     pub queue: Option<Leaf<QueueLimit>>,
@@ -27,7 +27,7 @@ pub(super) struct GreenPhy {
     /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub medium: Medium,
+    pub medium: TomlMedium,
 }
 
 /// A set of values for a shared medium.
@@ -44,7 +44,7 @@ pub(super) enum Profile {
     Mini,
 }
 
-impl GreenPhy {
+impl TomlGreenPhy {
     /// Returns true if the link sets keys of its medium. Classes do not count because they belong to the link.
     pub(crate) fn describes(&self) -> bool {
         self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
@@ -52,7 +52,12 @@ impl GreenPhy {
 }
 
 /// Resolves the model of a link.
-pub(super) fn greenphy(link: &Link, own: &GreenPhy, load: Load<'_>, report: &mut Report) -> GreenPhyConfig {
+pub(super) fn greenphy(
+    link: &TomlLink,
+    own: &TomlGreenPhy,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> GreenPhyConfig {
     let mut c = match report.read(&own.profile) {
         None | Some(Profile::Hs) => GreenPhyConfig::hpgp_hs(),
         Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
@@ -80,7 +85,11 @@ pub(super) fn greenphy(link: &Link, own: &GreenPhy, load: Load<'_>, report: &mut
 }
 
 /// Overrides the profile's values with the keys of `mac`.
-fn apply(At { span: here, value: mac }: &At<StructKeys<GreenPhyConfig>>, c: &mut GreenPhyConfig, report: &mut Report) {
+fn apply(
+    At { span: here, value: mac }: &At<StructKeys<GreenPhyConfig>>,
+    c: &mut GreenPhyConfig,
+    report: &mut Problems,
+) {
     let before = report.problems.len();
     let mode = c.mode;
     mac.apply(c, report);

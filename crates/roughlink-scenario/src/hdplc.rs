@@ -2,8 +2,8 @@
 
 use super::air::air;
 use super::leaf::{At, Leaf};
-use super::link::{Link, Load, Medium, rate, span};
-use super::problem::{Problem, Report};
+use super::link::{FileLoader, TomlLink, TomlMedium, rate, span};
+use super::problem::{Problem, Problems};
 use super::struct_keys::StructKeys;
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// The keys of an HD-PLC link.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Hdplc {
+pub(super) struct TomlHdplc {
     /// PHY rate between the two modems.
     #[schemars(example = "10 Mbit/s", extend("default" = HdplcConfig::default().rate))]
     pub rate: Option<Leaf<Rate>>,
@@ -27,7 +27,7 @@ pub(super) struct Hdplc {
     /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub medium: Medium,
+    pub medium: TomlMedium,
 }
 
 /// A step of a rate over time.
@@ -42,7 +42,7 @@ pub(super) struct RateStep {
     pub rate: Option<Leaf<Rate>>,
 }
 
-impl Hdplc {
+impl TomlHdplc {
     /// Returns true if the link sets keys that all links of its cable share.
     pub(crate) fn describes(&self) -> bool {
         self.queue.is_some() || self.mac.is_some()
@@ -51,7 +51,7 @@ impl Hdplc {
 
 /// Resolves an HD-PLC link. Reports a missing or invalid value and continues with the default, so that the rest can be
 /// checked.
-pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Report) -> HdplcConfig {
+pub(super) fn hdplc(link: &TomlLink, own: &TomlHdplc, load: FileLoader<'_>, report: &mut Problems) -> HdplcConfig {
     let mut c = HdplcConfig::default();
     if let Some(mac) = &own.mac {
         mac.value.apply(&mut c, report);
@@ -75,7 +75,7 @@ pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Repor
     c
 }
 
-fn rate_trace(trace: &At<Vec<At<RateStep>>>, report: &mut Report) -> Vec<(Time, Rate)> {
+fn rate_trace(trace: &At<Vec<At<RateStep>>>, report: &mut Problems) -> Vec<(Time, Rate)> {
     let steps: Vec<(Time, Rate)> = trace
         .value
         .iter()

@@ -196,9 +196,9 @@ fn gather(written: &mut DeTable<'_>, of: &Schema) {
     }
 }
 
-type Entry<'t> = (Spanned<Cow<'t, str>>, Spanned<DeValue<'t>>);
+type TableEntry<'t> = (Spanned<Cow<'t, str>>, Spanned<DeValue<'t>>);
 
-fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> Entry<'t> {
+fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> TableEntry<'t> {
     (Spanned::new(place.clone(), Cow::Owned(key.to_owned())), Spanned::new(place, DeValue::Table(table)))
 }
 
@@ -206,7 +206,7 @@ fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> Entry<'t> {
 mod tests {
     use super::*;
     use crate::leaf::{At, Leaf};
-    use crate::problem::Report;
+    use crate::problem::Problems;
     use crate::schema::FORM;
     use crate::shape;
     use schemars::JsonSchema;
@@ -275,7 +275,7 @@ mod tests {
 
     /// Returns the value read, and the messages.
     fn read(text: &str) -> (Option<Kind>, Vec<String>) {
-        let mut report = Report::default();
+        let mut report = Problems::default();
         let mut document = toml::de::DeTable::parse(text).unwrap();
         shape::check(&mut document, &form(), &mut report);
         let file = File::deserialize(Deserializer::from(document)).unwrap();

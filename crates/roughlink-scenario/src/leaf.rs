@@ -15,22 +15,22 @@ pub(super) use words::{names_of, none_of};
 
 use super::bulk::Transport;
 use super::coverage::Delimiter;
-use super::file::{Heading, Layer};
+use super::file::{Layer, LinkDirections};
 use super::greenphy::Profile;
-use super::problem::{Problem, Report, list, nearest, suggest};
-use super::tcp::Hystart;
-use super::timeline::{Policy, TimelineFormat};
-use roughlink_core::app::request::{Mode, Policy as AfterLimit};
-use roughlink_core::app::voip::{Codec, EModel, Reference};
+use super::problem::{Problem, Problems, list, nearest, suggest};
+use super::tcp::TomlHystart;
+use super::timeline::{TimelineFormat, TomlOutagePolicy};
+use roughlink_core::app::request::{ChargingMode, LimitPolicy};
+use roughlink_core::app::voip::{Codec, EModel, ReferencePacket};
 use roughlink_core::cc;
 use roughlink_core::gateway::{self, NO_GATEWAY};
-use roughlink_core::link::greenphy::Class;
+use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::hdplc::Duplex;
 use roughlink_core::link::jitter::Distribution;
 use roughlink_core::link::noise::BurstLength;
 use roughlink_core::link::noise::impulses::{self, MeasuredClass};
 use roughlink_core::tcp::{
-    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, threshold,
+    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, Stack, threshold,
 };
 use roughlink_core::units::{self, Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -108,7 +108,7 @@ impl<T: Read> JsonSchema for Leaf<T> {
     }
 }
 
-impl Report {
+impl Problems {
     /// Returns the value if it is present and readable; reports the fault otherwise.
     pub(crate) fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
         let leaf = leaf.as_ref()?;
@@ -129,15 +129,15 @@ pub(super) struct Name(pub String);
 
 /// A congestion control, by its name in the registry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cc(pub &'static cc::Algorithm);
+pub(super) struct CcName(pub &'static cc::Algorithm);
 
 /// A gateway, by its name in the registry; `None` = nothing stands there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GatewayKind(pub Option<&'static gateway::Kind>);
+pub(super) struct GatewayKind(pub Option<&'static gateway::RegisteredGateway>);
 
 /// Amount that a flow transfers; `None` = endless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Transfer(pub Option<u64>);
+pub(super) struct TransferSize(pub Option<u64>);
 
 impl Read for Name {
     const NAME: &'static str = "Name";
@@ -160,11 +160,11 @@ impl Read for Name {
     }
 }
 
-impl Read for Cc {
+impl Read for CcName {
     const NAME: &'static str = "CongestionControl";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let name = String::read(value)?;
-        cc::algorithm(&name).map(Cc).map_err(|e| {
+        cc::algorithm(&name).map(CcName).map_err(|e| {
             let known = cc::REGISTRY.iter().map(|a| a.name);
             fault(e.to_string(), Some(suggest(&name, "there are", known)))
         })
@@ -354,33 +354,33 @@ impl Read for [Share; 2] {
 }
 
 /// The priority classes of the two directions of a link.
-impl Read for [Class; 2] {
+impl Read for [PriorityClass; 2] {
     const NAME: &'static str = "Classes";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Array(both) => match both.as_slice() {
-                [forward, reverse] => Ok([Class::read(forward)?, Class::read(reverse)?]),
+                [forward, reverse] => Ok([PriorityClass::read(forward)?, PriorityClass::read(reverse)?]),
                 _ => {
                     let help = Some("write [\"ca1\", \"ca3\"] for forward and reverse".into());
                     Err(fault("a link has two directions", help))
                 }
             },
-            one => Class::read(one).map(|class| [class; 2]),
+            one => PriorityClass::read(one).map(|class| [class; 2]),
         }
     }
     fn schema() -> Schema {
-        let class = Class::schema();
+        let class = PriorityClass::schema();
         json_schema!({ "anyOf": [class, { "type": "array", "items": class, "minItems": 2, "maxItems": 2,
             "description": "Forward and reverse." }] })
     }
 }
 
-impl Read for Transfer {
+impl Read for TransferSize {
     const NAME: &'static str = "Transfer";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value.as_str() {
-            Some("unlimited") => Ok(Transfer(None)),
-            _ => Bytes::read(value).map(|b| Transfer(Some(b.0))),
+            Some("unlimited") => Ok(TransferSize(None)),
+            _ => Bytes::read(value).map(|b| TransferSize(Some(b.0))),
         }
     }
     fn schema() -> Schema {
@@ -460,18 +460,18 @@ impl Read for BurstLength {
     }
 }
 
-impl Read for impulses::Length {
+impl Read for impulses::LengthDistribution {
     const NAME: &'static str = "ImpulseLength";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Array(ends) => match ends.as_slice() {
-                [a, b] => Ok(impulses::Length::Uniform(Time::read(a)?, Time::read(b)?)),
+                [a, b] => Ok(impulses::LengthDistribution::Uniform(Time::read(a)?, Time::read(b)?)),
                 _ => {
                     let help = Some("width = [\"20 us\", \"100 us\"]: the shortest and the longest".into());
                     Err(fault("a range has two ends", help))
                 }
             },
-            one => Time::read(one).map(impulses::Length::Exponential),
+            one => Time::read(one).map(impulses::LengthDistribution::Exponential),
         }
     }
     fn schema() -> Schema {

@@ -67,8 +67,8 @@ pub use schema::schema;
 pub use set::split_list;
 pub use shape::resolve as definition;
 
-use file::File;
-use problem::Report;
+use file::ScenarioFile;
+use problem::Problems;
 use roughlink_core::scenario::Scenario;
 use serde::Deserialize as _;
 use toml::de::Deserializer;
@@ -101,7 +101,7 @@ pub fn parse(
     overrides: &[(String, String)],
     load: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
-    let mut report = Report::default();
+    let mut report = Problems::default();
     let mut called = name.to_owned();
     let changed;
     let mut text = text;
@@ -117,7 +117,7 @@ pub fn parse(
         return Err(report.fail(&called, text));
     }
     shape::check(&mut document, &schema::FORM, &mut report);
-    let file = match File::deserialize(Deserializer::from(document)) {
+    let file = match ScenarioFile::deserialize(Deserializer::from(document)) {
         Ok(file) => file,
         Err(e) => {
             // Only faults that the check of the form misses get here.

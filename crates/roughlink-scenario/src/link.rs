@@ -1,11 +1,11 @@
 //! `[[link]]`: the keys that every link has, and its kinds.
 
-use super::greenphy::GreenPhy;
-use super::hdplc::Hdplc;
+use super::greenphy::TomlGreenPhy;
+use super::hdplc::TomlHdplc;
 use super::leaf::{At, Leaf, Name};
 use super::noise::Noises;
-use super::pipe::Pipe;
-use super::problem::{Problem, Report};
+use super::pipe::TomlPipe;
+use super::problem::{Problem, Problems};
 use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// A link between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Link {
+pub(super) struct TomlLink {
     /// Name of the link.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
@@ -38,25 +38,25 @@ pub(super) struct Link {
 #[serde(rename_all = "lowercase")]
 pub(super) enum LinkKind {
     /// Two independent directions, each with a queue, a serializer, noise and a delay.
-    Pipe(Box<Pipe>),
+    Pipe(Box<TomlPipe>),
     /// A home power line that two modems share: HD-PLC, the wavelet form of IEEE 1901.
-    Hdplc(Box<Hdplc>),
+    Hdplc(Box<TomlHdplc>),
     /// A charging cable that two modems share: HomePlug Green PHY.
-    GreenPhy(Box<GreenPhy>),
+    GreenPhy(Box<TomlGreenPhy>),
 }
 
 /// The keys of links that share a medium.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Medium {
+pub(super) struct TomlMedium {
     /// Cable of the link. Links of the same cable share one medium, which the first link describes; not shared if
     /// absent.
     pub cable: Option<Leaf<Name>>,
 }
 
-impl Link {
+impl TomlLink {
     /// Returns the medium of the link, if it shares one.
-    pub(crate) fn medium(&self) -> Option<&Medium> {
+    pub(crate) fn medium(&self) -> Option<&TomlMedium> {
         match &self.kind.as_ref()?.value {
             LinkKind::Pipe(_) => None,
             LinkKind::Hdplc(own) => Some(&own.medium),
@@ -65,15 +65,15 @@ impl Link {
     }
 
     /// Returns the size of the largest IP packet.
-    pub(crate) fn mtu(&self, report: &mut Report) -> u16 {
+    pub(crate) fn mtu(&self, report: &mut Problems) -> u16 {
         report.read(&self.mtu).unwrap_or(MTU).0 as u16
     }
 }
 
 /// Reads a file by its name as written in the scenario.
-pub(super) type Load<'l> = &'l dyn Fn(&str) -> Result<String, String>;
+pub(super) type FileLoader<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 
-pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
+pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Problems) -> Option<Rate> {
     let rate = report.read(leaf)?;
     if rate == Rate(0) {
         let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
@@ -83,7 +83,7 @@ pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rat
     Some(rate)
 }
 
-pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Time> {
+pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let delay = report.read(leaf)?;
     if delay > LONGEST_DELAY {
         let problem = Problem::new(format!("a delay of {delay} is beyond any link")).at(span(leaf), "");
@@ -93,7 +93,7 @@ pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Ti
     Some(delay)
 }
 
-pub(super) fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Report) -> Option<QueueLimit> {
+pub(super) fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Problems) -> Option<QueueLimit> {
     let queue = report.read(leaf)?;
     if let QueueLimit::Bytes(bytes) = queue
         && bytes < u64::from(mtu)

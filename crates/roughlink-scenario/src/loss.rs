@@ -2,9 +2,9 @@
 
 use super::air::LEAST_GAP;
 use super::leaf::{At, Leaf};
-use super::link::{Load, span};
-use super::noise::{Noise as Table, NoiseKind};
-use super::problem::{Problem, Report};
+use super::link::{FileLoader, span};
+use super::noise::{NoiseKind, TomlNoise};
+use super::problem::{Problem, Problems};
 use roughlink_core::link::noise::{self, BurstLength, Noise};
 use roughlink_core::units::{Share, Time};
 use schemars::JsonSchema;
@@ -26,7 +26,7 @@ pub(super) struct Random {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
-pub(super) struct BitErrors {
+pub(super) struct TomlBitErrors {
     /// Bit error rate, such as 1e-6. A packet of n bytes (IP length) is lost with probability 1 - (1 - ber)^(8 n). For
     /// a byte error rate, divide by 8.
     #[schemars(required, extend("minimum" = 0, "maximum" = 1))]
@@ -37,7 +37,7 @@ pub(super) struct BitErrors {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
-pub(super) struct Burst {
+pub(super) struct TomlBurst {
     /// Length of a burst in packets: `[1, 4]` uniform, `{ geometric = 2.5 }` with this mean.
     #[schemars(with = "Leaf<BurstLength>")] // required, by its definition
     pub length: Option<Leaf<BurstLength>>,
@@ -52,7 +52,7 @@ pub(super) struct Burst {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
-pub(super) struct GilbertElliott {
+pub(super) struct TomlGilbertElliott {
     /// Probability per packet of a transition from the good to the bad state (Gilbert's p).
     #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub to_bad: Option<Leaf<Share>>,
@@ -71,11 +71,11 @@ pub(super) struct GilbertElliott {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe", "x-needs-one" = true))]
-pub(super) struct Impulse {
+pub(super) struct TomlImpulse {
     /// Evenly spaced pulses, as from the mains (10 ms at 50 Hz).
-    pub cyclic: Option<At<Pulses>>,
+    pub cyclic: Option<At<TomlPulses>>,
     /// Pulses at random times.
-    pub asynchronous: Option<At<Pulses>>,
+    pub asynchronous: Option<At<TomlPulses>>,
     /// Probability that a packet overlapped by a pulse is lost.
     #[schemars(extend("default" = "100 %"))]
     pub kill: Option<Leaf<Share>>,
@@ -85,7 +85,7 @@ pub(super) struct Impulse {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-within" = "pipe"))]
-pub(super) struct List {
+pub(super) struct LossList {
     /// Numbers of the packets that are lost, counted from 0 per direction in order of arrival. Every fragment counts.
     /// With a single TCP flow, the SYN is packet 0.
     #[schemars(required)]
@@ -96,18 +96,18 @@ pub(super) struct List {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-needs-one" = true))]
-pub(super) struct Recorded {
+pub(super) struct TomlRecorded {
     /// A file of lines `seconds,probability`; excludes `steps`.
     #[schemars(extend("x-excludes" = ["steps"]))]
     pub file: Option<Leaf<String>>,
     /// Loss probability over time, as `[{ at, loss }]`; excludes `file`.
-    pub steps: Option<At<Vec<At<Step>>>>,
+    pub steps: Option<At<Vec<At<RecordedStep>>>>,
 }
 
 /// A train of noise pulses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pulses {
+pub(super) struct TomlPulses {
     /// Time from one pulse start to the next; the mean for random pulses.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub every: Option<Leaf<Time>>,
@@ -119,7 +119,7 @@ pub(super) struct Pulses {
 /// A step of recorded noise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Step {
+pub(super) struct RecordedStep {
     /// Start time.
     #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
@@ -129,7 +129,7 @@ pub(super) struct Step {
 }
 
 /// Returns the losses of a table of noise.
-pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) -> Noise {
+pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mut Problems) -> Noise {
     let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
     match kind {
@@ -166,7 +166,7 @@ pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) 
     }
 }
 
-fn burst(n: &Burst, here: &Range<usize>, report: &mut Report) -> Noise {
+fn burst(n: &TomlBurst, here: &Range<usize>, report: &mut Problems) -> Noise {
     let length = report.read(&n.length);
     let sane = match length {
         Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= LONGEST_BURST,
@@ -198,8 +198,8 @@ fn burst(n: &Burst, here: &Range<usize>, report: &mut Report) -> Noise {
     Noise::Burst { start, length }
 }
 
-fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> Noise {
-    let mut pulses = |table: &Option<At<Pulses>>, cyclic: bool| {
+fn impulse(n: &TomlImpulse, kill: f64, here: &Range<usize>, report: &mut Problems) -> Noise {
+    let mut pulses = |table: &Option<At<TomlPulses>>, cyclic: bool| {
         let table = table.as_ref()?;
         let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
         if every < LEAST_GAP {
@@ -225,7 +225,12 @@ fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> 
 }
 
 /// Returns the steps of a record in ascending order; empty after a fault.
-pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report: &mut Report) -> Vec<(Time, f64)> {
+pub(super) fn recorded(
+    n: &TomlRecorded,
+    here: &Range<usize>,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Vec<(Time, f64)> {
     let mut steps: Vec<(Time, f64)> = Vec::new();
     let place = match (&n.file, &n.steps) {
         (Some(file), Some(own)) => {

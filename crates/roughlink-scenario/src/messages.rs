@@ -1,10 +1,10 @@
 //! `[[flow]] kind = "messages"`: messages at an interval over SCTP.
 
-use super::flow::{Connection, Context, Place, stop};
+use super::flow::{Context, FlowPosition, TomlConnection, stop};
 use super::leaf::{At, Leaf};
 use super::link::span;
-use super::problem::{Problem, Report};
-use super::sctp::Sctp;
+use super::problem::{Problem, Problems};
+use super::sctp::TomlSctp;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::messages::MessagesConfig;
 use roughlink_core::scenario::FlowSpec;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// The keys of messages.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Messages {
+pub(super) struct TomlMessages {
     /// Size of a message, at most the `rcv_buf` of the association. A message larger than `payload` leaves in several
     /// packets; each packet holds one message or part of one.
     #[schemars(with = "Leaf<Bytes>", extend("x-minimum" = "1 B", "x-maximum" = "100 MB"))]
@@ -31,21 +31,21 @@ pub(super) struct Messages {
     pub stop: Option<Leaf<Time>>,
     /// Any other `[sctp]` key, for this flow, such as `streams`, `ordered`, or `partial_reliability` with `lifetime` or
     /// `max_retransmissions`.
-    pub sctp: Option<Box<At<Sctp>>>,
+    pub sctp: Option<Box<At<TomlSctp>>>,
     /// Congestion control of the association.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub connection: Connection,
+    pub connection: TomlConnection,
 }
 
-impl Messages {
+impl TomlMessages {
     /// Resolves the messages and the association.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         let cfg = MessagesConfig {
             size: report.read(&self.size).map_or(1, |size| size.0 as u32),

@@ -2,12 +2,12 @@
 
 use super::leaf::{Leaf, Name};
 use super::link::span;
-use super::problem::{Problem, Report, suggest};
+use super::problem::{Problem, Problems, suggest};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The names of a kind of element.
-pub(super) struct Names {
+pub(super) struct ElementNames {
     what: &'static str,
     /// One name for each element; empty for an element without a name, which cannot be referred to.
     pub all: Vec<String>,
@@ -16,14 +16,14 @@ pub(super) struct Names {
     pub complete: bool,
 }
 
-impl Names {
+impl ElementNames {
     /// Reads the names of elements called `what`; each must be present and unique.
     pub(crate) fn read<'f>(
         what: &'static str,
         elements: impl Iterator<Item = &'f Option<Leaf<Name>>>,
-        report: &mut Report,
+        report: &mut Problems,
     ) -> Self {
-        let mut names = Names { what, all: Vec::new(), index: BTreeMap::new(), complete: true };
+        let mut names = ElementNames { what, all: Vec::new(), index: BTreeMap::new(), complete: true };
         let mut places: Vec<Range<usize>> = Vec::new();
         for leaf in elements {
             let name = report.read(leaf).map(|n| n.0);
@@ -49,7 +49,7 @@ impl Names {
     }
 
     /// Returns the index of the element that `leaf` names; reports an unknown name.
-    pub(crate) fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Report) -> Option<usize> {
+    pub(crate) fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Problems) -> Option<usize> {
         let name = report.read(leaf)?;
         let found = self.index(&name);
         // An element whose name cannot be read may be the one that is meant.

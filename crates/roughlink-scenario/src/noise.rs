@@ -1,16 +1,18 @@
 //! `noise`: its kinds. Noise of pipes loses packets (`loss`); noise of shared media corrupts blocks (`air`).
 
 use super::air::{
-    Asynchronous, Events, Fading, Mains, MarkovMiddleton, Measured, NamedNoise, NamedWithMains, Partitioned,
-    Stationary, Switching,
+    Asynchronous, Mains, MarkovMiddleton, Measured, NamedNoise, NamedWithMains, Partitioned, Stationary, Switching,
+    TomlEvents, TomlFading,
 };
-use super::file::Heading;
+use super::file::LinkDirections;
 use super::kinds;
 use super::leaf::{At, Leaf, names_of};
-use super::link::{Link, Load};
-use super::loss::{BitErrors, Burst, GilbertElliott, Impulse, List, Random, Recorded, one_noise};
-use super::problem::{Problem, Report};
-use roughlink_core::link::noise::Noise as Losses;
+use super::link::{FileLoader, TomlLink};
+use super::loss::{
+    LossList, Random, TomlBitErrors, TomlBurst, TomlGilbertElliott, TomlImpulse, TomlRecorded, one_noise,
+};
+use super::problem::{Problem, Problems};
+use roughlink_core::link::noise::Noise;
 use roughlink_core::link::noise::impulses::MeasuredClass;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -22,10 +24,10 @@ use std::fmt;
 /// Noise that loses packets or corrupts blocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Noise {
+pub(super) struct TomlNoise {
     /// Affected direction; pipes only.
     #[schemars(extend("default" = "both"))]
-    pub direction: Option<Leaf<Heading>>,
+    pub direction: Option<Leaf<LinkDirections>>,
     /// Model of the noise.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<NoiseKind>>,
@@ -42,20 +44,20 @@ pub(super) enum NoiseKind {
     /// Pipe: bits are wrong with this probability, and a packet with a wrong bit is lost. Long packets are lost more
     /// often than ACKs.
     #[serde(rename = "ber")]
-    BitErrors(BitErrors),
+    BitErrors(TomlBitErrors),
     /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a
     /// burst may restart it, so the actual loss is slightly below `start` times the mean length; results report it.
-    Burst(Burst),
+    Burst(TomlBurst),
     /// Pipe: a Markov chain of a good and a bad state that moves once per packet, with a loss probability in each
     /// state.
-    GilbertElliott(GilbertElliott),
+    GilbertElliott(TomlGilbertElliott),
     /// Pipe: packets whose air time overlaps a pulse are lost. Pulses are evenly spaced, random in time, or both.
-    Impulse(Impulse),
+    Impulse(TomlImpulse),
     /// Pipe: the listed packets are lost.
-    List(List),
+    List(LossList),
     /// A loss probability that changes over time; on a shared medium the probability that a block is bad. There, no
     /// other noise may be in the list.
-    Recorded(Recorded),
+    Recorded(TomlRecorded),
     /// Shared medium: the usual noise of a charging cable, with a stationary error of 0.01 % and the impulses of
     /// `asynchronous` with its defaults.
     Cable(NamedNoise),
@@ -69,7 +71,7 @@ pub(super) enum NoiseKind {
     /// Shared medium: each block is bad with this probability, independently of the others.
     Stationary(Stationary),
     /// Shared medium: good and bad times alternate; blocks in bad times are bad with probability `loss_bad`.
-    Fading(Fading),
+    Fading(TomlFading),
     /// Shared medium: impulses at random times. `every = "40 ms"` is the disturbed line of Hrasnica et al.
     Asynchronous(Asynchronous),
     /// Shared medium: impulses as measured by Zimmermann and Dostert.
@@ -84,7 +86,7 @@ pub(super) enum NoiseKind {
     /// Shared medium: Middleton's class A with memory.
     MarkovMiddleton(MarkovMiddleton),
     /// Shared medium: noise at stated times, such as the switching of a contactor.
-    Events(Events),
+    Events(TomlEvents),
 }
 
 /// Returns the keys that the name of a noise stands for: its kind, or the kind `measured` with a class of the
@@ -106,8 +108,8 @@ pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
 /// A table of noise, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) enum Noises {
-    One(Box<Noise>),
-    Many(Vec<At<Noise>>),
+    One(Box<TomlNoise>),
+    Many(Vec<At<TomlNoise>>),
 }
 
 impl<'de> Deserialize<'de> for Noises {
@@ -119,7 +121,7 @@ impl<'de> Deserialize<'de> for Noises {
                 f.write_str("a table of noise or a list of them")
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Noises, A::Error> {
-                Noise::deserialize(MapAccessDeserializer::new(map)).map(|n| Noises::One(Box::new(n)))
+                TomlNoise::deserialize(MapAccessDeserializer::new(map)).map(|n| Noises::One(Box::new(n)))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Noises, A::Error> {
                 Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Noises::Many)
@@ -137,13 +139,13 @@ impl JsonSchema for Noises {
         "Noises".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<Noise>();
+        let one = generator.subschema_for::<TomlNoise>();
         json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
     }
 }
 
 /// Returns the tables of noise as a list, even if there is only one.
-pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
+pub(super) fn tables(link: &TomlLink) -> Vec<At<TomlNoise>> {
     match link.noise.as_deref() {
         None => Vec::new(),
         Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
@@ -152,7 +154,7 @@ pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
 }
 
 /// Returns noise without a direction; `help` is the advice about the key `direction`.
-pub(super) fn undirected(table: &At<Noise>, help: &str, load: Load<'_>, report: &mut Report) -> Losses {
+pub(super) fn undirected(table: &At<TomlNoise>, help: &str, load: FileLoader<'_>, report: &mut Problems) -> Noise {
     if let Some(direction) = &table.value.direction {
         let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
         report.error(problem.help(help));

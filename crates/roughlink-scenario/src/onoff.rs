@@ -1,9 +1,9 @@
 //! `[[flow]] kind = "onoff"`: an application that writes at a rate, with pauses, over TCP.
 
-use super::flow::{Connection, Context, Place, bytes, ipv6, stop};
-use super::leaf::{Leaf, Transfer};
+use super::flow::{Context, FlowPosition, TomlConnection, bytes, ipv6, stop};
+use super::leaf::{Leaf, TransferSize};
 use super::link::span;
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use roughlink_core::app::Traffic;
 use roughlink_core::app::onoff::OnOffConfig;
 use roughlink_core::scenario::FlowSpec;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The keys of on-off traffic.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnOff {
+pub(super) struct TomlOnOff {
     /// Rate at which the application writes during on periods. Data that the connection cannot accept waits and is
     /// written as soon as there is room.
     #[schemars(with = "Leaf<Rate>")] // required, by its definition
@@ -29,23 +29,23 @@ pub(super) struct OnOff {
     #[schemars(extend("default" = Time::ZERO))]
     pub off: Option<Leaf<Time>>,
     /// Payload to write; unlimited if absent, and the flow then lasts until the end of the run.
-    pub bytes: Option<Leaf<Transfer>>,
+    pub bytes: Option<Leaf<TransferSize>>,
     /// End of the writes; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
     /// Connection of the traffic.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub connection: Connection,
+    pub connection: TomlConnection,
 }
 
-impl OnOff {
+impl TomlOnOff {
     /// Resolves the writes and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         let rate = report.read(&self.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {

@@ -1,15 +1,15 @@
 //! `[[link]] kind = "pipe"`: rates, delays and noise, per direction.
 
-use super::file::Heading;
+use super::file::LinkDirections;
 use super::leaf::{At, Leaf};
-use super::link::{Link, Load, delay, queue, rate};
+use super::link::{FileLoader, TomlLink, delay, queue, rate};
 use super::loss::one_noise;
-use super::noise::{Noise, tables};
-use super::problem::{Problem, Report};
-use super::qdisc::{Qdisc, discipline};
+use super::noise::{TomlNoise, tables};
+use super::problem::{Problem, Problems};
+use super::qdisc::{TomlQdisc, discipline};
 use super::timeline::Timelines;
 use roughlink_core::link::jitter::{Distribution, JitterShape};
-use roughlink_core::link::noise::Noise as Losses;
+use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, PipeConfig};
 use roughlink_core::units::{Bytes, QueueLimit, Rate, Share, Time};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use std::ops::Range;
 /// The keys of a pipe.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pipe {
+pub(super) struct TomlPipe {
     /// Serialization rate; optional if the timeline sets one from the start.
     #[schemars(with = "Leaf<Rate>", example = "10 Mbit/s", extend("x-given-by" = "timeline"))]
     // required, by its definition
@@ -49,9 +49,9 @@ pub(super) struct Pipe {
     #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
     /// Queue discipline of both directions; first in, first out, drop-tail if absent.
-    pub qdisc: Option<Box<At<Qdisc>>>,
+    pub qdisc: Option<Box<At<TomlQdisc>>>,
     /// The keys that differ in the reverse direction.
-    pub asymmetric: Option<Box<At<Asymmetric>>>,
+    pub asymmetric: Option<Box<At<TomlAsymmetric>>>,
     /// Changes over time: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
 }
@@ -59,7 +59,7 @@ pub(super) struct Pipe {
 /// The reverse direction of a pipe; an absent key keeps the value of the forward direction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asymmetric {
+pub(super) struct TomlAsymmetric {
     /// Serialization rate.
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
@@ -67,20 +67,20 @@ pub(super) struct Asymmetric {
     /// Queue before the serializer.
     pub queue: Option<Leaf<QueueLimit>>,
     /// Losses of the reverse direction, without the key `direction`.
-    pub noise: Option<At<Noise>>,
+    pub noise: Option<At<TomlNoise>>,
     /// Random part of each packet's delay.
     pub jitter: Option<Leaf<Time>>,
     /// Allow jitter to change the order of packets.
     pub reorder: Option<Leaf<bool>>,
     /// Queue discipline of the reverse direction.
-    pub qdisc: Option<Box<At<Qdisc>>>,
+    pub qdisc: Option<Box<At<TomlQdisc>>>,
     /// Changes of the reverse direction; the link's own timeline then applies to the forward direction only.
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
 /// Resolves the model of a pipe. Reports a missing or invalid value and continues with a harmless one, so that the rest
 /// can be checked.
-pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report) -> PipeConfig {
+pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report: &mut Problems) -> PipeConfig {
     let mtu = link.mtu(report);
     let overhead = report.read(&own.overhead).map_or(0, |bytes| bytes.0 as u16);
     let asymmetric = own.asymmetric.as_ref().map(|a| &a.value);
@@ -107,7 +107,8 @@ pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report)
         timeline: None,
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) = asymmetric
+    if let Some(TomlAsymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) =
+        asymmetric
     {
         reverse.rate = rate(r, report).unwrap_or(reverse.rate);
         reverse.delay = delay(d, report).unwrap_or(reverse.delay);
@@ -128,15 +129,15 @@ pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report)
 }
 
 /// Returns the noise of both directions.
-fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Losses, Losses) {
+fn noises(link: &TomlLink, load: FileLoader<'_>, report: &mut Problems) -> (Noise, Noise) {
     let tables = tables(link);
-    let mut found: [Option<(Losses, Range<usize>)>; 2] = [None, None];
+    let mut found: [Option<(Noise, Range<usize>)>; 2] = [None, None];
     for table in &tables {
         let noise = one_noise(table, load, report);
-        let hit = match report.read(&table.value.direction).unwrap_or(Heading::Both) {
-            Heading::Forward => [true, false],
-            Heading::Reverse => [false, true],
-            Heading::Both => [true, true],
+        let hit = match report.read(&table.value.direction).unwrap_or(LinkDirections::Both) {
+            LinkDirections::Forward => [true, false],
+            LinkDirections::Reverse => [false, true],
+            LinkDirections::Both => [true, true],
         };
         for (slot, name) in found.iter_mut().zip(["forward", "reverse"]).zip(hit).filter(|x| x.1).map(|x| x.0) {
             if let Some((_, first)) = slot {
@@ -147,7 +148,7 @@ fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Losses, Losses) 
             *slot = Some((noise.clone(), table.span.clone()));
         }
     }
-    let [forward, reverse] = found.map(|f| f.map_or(Losses::None, |(noise, _)| noise));
+    let [forward, reverse] = found.map(|f| f.map_or(Noise::None, |(noise, _)| noise));
     (forward, reverse)
 }
 

@@ -76,13 +76,13 @@ impl Problem {
         let mut out = String::new();
         match self.labels.first() {
             Some(label) => {
-                let at = Place::of(text, &label.span);
+                let at = SpanStart::of(text, &label.span);
                 out += &format!("{name}:{}:{}: {message}\n", at.line, at.column);
             }
             None => out += &format!("{name}: {message}\n"),
         }
         for label in &self.labels {
-            let at = Place::of(text, &label.span);
+            let at = SpanStart::of(text, &label.span);
             let [before, marked, after] = at.excerpt();
             let width = |text: &str| text.chars().count();
             let (margin, line) = (" ".repeat(width(&before)), "^".repeat(width(&marked).max(1)));
@@ -156,20 +156,20 @@ const SHOWN_BEFORE: usize = 60;
 const SHOWN_AFTER: usize = 120;
 
 /// The first line of a span, in characters from 1.
-struct Place<'t> {
+struct SpanStart<'t> {
     line: usize,
     column: usize,
     width: usize,
     text: &'t str,
 }
 
-impl<'t> Place<'t> {
+impl<'t> SpanStart<'t> {
     fn of(text: &'t str, span: &Range<usize>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let begin = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
         let stop = text.floor_char_boundary(span.end).clamp(start, end);
-        Place {
+        SpanStart {
             line: 1 + text[..start].matches('\n').count(),
             column: 1 + text[begin..start].chars().count(),
             width: text[start..stop].chars().count().max(1),
@@ -205,12 +205,12 @@ impl<'t> Place<'t> {
 
 /// Faults and warnings found so far.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct Problems {
     pub problems: Vec<Problem>,
     pub warnings: Vec<Warning>,
 }
 
-impl Report {
+impl Problems {
     /// Notes a fault.
     pub(crate) fn error(&mut self, problem: Problem) {
         self.problems.push(problem);

@@ -1,7 +1,7 @@
 //! `qdisc` of a link: its kinds, and their conversion to a discipline.
 
 use super::leaf::{At, Dscp, DscpList, Leaf};
-use super::problem::Report;
+use super::problem::Problems;
 use roughlink_core::link::Discipline;
 use roughlink_core::link::queue::{BucketConfig, CodelConfig};
 use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// Order in which packets leave the queue, and rules for marking and dropping. The link's `queue` is the limit.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Qdisc {
+pub(super) struct TomlQdisc {
     /// Kind of discipline.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<QdiscKind>>,
@@ -22,25 +22,25 @@ pub(super) struct Qdisc {
 #[serde(rename_all = "snake_case")]
 pub(super) enum QdiscKind {
     /// First in, first out, with a marking threshold, as for DCTCP (RFC 8257 section 3.1).
-    Threshold(Marking),
+    Threshold(TomlMarking),
     /// Controlled Delay (RFC 8289), defaults as in `tc`.
-    Codel(Codel),
+    Codel(TomlCodel),
     /// CoDel per flow, flows in turn (RFC 8290), defaults as in `tc`.
-    FqCodel(FqCodel),
+    FqCodel(TomlFqCodel),
     /// First in, first out, shaped by a token bucket, like `tbf` of `tc`.
-    Tbf(TokenBucket),
+    Tbf(TomlTokenBucket),
     /// First in, first out; a packet that finds too few tokens on arrival is dropped (`police` of `tc`, rate limits of
     /// carriers).
-    Police(TokenBucket),
+    Police(TomlTokenBucket),
     /// Strict priority by DSCP, with Linux's map: EF and the class selectors share the middle band with best effort
     /// unless `first` names them. Each band has the limit of the link's `queue`.
-    Prio(Prio),
+    Prio(TomlPrio),
 }
 
 /// A marking threshold.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Marking {
+pub(super) struct TomlMarking {
     /// Queue length at which an arriving packet is marked, or dropped if it is not ECN-capable.
     #[schemars(with = "Leaf<QueueLimit>")] // required, by its definition
     pub at: Option<Leaf<QueueLimit>>,
@@ -49,20 +49,20 @@ pub(super) struct Marking {
 /// CoDel.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Codel {
+pub(super) struct TomlCodel {
     /// Mark ECN-capable packets instead of dropping them.
     #[schemars(extend("default" = false))]
     pub ecn: Option<Leaf<bool>>,
     /// Delay that CoDel allows.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub delay: Delay,
+    pub delay: TomlDelayQdisc,
 }
 
 /// CoDel per flow.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FqCodel {
+pub(super) struct TomlFqCodel {
     /// Mark ECN-capable packets instead of dropping them.
     #[schemars(extend("default" = true))]
     pub ecn: Option<Leaf<bool>>,
@@ -75,13 +75,13 @@ pub(super) struct FqCodel {
     /// Delay that CoDel allows.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub delay: Delay,
+    pub delay: TomlDelayQdisc,
 }
 
 /// The delay that CoDel allows.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Delay {
+pub(super) struct TomlDelayQdisc {
     /// Acceptable standing delay in the queue.
     #[schemars(extend("default" = TARGET, "x-exclusiveMinimum" = "0 s"))]
     pub target: Option<Leaf<Time>>,
@@ -93,7 +93,7 @@ pub(super) struct Delay {
 /// A token bucket.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TokenBucket {
+pub(super) struct TomlTokenBucket {
     /// Rate at which the bucket fills; the link's rate is the peak rate.
     #[schemars(with = "Leaf<Rate>", example = "5 Mbit/s", extend("x-exclusiveMinimum" = "0 bit/s"))]
     // required, by its definition
@@ -107,7 +107,7 @@ pub(super) struct TokenBucket {
 /// Priority by DSCP.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Prio {
+pub(super) struct TomlPrio {
     /// Number of bands; the first has the highest priority.
     #[schemars(extend("default" = BANDS, "minimum" = 2, "maximum" = 16))]
     pub bands: Option<Leaf<u32>>,
@@ -116,8 +116,8 @@ pub(super) struct Prio {
 }
 
 /// Returns the discipline of a direction. Reports invalid values.
-pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Discipline> {
-    let mut codel = |delay: &Delay, ecn: &Option<Leaf<bool>>, usual: bool| CodelConfig {
+pub(super) fn discipline(table: &At<TomlQdisc>, report: &mut Problems) -> Option<Discipline> {
+    let mut codel = |delay: &TomlDelayQdisc, ecn: &Option<Leaf<bool>>, usual: bool| CodelConfig {
         target: report.read(&delay.target).unwrap_or(TARGET),
         interval: report.read(&delay.interval).unwrap_or(INTERVAL),
         ecn: report.read(ecn).unwrap_or(usual),
@@ -140,7 +140,7 @@ pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Disci
 }
 
 /// Returns the bucket of a shaper or policer. Reports invalid values.
-fn bucket(table: &TokenBucket, report: &mut Report) -> BucketConfig {
+fn bucket(table: &TomlTokenBucket, report: &mut Problems) -> BucketConfig {
     let rate = report.read(&table.rate).unwrap_or(Rate::from_mbps(1));
     BucketConfig { rate, burst: report.read(&table.burst).unwrap_or(QUANTUM).0 }
 }

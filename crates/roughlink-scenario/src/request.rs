@@ -1,12 +1,12 @@
 //! `[[flow]] kind = "request"`: a charging session, from the vehicle to the charger.
 
-use super::flow::{Connection, Context, Place, ipv6};
+use super::flow::{Context, FlowPosition, TomlConnection, ipv6};
 use super::leaf::{At, Leaf};
-use super::problem::Report;
+use super::problem::Problems;
 use super::struct_keys::StructKeys;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
-    Limits, Message, MessageSpec, Mode, Policy as AfterLimit, Processing, SessionConfig,
+    ChargingMode, LimitPolicy, MessageSpec, Processing, SessionConfig, SessionLimits, V2gMessage,
 };
 use roughlink_core::link::jitter::Distribution;
 use roughlink_core::scenario::FlowSpec;
@@ -17,10 +17,10 @@ use serde::Deserialize;
 /// The keys of a charging session.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct TomlRequest {
     /// Charging mode.
     #[schemars(extend("default" = SessionConfig::dc().mode))]
-    pub mode: Option<Leaf<Mode>>,
+    pub mode: Option<Leaf<ChargingMode>>,
     /// Duration of the charging loop; it lasts until the end of the run if absent.
     pub charge: Option<Leaf<Time>>,
     /// Time from one request of the charging loop to the next; `100 ms` in mode `dc`, `1 s` in mode `ac` if absent.
@@ -45,27 +45,27 @@ pub(super) struct Request {
     pub service_detail: Option<Leaf<bool>>,
     /// Reaction to an exceeded limit.
     #[schemars(extend("default" = SessionConfig::dc().policy))]
-    pub policy: Option<Leaf<AfterLimit>>,
+    pub policy: Option<Leaf<LimitPolicy>>,
     /// Time for which the charger reports ongoing processing, by step of the session.
     pub processing: Option<Box<At<StructKeys<Processing>>>>,
     /// Time limits of the session, and of the discovery before it.
-    pub limits: Option<Box<At<StructKeys<Limits>>>>,
+    pub limits: Option<Box<At<StructKeys<SessionLimits>>>>,
     /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
-    pub messages: Option<Box<At<Messages>>>,
+    pub messages: Option<Box<At<ChargingMessages>>>,
     /// Connection of the session.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub connection: Connection,
+    pub connection: TomlConnection,
 }
 
-impl Request {
+impl TomlRequest {
     /// Resolves the session and its connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         spec.ipv6 = ipv6(&self.connection, true, report); // ISO 15118-2 section 7.6
         context.over_tcp(spec, &self.connection, place, report);
@@ -77,7 +77,7 @@ impl Request {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names are ISO 15118-2's")]
-pub(super) struct Messages {
+pub(super) struct ChargingMessages {
     pub supported_app_protocol: Option<At<StructKeys<MessageSpec>>>,
     pub session_setup: Option<At<StructKeys<MessageSpec>>>,
     pub service_discovery: Option<At<StructKeys<MessageSpec>>>,
@@ -94,34 +94,34 @@ pub(super) struct Messages {
     pub session_stop: Option<At<StructKeys<MessageSpec>>>,
 }
 
-impl Messages {
+impl ChargingMessages {
     /// Returns the written keys of a message.
-    pub(crate) fn of(&self, message: Message) -> Option<&At<StructKeys<MessageSpec>>> {
+    pub(crate) fn of(&self, message: V2gMessage) -> Option<&At<StructKeys<MessageSpec>>> {
         let keys = match message {
-            Message::SupportedAppProtocol => &self.supported_app_protocol,
-            Message::SessionSetup => &self.session_setup,
-            Message::ServiceDiscovery => &self.service_discovery,
-            Message::ServiceDetail => &self.service_detail,
-            Message::PaymentServiceSelection => &self.payment_service_selection,
-            Message::Authorization => &self.authorization,
-            Message::ChargeParameterDiscovery => &self.charge_parameter_discovery,
-            Message::CableCheck => &self.cable_check,
-            Message::PreCharge => &self.precharge,
-            Message::PowerDelivery => &self.power_delivery,
-            Message::CurrentDemand => &self.current_demand,
-            Message::ChargingStatus => &self.charging_status,
-            Message::WeldingDetection => &self.welding_detection,
-            Message::SessionStop => &self.session_stop,
+            V2gMessage::SupportedAppProtocol => &self.supported_app_protocol,
+            V2gMessage::SessionSetup => &self.session_setup,
+            V2gMessage::ServiceDiscovery => &self.service_discovery,
+            V2gMessage::ServiceDetail => &self.service_detail,
+            V2gMessage::PaymentServiceSelection => &self.payment_service_selection,
+            V2gMessage::Authorization => &self.authorization,
+            V2gMessage::ChargeParameterDiscovery => &self.charge_parameter_discovery,
+            V2gMessage::CableCheck => &self.cable_check,
+            V2gMessage::PreCharge => &self.precharge,
+            V2gMessage::PowerDelivery => &self.power_delivery,
+            V2gMessage::CurrentDemand => &self.current_demand,
+            V2gMessage::ChargingStatus => &self.charging_status,
+            V2gMessage::WeldingDetection => &self.welding_detection,
+            V2gMessage::SessionStop => &self.session_stop,
         };
         keys.as_ref()
     }
 }
 
 /// Resolves the session of a flow.
-fn session(f: &Request, report: &mut Report) -> SessionConfig {
+fn session(f: &TomlRequest, report: &mut Problems) -> SessionConfig {
     let mut c = match report.read(&f.mode) {
-        None | Some(Mode::Dc) => SessionConfig::dc(),
-        Some(Mode::Ac) => SessionConfig::ac(),
+        None | Some(ChargingMode::Dc) => SessionConfig::dc(),
+        Some(ChargingMode::Ac) => SessionConfig::ac(),
     };
     c.discovery = report.read(&f.discovery).unwrap_or(c.discovery);
     c.service_detail = report.read(&f.service_detail).unwrap_or(c.service_detail);
@@ -140,7 +140,7 @@ fn session(f: &Request, report: &mut Report) -> SessionConfig {
         limits.value.apply(&mut c.limits, report);
     }
     if let Some(messages) = &f.messages {
-        for message in Message::ALL {
+        for message in V2gMessage::ALL {
             if let Some(keys) = messages.value.of(message) {
                 keys.value.apply(c.message_mut(message), report);
             }

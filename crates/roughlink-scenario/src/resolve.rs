@@ -4,39 +4,44 @@
 use super::addresses::addresses;
 use super::cable::cables;
 use super::coverage::coverage;
-use super::file::{File, Layer, Node};
+use super::file::{Layer, ScenarioFile, TomlNode};
 use super::flow::Context;
-use super::gateway::{Gateway, conflicting, gateway, idle};
+use super::gateway::{TomlGateway, conflicting, gateway, idle};
 use super::greenphy::greenphy;
 use super::hdplc::hdplc;
 use super::leaf::At;
-use super::link::{Link, LinkKind, Load, span};
-use super::names::Names;
-use super::pipe::{Pipe, pipe};
-use super::problem::{Problem, Report};
-use super::tcp::{Common, Tcp, check_hystart};
+use super::link::{FileLoader, LinkKind, TomlLink, span};
+use super::names::ElementNames;
+use super::pipe::{TomlPipe, pipe};
+use super::problem::{Problem, Problems};
+use super::tcp::{Common, TomlTcp, check_hystart};
 use super::timeline::timelines;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::{Edge, Routes};
-use roughlink_core::scenario::{FlowSpec, Interface, LinkSpec, Notices, Scenario};
+use roughlink_core::scenario::{FlowSpec, HostInterface, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Resolves a file. Faults are reported; the result is of use only without any.
-pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &mut Report) -> Scenario {
+pub(super) fn resolve(
+    file: &ScenarioFile,
+    default_name: &str,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
         let problem = Problem::new("a scenario of no duration").at(span(&file.duration), "must be more than zero");
         report.error(problem.help("write a time such as \"60 s\""));
     }
-    let none = Tcp::default();
+    let none = TomlTcp::default();
     let tcp = file.tcp.as_ref().map_or(&none, |t| &t.value);
-    let nodes = Names::read("node", file.node.iter().map(|n| &n.value.name), report);
-    let link_names = Names::read("link", file.link.iter().map(|l| &l.value.name), report);
-    let flow_names = Names::read("flow", file.flow.iter().map(|f| &f.value.name), report);
-    let gateway_names = Names::read("gateway", file.gateway.iter().map(|g| &g.value.name), report);
+    let nodes = ElementNames::read("node", file.node.iter().map(|n| &n.value.name), report);
+    let link_names = ElementNames::read("link", file.link.iter().map(|l| &l.value.name), report);
+    let flow_names = ElementNames::read("flow", file.flow.iter().map(|f| &f.value.name), report);
+    let gateway_names = ElementNames::read("gateway", file.gateway.iter().map(|g| &g.value.name), report);
 
     let before = report.problems.len();
     let mut links: Vec<LinkSpec> = file
@@ -65,7 +70,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         .collect();
     cables(&file.link, &mut links, report);
     let plain = Arc::new(TcpConfig::preset(Stack::default()));
-    Names::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
+    ElementNames::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
     let loads = coverage(&file.coverage, (&link_names, &file.link, &mut links), duration, load, &plain, report);
     let mut links_at = vec![Vec::new(); nodes.all.len().max(1)]; // links without nodes point at 0
     for (i, link) in links.iter().enumerate() {
@@ -85,7 +90,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
             );
         }
     }
-    let stands = |(g, name): (&At<Gateway>, &String)| {
+    let stands = |(g, name): (&At<TomlGateway>, &String)| {
         let here = nodes.find(&g.value.node, report);
         Some((g.span.clone(), gateway(g, name, here, &nodes.all, (&link_names, &links, &links_at), report)?))
     };
@@ -139,7 +144,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
 }
 
 /// Returns the nodes that are hosts in emulation, and the interfaces that are not the default.
-fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize, Interface>) {
+fn hosts(nodes: &[At<TomlNode>], report: &mut Problems) -> (Vec<usize>, BTreeMap<usize, HostInterface>) {
     let (mut kernels, mut interfaces) = (Vec::new(), BTreeMap::new());
     for (i, At { value: node, .. }) in nodes.iter().enumerate() {
         let layer = report.read(&node.layer);
@@ -152,18 +157,18 @@ fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize
             kernels.push(i);
         }
         if let Some(name) = interface {
-            interfaces.insert(i, Interface::Attached(name));
+            interfaces.insert(i, HostInterface::Attached(name));
         } else if layer == Some(Layer::Ethernet) {
-            interfaces.insert(i, Interface::Ethernet);
+            interfaces.insert(i, HostInterface::Ethernet);
         }
     }
     (kernels, interfaces)
 }
 
 /// Returns the model of a link, and the notifications for hosts.
-fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Notices) {
+fn model(link: &TomlLink, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> (Model, Notices) {
     let shared = |config| (Model::Shared(config), Notices::default());
-    let mut of_pipe = |own: &Pipe| {
+    let mut of_pipe = |own: &TomlPipe| {
         let mut pipe = pipe(link, own, load, report);
         let notices = timelines((link, own), &mut pipe, duration, load, report);
         (Model::Pipe(Box::new(pipe)), notices)
@@ -172,12 +177,12 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
         Some(LinkKind::Pipe(own)) => of_pipe(own),
         Some(LinkKind::Hdplc(own)) => shared(SharedConfig::Hdplc(Box::new(hdplc(link, own, load, report)))),
         Some(LinkKind::GreenPhy(own)) => shared(SharedConfig::GreenPhy(Box::new(greenphy(link, own, load, report)))),
-        None => of_pipe(&Pipe::default()), // there is no such kind, which is reported
+        None => of_pipe(&TomlPipe::default()), // there is no such kind, which is reported
     }
 }
 
 /// Returns the two nodes of a link.
-fn between(link: &At<Link>, nodes: &Names, report: &mut Report) -> (usize, usize) {
+fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {
         let problem = Problem::new(format!("a link has two ends, not {}", ends.value.len())).at(ends.span.clone(), "");

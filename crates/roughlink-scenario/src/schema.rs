@@ -4,13 +4,14 @@
 //! defaults. Generating the schema takes longer than reading a file, so the form is stored in `form.json`, and a test
 //! compares it with the schema.
 
-use super::file::File;
+use super::file::ScenarioFile;
 use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, required};
 use super::noise::noise_names;
 use super::shape::{name_of, resolve};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use std::mem;
 use std::sync::LazyLock;
 
 /// The form of a scenario file.
@@ -19,8 +20,9 @@ pub(super) static FORM: LazyLock<Value> =
 
 /// Returns the schema of the tables as written: tables with kinds list them next to the keys common to all kinds.
 fn flat() -> Value {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<ScenarioFile>().to_value();
     strip_null(&mut schema);
+    strip_prefix(&mut schema);
     as_written(&mut schema);
     // The default depends on the profile.
     schema["$defs"]["GreenPhyMac"]["properties"]["max_pbs"].as_object_mut().and_then(|says| says.remove("default"));
@@ -146,6 +148,24 @@ fn remove_internal(schema: &mut Value) {
             object.retain(|key, value| key != "format" || !value.is_string());
             INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
             object.values_mut().for_each(remove_internal);
+        }
+        _ => {}
+    }
+}
+
+/// Names each definition after its table: `Pipe`, not `TomlPipe`.
+fn strip_prefix(schema: &mut Value) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(strip_prefix),
+        Value::Object(object) => {
+            object.values_mut().for_each(strip_prefix);
+            if let Some(Value::String(name)) = object.get_mut("$ref") {
+                *name = name.replacen("/Toml", "/", 1);
+            }
+            if let Some(Value::Object(definitions)) = object.get_mut("$defs") {
+                let named = mem::take(definitions).into_iter();
+                *definitions = named.map(|(name, says)| (name.trim_start_matches("Toml").to_owned(), says)).collect();
+            }
         }
         _ => {}
     }

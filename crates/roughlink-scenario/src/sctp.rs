@@ -2,9 +2,9 @@
 //! table.
 
 use super::file::Params;
-use super::flow::Connection;
-use super::leaf::{At, Cc, Leaf};
-use super::problem::{Problem, Report};
+use super::flow::TomlConnection;
+use super::leaf::{At, CcName, Leaf};
+use super::problem::{Problem, Problems};
 use super::struct_keys::StructKeys;
 use super::tcp::factory;
 use roughlink_core::cc::{self, Algorithm};
@@ -17,10 +17,10 @@ use std::ops::Range;
 /// The keys of an SCTP association; defaults are the protocol parameters of RFC 9260.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sctp {
+pub(super) struct TomlSctp {
     /// Congestion control: `sctp` (RFC 9260), any other algorithm, or `avoca` around one.
     #[schemars(extend("default" = "sctp"))]
-    pub cc: Option<Leaf<Cc>>,
+    pub cc: Option<Leaf<CcName>>,
     /// Parameters of `cc`; flows with another algorithm ignore them.
     pub cc_params: Option<At<Params>>,
     /// Keys of the endpoint.
@@ -30,7 +30,7 @@ pub(super) struct Sctp {
 }
 
 /// A flow's association.
-pub(super) struct Resolved {
+pub(super) struct ResolvedSctp {
     pub config: SctpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
@@ -45,12 +45,12 @@ const DEFAULT_CC: &str = "sctp";
 /// Resolves the association of `flow`, whose keys may be in `global`. A fault without a key underlines `span`. Reports
 /// faults and returns `None` after one.
 pub(super) fn resolve(
-    global: Option<&Sctp>,
-    own: Option<&Sctp>,
-    flow: &Connection,
+    global: Option<&TomlSctp>,
+    own: Option<&TomlSctp>,
+    flow: &TomlConnection,
     span: Range<usize>,
-    report: &mut Report,
-) -> Option<Resolved> {
+    report: &mut Problems,
+) -> Option<ResolvedSctp> {
     if let Some(ip) = &flow.ip {
         let problem = Problem::new("`ip` has no effect on a flow over SCTP").at(ip.span.clone(), "");
         report.error(problem.help("SCTP runs over IPv4 here: leave `ip` out"));
@@ -88,11 +88,11 @@ pub(super) fn resolve(
     let shared = global.and_then(|s| s.cc_params.as_ref()).filter(|_| common.map_or(DEFAULT_CC, |a| a.name) == cc.name);
     let sources: Vec<&At<_>> = shared.into_iter().chain(&flow.cc_params).collect();
     let (factory, params) = factory(Stack::Rfc, cc, toml::Table::new(), &sources, &span, report)?;
-    Some(Resolved { config, cc, factory, params, place })
+    Some(ResolvedSctp { config, cc, factory, params, place })
 }
 
 /// Applies the written keys, and reports invalid combinations.
-fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
+fn apply(keys: &TomlSctp, config: &mut SctpConfig, report: &mut Problems) {
     report.read(&keys.cc);
     keys.keys.apply(config, report);
     let place = |keys_: &[&str]| keys_.iter().find_map(|key| keys.keys.span(key)).unwrap_or(0..0);

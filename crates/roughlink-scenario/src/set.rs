@@ -12,7 +12,7 @@
 
 use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
 use super::noise::named;
-use super::problem::{Problem, Report, suggest};
+use super::problem::{Problem, Problems, suggest};
 use super::shape::{alternatives, name_of, resolve, too_large, unknown};
 use super::syntax;
 use serde_json::Value as Schema;
@@ -21,7 +21,7 @@ use std::num::{IntErrorKind, ParseIntError};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// Returns the text with all overrides; reports those that cannot be applied.
-pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, report: &mut Report) -> String {
+pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, report: &mut Problems) -> String {
     let mut document: DocumentMut = match text.parse() {
         Ok(document) => document,
         Err(e) => {
@@ -30,7 +30,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
         }
     };
     for (path, value) in overrides {
-        let place = Place { schema: root, noun: "a scenario".into(), root, top: true };
+        let place = TableSchema { schema: root, noun: "a scenario".into(), root, top: true };
         let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
         if let Err(problem) = done {
             report.error(Problem { message: format!("override `{path}`: {}", problem.message), ..problem });
@@ -40,28 +40,28 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
 }
 
 /// The schema of a table on the path.
-struct Place<'s> {
+struct TableSchema<'s> {
     schema: &'s Schema,
     noun: String,
     root: &'s Schema,
     top: bool,
 }
 
-impl<'s> Place<'s> {
+impl<'s> TableSchema<'s> {
     fn of(schema: &'s Schema, noun: String, root: &'s Schema) -> Self {
-        Place { schema: resolve(schema, root), noun, root, top: false }
+        TableSchema { schema: resolve(schema, root), noun, root, top: false }
     }
 }
 
-fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
+fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], value: &str) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
     if place.schema.get("properties").is_none() {
         // A table whose keys are not this format's, such as `cc_params`, or names of the user's choice.
         if !rest.is_empty() {
             let noun = format!("`{key}`");
             let inner = match place.schema.get("additionalProperties").filter(|each| each.is_object()) {
-                Some(each) => Place::of(each, noun, place.root),
-                None => Place { noun, top: false, ..*place },
+                Some(each) => TableSchema::of(each, noun, place.root),
+                None => TableSchema { noun, top: false, ..*place },
             };
             return set(make(table, key, false)?, &inner, rest, value);
         }
@@ -115,7 +115,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
             select(elements, key, schema, place.root, rest, value)
         }
         (_, Some(schema)) if present.is_none_or(Item::is_table_like) => {
-            let inner = Place::of(schema, format!("`{key}`"), place.root);
+            let inner = TableSchema::of(schema, format!("`{key}`"), place.root);
             set(make(table, key, place.top)?, &inner, rest, value)
         }
         _ => Err(no_keys(key)),
@@ -188,7 +188,7 @@ fn select(
             let help = format!("say which by its number from 0, as in {key}.0.{which}, or `*` for all");
             Problem::new(format!("`{which}` may be that of several tables of the list `{key}`, or of none")).help(help)
         })?;
-        let inner = Place::of(&schema["items"], format!("`{key}`"), root);
+        let inner = TableSchema::of(&schema["items"], format!("`{key}`"), root);
         return set(elements[i], &inner, path, value);
     }
     if chosen.is_empty() {
@@ -205,7 +205,7 @@ fn select(
         return Err(Problem::new(format!("{key} `{which}` is a table")).help(help));
     }
     for i in chosen {
-        let inner = Place::of(&schema["items"], format!("{key} `{which}`"), root);
+        let inner = TableSchema::of(&schema["items"], format!("{key} `{which}`"), root);
         set(elements[i], &inner, rest, value)?;
     }
     Ok(())

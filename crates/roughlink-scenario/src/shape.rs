@@ -5,7 +5,7 @@
 use super::kinds::{WITHIN, chosen, given_by, has, keys, kinds, meanings, name, nest, required};
 use super::leaf::{Read, examine, none_of};
 use super::noise::{named, noise_names};
-use super::problem::{Problem, Report, list, nearest, suggest};
+use super::problem::{Problem, Problems, list, nearest, suggest};
 use super::schema::GIVEN;
 use serde::Deserialize as _;
 use serde_json::Value as Schema;
@@ -27,14 +27,14 @@ struct Position<'s> {
 }
 
 /// Checks a document and leaves the parts that can be deserialized.
-pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
+pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Problems) {
     let here = Position { noun: "the scenario".into(), definition: "", schema: root, span: None };
     table(document.get_mut(), &here, root, report);
 }
 
 /// Checks a single value and its bounds; returns true if it can be kept. Skips values without bounds that are read
 /// again later.
-fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
+fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema, report: &mut Problems) -> bool {
     if let Some(problem) = without_unit(item.get_ref(), schema) {
         report.error(problem.at(item.span(), ""));
         return false;
@@ -137,7 +137,7 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
 
 /// The key of a value.
 #[derive(Clone, Copy)]
-struct Key<'k> {
+struct SchemaKey<'k> {
     name: &'k str,
     /// Kind of the table that contains the key.
     within: Option<&'k str>,
@@ -146,8 +146,14 @@ struct Key<'k> {
 }
 
 /// Checks the value of a key; returns true if it can be kept.
-fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &Schema, report: &mut Report) -> bool {
-    let Key { name: key, within, .. } = at;
+fn value(
+    item: &mut Spanned<DeValue<'_>>,
+    at: SchemaKey<'_>,
+    schema: &Schema,
+    root: &Schema,
+    report: &mut Problems,
+) -> bool {
+    let SchemaKey { name: key, within, .. } = at;
     let span = item.span();
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
@@ -278,13 +284,13 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     format!("{{ {} }}", wanted.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
-fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &mut Report) {
+fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &mut Problems) {
     let given = here.schema.get(GIVEN).is_some();
     if let Some(each) = here.schema.get("additionalProperties").filter(|each| each.is_object()) {
         // The keys are names of the user's choice.
         let mut bad = Vec::new();
         for (key, item) in inner.iter_mut() {
-            if value(item, Key { name: key.get_ref(), within: None, given }, each, root, report) {
+            if value(item, SchemaKey { name: key.get_ref(), within: None, given }, each, root, report) {
                 continue;
             }
             if resolve(each, root)["type"] == "object" {
@@ -324,12 +330,12 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
             ([schema, others @ ..], None) if !has(here.schema, word) => {
                 // Keys without a valid kind are not read. Check those that have the same meaning in all kinds.
                 if others.iter().all(|other| name_of(other) == name_of(schema)) {
-                    value(item, Key { name: word, within, given: true }, schema, root, report);
+                    value(item, SchemaKey { name: word, within, given: true }, schema, root, report);
                 }
                 false
             }
             ([schema, ..], kind) if [Some(here.schema), kind].into_iter().flatten().any(|of| has(of, word)) => {
-                value(item, Key { name: word, within, given }, schema, root, report)
+                value(item, SchemaKey { name: word, within, given }, schema, root, report)
             }
             ([_, ..], Some(kind)) => {
                 let problem = Problem::new(format!("{} has no key `{word}`", article(name(kind), here)));

@@ -1,7 +1,7 @@
 //! Flows that their own congestion control keeps silent although their link has coverage, for example by a threshold
 //! above the signal. The algorithm depends on link events only, so this can be computed before the run.
 
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use roughlink_core::cc::{Factory, Flow, LinkEvent, Permit};
 use roughlink_core::scenario::LinkSpec;
 use roughlink_core::units::Time;
@@ -15,7 +15,7 @@ pub(super) fn warn_of_silence(
     (path, links): (&[usize], &[LinkSpec]),
     duration: Time,
     budget: &mut usize,
-    report: &mut Report,
+    report: &mut Problems,
 ) {
     // With several links that have events the cause could not be named.
     let mut with_events = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());

@@ -3,7 +3,7 @@
 //! The written values keep their places in the file; [`super::shape`] has checked them against the struct's schema.
 //! These values then override the values of a stack, or the defaults.
 
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use super::schema::GIVEN;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{MapAccess, Visitor};
@@ -48,7 +48,7 @@ impl<T> fmt::Display for StructKeys<T> {
 
 impl<T: Serialize + DeserializeOwned> StructKeys<T> {
     /// Overrides `values` with the written ones.
-    pub(crate) fn apply(&self, values: &mut T, report: &mut Report) {
+    pub(crate) fn apply(&self, values: &mut T, report: &mut Problems) {
         let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
         if let Err(reason) = over(values, written) {
             // Only faults that the schema check misses arrive here.

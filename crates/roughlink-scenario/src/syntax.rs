@@ -1,13 +1,13 @@
 //! Faults of TOML syntax, with suggestions. The TOML parser reports the expected token; the intention is guessed from
 //! its message and the line.
 
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeTable;
 
 /// Reads TOML; faults are reported.
-pub(super) fn read<'t>(text: &'t str, report: &mut Report) -> Spanned<DeTable<'t>> {
+pub(super) fn read<'t>(text: &'t str, report: &mut Problems) -> Spanned<DeTable<'t>> {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults.iter().take(MOST_FAULTS) {
         report.error(problem(fault.message(), fault.span().unwrap_or(0..0), text));
@@ -59,31 +59,31 @@ fn advice(message: &str, line: &Line<'_>) -> String {
         return format!("write {} = {}", key.trim(), value.trim());
     }
     let known = FORMS.iter().find(|(part, _)| message.contains(part));
-    match known.map_or(Form::Other, |(_, form)| *form) {
-        Form::Say(help) => help.into(),
-        Form::Twice => match line.heading() {
+    match known.map_or(Mistake::Other, |(_, form)| *form) {
+        Mistake::Say(help) => help.into(),
+        Mistake::Twice => match line.heading() {
             Some(name) => {
                 format!("[{name}] may occur only once, with all its keys; the tables of a list are [[{name}]] each")
             }
             None => format!("`{}` is there already: keep one of the two", line.bad),
         },
-        Form::Heading => {
+        Mistake::Heading => {
             let name = line.heading().unwrap_or("node");
             if line.all.starts_with("[[") { format!("write [[{name}]]") } else { format!("write [{name}]") }
         }
-        Form::Unquoted => unquoted(line),
-        Form::Open(quote) => match line.before.split_once(quote) {
+        Mistake::Unquoted => unquoted(line),
+        Mistake::Open(quote) => match line.before.split_once(quote) {
             Some((_, inner)) => format!("end the text with the quote that it begins with: {quote}{inner}{quote}"),
             None if quote.len() > 1 => format!("end the text with {quote}"),
             None => NO_VALUE.into(),
         },
-        Form::NotOpen => format!("write \"{}\"", bare(line.after)),
-        Form::NoValue => match (line.before, line.after) {
+        Mistake::NotOpen => format!("write \"{}\"", bare(line.after)),
+        Mistake::NoValue => match (line.before, line.after) {
             (key, "") => format!("write a value behind it: {key} = ..."),
             (key, value) if value.contains('=') => format!("a key is one word, such as {key}_{value}"),
             (key, value) => format!("write {key} = {value}"),
         },
-        Form::Surplus => match (line.heading(), line.after.strip_prefix(',')) {
+        Mistake::Surplus => match (line.heading(), line.after.strip_prefix(',')) {
             (Some(name), _) => format!("write [{name}] for a table, [[{name}]] for each table of a list"),
             (None, Some("")) => "leave the comma out: lines end without one".into(),
             (None, Some(rest)) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -95,7 +95,7 @@ fn advice(message: &str, line: &Line<'_>) -> String {
             }
             _ => format!("{ONE_KEY}: put `{}` on a line of its own, or behind a #", line.after),
         },
-        Form::Other => OTHER.into(),
+        Mistake::Other => OTHER.into(),
     }
 }
 
@@ -124,7 +124,7 @@ fn bare(value: &str) -> &str {
 
 /// Probable mistake.
 #[derive(Clone, Copy)]
-enum Form {
+enum Mistake {
     /// Only one thing can be meant.
     Say(&'static str),
     /// A key or a table for the second time.
@@ -148,37 +148,37 @@ enum Form {
 const MOST_FAULTS: usize = 3;
 
 /// Mistakes by text in the message; the first match applies.
-const FORMS: &[(&str, Form)] = &[
-    ("duplicate key", Form::Twice),
-    ("cannot extend", Form::Say("what has a value has no keys of its own: keep one of the two")),
-    ("string values must be quoted", Form::Unquoted),
-    ("visible characters", Form::Say("write special characters as \\t, \\n, \\u0001")),
-    ("escaped value", Form::Say("write \\\\ for a backslash, or put the text in single quotes")),
-    ("invalid multi-line basic string", Form::Open("\"\"\"")),
-    ("invalid multi-line literal string", Form::Open("'''")),
-    ("invalid basic string", Form::Open("\"")),
-    ("invalid literal string", Form::Open("'")),
-    ("missing opening quote", Form::NotOpen),
-    ("key with no value", Form::NoValue),
-    ("extra `=`", Form::Say("write one `=`")),
-    ("unclosed table", Form::Heading),
-    ("unclosed array table", Form::Heading),
-    ("unclosed array", Form::Say("close the list with `]`")),
-    ("unclosed inline table", Form::Say("close the table with `}`")),
-    ("array opening", Form::Say("a list begins with `[`")),
-    ("inline table opening", Form::Say("a table begins with `{`")),
-    ("extra comma", Form::Say("leave one comma out")),
-    ("missing assignment", Form::Say("write `=` between the key and its value")),
-    ("in array", Form::Say("close the list with `]` before the next key")),
-    ("between array elements", Form::Say("separate the elements of a list with commas, and close it with `]`")),
-    ("between key-value pairs", Form::Say("separate the keys of a table with commas, and close it with `}`")),
-    ("unexpected key or value", Form::Surplus),
-    ("key", Form::Say("a key is made of letters, digits, `-` and `_`, as in delay = \"10 ms\"")),
-    ("mantissa", Form::Say("write a digit before the decimal point, as in 0.5")),
-    ("fraction", Form::Say("write a digit after the decimal point, as in 0.5")),
-    ("numeric sign", Form::Say("write one sign")),
-    ("leading zero", Form::Say("write the number without the zero in front")),
-    ("boolean", Form::Say("write true or false, in small letters")),
+const FORMS: &[(&str, Mistake)] = &[
+    ("duplicate key", Mistake::Twice),
+    ("cannot extend", Mistake::Say("what has a value has no keys of its own: keep one of the two")),
+    ("string values must be quoted", Mistake::Unquoted),
+    ("visible characters", Mistake::Say("write special characters as \\t, \\n, \\u0001")),
+    ("escaped value", Mistake::Say("write \\\\ for a backslash, or put the text in single quotes")),
+    ("invalid multi-line basic string", Mistake::Open("\"\"\"")),
+    ("invalid multi-line literal string", Mistake::Open("'''")),
+    ("invalid basic string", Mistake::Open("\"")),
+    ("invalid literal string", Mistake::Open("'")),
+    ("missing opening quote", Mistake::NotOpen),
+    ("key with no value", Mistake::NoValue),
+    ("extra `=`", Mistake::Say("write one `=`")),
+    ("unclosed table", Mistake::Heading),
+    ("unclosed array table", Mistake::Heading),
+    ("unclosed array", Mistake::Say("close the list with `]`")),
+    ("unclosed inline table", Mistake::Say("close the table with `}`")),
+    ("array opening", Mistake::Say("a list begins with `[`")),
+    ("inline table opening", Mistake::Say("a table begins with `{`")),
+    ("extra comma", Mistake::Say("leave one comma out")),
+    ("missing assignment", Mistake::Say("write `=` between the key and its value")),
+    ("in array", Mistake::Say("close the list with `]` before the next key")),
+    ("between array elements", Mistake::Say("separate the elements of a list with commas, and close it with `]`")),
+    ("between key-value pairs", Mistake::Say("separate the keys of a table with commas, and close it with `}`")),
+    ("unexpected key or value", Mistake::Surplus),
+    ("key", Mistake::Say("a key is made of letters, digits, `-` and `_`, as in delay = \"10 ms\"")),
+    ("mantissa", Mistake::Say("write a digit before the decimal point, as in 0.5")),
+    ("fraction", Mistake::Say("write a digit after the decimal point, as in 0.5")),
+    ("numeric sign", Mistake::Say("write one sign")),
+    ("leading zero", Mistake::Say("write the number without the zero in front")),
+    ("boolean", Mistake::Say("write true or false, in small letters")),
 ];
 
 const ONE_KEY: &str = "a line has one key and its value";

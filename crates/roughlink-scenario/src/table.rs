@@ -27,15 +27,15 @@ pub(super) struct Dialect {
 
 /// The lines of a file, as far as its columns are known.
 #[derive(Debug)]
-pub(super) struct Table<'k> {
-    columns: Vec<Column<'k>>,
+pub(super) struct TraceTable<'k> {
+    columns: Vec<KnownColumn<'k>>,
     lines: Vec<(u64, StringRecord)>,
     decimal_comma: bool,
 }
 
 /// A known column of the file.
 #[derive(Clone, Debug)]
-struct Column<'k> {
+struct KnownColumn<'k> {
     known: &'k str,
     /// Name in the file.
     name: String,
@@ -44,7 +44,7 @@ struct Column<'k> {
 
 /// Origin of times.
 #[derive(Clone, Copy, Debug, Default)]
-enum Clock {
+enum TimeOrigin {
     /// No line has been read.
     #[default]
     Unset,
@@ -57,14 +57,14 @@ enum Clock {
 }
 
 /// A field that is not empty.
-pub(super) struct Field<'t> {
+pub(super) struct TextField<'t> {
     pub known: &'t str,
     name: &'t str,
     text: &'t str,
     decimal_comma: bool,
 }
 
-impl<'k> Table<'k> {
+impl<'k> TraceTable<'k> {
     /// Reads `text`, of whose columns those in `known` are wanted.
     pub(crate) fn read(text: &str, known: &[&'k str], dialect: &Dialect) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -102,7 +102,7 @@ impl<'k> Table<'k> {
         if lines.is_empty() {
             return Err("it has a heading and nothing else".into());
         }
-        Ok(Table { columns, lines, decimal_comma: delimiter != b',' })
+        Ok(TraceTable { columns, lines, decimal_comma: delimiter != b',' })
     }
 
     /// Returns true if there is such a column.
@@ -119,15 +119,15 @@ impl<'k> Table<'k> {
     /// Faults are reported with their line.
     pub(crate) fn lines<T: Default>(
         &self,
-        mut make: impl FnMut(&mut T, &Field<'_>, Option<Time>) -> Result<(), String>,
+        mut make: impl FnMut(&mut T, &TextField<'_>, Option<Time>) -> Result<(), String>,
     ) -> Result<Vec<(u64, T)>, String> {
-        let mut clock = Clock::default();
+        let mut clock = TimeOrigin::default();
         let mut out = Vec::with_capacity(self.lines.len());
         for (line, record) in &self.lines {
             let mut one = T::default();
             for c in &self.columns {
                 let text = record.get(c.place).unwrap_or_default();
-                let field = Field { known: c.known, name: &c.name, text, decimal_comma: self.decimal_comma };
+                let field = TextField { known: c.known, name: &c.name, text, decimal_comma: self.decimal_comma };
                 let read = match (c.known, text.is_empty()) {
                     (TIME, false) => clock.read(&field).and_then(|at| make(&mut one, &field, Some(at))),
                     (_, false) => make(&mut one, &field, None),
@@ -142,7 +142,7 @@ impl<'k> Table<'k> {
     }
 }
 
-impl Field<'_> {
+impl TextField<'_> {
     /// Returns the number in the field, within a scenario's bounds for such a value.
     pub(crate) fn number(&self) -> Result<f64, String> {
         let known = self.known;
@@ -185,7 +185,7 @@ impl Field<'_> {
 }
 
 /// Formats a field for messages. Text that does not look like a value may be from some other file; messages omit it.
-impl fmt::Display for Field<'_> {
+impl fmt::Display for TextField<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let like_a_number = self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
         let like_a_value = like_a_number || ["true", "false", "nan", "inf"].contains(&&*self.text.to_ascii_lowercase());
@@ -198,26 +198,26 @@ impl fmt::Display for Field<'_> {
 
 /// Returns the number in `text` as a value of the known column `column`.
 pub(super) fn number_in(column: &str, text: &str) -> Result<f64, String> {
-    Field { known: column, name: column, text, decimal_comma: false }.number()
+    TextField { known: column, name: column, text, decimal_comma: false }.number()
 }
 
-impl Clock {
-    fn read(&mut self, field: &Field<'_>) -> Result<Time, String> {
-        if let Clock::Unset = self {
+impl TimeOrigin {
+    fn read(&mut self, field: &TextField<'_>) -> Result<Time, String> {
+        if let TimeOrigin::Unset = self {
             *self = match (field.plain(), field.date()) {
-                (Some(x), _) if x >= FIRST_UNIX_S => Clock::Unix(x),
-                (Some(_), _) => Clock::Start,
-                (None, Some((date, zoned))) => Clock::Date(date, zoned),
+                (Some(x), _) if x >= FIRST_UNIX_S => TimeOrigin::Unix(x),
+                (Some(_), _) => TimeOrigin::Start,
+                (None, Some((date, zoned))) => TimeOrigin::Date(date, zoned),
                 (None, None) => return Err(format!("{field} is neither a number of seconds nor a date")),
             };
         }
         let since = match *self {
-            Clock::Start | Clock::Unset => return field.number().map(Time::from_secs_f64),
-            Clock::Unix(_) if field.plain().is_some_and(|x| x >= LAST_UNIX_S) => {
+            TimeOrigin::Start | TimeOrigin::Unset => return field.number().map(Time::from_secs_f64),
+            TimeOrigin::Unix(_) if field.plain().is_some_and(|x| x >= LAST_UNIX_S) => {
                 return Err(format!("{field} is out of range: absolute times are in seconds"));
             }
-            Clock::Unix(first) => field.plain().map(|x| x - first),
-            Clock::Date(first, zoned) => {
+            TimeOrigin::Unix(first) => field.plain().map(|x| x - first),
+            TimeOrigin::Date(first, zoned) => {
                 let alike = field.date().filter(|(_, other)| *other == zoned);
                 alike.map(|(date, _)| date.duration_since(first).as_secs_f64())
             }
@@ -260,7 +260,7 @@ fn likely(heading: &str) -> Delimiter {
 }
 
 /// Returns the known columns of a heading.
-fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> Result<Vec<Column<'k>>, String> {
+fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> Result<Vec<KnownColumn<'k>>, String> {
     let mut out = Vec::new();
     for &known in known {
         let given = dialect.names.get(known);
@@ -268,7 +268,7 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
         let mut places = heading.iter().enumerate().filter(|(_, h)| *h == name).map(|(i, _)| i);
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => return Err(format!("it has two columns `{name}`")),
-            (Some(place), None) => out.push(Column { known, name: name.to_owned(), place }),
+            (Some(place), None) => out.push(KnownColumn { known, name: name.to_owned(), place }),
             (None, _) if given.is_some() => {
                 let there = suggest(name, "its columns are", heading.iter());
                 // A heading without any known column may be the first line of some other file.
@@ -331,7 +331,7 @@ mod tests {
 
     /// Returns line, time in ms, signal and loss of all lines.
     fn read(text: &str, dialect: &Dialect) -> Result<Vec<(u64, u64, f64, f64)>, String> {
-        let table = Table::read(text, &KNOWN, dialect)?;
+        let table = TraceTable::read(text, &KNOWN, dialect)?;
         let lines = table.lines(|one: &mut (u64, f64, f64), field, at| {
             match field.known {
                 TIME => one.0 = at.unwrap().as_millis(),

@@ -5,13 +5,13 @@
 //! the same algorithm uses them, and overrides them key by key with its own `cc_params`.
 
 use super::file::Params;
-use super::flow::Connection;
-use super::leaf::{At, Cc, Leaf};
-use super::problem::{Problem, Report, suggest};
+use super::flow::TomlConnection;
+use super::leaf::{At, CcName, Leaf};
+use super::problem::{Problem, Problems, suggest};
 use super::struct_keys::{StructKeys, over};
-use roughlink_core::cc::{self, Algorithm, BuildError};
+use roughlink_core::cc::{self, Algorithm, AlgorithmError};
 use roughlink_core::packet::IPV6_EXTRA;
-use roughlink_core::tcp::{Buffer, Recovery, Stack, TcpConfig};
+use roughlink_core::tcp::{Buffer, LossRecovery, Stack, TcpConfig};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ use std::ops::Range;
 /// value.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tcp {
+pub(super) struct TomlTcp {
     /// Congestion control; `roughlink cc list` describes all.
     #[schemars(extend("default" = "cubic"))]
-    pub cc: Option<Leaf<Cc>>,
+    pub cc: Option<Leaf<CcName>>,
     /// Parameters of `cc`; flows with another algorithm ignore them.
     pub cc_params: Option<At<Params>>,
     /// Method to end slow start before a loss, for algorithms that offer a choice; the algorithm's default if absent.
-    pub hystart: Option<Leaf<Hystart>>,
+    pub hystart: Option<Leaf<TomlHystart>>,
     /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
@@ -39,7 +39,7 @@ pub(super) struct Tcp {
 /// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Hystart {
+pub(super) enum TomlHystart {
     /// No method: slow start ends only on congestion.
     Off,
     /// HyStart as in Linux and ns-3.
@@ -55,7 +55,7 @@ pub(super) const DEFAULT_CC: &str = "cubic";
 pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];
 
 /// A flow's transport.
-pub(super) struct Resolved {
+pub(super) struct ResolvedTcp {
     pub config: TcpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
@@ -73,9 +73,9 @@ pub(super) type Common = BTreeMap<(&'static str, bool, String), TcpConfig>;
 /// Tables that determine one flow.
 pub(super) struct Sources<'f> {
     /// `[tcp]`.
-    pub global: &'f Tcp,
+    pub global: &'f TomlTcp,
     /// Table of the flow.
-    pub flow: &'f Connection,
+    pub flow: &'f TomlConnection,
     /// Set if the flow uses IPv6.
     pub ipv6: bool,
     /// Place to underline when a fault has no key.
@@ -83,7 +83,7 @@ pub(super) struct Sources<'f> {
 }
 
 impl Sources<'_> {
-    fn own(&self) -> Option<&Tcp> {
+    fn own(&self) -> Option<&TomlTcp> {
         self.flow.tcp.as_ref().map(|t| &t.value)
     }
 
@@ -101,7 +101,7 @@ impl Sources<'_> {
 
     /// Resolves the flow's transport; reports faults and returns `None` after one. Flows with equal sources share the
     /// entry in `common`.
-    pub(super) fn resolve(&self, common: &mut Common, report: &mut Report) -> Option<Resolved> {
+    pub(super) fn resolve(&self, common: &mut Common, report: &mut Problems) -> Option<ResolvedTcp> {
         if let Some(own) = self.own() {
             let misplaced = [
                 ("cc", own.cc.as_ref().map(|l| l.span.clone())),
@@ -129,10 +129,10 @@ impl Sources<'_> {
             }
         };
         let (factory, params) = self.factory(stack, cc, report)?;
-        Some(Resolved { config, cc, factory, params })
+        Some(ResolvedTcp { config, cc, factory, params })
     }
 
-    fn algorithm(&self, report: &mut Report) -> Option<&'static Algorithm> {
+    fn algorithm(&self, report: &mut Problems) -> Option<&'static Algorithm> {
         let leaf = if self.flow.cc.is_some() { &self.flow.cc } else { &self.global.cc };
         if leaf.is_some() {
             return report.read(leaf).map(|cc| cc.0);
@@ -142,14 +142,14 @@ impl Sources<'_> {
             .ok()
     }
 
-    fn config(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> TcpConfig {
+    fn config(&self, stack: Stack, cc: &'static Algorithm, report: &mut Problems) -> TcpConfig {
         let mut config = TcpConfig::preset(stack);
         if self.ipv6 {
             config.mss -= u32::from(IPV6_EXTRA); // packets keep their size
         }
         // Reno recovers like NewReno without partial ACKs. Keep a better recovery of the stack.
-        if cc.name == "reno" && config.recovery == Recovery::NewReno {
-            config.recovery = Recovery::Reno;
+        if cc.name == "reno" && config.recovery == LossRecovery::NewReno {
+            config.recovery = LossRecovery::Reno;
         }
         let entry: toml::Table = cc.tcp.parse().expect("checked when it was added to the registry");
         if let Err(reason) = over(&mut config, entry.clone()) {
@@ -174,7 +174,12 @@ impl Sources<'_> {
         config
     }
 
-    fn factory(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<(cc::Factory, toml::Table)> {
+    fn factory(
+        &self,
+        stack: Stack,
+        cc: &'static Algorithm,
+        report: &mut Problems,
+    ) -> Option<(cc::Factory, toml::Table)> {
         let global = good(&self.global.cc).map_or(DEFAULT_CC, |cc| cc.0.name) == cc.name;
         let sources: Vec<&At<Params>> =
             self.global.cc_params.iter().filter(|_| global).chain(&self.flow.cc_params).collect();
@@ -186,7 +191,7 @@ impl Sources<'_> {
     }
     /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm with this
     /// parameter; in `[tcp]` it applies to all algorithms that have it.
-    fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<&'static str> {
+    fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Problems) -> Option<&'static str> {
         let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
         if let Some(leaf) = own.filter(|_| !has) {
@@ -195,14 +200,14 @@ impl Sources<'_> {
         }
         let leaf = own.or(self.global.hystart.as_ref()).filter(|_| has)?;
         leaf.value.as_ref().ok().map(|choice| match choice {
-            Hystart::Off => "off",
-            Hystart::Classic => "classic",
-            Hystart::Plusplus => "plusplus",
+            TomlHystart::Off => "off",
+            TomlHystart::Classic => "classic",
+            TomlHystart::Plusplus => "plusplus",
         })
     }
 
     /// Rejects combinations that make no sense.
-    fn check(&self, config: &TcpConfig, report: &mut Report) {
+    fn check(&self, config: &TcpConfig, report: &mut Problems) {
         let mut wrong = |key: &str, message: String, help: &str| {
             report.error(Problem::new(message).at(self.span(key), "").help(help));
         };
@@ -231,11 +236,11 @@ impl Sources<'_> {
             report.warn(Problem::new(message).at(self.span(key), "").help(help));
         };
         for (key, set) in [("tlp", config.tlp), ("undo", config.undo)] {
-            if set && self.is_set(key) && config.recovery != Recovery::Rack {
+            if set && self.is_set(key) && config.recovery != LossRecovery::Rack {
                 odd(key, format!("`{key}` has no effect"), "it works with recovery = \"rack\" only");
             }
         }
-        if self.is_set("fr_off_until") && config.recovery == Recovery::Rack {
+        if self.is_set("fr_off_until") && config.recovery == LossRecovery::Rack {
             odd(
                 "fr_off_until",
                 "`fr_off_until` has no effect".into(),
@@ -261,7 +266,7 @@ pub(super) fn factory(
     mut params: toml::Table,
     sources: &[&At<Params>],
     span: &Range<usize>,
-    report: &mut Report,
+    report: &mut Problems,
 ) -> Option<(cc::Factory, toml::Table)> {
     for source in sources {
         for (key, value) in &source.value.0 {
@@ -277,7 +282,7 @@ pub(super) fn factory(
     let made = cc.factory(stack.name(), &params).map_err(|e| {
         let problem = Problem::new(e.to_string());
         report.error(match e {
-            BuildError::UnknownParameter { key, known, .. } => {
+            AlgorithmError::UnknownParameter { key, known, .. } => {
                 let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
                 problem.at(place(&key).unwrap_or_else(whole), "").help(help)
             }
@@ -295,7 +300,7 @@ fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
 }
 
 /// Reports `[tcp].hystart` as a fault if no flow can use it.
-pub(super) fn check_hystart(global: &Tcp, used: &[(Stack, &'static Algorithm)], report: &mut Report) {
+pub(super) fn check_hystart(global: &TomlTcp, used: &[(Stack, &'static Algorithm)], report: &mut Problems) {
     let Some(leaf) = &global.hystart else { return };
     if !used.is_empty() && !used.iter().any(|(stack, cc)| cc.parameters(stack.name()).contains_key("hystart")) {
         let mut names: Vec<&str> = used.iter().map(|(_, cc)| cc.name).collect();

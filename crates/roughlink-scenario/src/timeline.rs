@@ -6,12 +6,12 @@
 
 mod traces;
 
-use super::file::Heading;
+use super::file::LinkDirections;
 use super::leaf::{At, Dbm, Leaf};
-use super::link::{Link, LinkKind, Load};
-use super::noise::{Noise as Written, undirected};
-use super::pipe::{Asymmetric, Pipe};
-use super::problem::{Problem, Report};
+use super::link::{FileLoader, LinkKind, TomlLink};
+use super::noise::{TomlNoise, undirected};
+use super::pipe::{TomlAsymmetric, TomlPipe};
+use super::problem::{Problem, Problems};
 use super::table::{self, Dialect, TIME};
 use roughlink_core::link::PipeConfig;
 use roughlink_core::link::noise::Noise;
@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// Changes of a link over time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Timeline {
+pub(super) struct TomlTimeline {
     /// Changes in order of time; excludes `file`.
     #[schemars(extend("x-excludes" = ["file"]))]
-    pub steps: Option<At<Vec<At<Change>>>>,
+    pub steps: Option<At<Vec<At<TomlChange>>>>,
     /// A file with a table of changes (`.csv`), or with a Mahimahi trace of delivery opportunities; excludes `steps`.
     pub file: Option<Leaf<String>>,
     /// A file with one-way delays in ms in LeoReplayer's format, one line per `interval`. The file repeats after its
@@ -52,7 +52,7 @@ pub(super) struct Timeline {
     pub repeat: Option<Leaf<Time>>,
     /// Treatment of packets while the link is down.
     #[schemars(extend("default" = "drop"))]
-    pub policy: Option<Leaf<Policy>>,
+    pub policy: Option<Leaf<TomlOutagePolicy>>,
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
@@ -63,7 +63,7 @@ pub(super) struct Timeline {
 /// A change of a pipe. Applies until it ends or a later change of the same property begins.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(super) struct TomlChange {
     /// Start time.
     #[schemars(with = "Leaf<Time>", example = "30 s")] // required, by its definition
     pub at: Option<Leaf<Time>>,
@@ -81,10 +81,10 @@ pub(super) struct Change {
     /// Signal strength such as `"-70 dBm"`. Hosts and gateways are notified; packets are not affected.
     pub signal: Option<Leaf<Dbm>>,
     /// Losses.
-    pub noise: Option<At<Written>>,
+    pub noise: Option<At<TomlNoise>>,
     /// Direction that changes. If absent, both change, but the reverse one keeps the values from `asymmetric`; `"both"`
     /// changes these too.
-    pub direction: Option<Leaf<Heading>>,
+    pub direction: Option<Leaf<LinkDirections>>,
 }
 
 /// Format of a file with a timeline.
@@ -102,7 +102,7 @@ pub(super) enum TimelineFormat {
 /// Treatment of packets while a link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Policy {
+pub(super) enum TomlOutagePolicy {
     /// The serializer continues; packets that arrive at the far end while the link is down are lost.
     Drop,
     /// The link sends nothing and loses nothing.
@@ -112,9 +112,9 @@ pub(super) enum Policy {
 /// A list of changes, the name of a file, or a table.
 #[derive(Clone, Debug)]
 pub(super) enum Timelines {
-    Steps(Vec<At<Change>>),
+    Steps(Vec<At<TomlChange>>),
     File(String),
-    Table(Box<Timeline>),
+    Table(Box<TomlTimeline>),
 }
 
 impl<'de> Deserialize<'de> for Timelines {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Timelines {
                 Ok(Timelines::File(name.to_owned()))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Timelines, A::Error> {
-                Timeline::deserialize(MapAccessDeserializer::new(map)).map(|t| Timelines::Table(Box::new(t)))
+                TomlTimeline::deserialize(MapAccessDeserializer::new(map)).map(|t| Timelines::Table(Box::new(t)))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Timelines, A::Error> {
                 Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Timelines::Steps)
@@ -147,14 +147,14 @@ impl JsonSchema for Timelines {
         "Timelines".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (table, step) = (generator.subschema_for::<Timeline>(), generator.subschema_for::<Change>());
+        let (table, step) = (generator.subschema_for::<TomlTimeline>(), generator.subschema_for::<TomlChange>());
         json_schema!({ "anyOf": [table, { "type": "array", "items": step }, { "type": "string" }] })
     }
 }
 
 /// Sets some properties of a link for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Step {
+pub(super) struct TomlStep {
     pub at: Time,
     /// End; never if `None`.
     pub until: Option<Time>,
@@ -165,15 +165,15 @@ pub(super) struct Step {
     pub delay: Option<Time>,
     pub signal: Option<f64>,
     pub noise: Option<Box<Noise>>,
-    pub heading: Option<Heading>,
+    pub heading: Option<LinkDirections>,
 }
 
 /// Part of a timeline that does not depend on the link.
 #[derive(Default)]
-struct Source {
-    steps: Vec<Step>,
+struct TimelineSource {
+    steps: Vec<TomlStep>,
     opportunities: Option<Opportunities>,
-    policy: timeline::Policy,
+    policy: timeline::OutagePolicy,
     notice: Time,
     warning: Option<Time>,
 }
@@ -188,9 +188,9 @@ pub(super) struct Fixed {
 
 impl Fixed {
     /// Returns the properties that the table `asymmetric` of a link sets.
-    pub(super) fn of(link: &Link) -> Self {
+    pub(super) fn of(link: &TomlLink) -> Self {
         let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
-        let of = |own: &At<Asymmetric>| Fixed {
+        let of = |own: &At<TomlAsymmetric>| Fixed {
             rate: own.value.rate.is_some(),
             delay: own.value.delay.is_some(),
             noise: own.value.noise.is_some(),
@@ -201,11 +201,11 @@ impl Fixed {
 
 /// Sets the timelines of a link's directions; returns the notifications for hosts.
 pub(super) fn timelines(
-    (link, keys): (&Link, &Pipe),
+    (link, keys): (&TomlLink, &TomlPipe),
     pipe: &mut PipeConfig,
     duration: Time,
-    load: Load<'_>,
-    report: &mut Report,
+    load: FileLoader<'_>,
+    report: &mut Problems,
 ) -> Notices {
     let own = keys.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
     let before = report.problems.len();
@@ -213,39 +213,40 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start((link, keys), pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut make = |source: &Source, heading: Heading, fixed: Fixed, place: Range<usize>| {
+    let mut make = |source: &TimelineSource, heading: LinkDirections, fixed: Fixed, place: Range<usize>| {
         source.timeline((heading, fixed), duration, place, report)
     };
     if let Some(shared) = &shared {
         let place = keys.timeline.as_ref().map_or(0..0, |t| t.span.clone());
-        pipe.forward.timeline = Some(make(shared, Heading::Forward, Fixed::default(), place.clone()));
+        pipe.forward.timeline = Some(make(shared, LinkDirections::Forward, Fixed::default(), place.clone()));
         if own.is_none() {
-            pipe.reverse.timeline = Some(make(shared, Heading::Reverse, Fixed::of(link), place));
+            pipe.reverse.timeline = Some(make(shared, LinkDirections::Reverse, Fixed::of(link), place));
         }
     }
     if let Some(own) = &own {
         let place = keys.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
-        pipe.reverse.timeline = Some(make(own, Heading::Reverse, Fixed::default(), place));
+        pipe.reverse.timeline = Some(make(own, LinkDirections::Reverse, Fixed::default(), place));
     }
     shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
 }
 
-impl Source {
+impl TimelineSource {
     /// Creates the timeline of the direction `heading`. Only steps with a direction change the properties in `fixed`.
     /// Underlines `place` if there are too many changes.
     fn timeline(
         &self,
-        (heading, fixed): (Heading, Fixed),
+        (heading, fixed): (LinkDirections, Fixed),
         duration: Time,
         place: Range<usize>,
-        report: &mut Report,
+        report: &mut Problems,
     ) -> Arc<timeline::Timeline> {
-        let here = |s: &&Step| s.heading.is_none_or(|h| h == heading || h == Heading::Both) && s.at <= duration;
-        let mut steps: Vec<&Step> = self.steps.iter().filter(here).collect();
+        let here =
+            |s: &&TomlStep| s.heading.is_none_or(|h| h == heading || h == LinkDirections::Both) && s.at <= duration;
+        let mut steps: Vec<&TomlStep> = self.steps.iter().filter(here).collect();
         steps.sort_by_key(|s| s.at);
         let mut noises = Vec::new();
         let mut made = Vec::with_capacity(steps.len());
-        for &Step { at, until, every, up, rate, delay, signal, ref noise, heading } in steps {
+        for &TomlStep { at, until, every, up, rate, delay, signal, ref noise, heading } in steps {
             let fixed = if heading.is_some() { Fixed::default() } else { fixed };
             let (rate, delay) = (rate.filter(|_| !fixed.rate), delay.filter(|_| !fixed.delay));
             let noise = noise.as_ref().filter(|_| !fixed.noise).map(|noise| {
@@ -267,11 +268,11 @@ impl Source {
 
 /// Sets an absent rate or delay of the link to the initial value in its timelines.
 fn from_the_start(
-    (link, keys): (&Link, &Pipe),
+    (link, keys): (&TomlLink, &TomlPipe),
     pipe: &mut PipeConfig,
-    forward: &Source,
-    reverse: &Source,
-    report: &mut Report,
+    forward: &TimelineSource,
+    reverse: &TimelineSource,
+    report: &mut Problems,
 ) {
     let own = keys.asymmetric.as_ref().map(|a| &a.value);
     let missing = |key: &str, example: &str| {
@@ -282,12 +283,12 @@ fn from_the_start(
     };
     let reverse_has = [own.is_some_and(|a| a.rate.is_some()), own.is_some_and(|a| a.delay.is_some())];
     for (direction, source, heading, has) in [
-        (&mut pipe.forward, forward, Heading::Forward, [false; 2]),
-        (&mut pipe.reverse, reverse, Heading::Reverse, reverse_has),
+        (&mut pipe.forward, forward, LinkDirections::Forward, [false; 2]),
+        (&mut pipe.reverse, reverse, LinkDirections::Reverse, reverse_has),
     ] {
         let at_start = || {
             (source.steps.iter())
-                .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == Heading::Both))
+                .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == LinkDirections::Both))
         };
         if keys.rate.is_none() && !has[0] {
             let recorded = source.opportunities.as_ref().map(Opportunities::rate);
@@ -308,26 +309,28 @@ fn from_the_start(
 /// Sets `steps` as the timeline of both directions of a link; the reverse one keeps the `fixed` properties. Underlines
 /// `place` if there are too many changes.
 pub(super) fn lay(
-    steps: Vec<Step>,
+    steps: Vec<TomlStep>,
     (pipe, fixed): (&mut PipeConfig, Fixed),
     duration: Time,
     place: Range<usize>,
-    report: &mut Report,
+    report: &mut Problems,
 ) {
-    let source = Source { steps, ..Source::default() };
+    let source = TimelineSource { steps, ..TimelineSource::default() };
     pipe.forward.timeline =
-        Some(source.timeline((Heading::Forward, Fixed::default()), duration, place.clone(), report));
-    pipe.reverse.timeline = Some(source.timeline((Heading::Reverse, fixed), duration, place, report));
+        Some(source.timeline((LinkDirections::Forward, Fixed::default()), duration, place.clone(), report));
+    pipe.reverse.timeline = Some(source.timeline((LinkDirections::Reverse, fixed), duration, place, report));
 }
 
-fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
+fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> TimelineSource {
     let place = timeline.span.clone();
     match &timeline.value {
         Timelines::Steps(steps) if steps.is_empty() => without_changes(place, report),
-        Timelines::Steps(steps) => Source { steps: steps_of(steps, None, duration, load, report), ..Source::default() },
+        Timelines::Steps(steps) => {
+            TimelineSource { steps: steps_of(steps, None, duration, load, report), ..TimelineSource::default() }
+        }
         Timelines::File(name) => from_file(name, None, place, load, report),
         Timelines::Table(table) => {
-            let t: &Timeline = table;
+            let t: &TomlTimeline = table;
             let repeat = report.read(&t.repeat);
             if repeat.is_some_and(Time::is_zero) {
                 let problem = Problem::new("a timeline that repeats at once never gets anywhere");
@@ -337,9 +340,10 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
             let traces = traces::evenly_spaced(t, load, report);
             let mut source = match (&t.steps, &t.file) {
                 (Some(steps), None) if steps.value.is_empty() => without_changes(steps.span.clone(), report),
-                (Some(steps), None) => {
-                    Source { steps: steps_of(&steps.value, repeat, duration, load, report), ..Source::default() }
-                }
+                (Some(steps), None) => TimelineSource {
+                    steps: steps_of(&steps.value, repeat, duration, load, report),
+                    ..TimelineSource::default()
+                },
                 (None, Some(file)) => match report.read(&t.file) {
                     Some(name) => {
                         let format = report.read(&t.format);
@@ -347,14 +351,14 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                         source.steps.iter_mut().for_each(|s| s.every = repeat);
                         source
                     }
-                    None => Source::default(),
+                    None => TimelineSource::default(),
                 },
                 (Some(steps), Some(file)) => {
                     let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
                     report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
-                    Source::default()
+                    TimelineSource::default()
                 }
-                (None, None) if traces.is_some() => Source::default(),
+                (None, None) if traces.is_some() => TimelineSource::default(),
                 (None, None) => without_changes(place, report),
             };
             let only_traces = source.opportunities.is_some() || (t.steps.is_none() && t.file.is_none());
@@ -362,7 +366,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                 let problem = Problem::new(format!("a trace repeats by itself, not after {repeat}"));
                 report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
             }
-            let recurring = |s: &&Step| repeat.is_some() && s.every == repeat;
+            let recurring = |s: &&TomlStep| repeat.is_some() && s.every == repeat;
             let first = source.steps.iter().find(recurring).map(|s| s.at);
             let last = source.steps.iter().rfind(recurring).map(|s| s.at);
             if let (Some(repeat), Some(first), Some(last)) = (repeat, first, last)
@@ -374,8 +378,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
             }
             source.steps.extend(traces.into_iter().flatten());
             source.policy = match report.read(&t.policy) {
-                Some(Policy::Keep) => timeline::Policy::Keep,
-                Some(Policy::Drop) | None => timeline::Policy::Drop,
+                Some(TomlOutagePolicy::Keep) => timeline::OutagePolicy::Keep,
+                Some(TomlOutagePolicy::Drop) | None => timeline::OutagePolicy::Drop,
             };
             source.notice = report.read(&t.notice).unwrap_or_default();
             source.warning = report.read(&t.warning);
@@ -384,20 +388,20 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
     }
 }
 
-fn without_changes(place: Range<usize>, report: &mut Report) -> Source {
+fn without_changes(place: Range<usize>, report: &mut Problems) -> TimelineSource {
     let problem = Problem::new("a timeline without changes").at(place, "");
     report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
-    Source::default()
+    TimelineSource::default()
 }
 
 fn steps_of(
-    changes: &[At<Change>],
+    changes: &[At<TomlChange>],
     repeat: Option<Time>,
     duration: Time,
-    load: Load<'_>,
-    report: &mut Report,
-) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::with_capacity(changes.len());
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Vec<TomlStep> {
+    let mut steps: Vec<TomlStep> = Vec::with_capacity(changes.len());
     let mut before: Option<(Time, Range<usize>)> = None;
     for change in changes {
         let c = &change.value;
@@ -437,7 +441,7 @@ fn steps_of(
             let problem = Problem::new("a change that repeats at once never gets anywhere").at(span(&c.repeat), "");
             report.error(problem.help("repeat = \"60 s\" brings it again each minute"));
         }
-        let step = Step {
+        let step = TomlStep {
             at,
             until: lasts.map(|d| at + d),
             every: every.filter(|e| !e.is_zero()),
@@ -449,7 +453,7 @@ fn steps_of(
                 .map(|n| Box::new(undirected(n, "write `direction` in the change itself", load, report))),
             heading: report.read(&c.direction),
         };
-        if step == (Step { at, until: step.until, every: step.every, heading: step.heading, ..Step::default() })
+        if step == (TomlStep { at, until: step.until, every: step.every, heading: step.heading, ..TomlStep::default() })
             && rate.is_none()
             && c.rate.is_none()
         {
@@ -466,18 +470,20 @@ fn from_file(
     name: &str,
     format: Option<TimelineFormat>,
     place: Range<usize>,
-    load: Load<'_>,
-    report: &mut Report,
-) -> Source {
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> TimelineSource {
     let read = |text: &str| {
         let is_table = name.ends_with(".csv") || has_heading(text);
         match format.unwrap_or(if is_table { TimelineFormat::Csv } else { TimelineFormat::Mahimahi }) {
             TimelineFormat::Csv => match read_csv(text) {
-                Ok(steps) => Ok(Source { steps, ..Source::default() }),
+                Ok(steps) => Ok(TimelineSource { steps, ..TimelineSource::default() }),
                 Err(reason) => Err((reason, CSV_HELP)),
             },
             TimelineFormat::Mahimahi => match traces::read_mahimahi(text) {
-                Ok(opportunities) => Ok(Source { opportunities: Some(opportunities), ..Source::default() }),
+                Ok(opportunities) => {
+                    Ok(TimelineSource { opportunities: Some(opportunities), ..TimelineSource::default() })
+                }
                 Err(reason) => Err((reason, traces::MAHIMAHI_HELP)),
             },
         }
@@ -495,8 +501,8 @@ fn read_file<'h, T>(
     name: &str,
     place: Range<usize>,
     read: impl Fn(&str) -> Result<T, (String, &'h str)>,
-    load: Load<'_>,
-    report: &mut Report,
+    load: FileLoader<'_>,
+    report: &mut Problems,
 ) -> Option<T> {
     let text = load(name).map_err(|reason| (reason, FILE_HELP));
     match text.and_then(|text| read(&text)) {
@@ -509,15 +515,15 @@ fn read_file<'h, T>(
 }
 
 /// Reads a table with a heading; each line applies until the next.
-fn read_csv(text: &str) -> Result<Vec<Step>, String> {
-    let table = table::Table::read(text, &COLUMNS, &Dialect::default())?;
+fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
+    let table = table::TraceTable::read(text, &COLUMNS, &Dialect::default())?;
     if !table.has(TIME) {
         return Err("it has no column `time_s`".into());
     }
     if table.width() == 1 {
         return Err("it has no column beside `time_s`".into());
     }
-    let lines = table.lines(|step: &mut Step, field, at| {
+    let lines = table.lines(|step: &mut TomlStep, field, at| {
         match field.known {
             TIME => step.at = at.unwrap_or_default(),
             "up" => step.up = Some(field.truth()?),
@@ -528,7 +534,7 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
         }
         Ok(())
     })?;
-    let mut steps: Vec<Step> = Vec::with_capacity(lines.len());
+    let mut steps: Vec<TomlStep> = Vec::with_capacity(lines.len());
     for (number, mut step) in lines {
         if step.rate == Some(Rate(0)) {
             if step.up != Some(false) {

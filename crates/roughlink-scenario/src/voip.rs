@@ -1,11 +1,11 @@
 //! `[[flow]] kind = "voip"`: a voice call.
 
-use super::flow::{Context, Place, stop};
+use super::flow::{Context, FlowPosition, stop};
 use super::leaf::Leaf;
 use super::link::span;
-use super::problem::{Problem, Report};
+use super::problem::{Problem, Problems};
 use roughlink_core::app::Traffic;
-use roughlink_core::app::voip::{Codec, EModel, Reference, VoipConfig, emodel};
+use roughlink_core::app::voip::{Codec, EModel, ReferencePacket, VoipConfig, emodel};
 use roughlink_core::scenario::FlowSpec;
 use roughlink_core::units::{Bytes, Time};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The keys of a call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Voip {
+pub(super) struct TomlVoip {
     /// End time; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
     /// Codec of the speech; it sets `payload`, `interval`, `ie` and `bpl`.
@@ -38,7 +38,7 @@ pub(super) struct Voip {
     pub jitter_buffer: Option<Leaf<Time>>,
     /// Packet from which the receiver derives the delay of the path.
     #[schemars(extend("default" = VoipConfig::default().reference))]
-    pub reference: Option<Leaf<Reference>>,
+    pub reference: Option<Leaf<ReferencePacket>>,
     /// Delay impairment in the E-model.
     #[schemars(extend("default" = VoipConfig::default().emodel))]
     pub emodel: Option<Leaf<EModel>>,
@@ -50,14 +50,14 @@ pub(super) struct Voip {
     pub window: Option<Leaf<Time>>,
 }
 
-impl Voip {
+impl TomlVoip {
     /// Resolves the call.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         let codec = report.read(&self.codec).unwrap_or_default();
         let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };

@@ -1,8 +1,8 @@
 //! `[[flow]] kind = "web"`: requests and responses with think time, over TCP.
 
-use super::flow::{Connection, Context, Place, ipv6};
+use super::flow::{Context, FlowPosition, TomlConnection, ipv6};
 use super::leaf::Leaf;
-use super::problem::Report;
+use super::problem::Problems;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::web::WebConfig;
 use roughlink_core::scenario::FlowSpec;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// The keys of requests and responses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Web {
+pub(super) struct TomlWeb {
     /// Size of a request, including headers.
     #[schemars(extend("default" = REQUEST, "x-minimum" = "1 B", "x-maximum" = "1 GB"))]
     pub request: Option<Leaf<Bytes>>,
@@ -29,17 +29,17 @@ pub(super) struct Web {
     /// Connection of the requests and responses.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
-    pub connection: Connection,
+    pub connection: TomlConnection,
 }
 
-impl Web {
+impl TomlWeb {
     /// Resolves the requests and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
-        place: &Place<'_>,
+        place: &FlowPosition<'_>,
         context: &mut Context<'_>,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
         spec.traffic = Traffic::Web(WebConfig {
             request: report.read(&self.request).unwrap_or(REQUEST).0.max(1),

@@ -1,8 +1,9 @@
 //! A congestion control that records its events in the format of the kernel's programs.
 
-use roughlink_bpf::event::{Event, Kind};
+use roughlink_bpf::event::{EventKind, EventRecord};
 use roughlink_core::cc::{
-    Ack, Algorithm, Congestion, CongestionControl, CongestionState, Construct, Flow, Permit, REGISTRY, Sent, Vitals,
+    Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, CongestionState, Flow, Permit,
+    REGISTRY, Sent,
 };
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ pub struct Params {
 }
 
 thread_local! {
-    static STREAM: RefCell<Vec<Event>> = const { RefCell::new(Vec::new()) };
+    static STREAM: RefCell<Vec<EventRecord>> = const { RefCell::new(Vec::new()) };
     static CONNECTIONS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -41,13 +42,13 @@ impl Recorded {
     }
 
     /// Returns the events that this thread recorded since the last call.
-    pub fn take() -> Vec<Event> {
+    pub fn take() -> Vec<EventRecord> {
         STREAM.take()
     }
 
-    fn note(&self, flow: &Flow, kind: Kind, more: impl FnOnce(&mut Event)) {
+    fn note(&self, flow: &Flow, kind: EventKind, more: impl FnOnce(&mut EventRecord)) {
         let mss = u64::from(flow.mss);
-        let mut e = Event {
+        let mut e = EventRecord {
             now_us: flow.now.as_micros(),
             connection: self.connection,
             mss: flow.mss,
@@ -58,7 +59,7 @@ impl Recorded {
             snd_nxt: flow.snd_nxt as u32,
             srtt_us: flow.srtt.as_micros() as u32,
             state: numbered(flow.state),
-            ..Event::new(kind)
+            ..EventRecord::new(kind)
         };
         more(&mut e);
         STREAM.with_borrow_mut(|stream| stream.push(e));
@@ -85,20 +86,20 @@ impl Recorded {
     }
 }
 
-impl Construct for Recorded {
+impl BuildAlgorithm for Recorded {
     type Params = Params;
     fn new(params: &Params, flow: &Flow) -> Self {
         let factory = REGISTRY.find(&params.inner).expect("a name").factory("linux", &params.params).expect("valid");
         CONNECTIONS.set(CONNECTIONS.get() + 1);
         let made = Recorded { inner: factory(flow), connection: CONNECTIONS.get() };
-        made.note(flow, Kind::Opened, |_| ());
+        made.note(flow, EventKind::Opened, |_| ());
         made
     }
 }
 
 impl CongestionControl for Recorded {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        self.note(flow, Kind::Ack, |e| {
+        self.note(flow, EventKind::Ack, |e| {
             e.rtt_us = ack.rtt.map_or(-1, |t| t.as_micros() as i32);
             e.acked = ack.acked as u32;
             e.segments = ack.segments;
@@ -118,9 +119,9 @@ impl CongestionControl for Recorded {
     }
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let kind = match cause {
-            Congestion::Loss | Congestion::Ecn => Kind::Congestion,
-            Congestion::Timeout => Kind::Timeout,
-            Congestion::TimeoutAgain => Kind::TimeoutAgain,
+            Congestion::Loss | Congestion::Ecn => EventKind::Congestion,
+            Congestion::Timeout => EventKind::Timeout,
+            Congestion::TimeoutAgain => EventKind::TimeoutAgain,
         };
         self.note(flow, kind, |_| ());
         self.inner.on_congestion(flow, cause);
@@ -128,12 +129,12 @@ impl CongestionControl for Recorded {
     fn permit(&self, flow: &Flow) -> Permit {
         self.inner.permit(flow)
     }
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         self.inner.vitals()
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         if sent.tx_start {
-            self.note(flow, Kind::Started, |e| {
+            self.note(flow, EventKind::Started, |e| {
                 if !sent.retransmission {
                     e.snd_nxt = sent.seq as u32;
                 }
@@ -148,11 +149,11 @@ impl CongestionControl for Recorded {
         self.inner.is_ack_clocked()
     }
     fn on_recovered(&mut self, flow: &Flow) {
-        self.note(flow, Kind::Recovered, |_| ());
+        self.note(flow, EventKind::Recovered, |_| ());
         self.inner.on_recovered(flow);
     }
     fn on_undo(&mut self, flow: &Flow) {
-        self.note(flow, Kind::Undone, |_| ());
+        self.note(flow, EventKind::Undone, |_| ());
         self.inner.on_undo(flow);
     }
     fn on_timer(&mut self, flow: &Flow) {

@@ -1,11 +1,11 @@
 //! Arguments of `roughlink cc`: congestion controls, simulated and in the kernel.
 
-use super::List;
+use super::ListArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use roughlink_lab::experiment::assignment;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Cc {
+pub(crate) enum CcCommand {
     /// List the algorithms, or those in the kernel.
     #[command(
         after_help = "Examples:\n  roughlink cc list\n  roughlink cc list bbr cubic\n  roughlink cc list --json\n  roughlink cc list --kernel"
@@ -13,7 +13,7 @@ pub(crate) enum Cc {
     List(CcList),
     /// Check the requirements of algorithms in the kernel on this machine (Linux).
     #[command(after_help = "Example:\n  sudo roughlink cc check")]
-    Check(List),
+    Check(ListArgs),
     /// Load an algorithm into the running kernel (Linux).
     #[command(after_help = "Without --pin it stays until Ctrl-C.
 
@@ -26,7 +26,7 @@ Examples:
       --netns charger --default
   sudo roughlink cc load illinois-aa --default --pin --unit
       prints a systemd unit that does it at each start")]
-    Load(Load),
+    Load(LoadArgs),
     /// Unload algorithms from the kernel, and replace them where they are the default of a namespace (Linux).
     #[command(after_help = "Connections go on with the algorithm until they end.
 
@@ -37,7 +37,7 @@ Examples:
     /// Set the coverage state of `avoca` in the kernel (Linux).
     #[command(after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20
   sudo roughlink cc coverage avoca on")]
-    Coverage(Coverage),
+    Coverage(CoverageArgs),
     /// Show the counters and open connections of an algorithm in the kernel, or follow its events (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc stat illinois_aa
@@ -60,7 +60,7 @@ pub(crate) struct CcList {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Load {
+pub(crate) struct LoadArgs {
     /// Algorithm from `roughlink cc list --kernel`.
     pub name: String,
     /// Set a parameter of the algorithm; may be repeated.
@@ -94,15 +94,15 @@ pub(crate) struct Unload {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Coverage {
+pub(crate) struct CoverageArgs {
     /// Name of the algorithm in the kernel.
     pub name: String,
     /// State to set: coverage or none.
-    pub coverage: Switch,
+    pub coverage: OnOffArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
+pub(crate) enum OnOffArg {
     On,
     Off,
 }

@@ -5,13 +5,13 @@ use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{grid, split};
-use roughlink_lab::library::Source;
+use roughlink_lab::library::ScenarioText;
 
 /// Runs scenarios or algorithms side by side.
 pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
     let part = args.division.part.as_deref().map(str::parse).transpose()?;
-    let scenarios: Vec<Source> = (args.scenarios.iter())
-        .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
+    let scenarios: Vec<ScenarioText> = (args.scenarios.iter())
+        .map(|s| Ok(ScenarioText::scenario(s)?.allow_outside(args.reading.allow_outside)))
         .collect::<Result<_, LabError>>()?;
     let algorithms = args.cc.as_deref().map(split).unwrap_or_default();
     let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;

@@ -22,7 +22,7 @@ use super::run::source;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
 use crate::progress::on_stop;
-use plan::{Plan, programs, quoted};
+use plan::{EmulationPlan, programs, quoted};
 use roughlink_host::{Directory, HostError, Launcher, Output, Program, directories, leftovers};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
@@ -94,7 +94,7 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
         }
         .into());
     }
-    run(Plan {
+    run(EmulationPlan {
         source,
         overrides,
         kernels: args.kernel.clone(),

@@ -1,14 +1,14 @@
 //! `roughlink gateway`
 
-use crate::args::List;
+use crate::args::ListArgs;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
-use roughlink_core::gateway::{Kind, REGISTRY};
+use roughlink_core::gateway::{REGISTRY, RegisteredGateway};
 use roughlink_scenario::definition;
 use serde_json::{Value, json};
 
 /// Lists the gateways and their parameters.
-pub(crate) fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY
             .iter()
@@ -31,7 +31,7 @@ pub(crate) fn list(args: &List) -> Result<(), Failure> {
 }
 
 /// Returns name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
-pub(crate) fn rows(kind: &Kind) -> Vec<[String; 3]> {
+pub(crate) fn rows(kind: &RegisteredGateway) -> Vec<[String; 3]> {
     let schema = Value::from(kind.schema());
     let mut rows = Vec::new();
     for (key, value) in kind.parameters() {

@@ -1,16 +1,16 @@
 //! `roughlink cc check`, `load`, `unload`, `stat` and `list --kernel`: algorithms in the running kernel.
 
-use crate::args::List;
-use crate::args::cc::{CcList, Coverage, Load, Stat, Switch, Unload};
+use crate::args::ListArgs;
+use crate::args::cc::{CcList, CoverageArgs, LoadArgs, OnOffArg, Stat, Unload};
 use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::progress::on_stop;
 use crate::show;
-use crate::table::Table;
+use crate::table::TextTable;
 use roughlink_bpf::KernelError;
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
-use roughlink_bpf::defaults::{Place, holders, registered, set_default};
-use roughlink_bpf::event::{Event, Kind};
+use roughlink_bpf::defaults::{NamedNamespace, holders, registered, set_default};
+use roughlink_bpf::event::{EventKind, EventRecord};
 use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::pinned::{self, Pinned};
 use roughlink_host::{Namespace, is_allowed};
@@ -54,7 +54,7 @@ pub(super) fn failure(e: KernelError) -> Failure {
 }
 
 /// Lists the requirements and their state on this machine.
-pub(crate) fn check(args: &List) -> Result<(), Failure> {
+pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
     let all = needs();
     let loadable = match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
         true => Err(Failure::Machine("algorithms cannot be loaded here".into(), None)),
@@ -123,7 +123,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
 }
 
 /// Loads an algorithm. Unless it is pinned, waits for a signal and unloads it.
-pub(crate) fn load(args: &Load) -> Result<(), Failure> {
+pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     let mut request = LoadRequest::new(&args.name).map_err(failure)?;
     for (key, value) in &args.parameters {
         let parsed: toml::Table = format!("value = {value}").parse().map_err(|_| LabError::Usage {
@@ -213,9 +213,9 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
 }
 
 /// Sets the coverage state of an algorithm.
-pub(crate) fn coverage(args: &Coverage) -> Result<(), Failure> {
+pub(crate) fn coverage(args: &CoverageArgs) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
-    pinned.set_coverage(args.coverage == Switch::On).map_err(failure)
+    pinned.set_coverage(args.coverage == OnOffArg::On).map_err(failure)
 }
 
 /// Prints the counters and connections of an algorithm, or follows its events.
@@ -273,7 +273,7 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
 }
 
 /// Opens the namespaces whose default will change.
-fn places(args: &Load) -> Result<Vec<Place>, Failure> {
+fn places(args: &LoadArgs) -> Result<Vec<NamedNamespace>, Failure> {
     let open = |name: &String| match Namespace::named(name) {
         Ok(namespace) => Ok((name.clone(), namespace)),
         Err(e) => Err(Failure::Machine(e.to_string(), Some("run `ip netns list` for the names"))),
@@ -338,22 +338,22 @@ WantedBy=multi-user.target
 }
 
 /// Describes an event.
-fn description(e: &Event) -> String {
+fn description(e: &EventRecord) -> String {
     match e.kind {
-        Kind::Opened => format!("opened to {}", peer(e)),
-        Kind::Closed => "closed".into(),
-        Kind::Congestion => "congestion".into(),
-        Kind::Timeout | Kind::TimeoutAgain => "time-out".into(),
-        Kind::Recovered => "recovered".into(),
-        Kind::Undone => "undone".into(),
-        Kind::Started => "starts again".into(),
-        Kind::Ack => format!("ack of {}", e.segments),
-        Kind::Sample => format!("rtt {} us", e.rtt_us),
-        Kind::State => format!("state {}", state(e.state)),
+        EventKind::Opened => format!("opened to {}", peer(e)),
+        EventKind::Closed => "closed".into(),
+        EventKind::Congestion => "congestion".into(),
+        EventKind::Timeout | EventKind::TimeoutAgain => "time-out".into(),
+        EventKind::Recovered => "recovered".into(),
+        EventKind::Undone => "undone".into(),
+        EventKind::Started => "starts again".into(),
+        EventKind::Ack => format!("ack of {}", e.segments),
+        EventKind::Sample => format!("rtt {} us", e.rtt_us),
+        EventKind::State => format!("state {}", state(e.state)),
     }
 }
 
-fn line(e: &Event) -> String {
+fn line(e: &EventRecord) -> String {
     let ssthresh = ssthresh(e);
     let (seconds, srtt) = (e.now_us as f64 / 1e6, f64::from(e.srtt_us) / 1e3);
     format!(
@@ -366,7 +366,7 @@ fn line(e: &Event) -> String {
 }
 
 /// Table of the open connections.
-fn table_of(connections: &[(String, Event)]) -> Table {
+fn table_of(connections: &[(String, EventRecord)]) -> TextTable {
     let mut table = show::table(&["connection", "to", "state", "cwnd", "ssthresh", "in flight", "srtt ms", "in"]);
     for (namespace, e) in connections {
         table.add_row([
@@ -383,23 +383,23 @@ fn table_of(connections: &[(String, Event)]) -> Table {
     table
 }
 
-fn as_json((namespace, e): &(String, Event)) -> Value {
+fn as_json((namespace, e): &(String, EventRecord)) -> Value {
     json!({ "connection": e.connection, "namespace": namespace, "peer": peer(e), "local_port": e.local_port, "state": state(e.state),
         "cwnd": e.cwnd, "ssthresh": limited(e), "in_flight": e.in_flight, "mss": e.mss, "srtt_us": e.srtt_us })
 }
 
 /// Slow-start threshold, or `None` if it is unlimited.
-fn limited(e: &Event) -> Option<u32> {
+fn limited(e: &EventRecord) -> Option<u32> {
     (e.ssthresh != u32::MAX).then_some(e.ssthresh)
 }
 
-fn ssthresh(e: &Event) -> String {
+fn ssthresh(e: &EventRecord) -> String {
     limited(e).map_or("-".into(), |n| n.to_string())
 }
 
-fn json_line(e: &Event) -> String {
+fn json_line(e: &EventRecord) -> String {
     let kind = format!("{:?}", e.kind).to_lowercase();
-    let peer = (e.kind == Kind::Opened).then(|| peer(e));
+    let peer = (e.kind == EventKind::Opened).then(|| peer(e));
     let rtt = (e.rtt_us >= 0).then_some(e.rtt_us);
     let line = json!({ "time_us": e.now_us, "connection": e.connection, "event": kind, "peer": peer,
         "local_port": peer.is_some().then_some(e.local_port), "state": state(e.state), "cwnd": e.cwnd,
@@ -407,7 +407,7 @@ fn json_line(e: &Event) -> String {
     format!("{line}\n")
 }
 
-fn peer(e: &Event) -> String {
+fn peer(e: &EventRecord) -> String {
     let address = match e.family {
         10 => IpAddr::V6(Ipv6Addr::from(e.remote)),
         _ => IpAddr::V4(Ipv4Addr::new(e.remote[0], e.remote[1], e.remote[2], e.remote[3])),

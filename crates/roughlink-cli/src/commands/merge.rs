@@ -3,7 +3,7 @@
 use crate::args::Merge;
 use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::show;
-use roughlink_lab::experiment::order::Kind;
+use roughlink_lab::experiment::order::GridKind;
 use roughlink_lab::{folder, part};
 
 /// Merges the parts of a grid.
@@ -19,7 +19,7 @@ pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
         return print_json(&result);
     }
     match merged.plan.order.map(|order| order.kind) {
-        Some(Kind::Compare { .. }) => print(&show::comparison(&result)),
+        Some(GridKind::Compare { .. }) => print(&show::comparison(&result)),
         _ => print(&show::experiment(&result)),
     }
 }

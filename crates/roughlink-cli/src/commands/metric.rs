@@ -1,12 +1,12 @@
 //! `roughlink metric`
 
-use crate::args::List;
+use crate::args::ListArgs;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_lab::metric;
 
 /// Lists the metrics.
-pub(crate) fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     let all = metric::list();
     if args.json {
         return print_json(&all);

@@ -1,7 +1,7 @@
 //! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that keys, defaults
 //! and ranges are written only once. A test checks that the pages in the tree are current.
 
-use crate::args::{Command, Reference, Roughlink};
+use crate::args::{Command, ReferenceArgs, Roughlink};
 use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 /// Writes the pages into a folder.
-pub(crate) fn reference(args: &Reference) -> Result<(), Failure> {
+pub(crate) fn reference(args: &ReferenceArgs) -> Result<(), Failure> {
     let pages = [
         ("keys.md", keys()),
         ("algorithms.md", algorithms()),
@@ -37,8 +37,9 @@ const MADE: &str = "<!-- Made by `make docs`; do not edit. -->\n";
 /// Returns the page of all keys of scenario files.
 fn keys() -> String {
     let root = schema();
-    let mut page = Page { root: &root, anchors: BTreeMap::new(), next: VecDeque::new(), sections: BTreeMap::new() };
-    page.section(&Job { heading: "Top level".into(), table: &root, path: String::new() });
+    let mut page =
+        ReferencePage { root: &root, anchors: BTreeMap::new(), next: VecDeque::new(), sections: BTreeMap::new() };
+    page.section(&PendingSection { heading: "Top level".into(), table: &root, path: String::new() });
     while let Some(job) = page.next.pop_front() {
         page.section(&job);
     }
@@ -52,7 +53,7 @@ fn keys() -> String {
 }
 
 /// A table that needs a section.
-struct Job<'s> {
+struct PendingSection<'s> {
     heading: String,
     table: &'s Value,
     /// Path of keys that leads to the table, joined by dots, with kinds in brackets.
@@ -61,19 +62,19 @@ struct Job<'s> {
 
 /// A page under construction. Tables are visited level by level. If several keys contain the same table, its section is
 /// therefore at the shortest path.
-struct Page<'s> {
+struct ReferencePage<'s> {
     root: &'s Value,
     /// Anchors of the sections of definitions.
     anchors: BTreeMap<String, String>,
-    next: VecDeque<Job<'s>>,
+    next: VecDeque<PendingSection<'s>>,
     /// The sections in order of their paths.
     sections: BTreeMap<String, String>,
 }
 
-impl<'s> Page<'s> {
+impl<'s> ReferencePage<'s> {
     /// Writes the section of a table and the sections of its kinds.
-    fn section(&mut self, job: &Job<'s>) {
-        let Job { heading, table, path } = job;
+    fn section(&mut self, job: &PendingSection<'s>) {
+        let PendingSection { heading, table, path } = job;
         let mut out = head(heading, path, table);
         let kinds: Vec<&'s Value> = table["oneOf"].as_array().into_iter().flatten().collect();
         // Tables that accept a plain name have a form without keys, which is left out here.
@@ -162,7 +163,7 @@ impl<'s> Page<'s> {
                 self.anchors.insert(definition.to_owned(), anchor(&heading));
             }
             let table = self.resolve(form);
-            self.next.push_back(Job { heading, table, path: below(name) });
+            self.next.push_back(PendingSection { heading, table, path: below(name) });
         }
     }
 

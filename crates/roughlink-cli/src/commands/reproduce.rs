@@ -13,11 +13,11 @@ use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
-use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult, Outcome, ReportInput};
-use roughlink_lab::experiment::{Experiment, KERNEL, Plan, assignment, grid, paper, split};
-use roughlink_lab::folder::{self, Content};
+use roughlink_lab::experiment::result::{Cell, ClaimOutcome, ClaimResult, ExperimentResult, ReportInput};
+use roughlink_lab::experiment::{Experiment, ExperimentPlan, KERNEL, assignment, grid, paper, split};
+use roughlink_lab::folder::{self, FolderContent};
 use roughlink_lab::nearest;
-use roughlink_lab::report::index::{self, Entry};
+use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::verdict;
 use roughlink_lab::store::{Store, identity_of};
 use std::collections::BTreeSet;
@@ -85,16 +85,16 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     let path = root.join(INDEX);
     let failed = |source| LabError::Write { path: path.clone(), source };
     std::fs::create_dir_all(&root).map_err(failed)?;
-    let entry = |(paper, _): &(Paper, Vec<Plans>)| Entry {
+    let entry = |(paper, _): &(Paper, Vec<Plans>)| PaperEntry {
         title: paper.title.clone(),
         link: format!("{}/{}", paper.short(), folder::REPORT),
         // Earlier results are shown until they are recomputed.
         input: match folder::read(&root.join(paper.short())) {
-            Ok(Content::Grid(input)) => Some(*input),
+            Ok(FolderContent::Grid(input)) => Some(*input),
             _ => None,
         },
     };
-    let mut entries: Vec<Entry> = grids.iter().map(entry).collect();
+    let mut entries: Vec<PaperEntry> = grids.iter().map(entry).collect();
     let command = super::command_line();
     index::write(&path, &entries, &command).map_err(failed)?;
     for (i, (paper, plans)) in grids.iter().enumerate() {
@@ -133,7 +133,7 @@ fn no_sweep(folder: &Path) -> Result<(), LabError> {
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) -> Result<ReportInput, Failure> {
     no_sweep(folder)?;
     let mut store = Store::open(folder)?;
-    let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
+    let on_kernel: Vec<&ExperimentPlan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
     // Check the kernel before anything is simulated.
     let ready = if on_kernel.is_empty() { None } else { Some(kernel::KernelRunner::new(&on_kernel, &store)?) };
     work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
@@ -168,7 +168,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
         return Ok(());
     }
     let claims: usize = inputs.iter().map(|input| input.claims.len()).sum();
-    let undecided = match inputs.iter().map(|input| on_first_stack(input, Outcome::Undecided).count()).sum() {
+    let undecided = match inputs.iter().map(|input| on_first_stack(input, ClaimOutcome::Undecided).count()).sum() {
         0_usize => None,
         n => Some(format!("{n} of {claims} claims are undecided, which does not count as a miss")),
     };
@@ -183,9 +183,9 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
 
 /// The grids of an experiment.
 struct Plans {
-    simulated: Plan,
+    simulated: ExperimentPlan,
     /// Runs on the kernel, under `--stack kernel`.
-    on_kernel: Option<Plan>,
+    on_kernel: Option<ExperimentPlan>,
 }
 
 impl Plans {
@@ -222,13 +222,13 @@ fn plans<'a>(
         }
         let on_kernel = experiment.on_kernel.take().filter(|_| args.stack == StackArg::Kernel);
         select(args, &mut experiment, chosen, used)?;
-        let simulated = Plan::with_limit(experiment, args.grid.max_runs)?;
+        let simulated = ExperimentPlan::with_limit(experiment, args.grid.max_runs)?;
         // Warnings matter only if the user sets keys; the paper's own files explain their settings.
         warn_of(&simulated, args.grid.form.quiet || args.set.is_empty());
         let on_kernel = match on_kernel {
             None => None,
             Some(mut own) => match select(args, &mut own, &[], used)? {
-                true => Some(Plan::with_limit(*own, args.grid.max_runs)?),
+                true => Some(ExperimentPlan::with_limit(*own, args.grid.max_runs)?),
                 false => {
                     if !args.grid.form.quiet {
                         print_stderr(&format!("{}: none of these values is measured on the kernel", own.id));
@@ -312,7 +312,7 @@ fn missed(input: &ReportInput) -> Vec<String> {
             missed.push(format!("{} {}: Spearman {:.2}", e.experiment, at.join(", "), rank.spearman));
         }
     }
-    for claim in on_first_stack(input, Outcome::NotConfirmed) {
+    for claim in on_first_stack(input, ClaimOutcome::NotConfirmed) {
         missed.push(format!("{}: {}", claim.claim, claim.text));
     }
     missed
@@ -330,7 +330,7 @@ fn beside_published(cell: &Cell) -> String {
 }
 
 /// Returns the claims with this outcome on the first stack.
-fn on_first_stack(input: &ReportInput, outcome: Outcome) -> impl Iterator<Item = &ClaimResult> {
+fn on_first_stack(input: &ReportInput, outcome: ClaimOutcome) -> impl Iterator<Item = &ClaimResult> {
     let first = input.experiments.first().and_then(|e| e.stacks.first());
     let ends = move |c: &&ClaimResult| c.verdicts.iter().any(|v| Some(&v.stack) == first && v.verdict == outcome);
     input.claims.iter().filter(ends)

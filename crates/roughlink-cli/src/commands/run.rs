@@ -1,20 +1,20 @@
 //! `roughlink run`
 
 use super::REVISION;
-use crate::args::Run;
+use crate::args::RunArgs;
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
-use roughlink_core::net::{Limits, Network, Options};
+use roughlink_core::net::{Network, RunLimits, RunOptions};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::split;
-use roughlink_lab::library::{Folder, LARGEST_SCENARIO, Source, text_of};
-use roughlink_lab::output::{CaptureSettings, OutputError, Settings, run_to_folder};
+use roughlink_lab::library::{LARGEST_SCENARIO, ScenarioFolder, ScenarioText, text_of};
+use roughlink_lab::output::{CaptureSettings, OutputError, OutputSettings, run_to_folder};
 use roughlink_lab::runner::timed;
 use std::sync::Arc;
 
 /// Runs one scenario.
-pub(crate) fn run(args: &Run) -> Result<(), Failure> {
+pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut overrides = args.set.overrides()?;
     if let Some(seed) = args.seed {
@@ -24,9 +24,9 @@ pub(crate) fn run(args: &Run) -> Result<(), Failure> {
     if !args.form.quiet {
         warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
-    let limits = Limits { events: args.max_events.unwrap_or(u64::MAX), ..args.memory.limits() };
+    let limits = RunLimits { events: args.max_events.unwrap_or(u64::MAX), ..args.memory.limits() };
     let scenario = Arc::new(parsed.scenario);
-    let options = Options { replica: args.replica, limits, ..Options::default() };
+    let options = RunOptions { replica: args.replica, limits, ..RunOptions::default() };
     let result = match &args.output {
         None => {
             let mut network = Network::new(scenario, options)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Run) -> Result<(), Failure> {
 }
 
 /// Returns the settings of the result folder.
-fn settings(args: &Run) -> Result<Settings, LabError> {
+fn settings(args: &RunArgs) -> Result<OutputSettings, LabError> {
     let sample = match &args.sample {
         None => Time::ZERO,
         Some(text) => text.parse().map_err(|e: UnitError| LabError::Usage {
@@ -58,15 +58,15 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
     let capture = (!args.no_capture).then_some(capture);
     let command = super::typed_words();
     let revision = Some(REVISION.to_owned());
-    Ok(Settings { sample, capture, force: args.force, command, revision, ..Settings::default() })
+    Ok(OutputSettings { sample, capture, force: args.force, command, revision, ..OutputSettings::default() })
 }
 
 /// Returns a scenario by path or name, or from standard input.
-pub(super) fn source(name: &str) -> Result<Source, LabError> {
+pub(super) fn source(name: &str) -> Result<ScenarioText, LabError> {
     if name != "-" {
-        return Source::scenario(name);
+        return ScenarioText::scenario(name);
     }
     let text = text_of(std::io::stdin(), LARGEST_SCENARIO);
     let text = text.map_err(|source| LabError::Read { path: "standard input".into(), source })?;
-    Ok(Source { name: "standard input".into(), text, folder: Some(Folder::new(".")) })
+    Ok(ScenarioText { name: "standard input".into(), text, folder: Some(ScenarioFolder::new(".")) })
 }

@@ -1,16 +1,16 @@
 //! `roughlink scenario`
 
 use super::run::source;
-use crate::args::{CheckScenarios, CopyScenario, List, ShowScenario};
+use crate::args::{CheckScenarios, CopyScenario, ListArgs, ShowScenario};
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, Model, SharedConfig};
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{Overrides, Source, names};
+use roughlink_lab::library::{Overrides, ScenarioText, names};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -18,9 +18,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Lists the built-in scenarios.
-pub(crate) fn list(args: &List) -> Result<(), Failure> {
-    let scenarios = names("scenarios").into_iter().map(|name| Ok((Source::scenario(&name)?, name)));
-    let scenarios: Vec<(Source, String)> = scenarios.collect::<Result<_, LabError>>()?;
+pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
+    let scenarios = names("scenarios").into_iter().map(|name| Ok((ScenarioText::scenario(&name)?, name)));
+    let scenarios: Vec<(ScenarioText, String)> = scenarios.collect::<Result<_, LabError>>()?;
     if args.json {
         let all: Vec<_> = scenarios
             .iter()
@@ -37,7 +37,7 @@ pub(crate) fn list(args: &List) -> Result<(), Failure> {
 
 /// Prints a scenario file unchanged.
 pub(crate) fn show(args: &ShowScenario) -> Result<(), Failure> {
-    print(&Source::scenario(&args.name)?.text)
+    print(&ScenarioText::scenario(&args.name)?.text)
 }
 
 /// Checks scenarios and prints a summary of each.
@@ -73,7 +73,7 @@ fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result
         warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
     let scenario = Arc::new(parsed.scenario);
-    Network::new(Arc::clone(&scenario), Options::default())?;
+    Network::new(Arc::clone(&scenario), RunOptions::default())?;
     Ok(scenario)
 }
 
@@ -142,7 +142,7 @@ fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
 
 /// Copies a scenario into a file, and the files that it reads into the same folder.
 pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
-    let source = Source::scenario(&args.name)?;
+    let source = ScenarioText::scenario(&args.name)?;
     let own_name = format!("{}.toml", source.stem());
     let to = match &args.file {
         None => PathBuf::from(own_name),
@@ -194,7 +194,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
 }
 
 /// Returns the title of a scenario.
-fn title(source: &Source) -> String {
+fn title(source: &ScenarioText) -> String {
     let table = source.text.parse::<toml::Table>().ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
     name.unwrap_or_default().to_owned()

@@ -6,12 +6,12 @@ use crate::show;
 use roughlink_core::text::slug;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::grid;
-use roughlink_lab::library::Source;
+use roughlink_lab::library::ScenarioText;
 
 /// Runs a scenario over a grid.
 pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
     let part = args.division.part.as_deref().map(str::parse).transpose()?;
-    let source = Source::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
+    let source = ScenarioText::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
     let settings = super::settings(&args.grid, Vec::new(), args.replicas, &args.metric);
     let plan = grid::sweep(source, &vary, &settings)?;

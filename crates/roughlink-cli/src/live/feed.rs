@@ -5,11 +5,11 @@ use super::request::{DELAYS, RATES};
 use axum::response::sse::Event;
 use futures_util::stream::{Stream, unfold};
 use roughlink_core::link::{Model, SharedConfig};
-use roughlink_core::net::{Change, Reading};
+use roughlink_core::net::{LinkChange, LinkReading};
 use roughlink_core::scenario::{LinkSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
-use roughlink_host::conversations::Conversation;
-use roughlink_host::{INTERVAL, Lateness, Live, Sample};
+use roughlink_host::conversations::ConversationResult;
+use roughlink_host::{EmulationSample, INTERVAL, Lateness, Live};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -164,13 +164,13 @@ pub(super) fn last(result: &impl Serialize, timeline: &str) -> String {
 struct Start<'s> {
     name: &'s str,
     interval_ms: f64,
-    links: Vec<Link<'s>>,
+    links: Vec<LinkDescription<'s>>,
     rate_bps: [u64; 2],
     delay_ms: [f64; 2],
 }
 
 #[derive(Serialize)]
-struct Link<'s> {
+struct LinkDescription<'s> {
     name: &'s str,
     from: &'s str,
     to: &'s str,
@@ -186,18 +186,18 @@ impl<'s> Start<'s> {
         Start {
             name: &scenario.name,
             interval_ms: INTERVAL.as_millis_f64(),
-            links: scenario.links.iter().map(|link| Link::of(link, &scenario.nodes)).collect(),
+            links: scenario.links.iter().map(|link| LinkDescription::of(link, &scenario.nodes)).collect(),
             rate_bps: [RATES.start().0, RATES.end().0],
             delay_ms: [DELAYS.start().as_millis_f64(), DELAYS.end().as_millis_f64()],
         }
     }
 }
 
-impl<'s> Link<'s> {
+impl<'s> LinkDescription<'s> {
     fn of(spec: &'s LinkSpec, nodes: &'s [String]) -> Self {
-        let can = |change: Change, directions| change.check(&spec.model, directions).is_ok();
-        let rate = |directions| can(Change { rate: Some(Rate::from_mbps(1)), ..Change::default() }, directions);
-        Link {
+        let can = |change: LinkChange, directions| change.check(&spec.model, directions).is_ok();
+        let rate = |directions| can(LinkChange { rate: Some(Rate::from_mbps(1)), ..LinkChange::default() }, directions);
+        LinkDescription {
             name: &spec.name,
             from: &nodes[spec.between.0],
             to: &nodes[spec.between.1],
@@ -207,7 +207,7 @@ impl<'s> Link<'s> {
                 Model::Shared(SharedConfig::GreenPhy(_)) => "greenphy",
             },
             rate: [rate([true, false]), rate([false, true])],
-            other: can(Change { delay: Some(Time::ZERO), ..Change::default() }, [true; 2]),
+            other: can(LinkChange { delay: Some(Time::ZERO), ..LinkChange::default() }, [true; 2]),
         }
     }
 }
@@ -216,13 +216,13 @@ impl<'s> Link<'s> {
 #[derive(Serialize)]
 struct Moment {
     t_s: f64,
-    links: Vec<[Way; 2]>,
+    links: Vec<[DirectionReading; 2]>,
     conversations: Vec<Talk>,
     lateness_us: Option<Lateness>,
 }
 
 #[derive(Serialize)]
-struct Way {
+struct DirectionReading {
     up: bool,
     rate_bps: u64,
     delay_ms: f64,
@@ -248,8 +248,8 @@ struct Talk {
 }
 
 impl Talk {
-    fn of(conversation: &Conversation) -> Self {
-        let Conversation { protocol, from, to, forward, reverse, .. } = conversation;
+    fn of(conversation: &ConversationResult) -> Self {
+        let ConversationResult { protocol, from, to, forward, reverse, .. } = conversation;
         let ways = [forward, reverse];
         Talk {
             protocol: protocol.clone(),
@@ -265,21 +265,21 @@ impl Talk {
 }
 
 impl Moment {
-    fn of(sample: &Sample) -> Self {
+    fn of(sample: &EmulationSample) -> Self {
         Moment {
             t_s: sample.at.as_secs_f64(),
-            links: sample.links.iter().map(|both| both.map(Way::of)).collect(),
+            links: sample.links.iter().map(|both| both.map(DirectionReading::of)).collect(),
             conversations: sample.achieved.conversations.iter().map(Talk::of).collect(),
             lateness_us: sample.lateness,
         }
     }
 }
 
-impl Way {
-    fn of(reading: Reading) -> Self {
-        let Reading { up, rate, delay, loss, waiting, packets, bytes, dropped, lost } = reading;
+impl DirectionReading {
+    fn of(reading: LinkReading) -> Self {
+        let LinkReading { up, rate, delay, loss, waiting, packets, bytes, dropped, lost } = reading;
         let (rate_bps, delay_ms) = (rate.0, delay.as_millis_f64());
-        Way { up, rate_bps, delay_ms, loss, waiting, packets, bytes, dropped, lost }
+        DirectionReading { up, rate_bps, delay_ms, loss, waiting, packets, bytes, dropped, lost }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests to change a link: JSON with values in scenario syntax, such as `{"link": "plc", "rate": "2 Mbit/s"}`.
 
 use roughlink_core::link::Noise;
-use roughlink_core::net::Change;
+use roughlink_core::net::LinkChange;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Share, Time, UnitError};
 use roughlink_host::ChangeRequest;
@@ -14,10 +14,10 @@ use std::str::FromStr;
 /// Request to change a link. Absent properties stay unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with the name of the link and what changes")]
-pub(super) struct Request {
+pub(super) struct LinkRequest {
     link: String,
     #[serde(default)]
-    direction: Way,
+    direction: ChangedDirections,
     rate: Option<String>,
     delay: Option<String>,
     /// Share of packets lost at random, which replaces the noise.
@@ -30,14 +30,14 @@ pub(super) struct Request {
 /// Directions that change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Way {
+enum ChangedDirections {
     Forward,
     Reverse,
     #[default]
     Both,
 }
 
-impl Request {
+impl LinkRequest {
     /// Parses a request. The error is a message for users.
     pub(super) fn read(json: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(json).map_err(|e| e.to_string())
@@ -54,20 +54,20 @@ impl Request {
             return Err("an outage says when the link is up: leave out `up`".into());
         }
         let loss = self.loss.as_ref().map(|text| read::<Share>("loss", text)).transpose()?;
-        let change = Change {
+        let change = LinkChange {
             up: outage.map_or(self.up, |_| Some(false)),
             rate: self.rate.as_ref().map(|text| within("rate", text, &RATES)).transpose()?,
             delay: self.delay.as_ref().map(|text| within("delay", text, &DELAYS)).transpose()?,
             noise: loss.map(|share| Noise::random(share.0)),
-            ..Change::default()
+            ..LinkChange::default()
         };
-        if change == Change::default() {
+        if change == LinkChange::default() {
             return Err("nothing changes: write rate, delay, loss, up or outage".into());
         }
         let directions = match self.direction {
-            Way::Forward => [true, false],
-            Way::Reverse => [false, true],
-            Way::Both => [true; 2],
+            ChangedDirections::Forward => [true, false],
+            ChangedDirections::Reverse => [false, true],
+            ChangedDirections::Both => [true; 2],
         };
         Ok(ChangeRequest { link, directions, change, outage })
     }
@@ -105,21 +105,21 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Result<ChangeRequest, String> {
-        Request::read(json.as_bytes()).and_then(|request| request.change(&scenario()))
+        LinkRequest::read(json.as_bytes()).and_then(|request| request.change(&scenario()))
     }
 
     #[test]
     fn a_change_has_the_words_of_a_scenario() {
         let json = r#"{"link": "plc", "direction": "reverse", "rate": "2 Mbit/s", "delay": "40 ms", "loss": "5 %", "up": true}"#;
-        let change = Change {
+        let change = LinkChange {
             up: Some(true),
             rate: Some(Rate::from_mbps(2)),
             delay: Some(Time::from_millis(40)),
             noise: Some(Noise::Random { loss: 0.05 }),
-            ..Change::default()
+            ..LinkChange::default()
         };
         assert_eq!(parse(json), Ok(ChangeRequest { link: 1, directions: [false, true], change, outage: None }));
-        let change = Change { up: Some(false), ..Change::default() };
+        let change = LinkChange { up: Some(false), ..LinkChange::default() };
         let outage = Some(Time::from_millis(1500));
         let both = parse(r#"{"link": "plc", "outage": "1.5 s"}"#);
         assert_eq!(both, Ok(ChangeRequest { link: 1, directions: [true; 2], change, outage }));

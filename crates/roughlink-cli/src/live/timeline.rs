@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Change, with the keys of a timeline's step.
 #[derive(Serialize)]
-pub(crate) struct Step<'s> {
+pub(crate) struct StepRecord<'s> {
     link: &'s str,
     at: String,
     direction: &'static str,
@@ -20,20 +20,20 @@ pub(crate) struct Step<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     delay: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    noise: Option<Loss>,
+    noise: Option<LossChange>,
 }
 
 /// Noise of a change: random loss or none.
 #[derive(Serialize)]
-struct Loss {
+struct LossChange {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<String>,
 }
 
 /// Converts changes to steps, in the same order.
-pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Vec<Step<'s>> {
-    let of = |AppliedChange { at, link, directions, change }: &AppliedChange| Step {
+pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Vec<StepRecord<'s>> {
+    let of = |AppliedChange { at, link, directions, change }: &AppliedChange| StepRecord {
         link: &scenario.links[*link].name,
         at: at.to_string(),
         direction: match directions {
@@ -45,15 +45,15 @@ pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Ve
         rate: change.rate.map(|rate| rate.to_string()),
         delay: change.delay.map(|delay: Time| delay.to_string()),
         noise: change.noise.as_ref().map(|noise| match noise {
-            Noise::Random { loss } => Loss { kind: "random", loss: Some(Share(*loss).to_string()) },
-            _ => Loss { kind: "none", loss: None },
+            Noise::Random { loss } => LossChange { kind: "random", loss: Some(Share(*loss).to_string()) },
+            _ => LossChange { kind: "none", loss: None },
         }),
     };
     changes.iter().map(of).collect()
 }
 
 /// Formats the timelines of the changed links for users.
-pub(crate) fn text(steps: &[Step<'_>]) -> String {
+pub(crate) fn text(steps: &[StepRecord<'_>]) -> String {
     let mut links: Vec<&str> = Vec::new();
     for step in steps {
         if !links.contains(&step.link) {
@@ -72,7 +72,7 @@ pub(crate) fn text(steps: &[Step<'_>]) -> String {
     out
 }
 
-impl Step<'_> {
+impl StepRecord<'_> {
     /// Formats the step as an inline table.
     fn inline(&self) -> String {
         let noise = self.noise.as_ref().map(|noise| match &noise.loss {
@@ -100,7 +100,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::tests::{PAIR, parse};
     use super::*;
-    use roughlink_core::net::{Change, Network, Options};
+    use roughlink_core::net::{LinkChange, Network, RunOptions};
     use roughlink_core::units::Rate;
 
     /// Changes from outside, and the printed timeline in the scenario, have the same result.
@@ -112,30 +112,31 @@ mod tests {
             directions,
             change,
         };
-        let none = Change::default;
+        let none = LinkChange::default;
         let changes = [
-            at(900, [true; 2], Change { rate: Some(Rate::from_bps(1_234_567)), ..none() }),
-            at(1500, [true, false], Change { noise: Some(Noise::random(0.055)), ..none() }),
-            at(1700, [false, true], Change { delay: Some(Time(12_345_678)), ..none() }),
-            at(2100, [true; 2], Change { up: Some(false), ..none() }),
-            at(2400, [true; 2], Change { up: Some(true), ..none() }),
-            at(2500, [true; 2], Change { noise: Some(Noise::None), rate: Some(Rate::from_mbps(3)), ..none() }),
-            at(2700, [true; 2], Change { noise: Some(Noise::random(0.02)), ..none() }),
+            at(900, [true; 2], LinkChange { rate: Some(Rate::from_bps(1_234_567)), ..none() }),
+            at(1500, [true, false], LinkChange { noise: Some(Noise::random(0.055)), ..none() }),
+            at(1700, [false, true], LinkChange { delay: Some(Time(12_345_678)), ..none() }),
+            at(2100, [true; 2], LinkChange { up: Some(false), ..none() }),
+            at(2400, [true; 2], LinkChange { up: Some(true), ..none() }),
+            at(2500, [true; 2], LinkChange { noise: Some(Noise::None), rate: Some(Rate::from_mbps(3)), ..none() }),
+            at(2700, [true; 2], LinkChange { noise: Some(Noise::random(0.02)), ..none() }),
         ];
         let asymmetric = "asymmetric = { rate = \"300 kbit/s\", delay = \"7 ms\" }\n# timeline";
         for pair in [PAIR.to_owned(), PAIR.replace("# timeline", asymmetric)] {
             let scenario = parse(&pair);
-            let options = Options { changes: true, ..Options::default() };
+            let options = RunOptions { changes: true, ..RunOptions::default() };
             let mut network = Network::new(scenario.clone(), options).unwrap();
             for AppliedChange { at, link, directions, change } in &changes {
                 network.change(*at, *link, *directions, change).unwrap();
             }
             let changed = network.run().unwrap();
             let timeline = text(&steps(&scenario, &changes));
-            let mut planned = Network::new(parse(&pair.replace("# timeline", &timeline)), Options::default()).unwrap();
+            let mut planned =
+                Network::new(parse(&pair.replace("# timeline", &timeline)), RunOptions::default()).unwrap();
             let planned = planned.run().unwrap();
             assert_eq!(changed, planned, "{timeline}");
-            let plain = Network::new(scenario, Options::default()).unwrap().run().unwrap();
+            let plain = Network::new(scenario, RunOptions::default()).unwrap().run().unwrap();
             assert_ne!(plain, planned);
         }
     }

@@ -1,7 +1,7 @@
 //! Result of one run as tables.
 
 use super::{digits, on_stacks, size, wrapped};
-use crate::table::{Table, table};
+use crate::table::{TextTable, table};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
@@ -136,7 +136,7 @@ fn word(value: &impl serde::Serialize) -> String {
 }
 
 /// Returns the table of requests and messages with their latency, if there are any.
-fn exchanges(r: &RunResult) -> Option<Table> {
+fn exchanges(r: &RunResult) -> Option<TextTable> {
     let mut exchanges = table(&["flow", "of", "sent", "arrived", "latency p50", "p95", "p99", "max"]);
     for (f, e) in r.flows.iter().filter_map(|f| Some((f, f.exchange()?))) {
         let latency =
@@ -151,7 +151,7 @@ fn exchanges(r: &RunResult) -> Option<Table> {
 }
 
 /// Returns the table of queue disciplines, if there are any.
-fn disciplines(r: &RunResult) -> Option<Table> {
+fn disciplines(r: &RunResult) -> Option<TextTable> {
     let mut queues = table(&["queue", "direction", "marked", "dropped early", "wait p50", "p95", "p99", "max"]);
     for l in &r.links {
         for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
@@ -169,7 +169,7 @@ fn disciplines(r: &RunResult) -> Option<Table> {
 }
 
 /// Returns the table of voice calls and their quality, if there are any.
-fn calls(r: &RunResult) -> Option<Table> {
+fn calls(r: &RunResult) -> Option<TextTable> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
         for (place, quality) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both))
@@ -198,7 +198,7 @@ fn calls(r: &RunResult) -> Option<Table> {
 
 /// Returns the table of windows that gateways allowed: to open flows at the end of the run, and to the latest ended
 /// flows at their end. `None` if there were no flows.
-fn gateways(r: &RunResult) -> Option<Table> {
+fn gateways(r: &RunResult) -> Option<TextTable> {
     let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "of at most", "rho", "rewritten"]);
     for g in &r.gateways {
         let ended = g.ended.iter().rev().take(MOST_ENDED).map(|f| (f, "ended"));

@@ -15,7 +15,7 @@ use crate::units::{Rate, Serializer, Time};
 /// assert_eq!(sender.next_wake(), Time::from_millis(8));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct CbrSender {
     clock: Serializer,
     payload: u16,
     packet: u16,
@@ -25,11 +25,11 @@ pub struct Sender {
     sent: u32,
 }
 
-impl Sender {
+impl CbrSender {
     /// Datagrams of `packet` bytes (IP length) at `rate` (IP bits) from `start` until `stop` or until `bytes` of
     /// payload have left.
     pub fn new(rate: Rate, packet: u16, bytes: Option<u64>, (start, stop): (Time, Time)) -> Self {
-        Sender {
+        CbrSender {
             clock: Serializer::new(rate),
             payload: packet - UDP_HEADERS,
             packet,
@@ -74,7 +74,7 @@ const UDP_HEADERS: u16 = 28;
 mod tests {
     use super::*;
 
-    fn drain(s: &mut Sender) -> Vec<(Time, u32, u16)> {
+    fn drain(s: &mut CbrSender) -> Vec<(Time, u32, u16)> {
         let mut out = Vec::new();
         while s.next_wake() < Time::MAX {
             let now = s.next_wake();
@@ -89,7 +89,7 @@ mod tests {
     fn a_window_of_time_bounds_it() {
         // 1000 B at 1 Mbit/s every 8 ms, from 1 s: 1.000 ... 1.024; at 1.032 it is over.
         let window = (Time::from_secs(1), Time::from_millis(1032));
-        let all = drain(&mut Sender::new(Rate::from_mbps(1), 1000, None, window));
+        let all = drain(&mut CbrSender::new(Rate::from_mbps(1), 1000, None, window));
         let times: Vec<u64> = all.iter().map(|d| d.0.as_millis()).collect();
         assert_eq!(times, [1000, 1008, 1016, 1024]);
         assert!(all.iter().enumerate().all(|(i, d)| d.1 == i as u32 && d.2 == 972));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_size_bounds_it() {
-        let mut s = Sender::new(Rate::from_mbps(1), 1000, Some(2000), (Time::ZERO, Time::MAX));
+        let mut s = CbrSender::new(Rate::from_mbps(1), 1000, Some(2000), (Time::ZERO, Time::MAX));
         assert!(!s.is_done());
         let all = drain(&mut s);
         assert_eq!(all.iter().map(|d| d.2).collect::<Vec<_>>(), [972, 972, 56]);
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_rate_does_not_drift() {
         // 1500 B at 7 Mbit/s: the 7001st datagram leaves after exactly 12 s.
-        let mut s = Sender::new(Rate::from_mbps(7), 1500, None, (Time::ZERO, Time::MAX));
+        let mut s = CbrSender::new(Rate::from_mbps(7), 1500, None, (Time::ZERO, Time::MAX));
         for _ in 0..7000 {
             s.transmit(s.next_wake()).unwrap();
         }

@@ -17,17 +17,17 @@ pub struct MessagesConfig {
 
 /// The clock of an application's messages.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct MessageClock {
     cfg: MessagesConfig,
     start: Time,
     /// Number of messages taken.
     taken: u64,
 }
 
-impl Clock {
+impl MessageClock {
     /// Creates a clock whose first message is due at `start`.
     pub fn new(cfg: MessagesConfig, start: Time) -> Self {
-        Clock { cfg, start, taken: 0 }
+        MessageClock { cfg, start, taken: 0 }
     }
     /// Returns when the next message is due; [`Time::MAX`] after the last.
     pub fn next_due(&self) -> Time {
@@ -55,9 +55,9 @@ impl Clock {
 mod tests {
     use super::*;
 
-    fn clock(count: Option<u64>, stop: u64) -> Clock {
+    fn clock(count: Option<u64>, stop: u64) -> MessageClock {
         let cfg = MessagesConfig { size: 100, interval: Time(10), count, stop: Time(stop) };
-        Clock::new(cfg, Time(5))
+        MessageClock::new(cfg, Time(5))
     }
 
     #[test]

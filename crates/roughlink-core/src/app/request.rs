@@ -18,23 +18,23 @@ mod record;
 mod secc;
 pub mod v2gtp;
 
-pub use message::{Document, Message, MessageSpec, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
-pub use record::{Cause, MessageResult, Outcome, SessionResult};
+pub use message::{Document, MessageSpec, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
+pub use record::{EndCause, MessageResult, SessionOutcome, SessionResult};
 
 use crate::link::jitter::Distribution;
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 use crate::units::Time;
 use evcc::Evcc;
 use schemars::JsonSchema;
 use secc::Secc;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use v2gtp::Part;
+use v2gtp::StreamPart;
 
 /// Charging mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum ChargingMode {
     /// CurrentDemand loop, after CableCheck and PreCharge.
     #[default]
     Dc,
@@ -45,7 +45,7 @@ pub enum Mode {
 /// Reaction to an exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Policy {
+pub enum LimitPolicy {
     /// Counts the violation and continues the session, as captured sessions did.
     #[default]
     Report,
@@ -57,13 +57,13 @@ pub enum Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
     /// Charging mode.
-    pub mode: Mode,
+    pub mode: ChargingMode,
     /// Begin with SECC discovery (SDP) instead of the connection.
     pub discovery: bool,
     /// Request ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`Message::ALL`].
-    pub messages: [MessageSpec; Message::ALL.len()],
+    pub messages: [MessageSpec; V2gMessage::ALL.len()],
     /// Time between requests of the charging loop; after a late response, the next request leaves at once. Captured: 90
     /// to 250 ms with DC, default 100 ms; AC 1 s (assumption).
     pub period: Time,
@@ -80,9 +80,9 @@ pub struct SessionConfig {
     /// Duration of the charging loop; `None` = until the scenario ends.
     pub charge: Option<Time>,
     /// Limits of the session.
-    pub limits: Limits,
+    pub limits: SessionLimits,
     /// Reaction to an exceeded limit.
-    pub policy: Policy,
+    pub policy: LimitPolicy,
 }
 
 /// Time for which the charger reports ongoing processing.
@@ -120,7 +120,7 @@ impl Default for Processing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
-pub struct Limits {
+pub struct SessionLimits {
     /// Limit from the start of the session to SessionSetupRes, at the vehicle.
     #[schemars(example = "20 s")]
     pub communication_setup: Time,
@@ -142,9 +142,9 @@ pub struct Limits {
     pub discovery_tries: u32,
 }
 
-impl Default for Limits {
+impl Default for SessionLimits {
     fn default() -> Self {
-        Limits {
+        SessionLimits {
             communication_setup: Time::from_secs(20),
             secc_communication_setup: Time::from_secs(18),
             ongoing: Time::from_secs(60),
@@ -161,10 +161,10 @@ impl SessionConfig {
     /// Returns the defaults for direct current.
     pub fn dc() -> Self {
         SessionConfig {
-            mode: Mode::Dc,
+            mode: ChargingMode::Dc,
             discovery: true,
             service_detail: false,
-            messages: Message::ALL.map(Message::spec),
+            messages: V2gMessage::ALL.map(V2gMessage::spec),
             period: Time::from_millis(100),
             pause: Time::from_millis(90),
             turnaround: Time::from_millis(10),
@@ -172,20 +172,20 @@ impl SessionConfig {
             turnaround_distribution: Distribution::Uniform,
             processing: Processing::default(),
             charge: None,
-            limits: Limits::default(),
-            policy: Policy::Report,
+            limits: SessionLimits::default(),
+            policy: LimitPolicy::Report,
         }
     }
     /// Returns the defaults for alternating current.
     pub fn ac() -> Self {
-        SessionConfig { mode: Mode::Ac, period: Time::from_secs(1), ..SessionConfig::dc() }
+        SessionConfig { mode: ChargingMode::Ac, period: Time::from_secs(1), ..SessionConfig::dc() }
     }
     /// Returns true if the turnaround of a message has a random part.
     pub fn is_random(&self) -> bool {
-        Message::ALL.iter().any(|m| !self.turnaround(*m).1.is_zero())
+        V2gMessage::ALL.iter().any(|m| !self.turnaround(*m).1.is_zero())
     }
     /// Returns the turnaround of a message, the size of its random part, and the distribution of this part.
-    fn turnaround(&self, m: Message) -> (Time, Time, Distribution) {
+    fn turnaround(&self, m: V2gMessage) -> (Time, Time, Distribution) {
         let own = self.message(m);
         (
             own.turnaround.unwrap_or(self.turnaround),
@@ -194,21 +194,21 @@ impl SessionConfig {
         )
     }
     /// Sizes and times of a message.
-    pub fn message(&self, m: Message) -> &MessageSpec {
+    pub fn message(&self, m: V2gMessage) -> &MessageSpec {
         &self.messages[m as usize]
     }
     /// Returns the spec of a message, for changes.
-    pub fn message_mut(&mut self, m: Message) -> &mut MessageSpec {
+    pub fn message_mut(&mut self, m: V2gMessage) -> &mut MessageSpec {
         &mut self.messages[m as usize]
     }
     /// Returns the time for which the charger answers `m` with "ongoing".
-    fn processing(&self, m: Message) -> Time {
+    fn processing(&self, m: V2gMessage) -> Time {
         match m {
-            Message::Authorization => self.processing.authorization,
-            Message::ChargeParameterDiscovery => self.processing.charge_parameter_discovery,
-            Message::CableCheck => self.processing.cable_check,
-            Message::PreCharge => self.processing.precharge,
-            Message::WeldingDetection => self.processing.welding_detection,
+            V2gMessage::Authorization => self.processing.authorization,
+            V2gMessage::ChargeParameterDiscovery => self.processing.charge_parameter_discovery,
+            V2gMessage::CableCheck => self.processing.cable_check,
+            V2gMessage::PreCharge => self.processing.precharge,
+            V2gMessage::WeldingDetection => self.processing.welding_detection,
             _ => Time::ZERO,
         }
     }
@@ -249,7 +249,7 @@ pub struct Session {
 impl Session {
     /// Creates a session that begins at `start`; `outside` marks a vehicle or charger outside the network. The charger
     /// draws random numbers from `stream`.
-    pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2], stream: Stream) -> Self {
+    pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2], stream: RandomStream) -> Self {
         Session {
             evcc: (!outside[0]).then(|| Evcc::new(&cfg, start)),
             secc: (!outside[1]).then(|| Secc::new(&cfg, start, stream)),
@@ -313,7 +313,7 @@ impl Session {
                 while let Some(message) = evcc.reader.next(&mut rest) {
                     match message {
                         Ok(Document::Response(r)) => evcc.on_response(now, r, &self.cfg),
-                        _ => evcc.fail(now, Cause::Protocol),
+                        _ => evcc.fail(now, EndCause::Protocol),
                     }
                 }
             }
@@ -322,7 +322,7 @@ impl Session {
                 while let Some(message) = secc.reader.next(&mut rest) {
                     match message {
                         Ok(Document::Request(m)) => secc.on_request(now, m, &self.cfg),
-                        _ => secc.fail(now, Cause::Protocol),
+                        _ => secc.fail(now, EndCause::Protocol),
                     }
                 }
             }
@@ -341,9 +341,9 @@ impl Session {
     /// Handles the end of the connection of `side`: its peer closed, or TCP failed.
     pub fn closed(&mut self, now: Time, side: Side, by_peer: bool) {
         match (side, &mut self.evcc, &mut self.secc) {
-            (Side::Evcc, Some(evcc), _) => evcc.fail(now, Cause::Connection),
+            (Side::Evcc, Some(evcc), _) => evcc.fail(now, EndCause::Connection),
             (Side::Secc, _, Some(secc)) if by_peer => secc.on_closed(now),
-            (Side::Secc, _, Some(secc)) => secc.fail(now, Cause::Connection),
+            (Side::Secc, _, Some(secc)) => secc.fail(now, EndCause::Connection),
             _ => {}
         }
     }
@@ -402,8 +402,8 @@ impl Written {
         self.end
     }
     /// Returns the part of the stream from `offset` on.
-    pub fn part(&self, offset: u64, bytes: usize) -> Part<'_> {
-        Part { written: self, offset, bytes }
+    pub fn part(&self, offset: u64, bytes: usize) -> StreamPart<'_> {
+        StreamPart { written: self, offset, bytes }
     }
     fn bytes(&self) -> usize {
         self.messages.capacity() * size_of::<(u64, Document)>()

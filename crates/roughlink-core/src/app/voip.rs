@@ -26,7 +26,7 @@ pub struct VoipConfig {
     /// Time that the play-out buffer adds to the reference delay (assumption: 60 ms).
     pub jitter_buffer: Time,
     /// Reference delay of the play-out buffer.
-    pub reference: Reference,
+    pub reference: ReferencePacket,
     /// Model of delay impairment.
     pub emodel: EModel,
     /// Length of the windows that are rated separately.
@@ -36,7 +36,7 @@ pub struct VoipConfig {
 /// Packet that gives a fixed play-out buffer the path's delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Reference {
+pub enum ReferencePacket {
     /// The fastest packet of the call: a buffer dimensioned for the path, consistent with delay variation in Y.1541.
     #[default]
     Fastest,
@@ -50,7 +50,7 @@ impl Default for VoipConfig {
         VoipConfig {
             speech: Codec::G711.speech(),
             jitter_buffer: Time::from_millis(60),
-            reference: Reference::Fastest,
+            reference: ReferencePacket::Fastest,
             emodel: EModel::G107,
             window: Time::from_secs(10),
         }
@@ -66,7 +66,7 @@ impl VoipConfig {
 
 /// The talker.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct VoipSender {
     /// Departure of the first packet, and its number.
     first: Time,
     base: u32,
@@ -76,16 +76,16 @@ pub struct Sender {
     sent: u32,
 }
 
-impl Sender {
+impl VoipSender {
     /// Creates a talker from `start` to `stop`. The first packet leaves within one interval of `start`, at a random
     /// phase of the flow `name`.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
-        Sender { first: start + phase, stop, ..Sender::silent(cfg.speech.interval) }
+        VoipSender { first: start + phase, stop, ..VoipSender::silent(cfg.speech.interval) }
     }
     /// Creates a talker that never talks.
     fn silent(interval: Time) -> Self {
-        Sender { first: Time::ZERO, base: 0, interval, stop: Time::ZERO, sent: 0 }
+        VoipSender { first: Time::ZERO, base: 0, interval, stop: Time::ZERO, sent: 0 }
     }
     /// Returns when packet `number` leaves.
     fn departure(&self, number: u32) -> Time {
@@ -112,14 +112,14 @@ impl Sender {
 
 /// The listener. Keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
 #[derive(Clone, Debug, Default)]
-pub struct Receiver {
+pub struct VoipReceiver {
     /// One-way delays by number; [`Time::MAX`] = not received.
     delays: Vec<Time>,
     /// Delay of the packet that arrived first.
     first: Option<Time>,
 }
 
-impl Receiver {
+impl VoipReceiver {
     /// Handles packet `number`, sent at `sent_at`. A second copy is ignored.
     pub fn receive(&mut self, now: Time, sent_at: Time, number: u32) {
         let i = number as usize;
@@ -138,7 +138,7 @@ impl Receiver {
     }
 
     /// Returns the quality of the call until `end`. Excludes packets with a later play-out time.
-    pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
+    pub fn result(&self, cfg: &VoipConfig, sender: &VoipSender, end: Time) -> VoipResult {
         let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();
         sorted.sort_unstable();
         let above = |ms| {
@@ -147,8 +147,8 @@ impl Receiver {
         };
         let fastest = sorted.first().copied();
         let reference = match cfg.reference {
-            Reference::Fastest => fastest,
-            Reference::First => self.first,
+            ReferencePacket::Fastest => fastest,
+            ReferencePacket::First => self.first,
         };
         // If nothing arrived, the delay is unknown but irrelevant, because all packets are lost.
         let budget = reference.unwrap_or_default() + cfg.jitter_buffer;
@@ -267,8 +267,8 @@ mod tests {
     /// Simulates a call of `seconds` in which packet `n` takes `delay(n)` ms or is lost.
     fn call(cfg: &VoipConfig, seconds: u64, delay: impl Fn(u32) -> Option<u64>) -> VoipResult {
         let span = (Time::from_secs(100), Time::from_secs(100 + seconds));
-        let mut s = Sender::new(cfg, span, &SEED, "call");
-        let mut r = Receiver::default();
+        let mut s = VoipSender::new(cfg, span, &SEED, "call");
+        let mut r = VoipReceiver::default();
         while s.next_wake() < Time::MAX {
             let now = s.next_wake();
             let n = s.transmit(now).unwrap();
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_phase_is_random_within_an_interval() {
         let cfg = VoipConfig::default();
-        let first = |name: &str| Sender::new(&cfg, (Time::from_secs(1), Time::MAX), &SEED, name).next_wake();
+        let first = |name: &str| VoipSender::new(&cfg, (Time::from_secs(1), Time::MAX), &SEED, name).next_wake();
         let all: Vec<Time> = (0..50).map(|i| first(&format!("call{i}"))).collect();
         assert!(all.iter().all(|t| (1000..1020).contains(&t.as_millis())));
         assert!(all.iter().any(|t| t.as_millis() < 1005) && all.iter().any(|t| t.as_millis() >= 1015));
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(out.received, 500);
         assert_eq!(out.ipdv_ms, Some(61.0));
         // A buffer that starts from a packet of 71 ms plays them all.
-        let first = VoipConfig { reference: Reference::First, ..VoipConfig::default() };
+        let first = VoipConfig { reference: ReferencePacket::First, ..VoipConfig::default() };
         let out = call(&first, 10, |n| Some([71, 10][n as usize % 2]));
         assert_eq!(out.loss, Some(0.0));
         close(out.mouth_to_ear_ms, 151.0, 1e-9);
@@ -406,8 +406,8 @@ mod tests {
     #[test]
     fn packets_under_way_are_not_judged() {
         let cfg = VoipConfig::default();
-        let mut s = Sender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
-        let mut r = Receiver::default();
+        let mut s = VoipSender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
+        let mut r = VoipReceiver::default();
         let end = Time::from_secs(1);
         while s.next_wake() <= end {
             let now = s.next_wake();
@@ -417,13 +417,13 @@ mod tests {
             }
         }
         assert_eq!(r.result(&cfg, &s, end).loss, Some(0.0));
-        let nothing = Receiver::default().result(&cfg, &Sender { sent: 0, ..s }, end);
+        let nothing = VoipReceiver::default().result(&cfg, &VoipSender { sent: 0, ..s }, end);
         assert_eq!((nothing.r, nothing.loss, nothing.windows.len()), (None, None, 0));
     }
 
     #[test]
     fn copies_do_not_count() {
-        let mut r = Receiver::default();
+        let mut r = VoipReceiver::default();
         r.receive(Time::from_millis(10), Time::ZERO, 0);
         r.receive(Time::from_millis(90), Time::ZERO, 0);
         assert_eq!(r.delays, [Time::from_millis(10)]);

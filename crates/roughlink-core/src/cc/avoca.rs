@@ -8,8 +8,8 @@
 //! [`super::coverage`] defines coverage, including the points that the paper leaves open.
 
 use super::coverage::{Coverage, Level, Rules};
-use super::registry::{BuildError, Construct, algorithm};
-use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent, Vitals};
+use super::registry::{AlgorithmError, BuildAlgorithm, algorithm};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub struct Avoca {
     params: Params,
 }
 
-impl Construct for Avoca {
+impl BuildAlgorithm for Avoca {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         p.rules().check()?;
@@ -137,9 +137,9 @@ impl CongestionControl for Avoca {
         self.inner.lower_window(flow, cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let inner = self.inner.vitals();
-        Vitals { phase: if self.transmitting { inner.phase } else { "no coverage" }, ..inner }
+        AlgorithmTrace { phase: if self.transmitting { inner.phase } else { "no coverage" }, ..inner }
     }
 
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
@@ -187,11 +187,11 @@ impl CongestionControl for Avoca {
 fn build(p: &Params) -> Result<super::Factory, String> {
     algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
         let near = match &e {
-            BuildError::UnknownAlgorithm(name) => {
+            AlgorithmError::UnknownAlgorithm(name) => {
                 nearest(name, super::REGISTRY.iter().map(|a| a.name).filter(|n| *n != NAME))
             }
-            BuildError::UnknownParameter { key, known, .. } => nearest(key, known.iter().map(String::as_str)),
-            BuildError::Parameter { .. } => None,
+            AlgorithmError::UnknownParameter { key, known, .. } => nearest(key, known.iter().map(String::as_str)),
+            AlgorithmError::Parameter { .. } => None,
         };
         near.map_or_else(|| e.to_string(), |n| format!("{e}; the nearest is `{n}`"))
     })

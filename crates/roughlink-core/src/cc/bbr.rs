@@ -21,13 +21,15 @@
 //! and rate samples outlive their ACK and overestimate the bandwidth. The model begins with the handshake, the initial
 //! rate has no margin, and the initial window is not paced.
 
-use super::registry::Construct;
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
+use super::registry::BuildAlgorithm;
+use super::{
+    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent,
+};
 use crate::units::{Rate, Time};
 use aggregation::Aggregation;
 use max_filter::MaxFilter;
 pub use params::{NS3, Params};
-use policer::{Policer, Progress, Verdict};
+use policer::{ConnectionProgress, Policer, PolicerUpdate};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
@@ -41,7 +43,7 @@ mod window;
 
 /// The state of BBR (section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum BbrMode {
     Startup,
     Drain,
     ProbeBw,
@@ -52,7 +54,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Bbr {
     params: Params,
-    mode: Mode,
+    mode: BbrMode,
     cwnd: u64,
     ssthresh: u64,
     /// Pacing rate in bytes per second.
@@ -88,7 +90,7 @@ pub struct Bbr {
     aggregation: Aggregation,
 }
 
-impl Construct for Bbr {
+impl BuildAlgorithm for Bbr {
     type Params = Params;
     fn check(params: &Params) -> Result<(), String> {
         params.check()
@@ -96,7 +98,7 @@ impl Construct for Bbr {
     fn new(params: &Params, flow: &Flow) -> Self {
         let mut bbr = Bbr {
             params: params.clone(),
-            mode: Mode::Startup,
+            mode: BbrMode::Startup,
             cwnd: flow.initial_window,
             ssthresh: u64::MAX,
             rate: 0,
@@ -185,14 +187,19 @@ impl CongestionControl for Bbr {
         self.least_quantum() as u32
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match self.mode {
-            Mode::Startup => "startup",
-            Mode::Drain => "drain",
-            Mode::ProbeBw => "probe bandwidth",
-            Mode::ProbeRtt => "probe rtt",
+            BbrMode::Startup => "startup",
+            BbrMode::Drain => "drain",
+            BbrMode::ProbeBw => "probe bandwidth",
+            BbrMode::ProbeRtt => "probe rtt",
         };
-        Vitals { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: Some(Rate(self.rate.saturating_mul(8))), phase }
+        AlgorithmTrace {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            rate: Some(Rate(self.rate.saturating_mul(8))),
+            phase,
+        }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
@@ -206,9 +213,9 @@ impl CongestionControl for Bbr {
         self.idle_restart = true;
         self.aggregation.restart(flow.now);
         match self.mode {
-            Mode::ProbeBw => self.set_rate(flow, 1.0),
-            Mode::ProbeRtt => self.check_probe_rtt_done(flow),
-            Mode::Startup | Mode::Drain => {}
+            BbrMode::ProbeBw => self.set_rate(flow, 1.0),
+            BbrMode::ProbeRtt => self.check_probe_rtt_done(flow),
+            BbrMode::Startup | BbrMode::Drain => {}
         }
     }
 
@@ -267,15 +274,15 @@ impl Bbr {
             return;
         }
         let progress = self.progress(flow);
-        match self.policer.update(&self.params, &progress, sample, self.mode == Mode::ProbeBw) {
-            Verdict::Policed => self.pacing_gain = 1.0,
-            Verdict::Released => self.enter_probe_bw(flow),
-            Verdict::Nothing => {}
+        match self.policer.update(&self.params, &progress, sample, self.mode == BbrMode::ProbeBw) {
+            PolicerUpdate::Policed => self.pacing_gain = 1.0,
+            PolicerUpdate::Released => self.enter_probe_bw(flow),
+            PolicerUpdate::Nothing => {}
         }
     }
 
-    fn progress(&self, flow: &Flow) -> Progress {
-        Progress { now: flow.now, delivered: flow.delivered, lost: self.lost, round_start: self.round_start }
+    fn progress(&self, flow: &Flow) -> ConnectionProgress {
+        ConnectionProgress { now: flow.now, delivered: flow.delivered, lost: self.lost, round_start: self.round_start }
     }
 
     fn update_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
@@ -295,7 +302,7 @@ impl Bbr {
 
     /// Advances the gain cycle if its current phase is over (section 4.3.4.3).
     fn update_phase(&mut self, flow: &Flow, sample: &RateSample) {
-        if self.mode != Mode::ProbeBw {
+        if self.mode != BbrMode::ProbeBw {
             return;
         }
         let full_length = flow.now.saturating_sub(self.phase_at) > self.min_rtt;
@@ -335,18 +342,18 @@ impl Bbr {
 
     /// Enters drain when the pipe is full, and leaves it when the queue is empty (section 4.3.3).
     fn check_drain(&mut self, flow: &Flow) {
-        if self.mode == Mode::Startup && self.full_pipe {
-            self.mode = Mode::Drain;
+        if self.mode == BbrMode::Startup && self.full_pipe {
+            self.mode = BbrMode::Drain;
             self.ssthresh = self.target(flow, 1.0);
         }
-        if self.mode == Mode::Drain && self.in_flight(flow, flow.in_flight) <= self.target(flow, 1.0) {
+        if self.mode == BbrMode::Drain && self.in_flight(flow, flow.in_flight) <= self.target(flow, 1.0) {
             self.enter_probe_bw(flow);
         }
     }
 
     /// Enters ProbeBw in any phase except the draining one.
     fn enter_probe_bw(&mut self, flow: &Flow) {
-        self.mode = Mode::ProbeBw;
+        self.mode = BbrMode::ProbeBw;
         let mut hash = SipHasher24::new();
         for x in [self.params.phase_seed, flow.now.0, flow.snd_nxt, flow.delivered] {
             hash.write(&x.to_le_bytes());
@@ -366,13 +373,13 @@ impl Bbr {
             self.min_rtt = sample.rtt;
             self.min_rtt_at = flow.now;
         }
-        if expired && self.params.probe_rtt_ms > 0.0 && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.mode = Mode::ProbeRtt;
+        if expired && self.params.probe_rtt_ms > 0.0 && !self.idle_restart && self.mode != BbrMode::ProbeRtt {
+            self.mode = BbrMode::ProbeRtt;
             self.save_cwnd();
             self.probe_rtt_until = None;
             self.held_back.0 = flow.delivered;
         }
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == BbrMode::ProbeRtt {
             self.held_back.1 = flow.delivered + flow.in_flight;
             if self.probe_rtt_until.is_some() {
                 self.probe_rtt_round_done |= self.round_start;
@@ -408,18 +415,18 @@ impl Bbr {
         if self.full_pipe {
             self.enter_probe_bw(flow);
         } else {
-            self.mode = Mode::Startup;
+            self.mode = BbrMode::Startup;
         }
     }
 
     fn update_gains(&mut self) {
         let p = &self.params;
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (p.high_gain, p.high_gain),
-            Mode::Drain => (p.drain_gain, p.high_gain),
-            Mode::ProbeBw if self.policer.rate().is_some() => (1.0, p.cwnd_gain),
-            Mode::ProbeBw => (p.pacing_gains[self.phase], p.cwnd_gain),
-            Mode::ProbeRtt => (1.0, 1.0),
+            BbrMode::Startup => (p.high_gain, p.high_gain),
+            BbrMode::Drain => (p.drain_gain, p.high_gain),
+            BbrMode::ProbeBw if self.policer.rate().is_some() => (1.0, p.cwnd_gain),
+            BbrMode::ProbeBw => (p.pacing_gains[self.phase], p.cwnd_gain),
+            BbrMode::ProbeRtt => (1.0, 1.0),
         };
     }
 

@@ -12,9 +12,9 @@
 //! and is then dropped. Fast convergence sets the maximum to `beta` of the window. `beta` is not rounded. A timeout
 //! discards nothing. The preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
 
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub struct Bic {
     params: Params,
 }
 
-impl Construct for Bic {
+impl BuildAlgorithm for Bic {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta > 0.0 && p.beta < 1.0) {
@@ -175,9 +175,9 @@ impl CongestionControl for Bic {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "binary increase" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {

@@ -13,10 +13,10 @@
 //! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (its preset). An ACK counts once for
 //!   every segment it covers.
 
-use super::hystart::{self, HyStart, Mode};
-use super::registry::Construct;
+use super::hystart::{self, HyStart, HystartVariant};
+use super::registry::BuildAlgorithm;
 use super::window::{self, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,9 @@ pub struct Params {
     /// Time after the start of an epoch during which RTT samples are ignored, milliseconds (not `rfc`).
     pub settle_ms: u64,
     /// Implementation whose arithmetic applies.
-    pub arithmetic: Arithmetic,
+    pub arithmetic: CubicArithmetic,
     /// Method to end slow start before a loss.
-    pub hystart: Mode,
+    pub hystart: HystartVariant,
     /// Classic HyStart: smallest window at which it acts, segments.
     pub hystart_low_window: u64,
     /// Classic HyStart: largest distance between the ACKs of a train, microseconds.
@@ -72,7 +72,7 @@ pub struct Params {
 /// Implementation of CUBIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Arithmetic {
+pub enum CubicArithmetic {
     /// Linux 6.x.
     #[default]
     Linux,
@@ -92,7 +92,7 @@ impl Default for Params {
             reno_friendly: true,
             first_count: 20,
             settle_ms: 1000,
-            arithmetic: Arithmetic::Linux,
+            arithmetic: CubicArithmetic::Linux,
             hystart: h.mode,
             hystart_low_window: h.low_window,
             hystart_ack_delta_us: h.ack_delta.as_micros(),
@@ -119,25 +119,25 @@ pub const RFC: &str = "arithmetic = \"rfc\"\nhystart = \"plusplus\"";
 pub struct Cubic {
     window: Window,
     hystart: HyStart,
-    curve: Curve,
+    curve: CubicCurve,
     phase: &'static str,
     params: Params,
 }
 
 #[derive(Clone, Debug)]
-enum Curve {
+enum CubicCurve {
     Counted(Counted),
     Real { now: Real, before: Real },
 }
 
-impl Construct for Cubic {
+impl BuildAlgorithm for Cubic {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta > 0.0 && p.beta < 1.0) {
             Err("beta must be in (0, 1)".into())
         } else if !(p.c > 0.0 && p.c.is_finite()) {
             Err("c must be positive".into())
-        } else if p.arithmetic == Arithmetic::Linux && p.beta > 1023.0 / 1024.0 {
+        } else if p.arithmetic == CubicArithmetic::Linux && p.beta > 1023.0 / 1024.0 {
             Err("beta must be at most 1023/1024, Linux counts in 1024ths".into())
         } else if p.first_count == 0 {
             Err("first_count must be at least 1".into())
@@ -150,8 +150,8 @@ impl Construct for Cubic {
             window: Window::new(flow),
             hystart: HyStart::new(params.hystart_params(), flow),
             curve: match params.arithmetic {
-                Arithmetic::Rfc => Curve::Real { now: Real::default(), before: Real::default() },
-                _ => Curve::Counted(Counted::new(params)),
+                CubicArithmetic::Rfc => CubicCurve::Real { now: Real::default(), before: Real::default() },
+                _ => CubicCurve::Counted(Counted::new(params)),
             },
             phase: CONCAVE,
             params: params.clone(),
@@ -162,15 +162,18 @@ impl Construct for Cubic {
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let min_rtt = match &mut self.curve {
-            Curve::Counted(c) => c.measure(&self.params, flow, ack),
-            Curve::Real { .. } => Some(flow.min_rtt),
+            CubicCurve::Counted(c) => c.measure(&self.params, flow, ack),
+            CubicCurve::Real { .. } => Some(flow.min_rtt),
         };
         // ns-3 continues until the window exceeds ssthresh.
-        let at_limit = self.params.arithmetic == Arithmetic::Ns3 && self.window.cwnd == self.window.ssthresh;
-        if (self.window.in_slow_start() || at_limit) && (min_rtt.is_some() || self.params.hystart == Mode::PlusPlus) {
+        let at_limit = self.params.arithmetic == CubicArithmetic::Ns3 && self.window.cwnd == self.window.ssthresh;
+        if (self.window.in_slow_start() || at_limit)
+            && (min_rtt.is_some() || self.params.hystart == HystartVariant::PlusPlus)
+        {
             self.hystart.on_ack(flow, ack, &mut self.window, min_rtt.unwrap_or(flow.min_rtt));
         }
-        if !ack.may_grow || ack.segments == 0 || (self.params.arithmetic == Arithmetic::Ns3 && !flow.cwnd_limited) {
+        if !ack.may_grow || ack.segments == 0 || (self.params.arithmetic == CubicArithmetic::Ns3 && !flow.cwnd_limited)
+        {
             return;
         }
         let mut segments = u64::from(ack.segments);
@@ -181,16 +184,16 @@ impl CongestionControl for Cubic {
             return;
         }
         self.phase = match &mut self.curve {
-            Curve::Counted(c) => c.grow(&self.params, &mut self.window, flow, segments),
-            Curve::Real { now, .. } => now.grow(&self.params, &mut self.window, flow, segments),
+            CubicCurve::Counted(c) => c.grow(&self.params, &mut self.window, flow, segments),
+            CubicCurve::Real { now, .. } => now.grow(&self.params, &mut self.window, flow, segments),
         };
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let ssthresh = match &mut self.curve {
-            Curve::Counted(c) => c.reduce(&self.params, self.window.segments(flow.mss), cause) * mss,
-            Curve::Real { now, before } => {
+            CubicCurve::Counted(c) => c.reduce(&self.params, self.window.segments(flow.mss), cause) * mss,
+            CubicCurve::Real { now, before } => {
                 if cause != Congestion::TimeoutAgain {
                     *before = *now;
                 }
@@ -217,25 +220,25 @@ impl CongestionControl for Cubic {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match self.window.in_slow_start() {
             true if self.hystart.in_css() => "conservative slow start",
             true => "slow start",
             false => self.phase,
         };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {
         self.window.undo();
-        if let Curve::Real { now, before } = &mut self.curve {
+        if let CubicCurve::Real { now, before } = &mut self.curve {
             *now = *before; // section 4.9
         }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
-        if let Curve::Counted(c) = &mut self.curve {
-            if sent.tx_start && self.params.arithmetic == Arithmetic::Linux {
+        if let CubicCurve::Counted(c) = &mut self.curve {
+            if sent.tx_start && self.params.arithmetic == CubicArithmetic::Linux {
                 c.idle_until(flow.now);
             }
             c.last_sent = flow.now;
@@ -258,7 +261,7 @@ impl Params {
             css_growth_divisor: self.hystart_css_growth_divisor,
             css_rounds: self.hystart_css_rounds,
             arithmetic: match self.arithmetic {
-                Arithmetic::Ns3 => window::Arithmetic::Ns3,
+                CubicArithmetic::Ns3 => window::Arithmetic::Ns3,
                 _ => window::Arithmetic::Linux,
             },
         }
@@ -396,7 +399,7 @@ mod tests {
         cc.on_congestion(&f, Congestion::Loss);
         let mut real = |acked| {
             cc.on_ack(&f, &ack(acked));
-            let Curve::Real { now, .. } = &cc.curve else { unreachable!() };
+            let CubicCurve::Real { now, .. } = &cc.curve else { unreachable!() };
             now.w_est
         };
         assert!((real(1) - 14.0 - 9.0 / 17.0 / 14.0).abs() < 1e-9);
@@ -547,7 +550,9 @@ mod tests {
         cc.on_congestion(&f, Congestion::Loss);
         cc.on_undo(&f);
         assert_eq!(cc.window.cwnd, before.window.cwnd);
-        let (Curve::Real { now: a, .. }, Curve::Real { now: b, .. }) = (&cc.curve, &before.curve) else { panic!() };
+        let (CubicCurve::Real { now: a, .. }, CubicCurve::Real { now: b, .. }) = (&cc.curve, &before.curve) else {
+            panic!()
+        };
         assert_eq!((a.epoch, a.w_max), (b.epoch, b.w_max));
     }
 

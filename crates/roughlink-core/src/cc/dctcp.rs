@@ -11,9 +11,9 @@
 //! as in ns-3's TcpDctcp. An acknowledgment that reports the first mark of a round reduces the window before it updates
 //! `alpha`; Linux 6.18 does so afterwards.
 
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ impl Dctcp {
     }
 }
 
-impl Construct for Dctcp {
+impl BuildAlgorithm for Dctcp {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.shift_g > 10 {
@@ -146,9 +146,9 @@ impl CongestionControl for Dctcp {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {

@@ -1,7 +1,7 @@
 //! HighSpeed TCP (RFC 3649): AIMD with increase a(w) and decrease b(w) that depend on the window, so that realistic
 //! loss rates allow large windows.
 //!
-//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`Table`]
+//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`ResponseTable`]
 //! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
 //!
 //! Defaults follow Linux's `tcp_highspeed`. The window grows by a(w) per *ACK*, regardless of the segments that the ACK
@@ -13,9 +13,9 @@
 //! two decimals. The error in ns-3's table, 53667 instead of 53677, is not reproduced.
 
 use super::newreno::slow_start_per_ack;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,13 +61,13 @@ pub const NS3: &str = "arithmetic = \"ns3\"\nrows = 73";
 #[derive(Clone, Debug)]
 pub struct HighSpeed {
     window: Window,
-    table: Table,
+    table: ResponseTable,
     row: usize,
     count: u64,
     arithmetic: Arithmetic,
 }
 
-impl Construct for HighSpeed {
+impl BuildAlgorithm for HighSpeed {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.low_window >= 1.0 && p.high_window > p.low_window) {
@@ -85,7 +85,7 @@ impl Construct for HighSpeed {
     fn new(params: &Params, flow: &Flow) -> Self {
         HighSpeed {
             window: Window::new(flow),
-            table: Table::new(params),
+            table: ResponseTable::new(params),
             row: 0,
             count: 0,
             arithmetic: params.arithmetic,
@@ -153,13 +153,13 @@ impl CongestionControl for HighSpeed {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match self.row {
             _ if self.window.in_slow_start() => "slow start",
             0 => "congestion avoidance",
             _ => "high-speed increase",
         };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {
@@ -170,8 +170,8 @@ impl CongestionControl for HighSpeed {
 /// Table of appendix B. Row `i` applies to windows above the one of row `i - 1`, up to its own, and has a(w) = `i + 1`.
 /// At the window of a row, a(w) has grown by one since the previous row.
 #[derive(Clone, Debug)]
-pub struct Table {
-    rows: Vec<Row>,
+pub struct ResponseTable {
+    rows: Vec<ResponseRow>,
     most: usize,
     low: f64,
     high: f64,
@@ -181,17 +181,17 @@ pub struct Table {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct ResponseRow {
     w: u64,
     a: f64,
     b: f64,
 }
 
-impl Table {
+impl ResponseTable {
     /// Creates the table for `params`, with its first row.
     pub fn new(params: &Params) -> Self {
-        let first = Row { w: params.low_window as u64, a: 1.0, b: 0.5 };
-        Table {
+        let first = ResponseRow { w: params.low_window as u64, a: 1.0, b: 0.5 };
+        ResponseTable {
             rows: vec![first],
             most: params.rows,
             low: params.low_window,
@@ -249,7 +249,7 @@ impl Table {
                 below = middle;
             }
         }
-        self.rows.push(Row { w: above, a: self.a(above as f64), b: self.b(above as f64) });
+        self.rows.push(ResponseRow { w: above, a: self.a(above as f64), b: self.b(above as f64) });
         true
     }
 }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_computed_table_is_that_of_appendix_b() {
-        let mut table = Table::new(&Params { rows: 73, ..Params::default() });
+        let mut table = ResponseTable::new(&Params { rows: 73, ..Params::default() });
         assert_eq!(table.seek(0, 100_000), 72);
         assert_eq!(table.rows.len(), 73);
         for (i, (row, (w, b))) in table.rows.iter().zip(APPENDIX_B).enumerate() {
@@ -359,7 +359,7 @@ mod tests {
     /// Section 5: b(38) = 0.5 and b(83000) = 0.1.
     #[test]
     fn high_window_has_its_decrease() {
-        let table = Table::new(&Params::default());
+        let table = ResponseTable::new(&Params::default());
         assert!((table.b(83_000.0) - 0.1).abs() < 1e-12);
         assert!((table.b(38.0) - 0.5).abs() < 1e-12);
         assert!((table.a(83_000.0) - 70.8).abs() < 0.1, "{}", table.a(83_000.0));
@@ -413,7 +413,7 @@ mod tests {
         assert!(build("highspeed", "linux", "high_window = 38", &flow(1)).is_err());
         assert!(build("highspeed", "linux", "rows = 0", &flow(1)).is_err());
         // A table that cannot have all its rows ends where a(w) stops growing.
-        let mut table = Table::new(&Params { rows: 1000, ..Params::default() });
+        let mut table = ResponseTable::new(&Params { rows: 1000, ..Params::default() });
         assert!(table.seek(0, u64::MAX) < 100);
     }
 }

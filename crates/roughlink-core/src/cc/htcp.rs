@@ -15,9 +15,9 @@
 //! the last event. The decrease starts from the bytes in flight. There is no RTT scaling.
 
 use super::newreno::slow_start_per_ack;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub const NS3: &str = "arithmetic = \"ns3\"";
 #[derive(Clone, Debug)]
 pub struct Htcp {
     window: Window,
-    state: State,
+    state: CongestionRound,
     /// Recovery state before this ACK: both implementations measure before it changes.
     recovery: CongestionState,
     /// True after the first segment was sent; Linux starts Delta at this time.
@@ -78,12 +78,12 @@ pub struct Htcp {
 }
 
 #[derive(Clone, Debug)]
-enum State {
-    Linux(Linux),
+enum CongestionRound {
+    Linux(LinuxHtcp),
     Ns3(Ns3),
 }
 
-impl Construct for Htcp {
+impl BuildAlgorithm for Htcp {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta_min > 0.0 && p.beta_min <= p.beta_max && p.beta_max < 1.0) {
@@ -96,8 +96,8 @@ impl Construct for Htcp {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         let state = match params.arithmetic {
-            Arithmetic::Linux => State::Linux(Linux::new(params)),
-            Arithmetic::Ns3 => State::Ns3(Ns3::default()),
+            Arithmetic::Linux => CongestionRound::Linux(LinuxHtcp::new(params)),
+            Arithmetic::Ns3 => CongestionRound::Ns3(Ns3::default()),
         };
         Htcp { window: Window::new(flow), state, recovery: flow.state, started: false, params: params.clone() }
     }
@@ -107,7 +107,7 @@ impl CongestionControl for Htcp {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let before = std::mem::replace(&mut self.recovery, flow.state);
         match &mut self.state {
-            State::Linux(s) => {
+            CongestionRound::Linux(s) => {
                 s.measure(&self.params, flow, ack, before, self.window.segments(flow.mss));
                 if !ack.may_grow || ack.segments == 0 {
                     return;
@@ -118,7 +118,7 @@ impl CongestionControl for Htcp {
                     s.grow(&self.params, &mut self.window, flow);
                 }
             }
-            State::Ns3(s) => {
+            CongestionRound::Ns3(s) => {
                 let open = before == CongestionState::Open && flow.state == CongestionState::Open;
                 s.measure(&self.params, flow, ack, open);
                 if !ack.may_grow {
@@ -139,13 +139,13 @@ impl CongestionControl for Htcp {
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let ssthresh = match (&mut self.state, cause) {
-            (State::Linux(s), Congestion::TimeoutAgain) => {
+            (CongestionRound::Linux(s), Congestion::TimeoutAgain) => {
                 s.start_episode(flow);
                 0
             }
-            (State::Ns3(_), Congestion::TimeoutAgain) => 0,
-            (State::Linux(s), _) => s.reduce(&self.params, flow, self.window.segments(flow.mss)) * mss,
-            (State::Ns3(s), _) => s.reduce(&self.params, flow).max(2 * mss),
+            (CongestionRound::Ns3(_), Congestion::TimeoutAgain) => 0,
+            (CongestionRound::Linux(s), _) => s.reduce(&self.params, flow, self.window.segments(flow.mss)) * mss,
+            (CongestionRound::Ns3(s), _) => s.reduce(&self.params, flow).max(2 * mss),
         };
         self.window.reduce(flow, cause, ssthresh);
         self.recovery = match cause {
@@ -162,22 +162,22 @@ impl CongestionControl for Htcp {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, _sent: &Sent) {
         if !self.started {
             self.started = true;
-            if let State::Linux(s) = &mut self.state {
+            if let CongestionRound::Linux(s) = &mut self.state {
                 s.last_event = flow.now.as_millis();
             }
         }
     }
 
     fn on_recovered(&mut self, flow: &Flow) {
-        if let State::Linux(s) = &mut self.state {
+        if let CongestionRound::Linux(s) = &mut self.state {
             // Delta counts from the end of the episode, unless it was undone.
             if s.before.take().is_some() {
                 s.last_event = flow.now.as_millis();
@@ -187,7 +187,7 @@ impl CongestionControl for Htcp {
 
     fn on_undo(&mut self, _flow: &Flow) {
         self.window.undo();
-        if let State::Linux(s) = &mut self.state
+        if let CongestionRound::Linux(s) = &mut self.state
             && let Some(before) = s.before.take()
         {
             (s.last_event, s.max_rtt, s.old_max_rate) = before;
@@ -197,7 +197,7 @@ impl CongestionControl for Htcp {
 
 /// State of `tcp_htcp`. Times in jiffies of 1 ms, rates in segments per second, alpha and beta in 128ths.
 #[derive(Clone, Debug)]
-struct Linux {
+struct LinuxHtcp {
     alpha: u64,
     beta: u64,
     /// True if beta may adapt: one event has passed since it was last fixed.
@@ -218,9 +218,9 @@ struct Linux {
     old_max_rate: u64,
 }
 
-impl Linux {
+impl LinuxHtcp {
     fn new(params: &Params) -> Self {
-        Linux {
+        LinuxHtcp {
             alpha: ONE,
             beta: (params.beta_min * ONE as f64) as u64,
             adaptive: false,
@@ -429,8 +429,8 @@ mod tests {
             ..Ack::default()
         }
     }
-    fn linux(params: &Params) -> Linux {
-        Linux::new(params)
+    fn linux(params: &Params) -> LinuxHtcp {
+        LinuxHtcp::new(params)
     }
 
     /// alpha = 2 (1 - beta) (1 + 10 (D - 1) + ((D - 1) / 2)^2) with beta = 0.5.
@@ -485,8 +485,8 @@ mod tests {
         let mut f = flow(100);
         let mut cc = Htcp::new(&Params::default(), &f);
         let last_event = |cc: &Htcp| match &cc.state {
-            State::Linux(s) => s.last_event,
-            State::Ns3(_) => unreachable!(),
+            CongestionRound::Linux(s) => s.last_event,
+            CongestionRound::Ns3(_) => unreachable!(),
         };
         f.now = Time::from_secs(4);
         cc.on_sent(&f, &Sent { seq: 0, len: 1000, retransmission: false, tx_start: true });

@@ -14,9 +14,9 @@
 //! smoothed RTT equals its minimum *including the handshake's*. Data segments take longer to serialize than a SYN, so
 //! on a clean path rho stays 1 and the only effect of Hybla is that growth counts segments.
 
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub struct Hybla {
     params: Params,
 }
 
-impl Construct for Hybla {
+impl BuildAlgorithm for Hybla {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.rrtt_ms == 0 {
@@ -139,9 +139,9 @@ impl CongestionControl for Hybla {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, _sent: &Sent) {

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Variant of HyStart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum HystartVariant {
     /// Slow start until ssthresh or a loss.
     Off,
     /// Ha and Rhee, as in Linux.
@@ -36,7 +36,7 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Variant.
-    pub mode: Mode,
+    pub mode: HystartVariant,
     /// Classic: smallest window at which HyStart acts, segments.
     pub low_window: u64,
     /// Classic: largest distance between the ACKs of a train.
@@ -65,7 +65,7 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Self {
         Params {
-            mode: Mode::Classic,
+            mode: HystartVariant::Classic,
             low_window: 16,
             ack_delta: Time::from_millis(2),
             train_divisor: 2,
@@ -119,7 +119,7 @@ impl HyStart {
     /// Creates the state for a new connection.
     pub fn new(params: Params, flow: &Flow) -> Self {
         HyStart {
-            done: params.mode == Mode::Off,
+            done: params.mode == HystartVariant::Off,
             params,
             round_start: flow.now,
             round_end: flow.snd_nxt,
@@ -139,9 +139,9 @@ impl HyStart {
             return;
         }
         match self.params.mode {
-            Mode::Off => {}
-            Mode::PlusPlus => self.plusplus(flow, ack.rtt, window),
-            Mode::Classic => {
+            HystartVariant::Off => {}
+            HystartVariant::PlusPlus => self.plusplus(flow, ack.rtt, window),
+            HystartVariant::Classic => {
                 if let Some(rtt) = ack.rtt {
                     self.classic(flow, rtt, window, min_rtt);
                 }
@@ -154,14 +154,14 @@ impl HyStart {
     #[inline]
     pub fn slow_start(&mut self, flow: &Flow, window: &mut Window, segments: u64) -> u64 {
         let mss = u64::from(flow.mss);
-        if self.params.mode != Mode::PlusPlus && self.params.arithmetic == Arithmetic::Ns3 {
-            if self.params.mode == Mode::Classic && flow.snd_una > self.round_end {
+        if self.params.mode != HystartVariant::PlusPlus && self.params.arithmetic == Arithmetic::Ns3 {
+            if self.params.mode == HystartVariant::Classic && flow.snd_una > self.round_end {
                 self.start_round(flow);
             }
             window.cwnd += segments * mss;
             return 0;
         }
-        if self.params.mode != Mode::PlusPlus || self.done {
+        if self.params.mode != HystartVariant::PlusPlus || self.done {
             return window.slow_start(segments * mss) / mss;
         }
         let divisor = if self.css.is_some() { self.params.css_growth_divisor } else { 1 };
@@ -171,13 +171,13 @@ impl HyStart {
     /// Processes a congestion event. Classic HyStart restarts after a timeout; HyStart++ has no second slow start.
     pub fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         match self.params.mode {
-            Mode::Off => {}
-            Mode::Classic if cause.is_timeout() => {
+            HystartVariant::Off => {}
+            HystartVariant::Classic if cause.is_timeout() => {
                 self.done = false;
                 self.start_round(flow);
             }
-            Mode::Classic => {}
-            Mode::PlusPlus => {
+            HystartVariant::Classic => {}
+            HystartVariant::PlusPlus => {
                 self.done = true;
                 self.css = None;
             }
@@ -283,14 +283,14 @@ mod tests {
     use super::*;
 
     /// A connection in slow start; the test delivers its ACKs one by one.
-    struct Connection {
+    struct SlowStartBench {
         hystart: HyStart,
         window: Window,
         flow: Flow,
         min_rtt: Time,
     }
 
-    impl Connection {
+    impl SlowStartBench {
         fn new(params: Params, segments: u64) -> Self {
             let flow = Flow {
                 mss: 1000,
@@ -299,7 +299,12 @@ mod tests {
                 snd_nxt: segments * 1000,
                 ..Flow::default()
             };
-            Connection { hystart: HyStart::new(params, &flow), window: Window::new(&flow), flow, min_rtt: Time::MAX }
+            SlowStartBench {
+                hystart: HyStart::new(params, &flow),
+                window: Window::new(&flow),
+                flow,
+                min_rtt: Time::MAX,
+            }
         }
         /// Delivers an ACK of one segment, `gap` after the previous one, with this RTT.
         fn ack(&mut self, gap: Time, rtt: Time) {
@@ -340,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_long_train_ends_slow_start() {
-        let mut c = Connection::new(Params::default(), 200);
+        let mut c = SlowStartBench::new(Params::default(), 200);
         c.skip_round();
         // ACKs 1 ms apart at an RTT of 100 ms: slow start ends after half the RTT and the millisecond of allowance.
         let mut acks = 0;
@@ -355,7 +360,7 @@ mod tests {
 
     #[test]
     fn sparse_acks_are_no_train() {
-        let mut c = Connection::new(Params::default(), 200);
+        let mut c = SlowStartBench::new(Params::default(), 200);
         for _ in 0..1000 {
             c.ack(ms(3), ms(100));
         }
@@ -366,7 +371,7 @@ mod tests {
     fn an_eighth_more_delay_ends_slow_start() {
         for (base, increase, ends) in [(100, 12, false), (100, 13, true), (8, 4, false), (8, 5, true), (800, 17, true)]
         {
-            let mut c = Connection::new(Params { ack_delta: Time::ZERO, ..Params::default() }, 100);
+            let mut c = SlowStartBench::new(Params { ack_delta: Time::ZERO, ..Params::default() }, 100);
             c.ack(ms(10), ms(base));
             for _ in 0..20 {
                 c.ack(ms(10), ms(base + increase));
@@ -383,7 +388,7 @@ mod tests {
 
     #[test]
     fn small_windows_are_left_alone() {
-        let mut c = Connection::new(Params { low_window: 1000, ..Params::default() }, 20);
+        let mut c = SlowStartBench::new(Params { low_window: 1000, ..Params::default() }, 20);
         for _ in 0..900 {
             c.ack(Time::from_micros(100), ms(1));
         }
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn classic_starts_over_after_a_time_out_only() {
-        let mut c = Connection::new(Params::default(), 200);
+        let mut c = SlowStartBench::new(Params::default(), 200);
         c.skip_round();
         for _ in 0..60 {
             c.ack(ms(1), ms(100));
@@ -413,7 +418,7 @@ mod tests {
             delay_max: ms(1000),
             ..Params::default()
         };
-        let mut c = Connection::new(ns3, 200);
+        let mut c = SlowStartBench::new(ns3, 200);
         c.skip_round();
         let mut acks = 0;
         while c.window.in_slow_start() {
@@ -423,8 +428,8 @@ mod tests {
         assert_eq!(acks, 102);
     }
 
-    fn plusplus() -> Connection {
-        Connection::new(Params { mode: Mode::PlusPlus, ..Params::default() }, 20)
+    fn plusplus() -> SlowStartBench {
+        SlowStartBench::new(Params { mode: HystartVariant::PlusPlus, ..Params::default() }, 20)
     }
 
     /// Section 4.2: the threshold is an eighth of the last round's RTT, then CSS for five rounds, then ssthresh = cwnd.
@@ -488,9 +493,9 @@ mod tests {
 
     #[test]
     fn degenerate_rtts() {
-        for mode in [Mode::Off, Mode::Classic, Mode::PlusPlus] {
+        for mode in [HystartVariant::Off, HystartVariant::Classic, HystartVariant::PlusPlus] {
             for arithmetic in [Arithmetic::Linux, Arithmetic::Ns3] {
-                let mut c = Connection::new(Params { mode, arithmetic, ..Params::default() }, 20);
+                let mut c = SlowStartBench::new(Params { mode, arithmetic, ..Params::default() }, 20);
                 for rtt in [Time::ZERO, Time(1), Time::MAX, Time::ZERO] {
                     for _ in 0..30 {
                         c.flow.snd_una += 5_000;

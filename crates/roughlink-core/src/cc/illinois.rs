@@ -11,9 +11,9 @@
 //! bytes in flight. Rounds of low delay also count while alpha is at its maximum.
 
 use super::newreno::Halve;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::Window;
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,7 @@ pub struct Illinois {
     credit: u64,
 }
 
-impl Construct for Illinois {
+impl BuildAlgorithm for Illinois {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         let all = [p.alpha_max, p.alpha_min, p.alpha_base, p.beta_min, p.beta_max, p.beta_base, p.d1, p.d2, p.d3];
@@ -255,9 +255,9 @@ impl CongestionControl for Illinois {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {

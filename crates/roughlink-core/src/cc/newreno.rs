@@ -10,9 +10,9 @@
 //! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), with
 //! the retransmission of a stack without fast recovery.
 
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ pub struct NewReno {
     params: Params,
 }
 
-impl Construct for NewReno {
+impl BuildAlgorithm for NewReno {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.min_ssthresh == 0 { Err("min_ssthresh must be at least 1 segment".into()) } else { Ok(()) }
@@ -155,9 +155,9 @@ impl CongestionControl for NewReno {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {

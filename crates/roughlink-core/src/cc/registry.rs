@@ -113,7 +113,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     )
     .defaults(wave::FR)
     .tcp(wave::FR_TCP),
-    Algorithm::new::<sctp::Sctp>("sctp", "SCTP's own: AIMD in bytes, a packet per SACK", "RFC 9260"),
+    Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, a packet per SACK", "RFC 9260"),
     Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, silent outside coverage", "AVOCA paper, section IV")
         .preset("ns3", avoca::NS3)
         .preset("ns2", avoca::NS2)
@@ -124,7 +124,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
 pub type Factory = Arc<dyn Fn(&Flow) -> Box<dyn CongestionControl> + Send + Sync>;
 
 /// An algorithm that can be built from parameters.
-pub trait Construct: CongestionControl + Sized + 'static {
+pub trait BuildAlgorithm: CongestionControl + Sized + 'static {
     /// Parameters with their defaults (Linux's semantics). Unknown keys must be rejected (`#[serde(default,
     /// deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default + Clone + Send + Sync + 'static;
@@ -157,7 +157,7 @@ pub struct Algorithm {
 
 impl Algorithm {
     /// Registers `A` under `name`, with a one-line summary and the source of its definition.
-    pub const fn new<A: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+    pub const fn new<A: BuildAlgorithm>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Algorithm {
             name,
             summary,
@@ -217,11 +217,11 @@ impl Algorithm {
     }
 
     /// Returns a factory for this algorithm under `stack` with the scenario's `params` on top.
-    pub fn factory(&self, stack: &str, params: &toml::Table) -> Result<Factory, BuildError> {
+    pub fn factory(&self, stack: &str, params: &toml::Table) -> Result<Factory, AlgorithmError> {
         let known = self.parameters(stack);
         for key in params.keys() {
             if !known.contains_key(key) {
-                return Err(BuildError::UnknownParameter {
+                return Err(AlgorithmError::UnknownParameter {
                     algorithm: self.name,
                     key: key.clone(),
                     known: known.keys().cloned().collect(),
@@ -230,7 +230,7 @@ impl Algorithm {
         }
         let mut all = known;
         all.extend(params.clone());
-        (self.make)(all).map_err(|reason| BuildError::Parameter { algorithm: self.name, reason })
+        (self.make)(all).map_err(|reason| AlgorithmError::Parameter { algorithm: self.name, reason })
     }
 }
 
@@ -254,7 +254,7 @@ impl fmt::Debug for Algorithm {
 
 /// Why an algorithm could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
+pub enum AlgorithmError {
     /// No such algorithm.
     #[error("there is no congestion control `{0}`")]
     UnknownAlgorithm(String),
@@ -279,8 +279,8 @@ pub enum BuildError {
 }
 
 /// Returns the registry's entry for `name`.
-pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
-    REGISTRY.find(name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
+pub fn algorithm(name: &str) -> Result<&'static Algorithm, AlgorithmError> {
+    REGISTRY.find(name).ok_or_else(|| AlgorithmError::UnknownAlgorithm(name.to_owned()))
 }
 
 /// Creates the algorithm `name` with `params` under `stack`, for one connection; for tests.
@@ -292,16 +292,16 @@ pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
 /// assert_eq!(error.to_string(), "`newreno` has no parameter `min_sthresh`");
 /// assert!(build("newreno", "linux", "min_ssthresh = 3", &Flow::default()).is_ok());
 /// ```
-pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, BuildError> {
+pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, AlgorithmError> {
     let entry = algorithm(name)?;
-    let params = params.parse().map_err(|e: toml::de::Error| BuildError::Parameter {
+    let params = params.parse().map_err(|e: toml::de::Error| AlgorithmError::Parameter {
         algorithm: entry.name,
         reason: e.message().to_owned(),
     })?;
     Ok(entry.factory(stack, &params)?(flow))
 }
 
-fn make<A: Construct>(params: toml::Table) -> Result<Factory, String> {
+fn make<A: BuildAlgorithm>(params: toml::Table) -> Result<Factory, String> {
     let params: A::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
     A::check(&params)?;
     Ok(Arc::new(move |flow| Box::new(A::new(&params, flow))))
@@ -339,6 +339,6 @@ mod tests {
     fn unknown_parameters_are_refused() {
         let flow = Flow::default();
         let e = build("newreno", "linux", "min_sthresh = 3", &flow).unwrap_err();
-        assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "min_sthresh"), "{e}");
+        assert!(matches!(e, AlgorithmError::UnknownParameter { ref key, .. } if key == "min_sthresh"), "{e}");
     }
 }

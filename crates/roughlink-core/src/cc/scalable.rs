@@ -9,9 +9,9 @@
 //! (ns-3's AIFactor of 50, meant to compensate for delayed ACKs, although it counts segments).
 
 use super::newreno::slow_start_per_ack;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub struct Scalable {
     params: Params,
 }
 
-impl Construct for Scalable {
+impl BuildAlgorithm for Scalable {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.a > 0.0 && p.a <= 1.0) {
@@ -118,9 +118,9 @@ impl CongestionControl for Scalable {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "scalable increase" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_undo(&mut self, _flow: &Flow) {

@@ -6,13 +6,13 @@
 //!
 //! Windows are bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
 
-use super::registry::Construct;
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::registry::BuildAlgorithm;
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of [`Sctp`].
+/// Parameters of [`SctpAlgorithm`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -32,7 +32,7 @@ impl Default for Params {
 
 /// The algorithm.
 #[derive(Clone, Debug)]
-pub struct Sctp {
+pub struct SctpAlgorithm {
     cwnd: u64,
     ssthresh: u64,
     partial_bytes_acked: u64,
@@ -40,7 +40,7 @@ pub struct Sctp {
     params: Params,
 }
 
-impl Construct for Sctp {
+impl BuildAlgorithm for SctpAlgorithm {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.slow_start_packets == 0 || p.min_ssthresh == 0 {
@@ -49,7 +49,7 @@ impl Construct for Sctp {
         Ok(())
     }
     fn new(params: &Params, flow: &Flow) -> Self {
-        Sctp {
+        SctpAlgorithm {
             cwnd: flow.initial_window,
             ssthresh: flow.initial_ssthresh,
             partial_bytes_acked: 0,
@@ -59,7 +59,7 @@ impl Construct for Sctp {
     }
 }
 
-impl CongestionControl for Sctp {
+impl CongestionControl for SctpAlgorithm {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let mss = u64::from(flow.mss);
         if self.cwnd <= self.ssthresh {
@@ -93,9 +93,9 @@ impl CongestionControl for Sctp {
         Permit::window(flow.window(self.cwnd))
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.cwnd <= self.ssthresh { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {

@@ -10,10 +10,10 @@
 //! the Open state, both grow like NewReno.
 
 use super::newreno::per_ack;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::samples::Samples;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Params {
     /// RTT samples that a round needs; with fewer, all may be of delayed ACKs, and it counts as Reno's.
     pub min_samples: u32,
     /// How the backlog is computed.
-    pub backlog: Backlog,
+    pub backlog: BacklogFormula,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
     /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
@@ -47,7 +47,7 @@ pub struct Params {
 /// How the backlog is computed from the window W, the RTT of the round and the base RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Backlog {
+pub enum BacklogFormula {
     /// W (RTT - base) / base, rounded down (Linux).
     Base,
     /// W (RTT - base) / RTT, rounded up (ns-3): the paper's (Expected - Actual) times the base RTT.
@@ -61,7 +61,7 @@ impl Default for Params {
             beta: 4,
             gamma: 1,
             min_samples: 3,
-            backlog: Backlog::Base,
+            backlog: BacklogFormula::Base,
             abc: true,
             slow_start_limit: 0,
             halve: true,
@@ -87,7 +87,7 @@ pub struct Vegas {
     round_end: u64,
 }
 
-impl Construct for Vegas {
+impl BuildAlgorithm for Vegas {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.alpha > p.beta { Err("alpha must not exceed beta".into()) } else { Ok(()) }
@@ -146,13 +146,13 @@ impl CongestionControl for Vegas {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match (self.window.in_slow_start(), self.samples.govern) {
             (true, _) => "slow start",
             (false, true) => "vegas",
             (false, false) => "reno",
         };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
@@ -225,8 +225,8 @@ impl Vegas {
         let (base, rtt) = (u128::from(self.samples.base.0), u128::from(self.samples.rtt.0));
         let target = (u128::from(w) * base / rtt) as u64;
         let backlog = match self.params.backlog {
-            Backlog::Base => u64::try_from(u128::from(w) * (rtt - base) / base).unwrap_or(u64::MAX),
-            Backlog::Rtt => w - target,
+            BacklogFormula::Base => u64::try_from(u128::from(w) * (rtt - base) / base).unwrap_or(u64::MAX),
+            BacklogFormula::Rtt => w - target,
         };
         (target, backlog)
     }

@@ -10,10 +10,10 @@
 //! rule works, on bytes in flight.
 
 use super::newreno::{Halve, per_ack};
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::samples::Samples;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub struct Veno {
     increase: bool,
 }
 
-impl Construct for Veno {
+impl BuildAlgorithm for Veno {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.resolution == 0 {
@@ -148,13 +148,13 @@ impl CongestionControl for Veno {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match (self.window.in_slow_start(), self.congested()) {
             (true, _) => "slow start",
             (false, true) => "congested",
             (false, false) => "not congested",
         };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, _flow: &Flow, sent: &Sent) {

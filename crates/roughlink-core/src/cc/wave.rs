@@ -25,8 +25,8 @@
 //! repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
 //! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
-use super::registry::Construct;
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::registry::BuildAlgorithm;
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 mod trains;
-use trains::{AckReport, Advance, Train, Trains};
+use trains::{AckReport, Advance, TrainMeasurement, Trains};
 
 /// Parameters of [`Wave`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -162,7 +162,7 @@ pub struct Wave {
     phase: &'static str,
 }
 
-impl Construct for Wave {
+impl BuildAlgorithm for Wave {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.burst0 == 0 || p.burst0 > 10_000 {
@@ -259,9 +259,9 @@ impl CongestionControl for Wave {
         Permit::window(flow.in_flight + self.left)
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let rate = Some(Rate::from_bytes_per(self.burst, self.interval));
-        Vitals { cwnd: self.burst, ssthresh: u64::MAX, rate, phase: self.phase }
+        AlgorithmTrace { cwnd: self.burst, ssthresh: u64::MAX, rate, phase: self.phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
@@ -345,7 +345,7 @@ impl Wave {
     }
 
     /// Computes the interval of the next bursts from a complete train.
-    fn update(&mut self, train: &Train) {
+    fn update(&mut self, train: &TrainMeasurement) {
         let rtt = train.first_rtt;
         let min = self.min_rtt.map_or(rtt, |min| min.min(rtt));
         // Samples count less with a longer queue.
@@ -384,7 +384,7 @@ impl Wave {
     }
 
     /// Duration of a whole burst's train at the pace of `train`; `None` if `train` shows no pace.
-    fn sample(&self, train: &Train, avg_rtt: Time) -> Option<Time> {
+    fn sample(&self, train: &TrainMeasurement, avg_rtt: Time) -> Option<Time> {
         let scale = if self.params.scale_dispersion { train.scale } else { 1.0 };
         let sample = scaled(train.spread, scale);
         // Section 3.2: the duration of a repair is not a pace.

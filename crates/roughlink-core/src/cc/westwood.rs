@@ -18,9 +18,9 @@
 //! reported.
 
 use super::newreno::per_ack;
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Duration of a bandwidth sample.
-    pub sample: Sample,
+    pub sample: SampleDuration,
     /// Filter of the samples.
     pub filter: Filter,
     /// Weight of the past in the filter (Linux 7/8, ns-3 0.9).
@@ -40,7 +40,7 @@ pub struct Params {
     /// Unit to which RTTs are rounded up (Linux: a jiffy, here of HZ = 1000); 0 = exact.
     pub jiffy_ms: f64,
     /// Rule that counts delivered segments.
-    pub count: Count,
+    pub count: CountRule,
     /// Set ssthresh to bandwidth x RTT when recovery begins (the papers, ns-3). Otherwise it is half the window at the
     /// beginning of recovery, and bandwidth x RTT at the end (Linux).
     pub at_once: bool,
@@ -56,7 +56,7 @@ pub struct Params {
 /// Duration of a bandwidth sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Sample {
+pub enum SampleDuration {
     /// Until the first ACK later than the RTT and `min_sample_ms` (Linux).
     Window,
     /// One smoothed RTT from the first ACK on (ns-3's Westwood+).
@@ -82,7 +82,7 @@ pub enum Filter {
 /// Rule that counts delivered segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Count {
+pub enum CountRule {
     /// AckedCount of the papers.
     Acked,
     /// Segments that ns-3 3.44 passes to PktsAcked: one for a duplicate or partial ACK. After disorder, the number of
@@ -93,12 +93,12 @@ pub enum Count {
 impl Default for Params {
     fn default() -> Self {
         Params {
-            sample: Sample::Window,
+            sample: SampleDuration::Window,
             filter: Filter::Double,
             memory: 0.875,
             min_sample_ms: 50.0,
             jiffy_ms: 1.0,
-            count: Count::Acked,
+            count: CountRule::Acked,
             at_once: false,
             forget_rtt: true,
             abc: true,
@@ -155,7 +155,7 @@ pub struct Westwood {
     recovered: bool,
 }
 
-impl Construct for Westwood {
+impl BuildAlgorithm for Westwood {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(0.0..1.0).contains(&p.memory) {
@@ -193,7 +193,7 @@ impl Construct for Westwood {
 impl CongestionControl for Westwood {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         match self.params.sample {
-            Sample::Window => {
+            SampleDuration::Window => {
                 self.close_window(flow.now);
                 self.delivered += self.count(flow, ack);
                 // As in Linux, the ACK is counted before its RTT is used.
@@ -202,7 +202,7 @@ impl CongestionControl for Westwood {
                     self.forget = false;
                 }
             }
-            Sample::Timer => {
+            SampleDuration::Timer => {
                 self.close_timer(flow.now);
                 let delivered = self.count(flow, ack);
                 if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
@@ -212,14 +212,14 @@ impl CongestionControl for Westwood {
                     }
                 }
             }
-            Sample::Rtt => {
+            SampleDuration::Rtt => {
                 let delivered = self.count(flow, ack);
                 if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
                     self.delivered = delivered;
                     self.close(rtt, flow.now);
                 }
             }
-            Sample::Ack => {
+            SampleDuration::Ack => {
                 self.delivered += self.count(flow, ack);
                 let interval = flow.now.saturating_sub(self.since);
                 if !interval.is_zero() {
@@ -255,7 +255,7 @@ impl CongestionControl for Westwood {
         };
         let cwnd = self.window.cwnd;
         self.window.reduce(flow, cause, ssthresh);
-        if self.params.count == Count::Acked {
+        if self.params.count == CountRule::Acked {
             self.window.cwnd = self.window.cwnd.min(cwnd); // the papers: a loss never raises the window
         }
         self.counter = AdditiveCounter::default();
@@ -271,9 +271,9 @@ impl CongestionControl for Westwood {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_recovered(&mut self, _flow: &Flow) {
@@ -290,16 +290,16 @@ impl Westwood {
     /// Returns bandwidth x smallest RTT, at least two segments.
     fn capacity(&self, flow: &Flow) -> u64 {
         let rtt = match self.params.sample {
-            Sample::Window if self.min_rtt == Time::MAX => self.rtt,
-            Sample::Window => self.min_rtt,
-            Sample::Timer | Sample::Ack | Sample::Rtt => flow.min_rtt,
+            SampleDuration::Window if self.min_rtt == Time::MAX => self.rtt,
+            SampleDuration::Window => self.min_rtt,
+            SampleDuration::Timer | SampleDuration::Ack | SampleDuration::Rtt => flow.min_rtt,
         };
         let mss = u64::from(flow.mss);
         let bytes = self.bandwidth * rtt.as_secs_f64() / 8.0;
         match self.params.sample {
             // Linux uses whole segments. Rounding prevents an error that turns an exact number into one less.
-            Sample::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
-            Sample::Timer | Sample::Ack | Sample::Rtt => (bytes as u64).max(2 * mss),
+            SampleDuration::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
+            SampleDuration::Timer | SampleDuration::Ack | SampleDuration::Rtt => (bytes as u64).max(2 * mss),
         }
     }
 
@@ -307,23 +307,23 @@ impl Westwood {
     fn count(&mut self, flow: &Flow, ack: &Ack) -> u64 {
         let mss = u64::from(flow.mss);
         match self.params.count {
-            Count::Acked if ack.acked == 0 => {
+            CountRule::Acked if ack.acked == 0 => {
                 self.announced += mss;
                 mss
             }
-            Count::Acked if ack.acked <= mss => ack.acked,
+            CountRule::Acked if ack.acked <= mss => ack.acked,
             // A delayed ACK, or one that follows a retransmission.
-            Count::Acked if self.announced >= ack.acked => {
+            CountRule::Acked if self.announced >= ack.acked => {
                 self.announced -= ack.acked;
                 mss
             }
-            Count::Acked => ack.acked - std::mem::take(&mut self.announced),
-            Count::Ns3 if ack.acked == 0 => {
+            CountRule::Acked => ack.acked - std::mem::take(&mut self.announced),
+            CountRule::Ns3 if ack.acked == 0 => {
                 self.duplicates += 1;
                 mss
             }
-            Count::Ns3 if flow.state == CongestionState::Recovery => mss,
-            Count::Ns3 => {
+            CountRule::Ns3 if flow.state == CongestionState::Recovery => mss,
+            CountRule::Ns3 => {
                 let before = std::mem::take(&mut self.duplicates);
                 let less = if self.state == CongestionState::Disorder { before } else { 0 };
                 u64::from(ack.segments.saturating_sub(less)) * mss

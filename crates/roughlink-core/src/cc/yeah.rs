@@ -16,10 +16,10 @@
 //! delay means slow mode.
 
 use super::newreno::{per_ack, slow_start_per_ack};
-use super::registry::Construct;
+use super::registry::BuildAlgorithm;
 use super::scalable::{ns3_increase, segments_per_increment};
 use super::window::{AdditiveCounter, Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Sent, Vitals};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Sent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub struct Yeah {
     params: Params,
 }
 
-impl Construct for Yeah {
+impl BuildAlgorithm for Yeah {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.gamma == 0 {
@@ -197,13 +197,13 @@ impl CongestionControl for Yeah {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         let phase = match self.slow_rounds {
             _ if self.window.in_slow_start() => "slow start",
             0 => "fast mode",
             _ => "slow mode",
         };
-        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+        AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
@@ -284,12 +284,12 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    struct Connection {
+    struct YeahBench {
         cc: Yeah,
         flow: Flow,
     }
 
-    impl Connection {
+    impl YeahBench {
         fn new(params: &str, segments: u64) -> Self {
             let flow = Flow {
                 mss: 1000,
@@ -299,7 +299,7 @@ mod tests {
                 in_flight: segments * 1000,
                 ..Flow::default()
             };
-            Connection { cc: Yeah::new(&toml::from_str(params).unwrap(), &flow), flow }
+            YeahBench { cc: Yeah::new(&toml::from_str(params).unwrap(), &flow), flow }
         }
         fn ack(&mut self, rtt_ms: u64) {
             self.flow.snd_una += 1000;
@@ -322,13 +322,13 @@ mod tests {
 
     #[test]
     fn fast_mode_is_scalable() {
-        let mut c = Connection::new("", 1000);
+        let mut c = YeahBench::new("", 1000);
         c.round(100);
         let w = c.segments();
         assert!((1009..=1011).contains(&w), "{w}");
         assert_eq!(c.cc.vitals().phase, "fast mode");
         // 11 ms of queue at 100 ms are within 1/8 and are 10 % of the window: more than 80 segments.
-        let mut c = Connection::new("", 700);
+        let mut c = YeahBench::new("", 700);
         c.round(100);
         c.round(111);
         assert_eq!((c.cc.queue, c.cc.vitals().phase), (70, "fast mode"));
@@ -337,7 +337,7 @@ mod tests {
     /// queue = w (RTT - base) / RTT = 1020 * 50 / 150 = 340: removed from the window; the rest grows like Reno.
     #[test]
     fn slow_mode_drains_the_queue() {
-        let mut c = Connection::new("", 1000);
+        let mut c = YeahBench::new("", 1000);
         c.round(100);
         c.round(150);
         let queue = c.cc.queue;
@@ -358,12 +358,12 @@ mod tests {
 
     #[test]
     fn decongestion_takes_at_most_half_and_respects_reno() {
-        let mut c = Connection::new("", 1000);
+        let mut c = YeahBench::new("", 1000);
         c.round(10);
         c.cc.reno_window = 700;
         c.round(1000);
         assert_eq!(c.segments(), 700);
-        let mut c = Connection::new("", 1000);
+        let mut c = YeahBench::new("", 1000);
         c.round(10);
         c.round(1000);
         assert!((500..=515).contains(&c.segments()), "{}", c.segments());
@@ -373,7 +373,7 @@ mod tests {
     fn a_loss_removes_the_queue() {
         for (queue, slow, left) in [(0, 0, 875), (300, 0, 700), (900, 0, 500), (0, 16, 500)] {
             for params in ["", NS3] {
-                let mut c = Connection::new(params, 1000);
+                let mut c = YeahBench::new(params, 1000);
                 (c.cc.queue, c.cc.slow_rounds) = (queue, slow);
                 c.cc.on_congestion(&c.flow, Congestion::Loss);
                 assert_eq!(c.cc.window.ssthresh, left * 1000);
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn fifty_fast_rounds_forget_the_competitor() {
-        let mut c = Connection::new("", 10);
+        let mut c = YeahBench::new("", 10);
         c.cc.reno_window = 5;
         for _ in 0..50 {
             c.round(100);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn ns3_takes_any_delay_for_congestion_and_wraps_around() {
-        let mut c = Connection::new(NS3, 100);
+        let mut c = YeahBench::new(NS3, 100);
         c.round(100);
         c.round(100);
         assert_eq!(c.cc.vitals().phase, "fast mode");
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_restart_waits_for_a_fresh_round() {
-        let mut c = Connection::new("", 100);
+        let mut c = YeahBench::new("", 100);
         c.round(100);
         c.ack(100);
         c.cc.on_recovered(&c.flow);
@@ -423,7 +423,7 @@ mod tests {
         for stack in ["linux", "ns3"] {
             for segments in [1u64, 1 << 40] {
                 for rtt in [Time::ZERO, Time::from_secs(1_000_000)] {
-                    let mut f = Connection::new("", segments).flow;
+                    let mut f = YeahBench::new("", segments).flow;
                     let mut cc = build("yeah", stack, "", &f).unwrap();
                     for cause in [Congestion::Loss, Congestion::Timeout, Congestion::TimeoutAgain] {
                         for n in [0, 1, 2, u32::MAX, 1, 1, 1] {
@@ -437,7 +437,7 @@ mod tests {
                 }
             }
         }
-        assert!(build("yeah", "linux", "gamma = 0", &Connection::new("", 1).flow).is_err());
-        assert!(build("yeah", "linux", "delta = 64", &Connection::new("", 1).flow).is_err());
+        assert!(build("yeah", "linux", "gamma = 0", &YeahBench::new("", 1).flow).is_err());
+        assert!(build("yeah", "linux", "delta = 64", &YeahBench::new("", 1).flow).is_err());
     }
 }

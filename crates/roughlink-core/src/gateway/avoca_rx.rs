@@ -18,9 +18,9 @@
 //!
 //! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
 
-use super::flows::{self, Flow, Flows, Phase};
-use super::registry::Construct;
-use super::{FlowStats, Gateway, Heading, Key, Modem, Segment, Stats, before};
+use super::flows::{self, FlowPhase, Flows, WatchedFlow};
+use super::registry::BuildGateway;
+use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, Stats, before};
 use crate::cc::LinkEvent;
 use crate::cc::coverage::{Coverage, Level, Rules};
 use crate::packet::flags;
@@ -79,7 +79,7 @@ pub struct AvocaRx {
     /// Time since which the windows are closed.
     closed: Option<Time>,
     /// Flows with acknowledgments to send.
-    pending: VecDeque<Key>,
+    pending: VecDeque<FlowKey>,
     originated: u64,
 }
 
@@ -89,7 +89,7 @@ struct Held {
     closed: bool,
 }
 
-impl Construct for AvocaRx {
+impl BuildGateway for AvocaRx {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         p.rules().check()?;
@@ -213,30 +213,30 @@ impl AvocaRx {
 
 /// Returns true if the gateway closes and opens the window of `flow`: the sender is outside and the header may be
 /// rewritten.
-fn serves(flow: &Flow<Held>) -> bool {
-    let writable = !flow.excluded() && flow.phase() != Phase::Handshake;
+fn serves(flow: &WatchedFlow<Held>) -> bool {
+    let writable = !flow.excluded() && flow.phase() != FlowPhase::Handshake;
     writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::tests::{Bench, key_of};
+    use crate::gateway::tests::{GatewayBench, key_of};
 
     /// Creates a connection without window scaling that last advertised 1234 bytes.
-    fn bench(toml: &str) -> Bench<AvocaRx> {
-        let mut b = Bench::new(AvocaRx::new(&toml::from_str(toml).unwrap()));
+    fn bench(toml: &str) -> GatewayBench<AvocaRx> {
+        let mut b = GatewayBench::new(AvocaRx::new(&toml::from_str(toml).unwrap()));
         b.open(0, 60);
         b.data(0, 3);
         b.ack(0, 1_234);
         b
     }
-    fn sent(b: &mut Bench<AvocaRx>) -> Vec<Segment> {
+    fn sent(b: &mut GatewayBench<AvocaRx>) -> Vec<Segment> {
         let all = std::iter::from_fn(|| b.gateway.transmit(b.now));
         all.map(|(heading, s)| (heading == Heading::Outward).then_some(s).unwrap()).collect()
     }
 
-    fn back(b: &mut Bench<AvocaRx>) {
+    fn back(b: &mut GatewayBench<AvocaRx>) {
         [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| b.gateway.on_link(b.now, e));
     }
 

@@ -10,8 +10,8 @@
 //! table.
 
 use super::packets::packet;
-use super::{Gateway, Heading, Key, Modem, Segment};
-use crate::packet::{FlowId, Protocol, Side};
+use super::{FlowKey, Gateway, Heading, Modem, Segment};
+use crate::packet::{FlowId, Protocol, SideContent};
 use crate::units::Time;
 use crate::wire::{self, Decoded, Implied, ethernet};
 
@@ -26,15 +26,15 @@ pub enum Framing {
 
 /// Passes frames through a gateway, and builds the frames that the gateway sends.
 #[derive(Clone, Debug)]
-pub struct Bytes {
+pub struct FrameGateway {
     framing: Framing,
     /// Counters.
-    pub counters: Counters,
+    pub counters: FrameCounters,
 }
 
 /// Counters of frames and segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct FrameCounters {
     /// TCP segments that the gateway received.
     pub segments: u64,
     /// Segments whose window the gateway changed.
@@ -67,10 +67,10 @@ impl LinkHeader {
     }
 }
 
-impl Bytes {
+impl FrameGateway {
     /// Creates the adapter for frames of kind `framing`.
     pub fn new(framing: Framing) -> Self {
-        Bytes { framing, counters: Counters::default() }
+        FrameGateway { framing, counters: FrameCounters::default() }
     }
 
     /// Passes `frame` through `gateway`, which may rewrite it.
@@ -108,7 +108,7 @@ impl Bytes {
     pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
         loop {
             let (heading, s) = gateway.transmit(now)?;
-            let Key::Real(addresses) = s.key else { continue };
+            let FlowKey::Real(addresses) = s.key else { continue };
             let start = frame.len();
             if self.framing == Framing::Ethernet {
                 let Some(link) = s.link else {
@@ -134,7 +134,7 @@ pub(super) fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
     heading: Heading,
-    key: Key,
+    key: FlowKey,
     datagram: &mut [u8],
     modem: Option<&dyn Modem>,
 ) {
@@ -164,13 +164,13 @@ fn segment(d: &Decoded) -> Segment {
         window: p.window,
         payload: d.payload.len() as u32,
         syn: match d.side {
-            Some(Side::Syn(options)) => Some(options),
+            Some(SideContent::Syn(options)) => Some(options),
             _ => None,
         },
         timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
         signed: d.signed,
         multipath: d.multipath,
-        ..Segment::new(Key::Real(d.addresses))
+        ..Segment::new(FlowKey::Real(d.addresses))
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
         ] {
             let mut gateway = build("avoca-rx", "").unwrap();
             let g = gateway.as_mut();
-            let mut b = Bytes::new(framing);
+            let mut b = FrameGateway::new(framing);
             let now = Time::from_secs(1);
             b.receive(g, now, Heading::Inward, &mut frame(link, &a, 100, 7, b"data"), None);
             let ack = frame(link, &a.reversed(), 7, 104, b"");
@@ -243,7 +243,7 @@ mod tests {
                 assert_eq!(sent, ack);
             }
             assert_eq!(b.transmit(g, now, &mut sent), None);
-            let counted = Counters { segments: 3, rewritten: 1, ..Counters::default() };
+            let counted = FrameCounters { segments: 3, rewritten: 1, ..FrameCounters::default() };
             assert_eq!(b.counters, counted);
             // An attacker with other link headers sends in the name of this flow and of flows that do not exist.
             g.on_link(now, &LinkEvent::Down);
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn frames_that_cannot_be_parsed_pass() {
         let mut gateway = build("muniz", "").unwrap();
-        let mut b = Bytes::new(Framing::Ethernet);
+        let mut b = FrameGateway::new(Framing::Ethernet);
         let mut pass = |mut f: Vec<u8>| {
             let before = f.clone();
             b.receive(gateway.as_mut(), Time::ZERO, Heading::Outward, &mut f, None);
@@ -281,6 +281,6 @@ mod tests {
         let mut udp = PLAIN.to_vec();
         let p = Packet::udp(FlowId::new(0, false), 0, 20, Time::ZERO);
         wire::encode(&p, None, &addresses(), &[0; 20][..], &mut udp).unwrap();
-        assert_eq!(pass(udp), Counters { segments: 1, opaque: 3, other: 1, ..Counters::default() });
+        assert_eq!(pass(udp), FrameCounters { segments: 1, opaque: 3, other: 1, ..FrameCounters::default() });
     }
 }

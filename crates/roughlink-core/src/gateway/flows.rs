@@ -25,10 +25,10 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-pub use flow::{End, Flow};
+pub use flow::{FlowEnd, WatchedFlow};
 pub use params::Params;
 
-use super::{Control, FlowStats, Heading, Key, Modem, Segment, Stats};
+use super::{Control, FlowKey, FlowStats, Heading, Modem, Segment, Stats};
 use crate::packet::flags;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The phase of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum FlowPhase {
     /// The SYN has passed, but the third segment of the handshake has not.
     Handshake,
     /// The handshake has passed, and the RTT is known.
@@ -54,7 +54,7 @@ pub enum Phase {
 
 /// Counters of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Counters {
+pub struct FlowTableCounters {
     /// Flows with a complete handshake.
     pub established: u64,
     /// Flows without a SYN, confirmed by both ends.
@@ -80,13 +80,13 @@ pub struct Counters {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id {
     /// Addresses and ports of the inward direction.
-    pub key: Key,
+    pub key: FlowKey,
     handshake: Option<(Heading, u32)>,
 }
 
 impl Id {
     /// Returns the identifier of the flow of `key`.
-    pub const fn of(key: Key) -> Self {
+    pub const fn of(key: FlowKey) -> Self {
         Id { key, handshake: None }
     }
 }
@@ -106,7 +106,7 @@ pub struct Observation {
 
 /// The parts of the table, each for `capacity` entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum TablePart {
     Handshakes,
     /// Flows without a SYN that the other end has not answered.
     Unanswered,
@@ -117,9 +117,9 @@ enum Part {
 #[derive(Clone, Debug)]
 pub struct Flows<S> {
     params: Params,
-    map: BTreeMap<Id, Flow<S>>,
+    map: BTreeMap<Id, WatchedFlow<S>>,
     /// Latest confirmed flows that have left the table, in order of removal.
-    ended: VecDeque<(Key, Flow<S>)>,
+    ended: VecDeque<(FlowKey, WatchedFlow<S>)>,
     /// Entries that may be evicted, by part: unconfirmed ones by their first segment, inactive flows by a time at or
     /// before their last segment.
     order: [BTreeSet<(Time, Id)>; 3],
@@ -131,7 +131,7 @@ pub struct Flows<S> {
     /// Number of times a flow became inactive.
     pub left: u64,
     /// Counters.
-    pub counters: Counters,
+    pub counters: FlowTableCounters,
     /// Entries examined to expire or evict one.
     #[cfg(test)]
     pub steps: u64,
@@ -149,44 +149,46 @@ impl<S: Default> Flows<S> {
             next_expiry: Time::MAX,
             entered: 0,
             left: 0,
-            counters: Counters::default(),
+            counters: FlowTableCounters::default(),
             #[cfg(test)]
             steps: 0,
         }
     }
     /// Returns the flow of `key`.
-    pub fn get(&self, key: &Key) -> Option<&Flow<S>> {
+    pub fn get(&self, key: &FlowKey) -> Option<&WatchedFlow<S>> {
         self.map.get(&Id::of(*key))
     }
     /// Returns the entry `id`.
-    pub fn get_mut(&mut self, id: &Id) -> Option<&mut Flow<S>> {
+    pub fn get_mut(&mut self, id: &Id) -> Option<&mut WatchedFlow<S>> {
         self.map.get_mut(id)
     }
     /// Iterates over all flows and handshakes.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Flow<S>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&FlowKey, &WatchedFlow<S>)> {
         self.map.iter().map(|(id, flow)| (&id.key, flow))
     }
     /// Iterates mutably over all flows and handshakes.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Flow<S>)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FlowKey, &mut WatchedFlow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
     /// Returns statistics of all flows, with `control` applied to the state of each. A key with several entries appears
     /// once, with its first entry.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::occupied);
-        let share = |key: &Key| match modem {
+        let share = |key: &FlowKey| match modem {
             Some(m) if occupied > 0 => f64::from(m.backlog(key)) / f64::from(occupied),
             _ => 0.0,
         };
         let mut last = None;
         let firsts = self.iter().filter(|&(key, _)| last.replace(*key) != Some(*key));
-        let of = |(key, flow): (&Key, &Flow<S>)| flow.stats(*key, share(key), control(&flow.state));
+        let of = |(key, flow): (&FlowKey, &WatchedFlow<S>)| flow.stats(*key, share(key), control(&flow.state));
         Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
     }
     /// Returns statistics of the latest 1000 confirmed flows that have left the table, the latest last.
     pub fn ended(&self, control: impl Fn(&S) -> Option<Control>) -> Vec<FlowStats> {
-        let of =
-            |(key, flow): &(Key, Flow<S>)| FlowStats { active: false, ..flow.stats(*key, 0.0, control(&flow.state)) };
+        let of = |(key, flow): &(FlowKey, WatchedFlow<S>)| FlowStats {
+            active: false,
+            ..flow.stats(*key, 0.0, control(&flow.state))
+        };
         self.ended.iter().map(of).collect()
     }
     /// Returns the time of the next call of [`Flows::expire`].
@@ -210,7 +212,7 @@ impl<S: Default> Flows<S> {
         let Some(id) = id else { return Observation::default() };
         let flow = self.map.get_mut(&id).expect("it was found");
         let advanced = flow.track(now, heading, s);
-        if Part::of(&id, flow) == Part::Unanswered && !self.confirm(id) {
+        if TablePart::of(&id, flow) == TablePart::Unanswered && !self.confirm(id) {
             return Observation::default();
         }
         let activated = self.settle(id, heading == Heading::Inward && s.payload > 0 && !s.is(flags::SYN));
@@ -227,14 +229,14 @@ impl<S: Default> Flows<S> {
             let p = &self.params;
             let flow = self.map.get_mut(&id).expect("a timer belongs to an entry");
             if now >= flow.end(p) {
-                self.counters.unfinished += u64::from(flow.known == Phase::Handshake);
+                self.counters.unfinished += u64::from(flow.known == FlowPhase::Handshake);
                 self.end(&id);
                 continue;
             }
             if flow.active && now >= flow.inactive_at(p) {
                 flow.active = false;
                 flow.queued = Some(flow.last_seen);
-                self.order[Part::Flows as usize].insert((flow.last_seen, id));
+                self.order[TablePart::Flows as usize].insert((flow.last_seen, id));
                 self.left += 1;
             }
             let deadline = flow.deadline(p);
@@ -248,7 +250,7 @@ impl<S: Default> Flows<S> {
         self.next_expiry = self.timers.first().map_or(Time::MAX, |&(at, _)| at);
     }
 
-    fn on_reset(&mut self, heading: Heading, key: Key, s: &Segment) {
+    fn on_reset(&mut self, heading: Heading, key: FlowKey, s: &Segment) {
         let flow = Id::of(key);
         let opened = self.handshake(key, heading, s.seq);
         let refused = self.handshake(key, heading.opposite(), s.ack);
@@ -263,7 +265,7 @@ impl<S: Default> Flows<S> {
         }
     }
 
-    fn on_syn(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+    fn on_syn(&mut self, now: Time, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
         if self.get(&key).is_some_and(|f| f.began_with(heading, s)) {
             return None; // a late copy of the flow's SYN
         }
@@ -272,16 +274,16 @@ impl<S: Default> Flows<S> {
             flow.on_syn_again(now);
             return Some(id);
         }
-        self.enter(id, Flow::of_syn(now, heading, s))
+        self.enter(id, WatchedFlow::of_syn(now, heading, s))
     }
 
-    fn on_syn_ack(&mut self, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+    fn on_syn_ack(&mut self, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
         let id = self.handshake(key, heading.opposite(), s.ack)?;
         self.map.get_mut(&id).expect("it was found").on_syn_ack(heading, s).then_some(id)
     }
 
     /// Processes a segment that is neither SYN nor RST.
-    fn on_other(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+    fn on_other(&mut self, now: Time, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
         if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
             return self.establish(now, id);
         }
@@ -299,12 +301,12 @@ impl<S: Default> Flows<S> {
         }
         // A flow without a SYN, or an unanswered one that this segment may replace.
         let data = heading == Heading::Inward && s.payload > 0 && s.is(flags::ACK);
-        if data { self.enter(id, Flow::new(Phase::MidStream, heading, now)) } else { None }
+        if data { self.enter(id, WatchedFlow::new(FlowPhase::MidStream, heading, now)) } else { None }
     }
 
     /// Finds the newest handshake by a SYN of `opener` that begins before `number`.
-    fn handshake(&self, key: Key, opener: Heading, number: u32) -> Option<Id> {
-        if self.order[Part::Handshakes as usize].is_empty() {
+    fn handshake(&self, key: FlowKey, opener: Heading, number: u32) -> Option<Id> {
+        if self.order[TablePart::Handshakes as usize].is_empty() {
             return None;
         }
         let id = |seq| Id { key, handshake: Some((opener, seq)) };
@@ -319,7 +321,7 @@ impl<S: Default> Flows<S> {
         let mut flow = self.take(&id).expect("it was found");
         let id = Id::of(id.key);
         self.counters.replaced += u64::from(self.end(&id));
-        if self.flows() >= self.params.capacity && !self.evict(Part::Flows) {
+        if self.flows() >= self.params.capacity && !self.evict(TablePart::Flows) {
             self.counters.untracked += 1;
             return None;
         }
@@ -349,20 +351,20 @@ impl<S: Default> Flows<S> {
     fn settle(&mut self, id: Id, data: bool) -> bool {
         let flow = self.map.get_mut(&id).expect("it was found");
         let was = flow.active;
-        flow.active = flow.phase() == Phase::Established && !flow.finished() && (was || data);
+        flow.active = flow.phase() == FlowPhase::Established && !flow.finished() && (was || data);
         if flow.active && !was {
             self.entered += 1;
             let at = flow.queued.take().expect("an inactive flow may be evicted");
-            self.order[Part::Flows as usize].remove(&(at, id));
+            self.order[TablePart::Flows as usize].remove(&(at, id));
         } else if was && !flow.active {
             self.left += 1;
             flow.queued = Some(flow.last_seen);
-            self.order[Part::Flows as usize].insert((flow.last_seen, id));
+            self.order[TablePart::Flows as usize].insert((flow.last_seen, id));
         }
         let left_alone = flow.confirmed && flow.excluded();
         if left_alone && !flow.left_alone {
-            self.counters.signed += u64::from(flow.phase() == Phase::Signed);
-            self.counters.multipath += u64::from(flow.phase() == Phase::Multipath);
+            self.counters.signed += u64::from(flow.phase() == FlowPhase::Signed);
+            self.counters.multipath += u64::from(flow.phase() == FlowPhase::Multipath);
         }
         flow.left_alone = left_alone;
         let deadline = flow.deadline(&self.params);
@@ -376,9 +378,9 @@ impl<S: Default> Flows<S> {
     }
 
     /// Inserts an unconfirmed entry, and evicts the oldest one of its part if the part is full.
-    fn enter(&mut self, id: Id, flow: Flow<S>) -> Option<Id> {
+    fn enter(&mut self, id: Id, flow: WatchedFlow<S>) -> Option<Id> {
         self.take(&id);
-        let part = Part::of(&id, &flow);
+        let part = TablePart::of(&id, &flow);
         if self.order[part as usize].len() >= self.params.capacity && !self.evict(part) {
             return None;
         }
@@ -388,14 +390,14 @@ impl<S: Default> Flows<S> {
 
     /// Removes the flow that has been inactive for longest, or the oldest entry of another part. Returns false if the
     /// part has no such entry.
-    fn evict(&mut self, part: Part) -> bool {
+    fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();
             let flow = self.map.get_mut(&id).expect("it has a place in the order");
             let rank = flow.rank();
             if at == rank {
-                self.counters.evicted += u64::from(part == Part::Flows);
-                self.counters.unfinished += u64::from(part == Part::Handshakes);
+                self.counters.evicted += u64::from(part == TablePart::Flows);
+                self.counters.unfinished += u64::from(part == TablePart::Handshakes);
                 self.end(&id);
                 return true;
             }
@@ -419,11 +421,11 @@ impl<S: Default> Flows<S> {
         place
     }
 
-    fn insert(&mut self, id: Id, mut flow: Flow<S>) {
+    fn insert(&mut self, id: Id, mut flow: WatchedFlow<S>) {
         flow.due = flow.deadline(&self.params);
         flow.queued = Some(flow.rank());
         self.timers.insert((flow.due, id));
-        self.order[Part::of(&id, &flow) as usize].insert((flow.rank(), id));
+        self.order[TablePart::of(&id, &flow) as usize].insert((flow.rank(), id));
         self.map.insert(id, flow);
     }
 
@@ -439,11 +441,11 @@ impl<S: Default> Flows<S> {
         true
     }
 
-    fn take(&mut self, id: &Id) -> Option<Flow<S>> {
+    fn take(&mut self, id: &Id) -> Option<WatchedFlow<S>> {
         let flow = self.map.remove(id)?;
         self.timers.remove(&(flow.due, *id));
         if let Some(at) = flow.queued {
-            self.order[Part::of(id, &flow) as usize].remove(&(at, *id));
+            self.order[TablePart::of(id, &flow) as usize].remove(&(at, *id));
         }
         self.left += u64::from(flow.active);
         Some(flow)
@@ -457,12 +459,12 @@ impl<S: Default> Flows<S> {
     }
 }
 
-impl Part {
-    fn of<S>(id: &Id, flow: &Flow<S>) -> Self {
+impl TablePart {
+    fn of<S>(id: &Id, flow: &WatchedFlow<S>) -> Self {
         match (id.handshake, flow.confirmed) {
-            (Some(_), _) => Part::Handshakes,
-            (None, false) => Part::Unanswered,
-            (None, true) => Part::Flows,
+            (Some(_), _) => TablePart::Handshakes,
+            (None, false) => TablePart::Unanswered,
+            (None, true) => TablePart::Flows,
         }
     }
 }
@@ -471,7 +473,7 @@ impl Part {
 const MOST_ENDED: usize = 1000;
 
 /// Returns the key of the inward direction.
-pub(super) fn inward(heading: Heading, key: Key) -> Key {
+pub(super) fn inward(heading: Heading, key: FlowKey) -> FlowKey {
     match heading {
         Heading::Inward => key,
         Heading::Outward => key.reversed(),

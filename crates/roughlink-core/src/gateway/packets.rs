@@ -1,7 +1,7 @@
 //! A gateway in a simulation, where the payload of packets is implied.
 
-use super::{Gateway, Heading, Key, Modem, Segment, bytes};
-use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, bytes};
+use crate::packet::{FlowId, Fragment, Packet, Protocol, SideContent, Sides};
 use crate::units::Time;
 
 /// Passes `packet` through `gateway`, which may change it. Protocols other than TCP, and fragments without a TCP
@@ -15,7 +15,7 @@ pub fn receive(
     modem: Option<&dyn Modem>,
 ) {
     if let Some(datagram) = sides.datagram_mut(packet) {
-        bytes::receive(gateway, now, heading, Key::Simulated(packet.flow), datagram, modem);
+        bytes::receive(gateway, now, heading, FlowKey::Simulated(packet.flow), datagram, modem);
     } else if let Some(mut segment) = segment(packet, sides) {
         gateway.receive(now, heading, &mut segment, modem);
         packet.window = segment.window;
@@ -26,7 +26,7 @@ pub fn receive(
 pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
     loop {
         let (heading, s) = gateway.transmit(now)?;
-        if let Key::Simulated(flow) = s.key {
+        if let FlowKey::Simulated(flow) = s.key {
             return Some((heading, packet(flow, &s)));
         }
     }
@@ -55,10 +55,10 @@ fn segment(p: &Packet, sides: &Sides) -> Option<Segment> {
         window: p.window,
         payload: p.payload(),
         syn: match sides.get(p) {
-            Some(Side::Syn(options)) => Some(*options),
+            Some(SideContent::Syn(options)) => Some(*options),
             _ => None,
         },
         timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
-        ..Segment::new(Key::Simulated(p.flow))
+        ..Segment::new(FlowKey::Simulated(p.flow))
     })
 }

@@ -11,21 +11,21 @@ use std::fmt;
 pub const NO_GATEWAY: &str = "none";
 
 /// All gateways. To add one to roughlink, add a line here; a program adds one with [`Registry::add`].
-pub static REGISTRY: Registry<Kind> = Registry::new(&[
-    Kind::new::<window::RateControl>(
+pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
+    RegisteredGateway::new::<window::RateControl>(
         "muniz",
         "windows so that backlogs are equal, with an upper bound",
         "PLC paper, figure 20",
     )
     .in_a_modem(),
-    Kind::new::<window::RateControl>(
+    RegisteredGateway::new::<window::RateControl>(
         "mizutani",
         "windows so that the common queue is short; as printed, each flow's",
         "PLC paper, figure 12; as printed it is fair, unlike figure 8(a)",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
-    Kind::new::<avoca_rx::AvocaRx>(
+    RegisteredGateway::new::<avoca_rx::AvocaRx>(
         "avoca-rx",
         "closes windows before coverage ends, opens them when it is back",
         "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
@@ -34,7 +34,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(&[
 ]);
 
 /// Gateway that can be built from parameters.
-pub trait Construct: Gateway + Sized + 'static {
+pub trait BuildGateway: Gateway + Sized + 'static {
     /// Parameters with their defaults. Must reject unknown keys (`#[serde(default, deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default;
     /// Checks the parameters; returns the reason if they are invalid.
@@ -45,7 +45,7 @@ pub trait Construct: Gateway + Sized + 'static {
 
 /// Entry of the registry.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub struct RegisteredGateway {
     /// Name in scenario files.
     pub name: &'static str,
     /// Summary in one line for lists.
@@ -64,10 +64,10 @@ pub struct Kind {
     schema: fn() -> schemars::Schema,
 }
 
-impl Kind {
+impl RegisteredGateway {
     /// Creates the entry of gateway `G` under `name`, with a summary and its source.
-    pub const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
-        Kind {
+    pub const fn new<G: BuildGateway>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+        RegisteredGateway {
             name,
             summary,
             source,
@@ -108,10 +108,10 @@ impl Kind {
     }
 
     /// Builds a gateway of this kind with `params`.
-    pub fn build(&self, params: &toml::Table) -> Result<Box<dyn Gateway>, BuildError> {
+    pub fn build(&self, params: &toml::Table) -> Result<Box<dyn Gateway>, GatewayError> {
         let mut all = self.parameters();
         if let Some(key) = params.keys().find(|&key| !all.contains_key(key)) {
-            return Err(BuildError::UnknownParameter {
+            return Err(GatewayError::UnknownParameter {
                 kind: self.name,
                 key: key.clone(),
                 known: all.keys().cloned().collect(),
@@ -120,14 +120,14 @@ impl Kind {
         let scheme = params.get("scheme").and_then(toml::Value::as_str);
         if let Some(other) = scheme.and_then(|s| kind(s).ok()).filter(|other| other.name != self.name) {
             let reason = format!("scheme = \"{0}\" is another gateway; write kind = \"{0}\"", other.name);
-            return Err(BuildError::Parameter { kind: self.name, reason });
+            return Err(GatewayError::Parameter { kind: self.name, reason });
         }
         all.extend(params.clone());
-        (self.make)(all).map_err(|reason| BuildError::Parameter { kind: self.name, reason })
+        (self.make)(all).map_err(|reason| GatewayError::Parameter { kind: self.name, reason })
     }
 }
 
-impl RegistryEntry for Kind {
+impl RegistryEntry for RegisteredGateway {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -140,7 +140,7 @@ impl RegistryEntry for Kind {
     }
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for RegisteredGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
     }
@@ -148,7 +148,7 @@ impl fmt::Debug for Kind {
 
 /// Reason why a gateway could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
+pub enum GatewayError {
     /// Unknown gateway.
     #[error("there is no gateway `{0}`")]
     UnknownKind(String),
@@ -173,20 +173,20 @@ pub enum BuildError {
 }
 
 /// Returns the registry's entry for `name`.
-pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
-    REGISTRY.find(name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
+pub fn kind(name: &str) -> Result<&'static RegisteredGateway, GatewayError> {
+    REGISTRY.find(name).ok_or_else(|| GatewayError::UnknownKind(name.to_owned()))
 }
 
 /// Builds the gateway `name` with `params` in TOML; for tests.
-pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
+pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, GatewayError> {
     let entry = kind(name)?;
     let params = params
         .parse()
-        .map_err(|e: toml::de::Error| BuildError::Parameter { kind: entry.name, reason: e.message().to_owned() })?;
+        .map_err(|e: toml::de::Error| GatewayError::Parameter { kind: entry.name, reason: e.message().to_owned() })?;
     entry.build(&params)
 }
 
-fn make<G: Construct>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
+fn make<G: BuildGateway>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
     let params: G::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
     G::check(&params)?;
     Ok(Box::new(G::new(&params)))
@@ -211,9 +211,9 @@ mod tests {
 
     #[test]
     fn invalid_values_are_refused() {
-        assert_eq!(build("munitz", "").unwrap_err(), BuildError::UnknownKind("munitz".into()));
+        assert_eq!(build("munitz", "").unwrap_err(), GatewayError::UnknownKind("munitz".into()));
         let e = build("muniz", "flor = 3").unwrap_err();
-        assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");
+        assert!(matches!(e, GatewayError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");
         for (name, params) in [
             ("muniz", "table = { capcity = 3 }"),
             ("muniz", "table = { min_rtt_ms = 0 }"),
@@ -229,7 +229,7 @@ mod tests {
             ("avoca-rx", "table = { idle_ms = 0 }"),
         ] {
             let e = build(name, params).unwrap_err();
-            assert!(matches!(e, BuildError::Parameter { .. }), "{params}: {e}");
+            assert!(matches!(e, GatewayError::Parameter { .. }), "{params}: {e}");
         }
         assert!(build("muniz", "floor = 3\ntable = { capacity = 7 }").is_ok());
         assert!(build("mizutani", "scheme = \"fixed\"").is_ok());

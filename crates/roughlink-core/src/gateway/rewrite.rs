@@ -25,7 +25,7 @@ pub struct WindowLimit {
 
 /// Advertisements of one end, as the other end has seen them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Edge {
+pub struct AdvertisedEdge {
     /// Highest sum of acknowledgment and window.
     right: Option<u32>,
     last: Option<Advertised>,
@@ -38,7 +38,7 @@ struct Advertised {
     window: u64,
 }
 
-impl Edge {
+impl AdvertisedEdge {
     /// Returns the window field for `s`, which carries an ACK; `shift` is the sender's window scale. Without `want`,
     /// and in a SYN or RST, the field is unchanged.
     ///
@@ -100,14 +100,14 @@ impl Edge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Key;
+    use super::super::FlowKey;
     use super::*;
     use crate::packet::FlowId;
 
     const MSS: u32 = 1460;
 
     fn ack(ack: u32, window: u16) -> Segment {
-        Segment { ack, window, flags: flags::ACK, ..Segment::new(Key::Simulated(FlowId::new(0, true))) }
+        Segment { ack, window, flags: flags::ACK, ..Segment::new(FlowKey::Simulated(FlowId::new(0, true))) }
     }
     fn segments(n: u64) -> Option<WindowLimit> {
         Some(WindowLimit { window: n * u64::from(MSS), mss: MSS, retract: false })
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_window_shrinks_as_data_are_acknowledged() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         assert_eq!(edge.advertise(&ack(0, 65_535), 0, None), 65_535);
         // The limit is 20 segments, but 65535 bytes from 0 are already promised.
         for i in 1..=24 {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn duplicates_keep_their_window() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 10_000), 0, None);
         let first = edge.advertise(&ack(20_000, 60_000), 0, segments(10));
         assert_eq!(first, 14_600);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn windows_are_never_closed_and_closed_ones_stay() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 0), 0, None);
         assert_eq!(u32::from(edge.advertise(&ack(0, 40_000), 0, segments(0))), 2 * MSS, "it opens again");
         assert_eq!(edge.advertise(&ack(2 * MSS, 0), 0, segments(10)), 0);
@@ -157,18 +157,18 @@ mod tests {
 
     #[test]
     fn the_field_counts_units() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         // Rounded up for a unit of 128 bytes: 14600 = 114.06 units.
         assert_eq!(edge.advertise(&ack(1 << 20, 512), 7, segments(10)), 115);
         // A unit of 16 KiB is eleven segments: rounded down, but not to zero.
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         assert_eq!(edge.advertise(&ack(0, 100), 14, segments(30)), 2);
         assert_eq!(edge.advertise(&ack(40_000, 100), 14, segments(3)), 1);
     }
 
     #[test]
     fn coarse_windows_shrink_too() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 10), 14, None);
         let fields: Vec<_> = (1..=120).map(|i| edge.advertise(&ack(i * MSS, 10), 14, segments(22))).collect();
         assert_eq!((fields[0], fields[119]), (9, 1), "{fields:?}");
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn sequence_numbers_wrap() {
-        let mut edge = Edge::default();
+        let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(u32::MAX - 999, 40_000), 0, None);
         assert_eq!(edge.advertise(&ack(9_000, 40_000), 0, segments(2)), 30_000);
         assert_eq!(u32::from(edge.advertise(&ack(38_500, 40_000), 0, segments(2))), 2 * MSS);

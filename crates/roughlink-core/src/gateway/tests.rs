@@ -4,7 +4,7 @@ mod flood;
 mod forged;
 mod hostile;
 
-use super::{Gateway, Heading, Key, Modem, Segment};
+use super::{FlowKey, Gateway, Heading, Modem, Segment};
 use crate::packet::{FlowId, SynOptions, flags};
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) struct Fake {
     pub sdu: Time,
     pub rejected: f64,
     /// SDUs waiting, and SDUs waiting or unacknowledged.
-    pub backlog: BTreeMap<Key, (u32, u32)>,
+    pub backlog: BTreeMap<FlowKey, (u32, u32)>,
 }
 
 impl Default for Fake {
@@ -33,10 +33,10 @@ impl Default for Fake {
 }
 
 impl Modem for Fake {
-    fn waiting(&self, key: &Key) -> u32 {
+    fn waiting(&self, key: &FlowKey) -> u32 {
         self.backlog.get(key).map_or(0, |b| b.0)
     }
-    fn backlog(&self, key: &Key) -> u32 {
+    fn backlog(&self, key: &FlowKey) -> u32 {
         self.backlog.get(key).map_or(0, |b| b.1)
     }
     fn occupied(&self) -> u32 {
@@ -54,12 +54,12 @@ impl Modem for Fake {
 }
 
 /// Returns the inward direction of flow number `flow`.
-pub(super) fn key_of(flow: u32) -> Key {
-    Key::Simulated(FlowId::new(flow, false))
+pub(super) fn key_of(flow: u32) -> FlowKey {
+    FlowKey::Simulated(FlowId::new(flow, false))
 }
 
 /// A gateway, a modem, and connections opened by clients inside.
-pub(super) struct Bench<G> {
+pub(super) struct GatewayBench<G> {
     pub gateway: G,
     pub modem: Fake,
     pub now: Time,
@@ -68,9 +68,9 @@ pub(super) struct Bench<G> {
     pub options: SynOptions,
 }
 
-impl<G: Gateway> Bench<G> {
+impl<G: Gateway> GatewayBench<G> {
     pub(super) fn new(gateway: G) -> Self {
-        Bench {
+        GatewayBench {
             gateway,
             modem: Fake::default(),
             now: Time::ZERO,

@@ -25,11 +25,11 @@
 
 mod params;
 
-pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
+pub use params::{Acks, AwndSample, Decrease, GrowthQueue, MIZUTANI, Params, Rho, Scheme, Update};
 
 use super::flows::{Flows, Id, Observation};
-use super::rewrite::{Edge, WindowLimit};
-use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, registry::Construct};
+use super::rewrite::{AdvertisedEdge, WindowLimit};
+use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, registry::BuildGateway};
 use crate::units::Time;
 
 /// The gateway.
@@ -49,7 +49,7 @@ pub struct RateControl {
 /// The state of a flow.
 #[derive(Clone, Debug, Default)]
 struct Managed {
-    edge: Edge,
+    edge: AdvertisedEdge,
     control: Option<Control>,
     updated: Option<Time>,
 }
@@ -65,7 +65,7 @@ struct SharingFlows {
     min_rtt: Time,
 }
 
-impl Construct for RateControl {
+impl BuildGateway for RateControl {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(1.0..=1e6).contains(&p.floor) {
@@ -207,9 +207,9 @@ impl RateControl {
         let n = f64::from(sharing.flows);
         let limit = f64::from(self.pdu.0); // L
         let (queue, part) = match p.queue {
-            Queue::Flow => (modem.backlog(&id.key), limit / n),
-            Queue::Waiting => (modem.waiting(&id.key), limit / n),
-            Queue::Total => (modem.occupied(), limit),
+            GrowthQueue::Flow => (modem.backlog(&id.key), limit / n),
+            GrowthQueue::Waiting => (modem.waiting(&id.key), limit / n),
+            GrowthQueue::Total => (modem.occupied(), limit),
         };
         let queue = f64::from(queue);
         c.awnd = match p.scheme {
@@ -239,13 +239,13 @@ impl RateControl {
 
 /// Sample_Awnd, "the maximum number of transmitted SDUs within the RTT" (section 5): the largest number of SDUs that
 /// the link of `modem` can carry within `rtt`, at least 2.
-pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
+pub fn sample_awnd(sample: AwndSample, rtt: Time, modem: &dyn Modem) -> f64 {
     let limit = modem.limit();
     let cycle = modem.cycle_time(limit).0.max(1);
     let sdus = match sample {
-        Sample::Begun => rtt.0.div_ceil(cycle) as f64 * f64::from(limit),
-        Sample::Fluid => rtt.0 as f64 / cycle as f64 * f64::from(limit),
-        Sample::Whole => {
+        AwndSample::Begun => rtt.0.div_ceil(cycle) as f64 * f64::from(limit),
+        AwndSample::Fluid => rtt.0 as f64 / cycle as f64 * f64::from(limit),
+        AwndSample::Whole => {
             let rest = Time(rtt.0 % cycle);
             // The largest n below L whose PDU fits into the rest.
             let (mut n, mut above) = (0, limit.max(1));
@@ -298,14 +298,14 @@ const LEAST_SAMPLE: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Bench, Fake, key_of};
+    use super::super::tests::{Fake, GatewayBench, key_of};
     use super::*;
 
     const RTTS: [u64; 3] = [66, 126, 186];
 
     /// Creates a rate control in which Sample_Awnd of 66 ms is 96 SDUs.
     fn control(toml: &str) -> RateControl {
-        RateControl::new(&Params { sample: Sample::Whole, ..toml::from_str(toml).unwrap() })
+        RateControl::new(&Params { sample: AwndSample::Whole, ..toml::from_str(toml).unwrap() })
     }
     fn inverse(rtts: &[u64]) -> f64 {
         rtts.iter().map(|&ms| 1e3 / ms as f64).sum()
@@ -323,14 +323,14 @@ mod tests {
             [(66, 96.0, 124.0, 97.6), (126, 186.0, 217.0, 186.3), (186, 274.0, 279.0, 275.0)]
         {
             let rtt = Time::from_millis(ms);
-            assert_eq!(sample_awnd(Sample::Begun, rtt, &modem), begun, "{ms} ms");
-            assert_eq!(sample_awnd(Sample::Whole, rtt, &modem), whole, "{ms} ms");
-            assert!((sample_awnd(Sample::Fluid, rtt, &modem) - fluid).abs() < 0.05, "{ms} ms");
+            assert_eq!(sample_awnd(AwndSample::Begun, rtt, &modem), begun, "{ms} ms");
+            assert_eq!(sample_awnd(AwndSample::Whole, rtt, &modem), whole, "{ms} ms");
+            assert!((sample_awnd(AwndSample::Fluid, rtt, &modem) - fluid).abs() < 0.05, "{ms} ms");
         }
-        assert_eq!(sample_awnd(Sample::Whole, Time::from_millis(1), &modem), 2.0);
+        assert_eq!(sample_awnd(AwndSample::Whole, Time::from_millis(1), &modem), 2.0);
         for limit in [0, 1, u32::MAX] {
             let odd = Fake { limit, overhead: Time::ZERO, sdu: Time::ZERO, ..Fake::default() };
-            assert!(sample_awnd(Sample::Whole, Time::from_millis(66), &odd) >= 2.0);
+            assert!(sample_awnd(AwndSample::Whole, Time::from_millis(66), &odd) >= 2.0);
         }
     }
 
@@ -346,7 +346,7 @@ mod tests {
                 .iter()
                 .map(|&ms| {
                     let rtt = Time::from_millis(ms);
-                    share(sample_awnd(Sample::Fluid, rtt, &modem), rtt, inverse) / rtt.as_secs_f64()
+                    share(sample_awnd(AwndSample::Fluid, rtt, &modem), rtt, inverse) / rtt.as_secs_f64()
                 })
                 .collect();
             let total: f64 = rates.iter().sum();
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn flows_join_and_leave() {
-        let mut b = Bench::new(control("scheme = \"fixed\""));
+        let mut b = GatewayBench::new(control("scheme = \"fixed\""));
         b.open(0, 66);
         assert!(b.gateway.stats(None).flows[0].control.is_none(), "no data yet");
         b.data(0, 1);
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn those_who_stay_may_get_the_share_of_those_who_leave() {
         for (toml, awnd) in [("", 70.0), ("leave_resets = true", 96.0)] {
-            let mut b = Bench::new(control(&format!("scheme = \"fixed\"\n{toml}")));
+            let mut b = GatewayBench::new(control(&format!("scheme = \"fixed\"\n{toml}")));
             b.open(0, 66);
             b.data(0, 1);
             b.open(1, 186);
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn rho_follows_the_sharing_flows_unless_frozen() {
         for (toml, rho) in [("", 186.0 / 66.0), ("rho = \"frozen\"", 1.0), ("max_rho = 2", 2.0)] {
-            let mut b = Bench::new(control(toml));
+            let mut b = GatewayBench::new(control(toml));
             b.open(0, 186);
             b.data(0, 1);
             b.open(1, 66);
@@ -449,7 +449,7 @@ mod tests {
             ("update = \"rtt\"\nacks = \"all\"", 1.0),
         ];
         for (toml, steps) in cases {
-            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
+            let mut b = GatewayBench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
             b.open(0, 66);
             b.data(0, 2);
             for _ in 0..3 {
@@ -463,7 +463,7 @@ mod tests {
     fn windows_move_as_often_as_configured() {
         // Twelve acknowledgments, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
         for (update, steps) in [("ack", 12.0), ("cycle", 6.0), ("rtt", 2.0)] {
-            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
+            let mut b = GatewayBench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
             b.open(0, 66);
             for _ in 0..12 {
                 b.data(0, 1);
@@ -480,7 +480,7 @@ mod tests {
     fn the_queue_may_be_that_of_all() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
             let toml = if toml.is_empty() { String::new() } else { format!("queue = \"{toml}\"") };
-            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
+            let mut b = GatewayBench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
             for (flow, ms) in [(0, 66), (1, 186)] {
                 b.open(flow, ms);
                 b.data(flow, 1);
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn the_configured_queue_decides() {
         for (toml, up) in [("", false), ("queue = \"waiting\"", true)] {
-            let mut b = Bench::new(control(toml));
+            let mut b = GatewayBench::new(control(toml));
             b.modem.backlog.insert(key_of(0), (31, 32));
             b.open(0, 66);
             b.data(0, 1);
@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn sample_follows_the_modem() {
-        let mut b = Bench::new(control("error_factor = true"));
+        let mut b = GatewayBench::new(control("error_factor = true"));
         b.open(0, 66);
         b.data(0, 1);
         b.modem.limit = 10;
@@ -532,8 +532,8 @@ mod tests {
     }
 
     /// Creates a rate control with a window in balance at 2920 bytes; the receiver's window is 60000.
-    fn held() -> Bench<RateControl> {
-        let mut b = Bench::new(control("scheme = \"fixed\""));
+    fn held() -> GatewayBench<RateControl> {
+        let mut b = GatewayBench::new(control("scheme = \"fixed\""));
         b.modem.sdu = Time::from_secs(1); // Sample_Awnd is 2
         b.open(0, 66);
         for _ in 0..50 {
@@ -594,7 +594,7 @@ mod tests {
     /// With the modem's queue at L/N the window is in balance; the upper bound holds to within a step.
     #[test]
     fn the_window_stays_within_its_bounds() {
-        let mut b = Bench::new(control(""));
+        let mut b = GatewayBench::new(control(""));
         b.open(0, 66);
         for _ in 0..2_000 {
             b.data(0, 1);
@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn without_a_modem_nothing_changes() {
-        let mut b = Bench::new(control(""));
+        let mut b = GatewayBench::new(control(""));
         b.open(0, 66);
         let mut s = b.segment(0, Heading::Inward);
         s.payload = 1000;

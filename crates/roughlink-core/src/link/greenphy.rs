@@ -52,7 +52,7 @@ pub struct GreenPhyConfig {
     pub latency: Time,
     /// Priority class of each port's packets, unless a flow has a class; ports beyond the list have CA1. Default empty.
     #[serde(skip)]
-    pub classes: Vec<Class>,
+    pub classes: Vec<PriorityClass>,
     /// Length of an access, priority or back-off slot.
     #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "60 s"))]
     pub slot: Time,
@@ -78,7 +78,7 @@ pub struct GreenPhyConfig {
     pub backoff_high: Backoff,
     /// Frequency of the mains; two cycles are a beacon period.
     #[serde(rename = "mains", with = "units::hertz")]
-    #[schemars(with = "units::hertz::Hertz")]
+    #[schemars(with = "units::hertz::HertzSchema")]
     pub mains_hz: f64,
     /// Length of the beacon region at the start of each beacon period, in which no station contends. At least 4 ms of
     /// the period must remain.
@@ -115,16 +115,17 @@ pub enum Robo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names are the standard's")]
-pub enum Class {
+pub enum PriorityClass {
     Ca0,
     Ca1,
     Ca2,
     Ca3,
 }
 
-impl Class {
+impl PriorityClass {
     /// All classes, in ascending order.
-    pub const ALL: [Class; 4] = [Class::Ca0, Class::Ca1, Class::Ca2, Class::Ca3];
+    pub const ALL: [PriorityClass; 4] =
+        [PriorityClass::Ca0, PriorityClass::Ca1, PriorityClass::Ca2, PriorityClass::Ca3];
 
     /// Returns the name in scenario files.
     pub const fn name(self) -> &'static str {
@@ -199,7 +200,7 @@ impl GreenPhyConfig {
     /// assert!((mbps - 7.32).abs() < 0.006); // of a PHY rate of 9.845 Mbit/s
     /// ```
     pub fn exchange_time(&self, n: usize) -> Time {
-        let window = u64::from(self.backoff(Class::Ca1).windows[0]);
+        let window = u64::from(self.backoff(PriorityClass::Ca1).windows[0]);
         self.slot * 2 + self.slot * (window - 1) / 2 + self.busy(n)
     }
 
@@ -213,12 +214,12 @@ impl GreenPhyConfig {
         Time::from_secs_f64(2.0 / self.mains_hz)
     }
 
-    fn class(&self, port: usize) -> Class {
-        self.classes.get(port).copied().unwrap_or(Class::Ca1)
+    fn class(&self, port: usize) -> PriorityClass {
+        self.classes.get(port).copied().unwrap_or(PriorityClass::Ca1)
     }
 
-    fn backoff(&self, class: Class) -> &Backoff {
-        if class >= Class::Ca2 { &self.backoff_high } else { &self.backoff_low }
+    fn backoff(&self, class: PriorityClass) -> &Backoff {
+        if class >= PriorityClass::Ca2 { &self.backoff_high } else { &self.backoff_low }
     }
 }
 

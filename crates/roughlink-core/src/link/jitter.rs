@@ -5,7 +5,7 @@
 //! correlation.
 
 use super::Direction;
-use crate::rng::{Seed, Stream};
+use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct JitterShape {
 /// Jitter of one direction at work.
 #[derive(Debug)]
 pub(super) struct Jitter {
-    stream: Stream,
+    stream: RandomStream,
     size: Time,
     shape: JitterShape,
     /// The last standard normal number, if successive ones are correlated.
@@ -85,7 +85,12 @@ impl Jitter {
 }
 
 /// Moves the end `at` of a `delay` by a random part of this size; no delay becomes negative.
-pub(crate) fn jittered(stream: &mut Stream, (at, delay): (Time, Time), size: Time, distribution: Distribution) -> Time {
+pub(crate) fn jittered(
+    stream: &mut RandomStream,
+    (at, delay): (Time, Time),
+    size: Time,
+    distribution: Distribution,
+) -> Time {
     match distribution {
         Distribution::Uniform => at + Time(stream.range(0, size.0)),
         _ => moved((at, delay), size, distribution, stream.normal()),

@@ -4,7 +4,7 @@
 //! Links that divide their air time into blocks use [`air`] instead. There, a loss depends on the time of the block on
 //! air, not on the number of earlier blocks.
 
-use crate::rng::{Seed, Stream, threshold};
+use crate::rng::{RandomStream, Seed, threshold};
 use crate::units::{Rate, Time};
 
 pub mod air;
@@ -126,19 +126,19 @@ pub enum Judge {
     #[allow(missing_docs, reason = "as Noise")]
     None,
     #[allow(missing_docs, reason = "as Noise")]
-    Random { stream: Stream, loss: u64 },
+    Random { stream: RandomStream, loss: u64 },
     #[allow(missing_docs, reason = "as Noise")]
     BitErrors(Box<BitErrors>),
     #[allow(missing_docs, reason = "as Noise")]
-    Burst { stream: Stream, start: u64, length: BurstLength, left: u64 },
+    Burst { stream: RandomStream, start: u64, length: BurstLength, left: u64 },
     #[allow(missing_docs, reason = "as Noise")]
-    GilbertElliott { stream: Stream, bad: bool, flip: [u64; 2], loss: [u64; 2] },
+    GilbertElliott { stream: RandomStream, bad: bool, flip: [u64; 2], loss: [u64; 2] },
     #[allow(missing_docs, reason = "as Noise")]
     List { drop: Vec<u64>, next: usize, seen: u64 },
     #[allow(missing_docs, reason = "as Noise")]
     Impulse(Box<Overlaps>),
     #[allow(missing_docs, reason = "as Noise")]
-    Recorded { stream: Stream, steps: Vec<(Time, u64)>, at: usize },
+    Recorded { stream: RandomStream, steps: Vec<(Time, u64)>, at: usize },
 }
 
 impl Judge {
@@ -214,7 +214,7 @@ impl Judge {
 /// Independent bit errors.
 #[derive(Debug)]
 pub struct BitErrors {
-    stream: Stream,
+    stream: RandomStream,
     /// Logarithm of the probability that a bit arrives intact.
     log_good: f64,
     /// The latest size in bytes and the threshold of its loss: most packets in a row have one of two sizes.
@@ -233,7 +233,7 @@ impl BitErrors {
 
 impl BurstLength {
     #[inline]
-    fn draw(&self, stream: &mut Stream) -> u64 {
+    fn draw(&self, stream: &mut RandomStream) -> u64 {
         match *self {
             BurstLength::Uniform(a, b) => stream.range(a, b).max(1),
             BurstLength::Geometric(mean) => {
@@ -253,8 +253,8 @@ impl BurstLength {
 pub struct Overlaps {
     config: Impulse,
     kill: u64,
-    stream: Stream,
-    arrivals: Stream,
+    stream: RandomStream,
+    arrivals: RandomStream,
     /// Start of the first cyclic pulse.
     phase: Time,
     next_random: Time,
@@ -304,7 +304,7 @@ impl Overlaps {
     }
 }
 
-fn exponential(stream: &mut Stream, mean: Time) -> Time {
+fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
     Time(stream.exponential(mean.0 as f64) as u64)
 }
 

@@ -7,8 +7,8 @@
 use super::Direction;
 use super::jitter::Jitter;
 use super::noise::{Judge, Noise};
-use super::queue::{Queue, QueueStats};
-use super::timeline::{Changes, Serialized, State, Step, Timeline};
+use super::queue::{ActiveQueue, QueueStats};
+use super::timeline::{Changes, DirectionState, Serialized, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::quantiles::Histogram;
 use crate::ring::Ring;
@@ -60,7 +60,7 @@ pub struct Pipe {
     /// Packets in transit, by arrival.
     ring: Ring<(Time, Packet)>,
     /// Packets that wait for the serializer.
-    waiting: Ring<Waiting>,
+    waiting: Ring<WaitingPacket>,
     waiting_bytes: u64,
     /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
     /// on air.
@@ -69,14 +69,14 @@ pub struct Pipe {
     /// rate, delay and noise are allowed.
     plain: bool,
     /// Packets waiting under a discipline; `changes` is then set too and holds only the packet in service.
-    queue: Option<Box<Queue>>,
+    queue: Option<Box<ActiveQueue>>,
     /// Counters.
     pub stats: PipeStats,
 }
 
 /// A packet that waits for the serializer.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingPacket {
     entered: Time,
     start: Time,
     size: u16,
@@ -155,7 +155,7 @@ impl Pipe {
                     Some(Box::new(Changes::new(&timeline, direction, overhead, name, seed)))
                 }
             },
-            queue: direction.discipline.as_ref().map(|d| Box::new(Queue::new(d, direction.queue, name, seed))),
+            queue: direction.discipline.as_ref().map(|d| Box::new(ActiveQueue::new(d, direction.queue, name, seed))),
             plain: direction.jitter.is_zero() && direction.timeline.is_none() && direction.discipline.is_none(),
             stats: PipeStats::default(),
         }
@@ -199,7 +199,7 @@ impl Pipe {
     /// Like [`Pipe::waiting`], for a link that does not change.
     #[inline(always)]
     fn waiting_for_service(&mut self, now: Time) -> usize {
-        while let Some(&Waiting { entered, start, size }) = self.waiting.front() {
+        while let Some(&WaitingPacket { entered, start, size }) = self.waiting.front() {
             if start > now {
                 break;
             }
@@ -352,7 +352,7 @@ impl Pipe {
                 self.stats.dropped += 1;
                 return None;
             }
-            self.waiting.push_back(Waiting { entered: now, start, size });
+            self.waiting.push_back(WaitingPacket { entered: now, start, size });
             self.waiting_bytes += u64::from(size);
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
             self.stats.waited_ns += u128::from((start - now).0);
@@ -375,7 +375,7 @@ impl Pipe {
     ///
     /// # Panics
     /// Panics if the link has no timeline.
-    pub fn change(&mut self, now: Time, to: Step, noise: Option<Noise>) -> (State, State) {
+    pub fn change(&mut self, now: Time, to: Step, noise: Option<Noise>) -> (DirectionState, DirectionState) {
         self.advance(now);
         let changes = self.changes.as_mut().expect("a link that may change");
         let before = *changes.state();
@@ -387,10 +387,10 @@ impl Pipe {
     }
 
     /// Returns the state of a pipe made from `direction`, and its noise if that differs from the direction's.
-    pub fn state(&self, direction: &Direction) -> (State, Option<&Noise>) {
+    pub fn state(&self, direction: &Direction) -> (DirectionState, Option<&Noise>) {
         match &self.changes {
             Some(changes) => (*changes.state(), changes.noise()),
-            None => (State::of(direction), None),
+            None => (DirectionState::of(direction), None),
         }
     }
 
@@ -474,7 +474,9 @@ impl Pipe {
     /// Returns the memory of packets waiting or in transit, bytes.
     pub fn bytes(&self) -> usize {
         let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
-        changing + self.ring.capacity() * size_of::<(Time, Packet)>() + self.waiting.capacity() * size_of::<Waiting>()
+        changing
+            + self.ring.capacity() * size_of::<(Time, Packet)>()
+            + self.waiting.capacity() * size_of::<WaitingPacket>()
     }
 
     /// Returns packets in transit, to count those left at the end.
@@ -594,9 +596,9 @@ mod tests {
 
     #[test]
     fn what_waits_at_the_end_was_not_serialised() {
-        use super::super::timeline::{Policy, Step, Timeline};
+        use super::super::timeline::{OutagePolicy, Step, Timeline};
         use std::sync::Arc;
-        let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(Policy::Keep, None);
+        let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(OutagePolicy::Keep, None);
         let down = vec![Step { at: Time::from_micros(1200), up: Some(false), ..Step::default() }];
         // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down
         // at 1.2 ms the second is in service then, and two wait.

@@ -87,16 +87,16 @@ pub struct QueueStats {
 
 /// A discipline in operation.
 #[derive(Debug)]
-pub(super) struct Queue {
-    kind: Kind,
+pub(super) struct ActiveQueue {
+    kind: QueueKind,
     limit: QueueLimit,
-    tally: Tally,
+    tally: QueueTally,
     /// Time when the next packet goes into service; never while none waits.
     next: Time,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum QueueKind {
     Threshold(QueueLimit, Fifo),
     Codel(CodelConfig, Codel, Fifo),
     FqCodel(Box<FqCodel>),
@@ -107,7 +107,7 @@ enum Kind {
 
 /// Totals over all queues of a discipline.
 #[derive(Debug, Default)]
-struct Tally {
+struct QueueTally {
     packets: usize,
     bytes: u64,
     /// Sum of the enqueue times of waiting packets, ns.
@@ -127,7 +127,7 @@ struct Fifo {
 }
 
 impl Fifo {
-    fn push(&mut self, now: Time, p: Packet, tally: &mut Tally) {
+    fn push(&mut self, now: Time, p: Packet, tally: &mut QueueTally) {
         self.bytes += u64::from(p.size);
         tally.packets += 1;
         tally.bytes += u64::from(p.size);
@@ -136,7 +136,7 @@ impl Fifo {
         self.packets.push_back((now, p));
     }
 
-    fn pop(&mut self, now: Time, tally: &mut Tally) -> Option<(Time, Packet)> {
+    fn pop(&mut self, now: Time, tally: &mut QueueTally) -> Option<(Time, Packet)> {
         let (since, p) = self.packets.pop_front()?;
         self.bytes -= u64::from(p.size);
         tally.packets -= 1;
@@ -160,7 +160,7 @@ fn reaches(packets: usize, bytes: u64, limit: QueueLimit) -> bool {
     }
 }
 
-impl Tally {
+impl QueueTally {
     /// Marks `p` if it can be marked; otherwise passes it to `dropped`.
     fn mark_or_drop(&mut self, ecn: bool, mut p: Packet, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         if ecn && p.mark() {
@@ -178,27 +178,27 @@ impl Tally {
     }
 }
 
-impl Queue {
+impl ActiveQueue {
     /// Creates the discipline of direction `name` of a link.
     pub(super) fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
         let kind = match *discipline {
-            Discipline::Threshold { at } => Kind::Threshold(at, Fifo::default()),
-            Discipline::Codel(config) => Kind::Codel(config, Codel::default(), Fifo::default()),
+            Discipline::Threshold { at } => QueueKind::Threshold(at, Fifo::default()),
+            Discipline::Codel(config) => QueueKind::Codel(config, Codel::default(), Fifo::default()),
             Discipline::FqCodel { codel, flows, quantum } => {
-                Kind::FqCodel(Box::new(FqCodel::new(codel, flows, quantum, seed.field(name, "hash"))))
+                QueueKind::FqCodel(Box::new(FqCodel::new(codel, flows, quantum, seed.field(name, "hash"))))
             }
-            Discipline::Tbf(config) => Kind::Tbf(Bucket::new(config), Fifo::default()),
-            Discipline::Police(config) => Kind::Police(Bucket::new(config), Fifo::default()),
+            Discipline::Tbf(config) => QueueKind::Tbf(Bucket::new(config), Fifo::default()),
+            Discipline::Police(config) => QueueKind::Police(Bucket::new(config), Fifo::default()),
             Discipline::Prio { bands, first } => {
-                Kind::Prio((0..bands.max(1)).map(|_| Fifo::default()).collect(), first)
+                QueueKind::Prio((0..bands.max(1)).map(|_| Fifo::default()).collect(), first)
             }
         };
-        Queue { kind, limit, tally: Tally::default(), next: Time::MAX }
+        ActiveQueue { kind, limit, tally: QueueTally::default(), next: Time::MAX }
     }
 
     /// Sets the hash keys of flows, if the discipline hashes them.
     pub(super) fn identify(&mut self, keys: &Arc<[u64]>) {
-        if let Kind::FqCodel(fq) = &mut self.kind {
+        if let QueueKind::FqCodel(fq) = &mut self.kind {
             fq.identify(keys);
         }
     }
@@ -207,8 +207,8 @@ impl Queue {
     pub(super) fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let tally = &mut self.tally;
         match &mut self.kind {
-            Kind::FqCodel(fq) => fq.put(now, p, self.limit, tally, dropped),
-            Kind::Threshold(at, fifo) => {
+            QueueKind::FqCodel(fq) => fq.put(now, p, self.limit, tally, dropped),
+            QueueKind::Threshold(at, fifo) => {
                 let crossed = reaches(fifo.packets.len(), fifo.bytes, *at);
                 if fifo.is_full(self.limit, p.size) {
                     dropped(p);
@@ -216,16 +216,16 @@ impl Queue {
                     fifo.push(now, p, tally);
                 }
             }
-            Kind::Codel(_, _, fifo) => fifo.put(now, p, self.limit, tally, dropped),
-            Kind::Tbf(bucket, fifo) => match bucket.can_ever_pass(p.size) {
+            QueueKind::Codel(_, _, fifo) => fifo.put(now, p, self.limit, tally, dropped),
+            QueueKind::Tbf(bucket, fifo) => match bucket.can_ever_pass(p.size) {
                 true => fifo.put(now, p, self.limit, tally, dropped),
                 false => tally.refuse(p, dropped),
             },
-            Kind::Police(bucket, fifo) => match bucket.pass(now, p.size) {
+            QueueKind::Police(bucket, fifo) => match bucket.pass(now, p.size) {
                 true => fifo.put(now, p, self.limit, tally, dropped),
                 false => tally.refuse(p, dropped),
             },
-            Kind::Prio(bands, first) => {
+            QueueKind::Prio(bands, first) => {
                 let band = band(p.dscp(), *first).min(bands.len() - 1);
                 bands[band].put(now, p, self.limit, tally, dropped);
             }
@@ -236,17 +236,17 @@ impl Queue {
     pub(super) fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         let tally = &mut self.tally;
         let (since, p) = match &mut self.kind {
-            Kind::Threshold(_, fifo) | Kind::Police(_, fifo) => fifo.pop(now, tally),
-            Kind::Tbf(bucket, fifo) => {
+            QueueKind::Threshold(_, fifo) | QueueKind::Police(_, fifo) => fifo.pop(now, tally),
+            QueueKind::Tbf(bucket, fifo) => {
                 let next = fifo.pop(now, tally);
                 if let Some((_, p)) = &next {
                     bucket.pass(now, p.size); // `schedule` waited for its tokens
                 }
                 next
             }
-            Kind::Codel(config, codel, fifo) => codel.take(now, fifo, config, tally, dropped),
-            Kind::FqCodel(fq) => fq.take(now, tally, dropped),
-            Kind::Prio(bands, _) => bands.iter_mut().find_map(|band| band.pop(now, tally)),
+            QueueKind::Codel(config, codel, fifo) => codel.take(now, fifo, config, tally, dropped),
+            QueueKind::FqCodel(fq) => fq.take(now, tally, dropped),
+            QueueKind::Prio(bands, _) => bands.iter_mut().find_map(|band| band.pop(now, tally)),
         }?;
         tally.stats.delay.record((now - since).0);
         Some(p)
@@ -265,7 +265,7 @@ impl Queue {
     /// Updates the time of the next service after a change of the serializer of `changes`.
     pub(super) fn schedule(&mut self, now: Time, changes: &Changes) {
         self.next = if self.len() == 0 { Time::MAX } else { changes.free_at(now) };
-        if let Kind::Tbf(bucket, fifo) = &mut self.kind
+        if let QueueKind::Tbf(bucket, fifo) = &mut self.kind
             && let Some((_, first)) = fifo.packets.front()
         {
             self.next = self.next.max(bucket.ready_at(now, first.size));
@@ -285,24 +285,31 @@ impl Queue {
     /// Returns the waiting packets.
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let fifos: Vec<&Fifo> = match &self.kind {
-            Kind::Threshold(_, fifo) | Kind::Codel(_, _, fifo) => vec![fifo],
-            Kind::Tbf(_, fifo) | Kind::Police(_, fifo) => vec![fifo],
-            Kind::FqCodel(fq) => fq.fifos().collect(),
-            Kind::Prio(bands, _) => bands.iter().collect(),
+            QueueKind::Threshold(_, fifo) | QueueKind::Codel(_, _, fifo) => vec![fifo],
+            QueueKind::Tbf(_, fifo) | QueueKind::Police(_, fifo) => vec![fifo],
+            QueueKind::FqCodel(fq) => fq.fifos().collect(),
+            QueueKind::Prio(bands, _) => bands.iter().collect(),
         };
         fifos.into_iter().flat_map(|fifo| &fifo.packets).map(|(_, p)| p)
     }
 
     /// Returns the memory of waiting packets, bytes.
     pub(super) fn bytes(&self) -> usize {
-        let queues = if let Kind::FqCodel(fq) = &self.kind { fq.bytes() } else { 0 };
+        let queues = if let QueueKind::FqCodel(fq) = &self.kind { fq.bytes() } else { 0 };
         self.len() * size_of::<(Time, Packet)>() + queues
     }
 }
 
 impl Fifo {
     /// Enqueues a packet, drop-tail.
-    fn put(&mut self, now: Time, p: Packet, limit: QueueLimit, tally: &mut Tally, dropped: &mut dyn FnMut(Packet)) {
+    fn put(
+        &mut self,
+        now: Time,
+        p: Packet,
+        limit: QueueLimit,
+        tally: &mut QueueTally,
+        dropped: &mut dyn FnMut(Packet),
+    ) {
         if self.is_full(limit, p.size) {
             dropped(p);
         } else {
@@ -340,7 +347,7 @@ mod tests {
         p
     }
 
-    fn drain(q: &mut Queue, now: Time) -> Vec<Packet> {
+    fn drain(q: &mut ActiveQueue, now: Time) -> Vec<Packet> {
         std::iter::from_fn(|| q.take(now, &mut |_| panic!("nothing is dropped"))).collect()
     }
 
@@ -349,7 +356,7 @@ mod tests {
         for (at, limit) in
             [(QueueLimit::Packets(3), QueueLimit::Packets(6)), (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000))]
         {
-            let mut q = Queue::new(&Discipline::Threshold { at }, limit, "x", &SEED);
+            let mut q = ActiveQueue::new(&Discipline::Threshold { at }, limit, "x", &SEED);
             let mut dropped = Vec::new();
             for seq in 0..8 {
                 let ecn = if seq == 4 { Ecn::NotEct } else { Ecn::Ect0 };
@@ -371,7 +378,8 @@ mod tests {
             assert_eq!(band(dscp, 0), expected, "{dscp}");
         }
         assert_eq!(band(46, 1 << 46), 0);
-        let mut q = Queue::new(&Discipline::Prio { bands: 3, first: 1 << 46 }, QueueLimit::Packets(2), "x", &SEED);
+        let mut q =
+            ActiveQueue::new(&Discipline::Prio { bands: 3, first: 1 << 46 }, QueueLimit::Packets(2), "x", &SEED);
         let mut dropped = Vec::new();
         for (seq, dscp) in [(0, 0), (1, 10), (2, 46), (3, 0), (4, 0), (5, 46), (6, 10)] {
             let mut p = packet(0, seq, 100, Ecn::NotEct);

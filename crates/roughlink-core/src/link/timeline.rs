@@ -1,6 +1,6 @@
 //! Links that change during a run: rate, delay, noise and up or down, piecewise in time.
 //!
-//! A [`Timeline`] is a list of [`Step`]s. [`States`] yields the resulting states of a direction one after the other, so
+//! A [`Timeline`] is a list of [`Step`]s. [`DirectionStates`] yields the resulting states of a direction one after the other, so
 //! a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a direction.
 //!
 //! A change applies to data not yet serialized: a packet half out continues at the new rate with its remaining bits.
@@ -13,7 +13,7 @@ mod states;
 
 pub use changes::{Changes, Serialized};
 pub use opportunities::Opportunities;
-pub use states::States;
+pub use states::DirectionStates;
 
 use super::Direction;
 use super::noise::Noise;
@@ -27,7 +27,7 @@ pub struct Timeline {
     /// Noises, by the index in [`Step::noise`].
     pub noises: Vec<Noise>,
     /// Treatment of packets while the link is down.
-    pub policy: Policy,
+    pub policy: OutagePolicy,
     /// Recorded departures, in place of a rate.
     pub opportunities: Option<Opportunities>,
     end: Time,
@@ -59,7 +59,7 @@ pub struct Step {
 
 /// The state of a link direction for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
+pub struct DirectionState {
     /// Set if packets pass.
     pub up: bool,
     /// Serialization rate.
@@ -72,16 +72,16 @@ pub struct State {
     pub noise: Option<u32>,
 }
 
-impl State {
+impl DirectionState {
     /// Returns the state of `direction` before the first step.
     pub const fn of(direction: &Direction) -> Self {
-        State { up: true, rate: direction.rate, delay: direction.delay, signal: None, noise: None }
+        DirectionState { up: true, rate: direction.rate, delay: direction.delay, signal: None, noise: None }
     }
 }
 
 /// Treatment of packets while the link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum OutagePolicy {
     /// The serializer continues; a packet that arrives while the link is down is lost.
     #[default]
     Drop,
@@ -93,11 +93,11 @@ impl Timeline {
     /// Creates the timeline of `steps`, ascending by [`Step::at`], with `noises`; nothing changes after `end`.
     pub fn new(steps: Vec<Step>, noises: Vec<Noise>, end: Time) -> Self {
         debug_assert!(steps.is_sorted_by_key(|step| step.at));
-        Timeline { steps, noises, policy: Policy::default(), opportunities: None, end, open: false }
+        Timeline { steps, noises, policy: OutagePolicy::default(), opportunities: None, end, open: false }
     }
 
     /// Sets `policy`, and recorded departures in place of a rate if there are any.
-    pub fn with(self, policy: Policy, opportunities: Option<Opportunities>) -> Self {
+    pub fn with(self, policy: OutagePolicy, opportunities: Option<Opportunities>) -> Self {
         Timeline { policy, opportunities, ..self }
     }
 

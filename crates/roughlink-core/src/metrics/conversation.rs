@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Results of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Conversation {
+pub struct ConversationResult {
     /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` if a kernel fragmented the datagrams.
     pub protocol: String,
     /// Sender of the first packet: address, and port if the protocol has ports.
@@ -18,14 +18,14 @@ pub struct Conversation {
     /// Time of the last packet, s.
     pub end_s: f64,
     /// Results from `from` to `to`.
-    pub forward: Direction,
+    pub forward: ConversationCounters,
     /// Results from `to` to `from`.
-    pub reverse: Direction,
+    pub reverse: ConversationCounters,
 }
 
-impl Conversation {
+impl ConversationResult {
     /// Returns sender, receiver and results of each direction that carried bytes.
-    pub fn directions(&self) -> impl Iterator<Item = ([&str; 2], &Direction)> + Clone {
+    pub fn directions(&self) -> impl Iterator<Item = ([&str; 2], &ConversationCounters)> + Clone {
         let both = [([&*self.from, &*self.to], &self.forward), ([&*self.to, &*self.from], &self.reverse)];
         both.into_iter().filter(|(_, direction)| direction.carried() > 0)
     }
@@ -34,11 +34,11 @@ impl Conversation {
 /// Results of one direction of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Direction {
+pub struct ConversationCounters {
     /// Packets that a kernel sent; null if the sender is simulated.
-    pub sent: Option<Count>,
+    pub sent: Option<PacketCount>,
     /// Packets that reached a kernel; null if the receiver is simulated.
-    pub received: Option<Count>,
+    pub received: Option<PacketCount>,
     /// Packets sent that have neither arrived nor been lost. Null if either end is simulated.
     pub in_flight: Option<u64>,
     /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
@@ -63,7 +63,7 @@ pub struct Direction {
     pub paced: Option<bool>,
 }
 
-impl Direction {
+impl ConversationCounters {
     /// Returns the bytes carried: payload if known, otherwise packets with their headers. TCP acknowledgments without
     /// data count as 0.
     pub fn carried(&self) -> u64 {
@@ -85,13 +85,13 @@ impl Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Count {
+pub struct PacketCount {
     pub packets: u64,
     /// Bytes, headers included.
     pub bytes: u64,
 }
 
-impl Count {
+impl PacketCount {
     /// Adds a packet of `bytes`.
     pub fn add(&mut self, bytes: usize) {
         self.packets += 1;

@@ -1,7 +1,7 @@
 //! The results of gateways.
 
-use crate::gateway::flows::{Counters, Phase};
-use crate::gateway::{FlowStats, Key, Stats};
+use crate::gateway::flows::{FlowPhase, FlowTableCounters};
+use crate::gateway::{FlowKey, FlowStats, Stats};
 use crate::scenario::{GatewaySpec, Scenario};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct GatewayResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<GatewayFlowResult>,
     /// Counters of the flow table.
-    pub counters: Counters,
+    pub counters: FlowTableCounters,
     /// Segments that it originated.
     pub originated: u64,
 }
@@ -32,7 +32,7 @@ pub struct GatewayFlowResult {
     /// Name of the flow; of one between two ports, its addresses.
     pub flow: String,
     /// Phase in the flow table.
-    pub phase: Phase,
+    pub phase: FlowPhase,
     /// Set if the flow shares the rough link now.
     pub active: bool,
     /// RTT of the handshake, ms.
@@ -69,8 +69,8 @@ impl GatewayResult {
 impl GatewayFlowResult {
     fn new(s: &Scenario, f: &FlowStats) -> Self {
         let flow = match f.key {
-            Key::Simulated(flow) => s.flows[flow.index()].name.clone(),
-            Key::Real(addresses) => addresses.to_string(),
+            FlowKey::Simulated(flow) => s.flows[flow.index()].name.clone(),
+            FlowKey::Real(addresses) => addresses.to_string(),
         };
         GatewayFlowResult {
             flow,

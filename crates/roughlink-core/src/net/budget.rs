@@ -6,36 +6,36 @@
 //! recorded delays. The sum is computed once in several thousand steps, and at least as many as there are elements, so
 //! that its cost is negligible.
 
-use super::Options;
+use super::RunOptions;
 use crate::units::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// Events, and packets sent by hosts.
     pub events: u64,
     /// Bytes in memory of packets and records.
     pub bytes: u64,
 }
 
-impl Limits {
+impl RunLimits {
     /// No limits.
-    pub const NONE: Limits = Limits { events: u64::MAX, bytes: u64::MAX };
+    pub const NONE: RunLimits = RunLimits { events: u64::MAX, bytes: u64::MAX };
 }
 
 /// No limit of time; memory for [`MOST_BYTES`].
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
-        Limits { bytes: MOST_BYTES, ..Limits::NONE }
+        RunLimits { bytes: MOST_BYTES, ..RunLimits::NONE }
     }
 }
 
-/// Reasons why a run ended early: a limit, or [`Options::stop`].
+/// Reasons why a run ended early: a limit, or [`RunOptions::stop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
-    /// [`Options::stop`] was set.
+    /// [`RunOptions::stop`] was set.
     #[error("the run was stopped at {at} of {duration}")]
     Stopped {
         /// Time reached.
@@ -68,7 +68,7 @@ pub enum Exceeded {
 /// Limits of a run and the use of them.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    limits: Limits,
+    limits: RunLimits,
     stop: Option<Arc<AtomicBool>>,
     steps: u64,
     /// Number of steps at which memory is added up next.
@@ -77,8 +77,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(options: &Options) -> Self {
-        let Options { limits, stop, .. } = options;
+    pub(super) fn new(options: &RunOptions) -> Self {
+        let RunOptions { limits, stop, .. } = options;
         Budget { limits: *limits, stop: stop.clone(), steps: 0, next: EVERY.min(limits.events), exceeded: None }
     }
 
@@ -93,7 +93,7 @@ impl Budget {
     /// they are exceeded.
     #[cold]
     pub(super) fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
-        let Limits { events, bytes: most } = self.limits;
+        let RunLimits { events, bytes: most } = self.limits;
         if self.steps > events {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
         } else if bytes > most {

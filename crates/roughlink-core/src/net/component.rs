@@ -2,9 +2,9 @@
 
 use super::budget::Budget;
 use super::calendar::Calendar;
-use super::flow::Flow;
+use super::flow::NetworkFlow;
 use super::routing::Hop;
-use super::{Change, Crossing, LinkState, Observer, Options, Way};
+use super::{Crossing, InterfaceDirection, LinkChange, LinkState, Observer, RunOptions};
 use crate::cc::LinkEvent;
 use crate::link::Model;
 use crate::link::pipe::{Fragments, Pipe};
@@ -32,7 +32,7 @@ pub(super) struct Component {
     pipes: Vec<Pipe>,
     media: Media,
     gates: Vec<Gate>,
-    flows: Vec<Flow>,
+    flows: Vec<NetworkFlow>,
     /// Places are the link directions of the component: first the pipes, then the ports of the media, two for each
     /// link. Each entry has the place's global hop and the node at its far end.
     places: Vec<(Hop, usize)>,
@@ -95,7 +95,7 @@ impl Component {
         all_paths: &[[Vec<Hop>; 2]],
         flows: &[usize],
         links: &[usize],
-        options: &Options,
+        options: &RunOptions,
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
         let mut places = Vec::with_capacity(2 * links.len());
@@ -129,7 +129,7 @@ impl Component {
             }
             let stays = options.inside.contains(&global);
             let ends = [spec.from, spec.to].map(|node| !stays && options.ports.contains(&node));
-            built.push(Flow::new(spec, (index, global), path, ends, s.duration, seed));
+            built.push(NetworkFlow::new(spec, (index, global), path, ends, s.duration, seed));
         }
         if pipes.iter().any(Pipe::has_discipline) {
             let keys: Arc<[u64]> = flows.iter().map(|&f| seed.stream(&s.flows[f].name, "queue").bits()).collect();
@@ -224,7 +224,7 @@ impl Component {
     fn exceeds(&mut self, now: Time) -> bool {
         let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
         let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes() + outside;
-        let bytes = links + self.flows.iter().map(Flow::bytes).sum::<usize>();
+        let bytes = links + self.flows.iter().map(NetworkFlow::bytes).sum::<usize>();
         let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
@@ -274,7 +274,7 @@ impl Component {
         now: Time,
         link: usize,
         directions: [bool; 2],
-        change: &Change,
+        change: &LinkChange,
         observer: &mut O,
     ) -> bool {
         let Some(first) = self.places.iter().position(|(hop, _)| *hop as usize == 2 * link) else { return false };
@@ -418,7 +418,7 @@ impl Component {
         let index = p.flow.index();
         if O::ACTIVE && !self.concerns_port(p) {
             let (hop, node) = self.places[leaf];
-            let at = Crossing { node, hop, way: Way::In, flow: self.flows[index].global };
+            let at = Crossing { node, hop, way: InterfaceDirection::In, flow: self.flows[index].global };
             observer.packet(now, at, p, &self.sides);
         }
         let changed;
@@ -471,7 +471,12 @@ impl Component {
                 if let Some(session) = flow.session() {
                     observer.session(now, flow.global, session);
                 }
-                let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
+                let at = Crossing {
+                    node: flow.nodes[end],
+                    hop: self.places[leaf].0,
+                    way: InterfaceDirection::Out,
+                    flow: flow.global,
+                };
                 observer.packet(now, at, &p, &self.sides);
                 if end == 0 {
                     self.report(now, index, observer);
@@ -563,7 +568,7 @@ struct Neighbours {
 }
 
 impl Neighbours {
-    fn of(flows: &[Flow], paths: &[u32], places: usize) -> Self {
+    fn of(flows: &[NetworkFlow], paths: &[u32], places: usize) -> Self {
         let note = |slot: &mut u32, value| *slot = if [u32::MAX, value].contains(slot) { value } else { VARIES };
         let mut neighbours = Neighbours { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
         for f in flows {

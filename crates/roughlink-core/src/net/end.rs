@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 /// A TCP or SCTP endpoint.
 #[expect(clippy::large_enum_variant, reason = "nearly all are TCP's, and lie beside each other")]
-pub(super) enum End {
-    Tcp(tcp::Endpoint),
-    Sctp(Box<sctp::Endpoint>),
+pub(super) enum TransportEndpoint {
+    Tcp(tcp::TcpEndpoint),
+    Sctp(Box<sctp::SctpEndpoint>),
 }
 
 /// The sending half of an endpoint.
 #[derive(Clone, Copy)]
 pub enum Sending<'e> {
     /// Sender of a TCP connection.
-    Tcp(&'e tcp::Sender),
+    Tcp(&'e tcp::TcpSender),
     /// Sender of an SCTP association.
-    Sctp(&'e sctp::Sender),
+    Sctp(&'e sctp::SctpSender),
 }
 
 impl<'e> Sending<'e> {
@@ -59,15 +59,15 @@ impl<'e> Sending<'e> {
 macro_rules! either {
     ($self:expr, $e:ident => $call:expr) => {
         match $self {
-            End::Tcp($e) => $call,
-            End::Sctp($e) => $call,
+            TransportEndpoint::Tcp($e) => $call,
+            TransportEndpoint::Sctp($e) => $call,
         }
     };
 }
 
 /// Creates end `id` of a flow over SCTP.
-pub(super) fn association(spec: &FlowSpec, cfg: &Arc<SctpConfig>, id: FlowId, seed: &Seed) -> sctp::Endpoint {
-    let mut endpoint = sctp::Endpoint::new(id, Arc::clone(cfg), factory(spec), 1);
+pub(super) fn association(spec: &FlowSpec, cfg: &Arc<SctpConfig>, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
+    let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), factory(spec), 1);
     let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
     endpoint.set_jitter(seed.stream(&name, "heartbeat"));
     endpoint
@@ -77,14 +77,14 @@ fn factory(spec: &FlowSpec) -> cc::Factory {
     spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control")
 }
 
-impl End {
+impl TransportEndpoint {
     /// Creates the two ends of flow `index`.
-    pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [End; 2] {
+    pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [TransportEndpoint; 2] {
         [false, true].map(|reverse| {
             let id = FlowId::new(index, reverse);
             match &spec.sctp {
-                None => End::Tcp(tcp::Endpoint::new(id, Arc::clone(&spec.tcp), factory(spec), 0)),
-                Some(cfg) => End::Sctp(Box::new(association(spec, cfg, id, seed))),
+                None => TransportEndpoint::Tcp(tcp::TcpEndpoint::new(id, Arc::clone(&spec.tcp), factory(spec), 0)),
+                Some(cfg) => TransportEndpoint::Sctp(Box::new(association(spec, cfg, id, seed))),
             }
         })
     }
@@ -145,27 +145,27 @@ impl End {
     /// Returns the segments that this end dropped for an old timestamp.
     pub(super) fn rejected(&self) -> u64 {
         match self {
-            End::Tcp(e) => e.rejected(),
-            End::Sctp(_) => 0,
+            TransportEndpoint::Tcp(e) => e.rejected(),
+            TransportEndpoint::Sctp(_) => 0,
         }
     }
     /// Returns the bytes sent by `peer`, the other end, that FORWARD TSNs skipped.
-    pub(super) fn skipped_bytes(&self, peer: &End) -> u64 {
+    pub(super) fn skipped_bytes(&self, peer: &TransportEndpoint) -> u64 {
         match (self, peer) {
-            (End::Sctp(e), End::Sctp(peer)) => e.skipped_bytes(peer),
+            (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) => e.skipped_bytes(peer),
             _ => 0,
         }
     }
     /// Returns true if some data of `peer`, the other end, was abandoned and all the rest delivered.
-    pub(super) fn has_the_rest_of(&self, peer: &End) -> bool {
-        let abandoned = |e: &sctp::Endpoint| e.sender().is_some_and(|s| s.abandoned().0 > 0);
-        matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if abandoned(peer) && e.has_all_of(peer))
+    pub(super) fn has_the_rest_of(&self, peer: &TransportEndpoint) -> bool {
+        let abandoned = |e: &sctp::SctpEndpoint| e.sender().is_some_and(|s| s.abandoned().0 > 0);
+        matches!((self, peer), (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) if abandoned(peer) && e.has_all_of(peer))
     }
     /// Returns the sending half, once it exists.
     pub(super) fn sender(&self) -> Option<Sending<'_>> {
         match self {
-            End::Tcp(e) => e.sender().map(Sending::Tcp),
-            End::Sctp(e) => e.sender().map(Sending::Sctp),
+            TransportEndpoint::Tcp(e) => e.sender().map(Sending::Tcp),
+            TransportEndpoint::Sctp(e) => e.sender().map(Sending::Sctp),
         }
     }
 }

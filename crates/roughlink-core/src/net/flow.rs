@@ -24,14 +24,14 @@ use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
-use bulk::Bulk;
+use bulk::BulkFlow;
 use call::Call;
-use cbr::Cbr;
-use messages::Messages;
+use cbr::CbrFlow;
+use messages::MessageFlow;
 use session::Requests;
-use writes::{Writer, Writes};
+use writes::{Writes, WritingApplication};
 
-pub(super) struct Flow {
+pub(super) struct NetworkFlow {
     /// Number in the scenario.
     pub global: usize,
     /// Start of the forward path and of the reverse path in the component's list, and the end of the latter.
@@ -41,11 +41,11 @@ pub(super) struct Flow {
     /// Marks ends outside the network, at ports.
     pub open: [bool; 2],
     protocol: Protocol,
-    kind: Kind,
+    kind: FlowTraffic,
     index: u32,
     ip: IpHeader,
     start: Time,
-    progress: Progress,
+    progress: FlowProgress,
 }
 
 /// IP header fields in which flows differ.
@@ -65,22 +65,22 @@ impl IpHeader {
     }
 }
 
-enum Kind {
-    Bulk(Box<Bulk>),
+enum FlowTraffic {
+    Bulk(Box<BulkFlow>),
     Other(Box<dyn Application + Send>),
     /// Datagrams from outside for an end that is outside too.
     Passing,
 }
 
 /// The progress of a flow.
-struct Progress {
+struct FlowProgress {
     end: Option<Time>,
     last_delivery: Time,
     /// One-way delays of packets with data.
     delay: Histogram,
 }
 
-impl Progress {
+impl FlowProgress {
     /// Records the one-way delay of a packet with data, if it is known.
     #[inline(always)]
     fn note_delay(&mut self, delay: Option<Time>) {
@@ -93,7 +93,7 @@ impl Progress {
 /// An application: behavior of a kind of flow at its two ends.
 trait Application {
     /// Handles a whole datagram at `end`. Returns true if either end may now have something to send.
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool;
     /// Handles a datagram with these bytes that enters the network from `end`, which is outside. Returns the number for
     /// its packet.
     fn enter(&mut self, _now: Time, _end: usize, _d: &Decoded, _bytes: &[u8]) -> u32 {
@@ -110,7 +110,7 @@ trait Application {
         None
     }
     /// Handles a whole datagram that left the network for an end outside.
-    fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
+    fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
     /// Returns true if end 1 is here and waits for the first packet of an end 0 outside.
     fn listens(&self) -> bool {
         false
@@ -118,7 +118,7 @@ trait Application {
     /// Returns the next packet of `end`, with flow `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; otherwise returns that time.
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time>;
+    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time>;
     /// Returns when `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
     /// Notifies both ends of a link event.
@@ -143,14 +143,14 @@ trait Application {
 macro_rules! of_kind {
     ($kind:expr, $k:ident => $call:expr, $none:expr) => {
         match $kind {
-            Kind::Bulk($k) => $call,
-            Kind::Other($k) => $call,
-            Kind::Passing => $none,
+            FlowTraffic::Bulk($k) => $call,
+            FlowTraffic::Other($k) => $call,
+            FlowTraffic::Passing => $none,
         }
     };
 }
 
-impl Flow {
+impl NetworkFlow {
     /// Creates flow `index` of a component, `global` of the scenario, which lasts `duration`.
     pub(super) fn new(
         spec: &FlowSpec,
@@ -162,29 +162,35 @@ impl Flow {
     ) -> Self {
         let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
         let kind = match &spec.traffic {
-            Traffic::Bulk { bytes } => Kind::Bulk(Box::new(Bulk::new(spec, index, open, *bytes, seed))),
+            Traffic::Bulk { bytes } => FlowTraffic::Bulk(Box::new(BulkFlow::new(spec, index, open, *bytes, seed))),
             Traffic::Cbr { rate, packet, bytes, stop } => {
                 let stop = if open[0] { spec.start } else { until(stop) };
-                Kind::Other(Box::new(Cbr::new((*rate, *packet, *bytes), (spec.start, stop))))
+                FlowTraffic::Other(Box::new(CbrFlow::new((*rate, *packet, *bytes), (spec.start, stop))))
             }
-            Traffic::Voip { config, stop } => Kind::Other(Box::new(Call::new(spec, config, until(stop), open, seed))),
+            Traffic::Voip { config, stop } => {
+                FlowTraffic::Other(Box::new(Call::new(spec, config, until(stop), open, seed)))
+            }
             Traffic::OnOff(cfg) => {
-                let writer = Writer::OnOff(OnOff::new(*cfg, spec.start), cfg.bytes);
-                Kind::Other(Box::new(Writes::new(spec, index, open, writer)))
+                let writer = WritingApplication::OnOff(OnOff::new(*cfg, spec.start), cfg.bytes);
+                FlowTraffic::Other(Box::new(Writes::new(spec, index, open, writer)))
             }
-            Traffic::Web(cfg) => Kind::Other(Box::new(Writes::new(spec, index, open, Writer::Web(Web::new(*cfg))))),
+            Traffic::Web(cfg) => {
+                FlowTraffic::Other(Box::new(Writes::new(spec, index, open, WritingApplication::Web(Web::new(*cfg)))))
+            }
             Traffic::Messages(cfg) => {
                 let sctp = spec.sctp.as_ref().expect("messages have an association");
-                Kind::Other(Box::new(Messages::new(spec, sctp, index, open, *cfg, seed)))
+                FlowTraffic::Other(Box::new(MessageFlow::new(spec, sctp, index, open, *cfg, seed)))
             }
-            Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session, seed))),
+            Traffic::Request { session } => {
+                FlowTraffic::Other(Box::new(Requests::new(spec, index, open, session, seed)))
+            }
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
-        let progress = Progress { end: None, last_delivery: start, delay: Histogram::default() };
+        let progress = FlowProgress { end: None, last_delivery: start, delay: Histogram::default() };
         let protocol = spec.protocol();
         let reassembly = [None, None];
         let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
-        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
+        NetworkFlow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
     /// Creates a flow of datagrams from outside. `index` is the flow's number in the component, `global` its number in
@@ -196,18 +202,18 @@ impl Flow {
         open: [bool; 2],
         ipv6: bool,
     ) -> Self {
-        Flow {
+        NetworkFlow {
             global,
             path,
             nodes,
             reassembly: [None, None],
             open,
             protocol: Protocol::Tcp, // for packets sent by gateways
-            kind: Kind::Passing,
+            kind: FlowTraffic::Passing,
             index,
             ip: IpHeader { ipv6, dscp: 0 },
             start: Time::MAX,
-            progress: Progress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
+            progress: FlowProgress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
         }
     }
     /// See [`Application::enter`].
@@ -237,7 +243,7 @@ impl Flow {
     }
     /// Returns true if neither end is here.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self.kind, Kind::Passing)
+        matches!(self.kind, FlowTraffic::Passing)
     }
 
     /// Returns when the flow must first be woken.
@@ -290,7 +296,7 @@ impl Flow {
 
     /// Returns the results of the flow.
     pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
-        let Progress { end: ended, last_delivery, delay } = &self.progress;
+        let FlowProgress { end: ended, last_delivery, delay } = &self.progress;
         let mut out = FlowOutcome {
             start: self.start,
             end: *ended,

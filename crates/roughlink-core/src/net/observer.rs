@@ -10,7 +10,7 @@ use crate::units::Time;
 
 /// Direction of a packet at a host's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum InterfaceDirection {
     /// Leaves the host.
     Out,
     /// Reaches the host.
@@ -25,7 +25,7 @@ pub struct Crossing {
     /// Link direction next to the interface.
     pub hop: Hop,
     /// Out to the link, or in from it.
-    pub way: Way,
+    pub way: InterfaceDirection,
     /// Scenario number of the packet's flow; [`Packet::flow`] counts within its component. Flows between ports follow
     /// the scenario's flows.
     pub flow: usize,

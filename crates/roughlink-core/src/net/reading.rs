@@ -1,14 +1,14 @@
 //! State of links at an instant, for observers outside the network.
 
-use super::{Network, Part};
+use super::{ComponentSlot, Network};
 use crate::link::pipe::{Pipe, PipeStats};
-use crate::link::timeline::State;
+use crate::link::timeline::DirectionState;
 use crate::link::{Direction, Model, Noise};
 use crate::units::{Rate, Time};
 
 /// State and counters of a link direction at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct LinkReading {
     /// Set if packets pass.
     pub up: bool,
     /// Serialization rate; the mean for a recorded trace, the nominal rate for a shared medium.
@@ -29,23 +29,23 @@ pub struct Reading {
     pub lost: u64,
 }
 
-impl Reading {
-    fn new(state: &State, loss: Option<f64>, waiting: usize, stats: &PipeStats) -> Self {
+impl LinkReading {
+    fn new(state: &DirectionState, loss: Option<f64>, waiting: usize, stats: &PipeStats) -> Self {
         let &PipeStats { packets, bytes, dropped, lost, .. } = stats;
-        Reading { up: state.up, rate: state.rate, delay: state.delay, loss, waiting, packets, bytes, dropped, lost }
+        LinkReading { up: state.up, rate: state.rate, delay: state.delay, loss, waiting, packets, bytes, dropped, lost }
     }
 
     /// Reads a pipe made from `direction`.
     pub(super) fn of(pipe: &mut Pipe, direction: &Direction, now: Time) -> Self {
         let (state, noise) = pipe.state(direction);
         let loss = loss(noise.unwrap_or(&direction.noise));
-        Reading::new(&state, loss, pipe.waiting(now), &pipe.stats_at(now))
+        LinkReading::new(&state, loss, pipe.waiting(now), &pipe.stats_at(now))
     }
 
     /// Reads a port of a shared medium.
     pub(super) fn shared(rate: Rate, waiting: usize, stats: &PipeStats) -> Self {
-        let state = State { up: true, rate, delay: Time::ZERO, signal: None, noise: None };
-        Reading::new(&state, None, waiting, stats)
+        let state = DirectionState { up: true, rate, delay: Time::ZERO, signal: None, noise: None };
+        LinkReading::new(&state, None, waiting, stats)
     }
 }
 
@@ -61,17 +61,16 @@ fn loss(noise: &Noise) -> Option<f64> {
 impl Network {
     /// Returns both directions of each link, forward first, as of the last wake. Counters are zero before the first
     /// event, and for links that no path uses.
-    pub fn readings(&mut self) -> Vec<[Reading; 2]> {
+    pub fn readings(&mut self) -> Vec<[LinkReading; 2]> {
         let none = PipeStats::default();
         let before = |model: &Model| match model {
-            Model::Pipe(pipe) => {
-                [&pipe.forward, &pipe.reverse].map(|d| Reading::new(&State::of(d), loss(&d.noise), 0, &none))
-            }
-            Model::Shared(_) => [Reading::shared(model.rate(), 0, &none); 2],
+            Model::Pipe(pipe) => [&pipe.forward, &pipe.reverse]
+                .map(|d| LinkReading::new(&DirectionState::of(d), loss(&d.noise), 0, &none)),
+            Model::Shared(_) => [LinkReading::shared(model.rate(), 0, &none); 2],
         };
         let mut all: Vec<_> = self.scenario.links.iter().map(|link| before(&link.model)).collect();
         for part in &mut self.parts {
-            if let Part::Running(component) = part {
+            if let ComponentSlot::Running(component) = part {
                 component.read(self.now, &self.scenario, &mut all);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::cc::LinkEvent;
 use crate::link::PipeConfig;
-use crate::link::timeline::{State, States, Timeline};
+use crate::link::timeline::{DirectionState, DirectionStates, Timeline};
 use crate::units::Time;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -17,9 +17,9 @@ pub enum Notices {
     /// directions are; rate, delay and signal come from the forward direction.
     Derived {
         /// Forward direction before its first change, and its timeline.
-        forward: (State, Option<Arc<Timeline>>),
+        forward: (DirectionState, Option<Arc<Timeline>>),
         /// Reverse direction before its first change, and its timeline.
-        reverse: (State, Option<Arc<Timeline>>),
+        reverse: (DirectionState, Option<Arc<Timeline>>),
         /// Delay of the notification. The state of the link at the start is known then.
         notice: Time,
         /// Time before the link goes down at which hosts are warned.
@@ -30,7 +30,7 @@ pub enum Notices {
 impl Notices {
     /// Creates the notifications about a link that changes like `pipe`.
     pub fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
-        let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (State::of(d), d.timeline.clone()));
+        let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (DirectionState::of(d), d.timeline.clone()));
         Notices::Derived { forward, reverse, notice, warning }
     }
 
@@ -47,10 +47,10 @@ impl Notices {
                 Box::new((0..all.len()).map(move |i| all[i]))
             }
             Notices::Derived { forward, reverse, notice, warning } => {
-                let states = |(base, timeline): &(State, Option<Arc<Timeline>>)| {
-                    timeline.clone().map(|t| States::new(t, *base).peekable())
+                let states = |(base, timeline): &(DirectionState, Option<Arc<Timeline>>)| {
+                    timeline.clone().map(|t| DirectionStates::new(t, *base).peekable())
                 };
-                Box::new(Events {
+                Box::new(NoticeQueue {
                     states: [states(forward), states(reverse)],
                     up: [true; 2],
                     now_is: forward.1.is_some().then_some(forward.0),
@@ -75,12 +75,12 @@ impl Default for Notices {
 
 /// Derives the notifications from the states of both directions. Warnings precede their events, so a notification waits
 /// until no later change can have an earlier one.
-struct Events {
-    states: [Option<Peekable<States>>; 2],
+struct NoticeQueue {
+    states: [Option<Peekable<DirectionStates>>; 2],
     up: [bool; 2],
     /// The forward direction, if it has a timeline.
-    now_is: Option<State>,
-    notified: Option<State>,
+    now_is: Option<DirectionState>,
+    notified: Option<DirectionState>,
     /// `None` before the start of the run.
     notified_up: Option<bool>,
     notice: Time,
@@ -90,7 +90,7 @@ struct Events {
     count: u64,
 }
 
-impl Iterator for Events {
+impl Iterator for NoticeQueue {
     type Item = (Time, LinkEvent);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -109,7 +109,7 @@ impl Iterator for Events {
     }
 }
 
-impl Events {
+impl NoticeQueue {
     /// Applies the changes of both directions at `now` and queues their notifications.
     fn change(&mut self, now: Time) {
         for (direction, states) in self.states.iter_mut().enumerate() {

@@ -1,17 +1,17 @@
 //! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the beginning to the end of the
 //! message.
 
-use super::part::Part;
+use super::part::MessagePart;
 use std::collections::BTreeMap;
 
 /// A message, or a run of its parts received without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub(super) struct PartRun {
     /// First and last TSN.
     pub first: u64,
     pub last: u64,
     /// Stream and number, whether it is ordered, begins and ends; bytes of its first part.
-    pub part: Part,
+    pub part: MessagePart,
     /// Bytes of the received parts not yet delivered.
     pub bytes: u64,
 }
@@ -20,13 +20,13 @@ pub(super) struct Run {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     /// Runs by their first TSN.
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, PartRun>,
 }
 
 impl Assembly {
     /// Adds the part with a new TSN. Returns the run that contains it and removes the run if it is complete.
-    pub(super) fn add(&mut self, tsn: u64, part: Part) -> Run {
-        let mut run = Run { first: tsn, last: tsn, part, bytes: u64::from(part.len) };
+    pub(super) fn add(&mut self, tsn: u64, part: MessagePart) -> PartRun {
+        let mut run = PartRun { first: tsn, last: tsn, part, bytes: u64::from(part.len) };
         let before = self.runs.range(..tsn).next_back().map(|(_, run)| *run);
         if let Some(before) = before.filter(|b| b.last + 1 == tsn && b.goes_on_with(&run)) {
             self.runs.remove(&before.first);
@@ -52,32 +52,32 @@ impl Assembly {
 
     /// Removes a run that can never be complete: all TSNs up to `cumulative` are here or were skipped, so its neighbors
     /// belong to other messages.
-    pub(super) fn broken(&mut self, cumulative: u64) -> Option<Run> {
-        let is_broken = |run: &Run| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
+    pub(super) fn broken(&mut self, cumulative: u64) -> Option<PartRun> {
+        let is_broken = |run: &PartRun| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
         let (&first, _) = self.runs.first_key_value().filter(|(_, run)| is_broken(run))?;
         self.runs.remove(&first)
     }
 
     /// Removes a run that begins at `tsn` or before: it will never be complete.
-    pub(super) fn abandon(&mut self, tsn: u64) -> Option<Run> {
+    pub(super) fn abandon(&mut self, tsn: u64) -> Option<PartRun> {
         let (&first, _) = self.runs.first_key_value().filter(|(first, _)| **first <= tsn)?;
         self.runs.remove(&first)
     }
 }
 
-impl Run {
+impl PartRun {
     pub(super) fn is_whole(&self) -> bool {
         self.part.begins && self.part.ends
     }
 
-    fn goes_on_with(&self, next: &Run) -> bool {
-        let key = |run: &Run| (run.part.stream, run.part.ssn, run.part.ordered);
+    fn goes_on_with(&self, next: &PartRun) -> bool {
+        let key = |run: &PartRun| (run.part.stream, run.part.ssn, run.part.ordered);
         !self.part.ends && !next.part.begins && key(self) == key(next)
     }
 
-    fn and(&self, next: &Run) -> Run {
-        let part = Part { ends: next.part.ends, ..self.part };
-        Run { first: self.first, last: next.last, part, bytes: self.bytes + next.bytes }
+    fn and(&self, next: &PartRun) -> PartRun {
+        let part = MessagePart { ends: next.part.ends, ..self.part };
+        PartRun { first: self.first, last: next.last, part, bytes: self.bytes + next.bytes }
     }
 }
 
@@ -85,8 +85,8 @@ impl Run {
 mod tests {
     use super::*;
 
-    fn part(begins: bool, ends: bool) -> Part {
-        Part { stream: 1, ssn: 7, len: 10, ordered: true, begins, ends }
+    fn part(begins: bool, ends: bool) -> MessagePart {
+        MessagePart { stream: 1, ssn: 7, len: 10, ordered: true, begins, ends }
     }
 
     #[test]
@@ -105,9 +105,9 @@ mod tests {
     fn parts_of_other_messages_are_no_parts_of_this_one() {
         let mut assembly = Assembly::default();
         assembly.add(5, part(true, false));
-        assert!(!assembly.add(6, Part { ssn: 8, ..part(false, true) }).is_whole());
+        assert!(!assembly.add(6, MessagePart { ssn: 8, ..part(false, true) }).is_whole());
         assert!(!assembly.add(7, part(true, false)).is_whole());
-        assert!(!assembly.add(8, Part { ordered: false, ..part(false, true) }).is_whole());
+        assert!(!assembly.add(8, MessagePart { ordered: false, ..part(false, true) }).is_whole());
         assert_eq!(assembly.runs.len(), 4);
         assert_eq!(assembly.abandon(4), None);
         assert_eq!(assembly.abandon(6).map(|run| run.first), Some(5));

@@ -1,7 +1,7 @@
 //! An association with its messages, over IP datagrams: each message written at one end is read at the other, whole and
 //! in order within its stream.
 //!
-//! An [`Endpoint`] counts lengths only. This module holds the bytes: messages written and not yet acknowledged, and
+//! An [`SctpEndpoint`] counts lengths only. This module holds the bytes: messages written and not yet acknowledged, and
 //! messages received and not yet read. A message written fills at most one packet ([`SctpConfig::payload`]). A message
 //! from another implementation may span several and is read whole, so it must fit into the buffer. If the application
 //! does not read, the window offered to the peer closes.
@@ -39,8 +39,8 @@
 //! assert_eq!((message.stream, &message.bytes[..]), (0, &b"a charger"[..]));
 //! ```
 
-use super::receive::Delivered;
-use super::{Endpoint, SctpConfig, State};
+use super::receive::DeliveredMessage;
+use super::{AssociationState, SctpConfig, SctpEndpoint};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
 use crate::packet::{Chunk, FlowId, Protocol, Sides};
@@ -89,7 +89,7 @@ pub enum WriteError {
 /// One end of an association with its messages, with the verbs of every element. Datagrams are whole IPv4 or IPv6
 /// datagrams.
 pub struct Association {
-    endpoint: Endpoint,
+    endpoint: SctpEndpoint,
     addresses: Addresses,
     sides: Sides,
     /// Messages written, in order of their TSNs, from `from`, the first unacknowledged; and their bytes.
@@ -111,7 +111,7 @@ impl Association {
     /// TSN, from which the verification tag follows; it should be unpredictable. Each message leaves at least once:
     /// the [`lifetime`](SctpConfig::lifetime) of `cfg` does not apply.
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<SctpConfig>>, factory: cc::Factory, tsn: u32) -> Self {
-        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
+        let mut endpoint = SctpEndpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
         endpoint.rcv.read_by_hand();
         Association {
             endpoint,
@@ -189,13 +189,13 @@ impl Association {
     }
 
     /// Returns the endpoint, for inspection.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &SctpEndpoint {
         &self.endpoint
     }
 
     /// Returns true if both ends have closed, or the association failed or was never opened.
     pub fn is_done(&self) -> bool {
-        self.endpoint.state() == State::Closed
+        self.endpoint.state() == AssociationState::Closed
     }
 
     /// Handles a datagram. Returns true if it belongs to this association: whole, with the right addresses and
@@ -270,11 +270,17 @@ impl Association {
     }
 
     fn notice(&mut self) {
-        if !matches!(self.endpoint.state(), State::Closed | State::Listen | State::CookieWait | State::CookieEchoed) {
+        if !matches!(
+            self.endpoint.state(),
+            AssociationState::Closed
+                | AssociationState::Listen
+                | AssociationState::CookieWait
+                | AssociationState::CookieEchoed
+        ) {
             self.events.once(Event::Connected);
         }
         let waiting = !self.readable.is_empty();
-        while let Some(Delivered { stream, first, last, .. }) = self.endpoint.rcv.take_delivered() {
+        while let Some(DeliveredMessage { stream, first, last, .. }) = self.endpoint.rcv.take_delivered() {
             let mut bytes = self.arrived.remove(&first).expect("what is delivered has arrived");
             for tsn in first + 1..=last {
                 bytes.extend(self.arrived.remove(&tsn).expect("what is delivered has arrived"));

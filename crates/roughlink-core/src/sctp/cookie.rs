@@ -8,7 +8,7 @@ use std::hash::Hasher;
 
 /// Content of a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct State {
+pub(super) struct CookieContent {
     /// Time of creation.
     pub made: Time,
     /// The tag that we have chosen, and our initial TSN.
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub peer: Init,
 }
 
-impl State {
+impl CookieContent {
     /// Returns the cookie, sealed with `key`.
     pub(super) fn seal(&self, key: u64) -> Cookie {
         let mut c = [0; COOKIE_BYTES as usize];
@@ -35,13 +35,13 @@ impl State {
     }
 
     /// Returns the content of `cookie` if this end sealed it and it is unchanged.
-    pub(super) fn open(cookie: &Cookie, key: u64) -> Option<State> {
+    pub(super) fn open(cookie: &Cookie, key: u64) -> Option<CookieContent> {
         let Cookie::Own(cookie) = cookie else { return None };
         if cookie[BODY..] != seal(&cookie[..BODY], key) {
             return None;
         }
         let long = |at: usize| u32::from_be_bytes([cookie[at], cookie[at + 1], cookie[at + 2], cookie[at + 3]]);
-        Some(State {
+        Some(CookieContent {
             made: Time(u64::from(long(0)) << 32 | u64::from(long(4))),
             tag: long(8),
             tsn: long(12),
@@ -74,15 +74,15 @@ mod tests {
     #[test]
     fn only_the_maker_reads_it_and_only_unchanged() {
         let peer = Init { tag: 3, a_rwnd: 4, outbound: 5, inbound: 6, tsn: u32::MAX, forward_tsn: true, cookie: None };
-        let state = State { made: Time(u64::MAX - 9), tag: 1, tsn: 2, peer };
+        let state = CookieContent { made: Time(u64::MAX - 9), tag: 1, tsn: 2, peer };
         let cookie = state.seal(77);
-        assert_eq!(State::open(&cookie, 77), Some(state));
-        assert_eq!(State::open(&cookie, 78), None);
+        assert_eq!(CookieContent::open(&cookie, 77), Some(state));
+        assert_eq!(CookieContent::open(&cookie, 78), None);
         let Cookie::Own(bytes) = cookie else { panic!("it has our length") };
         for i in 0..bytes.len() {
             let mut changed = bytes;
             changed[i] ^= 0x10;
-            assert_eq!(State::open(&Cookie::Own(changed), 77), None, "{i}");
+            assert_eq!(CookieContent::open(&Cookie::Own(changed), 77), None, "{i}");
         }
     }
 }

@@ -8,15 +8,15 @@
 //! leave at once, both after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the
 //! same effect: after a time-out, the window of one packet has room for another.
 
-use super::send::Sender;
-use crate::rng::Stream;
+use super::send::SctpSender;
+use crate::rng::RandomStream;
 use crate::units::Time;
 
 /// Heartbeat periods of the path.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     interval: Time,
-    jitter: Stream,
+    jitter: RandomStream,
     /// End of the period; [`Time::MAX`] outside of an association and while a HEARTBEAT waits for its answer.
     period_end: Time,
     /// First TSN of the period: the path is idle if this is still the next TSN at the end.
@@ -29,15 +29,15 @@ pub(super) struct Heartbeat {
 
 impl Heartbeat {
     /// Creates a heartbeat that sends nothing before [`Heartbeat::begin`], and never with an `interval` of zero.
-    pub(super) fn new(interval: Time, jitter: Stream) -> Self {
+    pub(super) fn new(interval: Time, jitter: RandomStream) -> Self {
         Heartbeat { interval, jitter, period_end: Time::MAX, next_tsn: 0, due: false, waiting: None }
     }
     /// Draws the jitter from `stream`.
-    pub(super) fn set_jitter(&mut self, stream: Stream) {
+    pub(super) fn set_jitter(&mut self, stream: RandomStream) {
         self.jitter = stream;
     }
     /// Begins a period at `from`.
-    pub(super) fn begin(&mut self, from: Time, snd: &Sender) {
+    pub(super) fn begin(&mut self, from: Time, snd: &SctpSender) {
         (self.due, self.waiting, self.next_tsn) = (false, None, snd.queue.next());
         if !self.interval.is_zero() {
             let rto = snd.rto();
@@ -57,7 +57,7 @@ impl Heartbeat {
         self.waiting.map_or(self.period_end, |(_, error_at)| error_at)
     }
     /// Processes timers due at `now`.
-    pub(super) fn wake(&mut self, now: Time, snd: &mut Sender) {
+    pub(super) fn wake(&mut self, now: Time, snd: &mut SctpSender) {
         if let Some((sent_at, _)) = self.waiting.take_if(|(_, error_at)| *error_at <= now) {
             snd.on_heartbeat_unanswered(now);
             self.begin(sent_at, snd);
@@ -71,7 +71,7 @@ impl Heartbeat {
         }
     }
     /// Sends a HEARTBEAT now. Returns its Heartbeat Information parameter (section 3.3.5), which holds the time.
-    pub(super) fn send(&mut self, now: Time, snd: &Sender) -> [u8; INFORMATION] {
+    pub(super) fn send(&mut self, now: Time, snd: &SctpSender) -> [u8; INFORMATION] {
         self.due = false;
         self.waiting = Some((now, now + snd.rto()));
         let mut info = [0; INFORMATION];
@@ -80,7 +80,7 @@ impl Heartbeat {
         info
     }
     /// Handles a HEARTBEAT ACK. Discards it if no HEARTBEAT is unanswered.
-    pub(super) fn on_ack(&mut self, now: Time, info: &[u8], snd: &mut Sender) {
+    pub(super) fn on_ack(&mut self, now: Time, info: &[u8], snd: &mut SctpSender) {
         let time = info.get(4..INFORMATION).and_then(|time| time.try_into().ok()).map(u64::from_be_bytes);
         let Some((sent_at, _)) = self.waiting.take_if(|(sent_at, _)| time == Some(sent_at.0)) else { return };
         snd.on_heartbeat_ack(now, now - sent_at);

@@ -5,11 +5,11 @@
 //! packet to leave (AVOCA paper, section I). An unanswered FORWARD TSN is repeated at the end of the `Hold`.
 
 use super::outstanding::Fate;
-use super::send::Sender;
+use super::send::SctpSender;
 use crate::cc::CongestionState;
 use crate::units::Time;
 
-impl Sender {
+impl SctpSender {
     /// Returns true if the algorithm holds the association: only a FORWARD TSN may leave.
     pub fn is_held(&self) -> bool {
         self.core.held

@@ -1,15 +1,15 @@
 //! Messages that wait to be sent: their division into chunks (RFC 9260 section 6.9) and their stream sequence numbers
 //! (section 6.5).
 
-use super::part::Part;
+use super::part::MessagePart;
 use crate::units::Time;
 use std::collections::VecDeque;
 
 /// User data not yet sent: messages written by the application, then the rest of an offer, as messages that fill
 /// packets and take the streams in turn.
 #[derive(Clone, Debug)]
-pub(super) struct Messages {
-    written: VecDeque<Message>,
+pub(super) struct SendQueue {
+    written: VecDeque<QueuedMessage>,
     /// Bytes of `written`.
     bytes: u64,
     /// Rest of the offer (`u64::MAX` = endless).
@@ -22,18 +22,18 @@ pub(super) struct Messages {
 
 /// A message, or the part of it that has not left.
 #[derive(Clone, Copy, Debug)]
-struct Message {
+struct QueuedMessage {
     stream: u16,
     left: u32,
     begun: bool,
     written: Time,
 }
 
-impl Messages {
+impl SendQueue {
     /// Creates an empty queue for `streams` streams.
     pub(super) fn new(streams: u16, ordered: bool) -> Self {
         let numbers = vec![0; usize::from(streams.max(1))];
-        Messages { written: VecDeque::new(), bytes: 0, backlog: 0, numbers, turn: 0, ordered }
+        SendQueue { written: VecDeque::new(), bytes: 0, backlog: 0, numbers, turn: 0, ordered }
     }
     /// Returns the number of streams agreed on.
     pub(super) fn streams(&self) -> u16 {
@@ -61,23 +61,24 @@ impl Messages {
     pub(super) fn write(&mut self, stream: u16, bytes: u32, written: Time) {
         debug_assert!(stream < self.streams() && bytes > 0);
         self.bytes += u64::from(bytes);
-        self.written.push_back(Message { stream, left: bytes, begun: false, written });
+        self.written.push_back(QueuedMessage { stream, left: bytes, begun: false, written });
     }
 
     /// Returns the next chunk of at most `most` bytes, and when its message was written; part of an offer is written
     /// when it leaves, at `now`.
-    pub(super) fn next(&self, most: u16, now: Time) -> Option<(Part, Time)> {
+    pub(super) fn next(&self, most: u16, now: Time) -> Option<(MessagePart, Time)> {
         let rest = self.backlog.min(u64::from(most)) as u32;
-        let offered = || Message { stream: self.turn as u16, left: rest, begun: false, written: now };
+        let offered = || QueuedMessage { stream: self.turn as u16, left: rest, begun: false, written: now };
         let message = self.written.front().copied().or_else(|| (rest > 0).then(offered))?;
         let (len, ends) = (message.left.min(u32::from(most)) as u16, message.left <= u32::from(most));
         let ssn = self.numbers[usize::from(message.stream)];
-        let part = Part { stream: message.stream, ssn, len, ordered: self.ordered, begins: !message.begun, ends };
+        let part =
+            MessagePart { stream: message.stream, ssn, len, ordered: self.ordered, begins: !message.begun, ends };
         Some((part, message.written))
     }
 
-    /// Removes the chunk that [`Messages::next`] returned: it leaves.
-    pub(super) fn take(&mut self, part: &Part) {
+    /// Removes the chunk that [`SendQueue::next`] returned: it leaves.
+    pub(super) fn take(&mut self, part: &MessagePart) {
         match self.written.front_mut() {
             Some(message) => {
                 message.left -= u32::from(part.len);
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_long_message_leaves_in_parts_with_one_number() {
-        let mut m = Messages::new(2, true);
+        let mut m = SendQueue::new(2, true);
         m.write(1, 250, Time(7));
         m.write(1, 100, Time(8));
         m.offer(150);
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn messages_are_discarded_before_they_leave() {
-        let mut m = Messages::new(1, true);
+        let mut m = SendQueue::new(1, true);
         (0..3).for_each(|i| m.write(0, 250, Time(i)));
         let overdue = |written| written <= Time(1);
         let (part, _) = m.next(100, Time(5)).unwrap();

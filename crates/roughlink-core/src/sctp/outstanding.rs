@@ -1,8 +1,8 @@
 //! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
-use super::part::Part;
+use super::part::MessagePart;
 use crate::packet::{Gap, Skipped};
-use crate::sender::Stamp;
+use crate::sender::RateStamp;
 use crate::units::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,9 +22,9 @@ pub(super) enum Fate {
 
 /// A chunk sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentChunk {
     /// Content.
-    pub part: Part,
+    pub part: MessagePart,
     /// Time at which the chunk's message was written.
     pub written: Time,
     /// Bytes of user data sent before the chunk.
@@ -46,12 +46,12 @@ pub(super) struct Sent {
     /// Time of the last transmission.
     pub at: Time,
     /// State of delivery-rate sampling at this time.
-    pub stamp: Stamp,
+    pub stamp: RateStamp,
 }
 
 /// Data newly covered by a SACK.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Covered {
+pub(super) struct NewlyCovered {
     /// Bytes below the cumulative TSN that were outstanding.
     pub acked: u64,
     /// Bytes and chunks delivered for the first time.
@@ -60,7 +60,7 @@ pub(super) struct Covered {
     /// The highest TSN newly covered.
     pub highest: u64,
     /// Chunk that left last, of those delivered.
-    pub newest: Option<Sent>,
+    pub newest: Option<SentChunk>,
     /// Send time of the timed chunk, if it is now covered.
     pub timed: Option<Time>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Covered {
 /// Outstanding chunks. TSNs are 64-bit; a chunk's index is its TSN minus the first TSN.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
-    chunks: VecDeque<Sent>,
+    chunks: VecDeque<SentChunk>,
     /// TSN of the first chunk, or of the next to be sent.
     first: u64,
     bytes: u64,
@@ -111,12 +111,12 @@ impl Outstanding {
     pub(super) fn written_at(&self, tsn: u64) -> Option<Time> {
         self.get(tsn).map(|chunk| chunk.written)
     }
-    fn get(&self, tsn: u64) -> Option<&Sent> {
+    fn get(&self, tsn: u64) -> Option<&SentChunk> {
         self.chunks.get(usize::try_from(tsn.checked_sub(self.first)?).ok()?)
     }
     /// Returns the memory of the chunks, bytes.
     pub(super) fn memory(&self) -> usize {
-        self.chunks.capacity() * size_of::<Sent>()
+        self.chunks.capacity() * size_of::<SentChunk>()
     }
     /// Returns true if all chunks are acknowledged.
     pub(super) fn is_empty(&self) -> bool {
@@ -152,14 +152,14 @@ impl Outstanding {
         self.marked > 0 || self.in_flight > 0
     }
     /// Returns the chunks from the lowest TSN on.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = &Sent> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &SentChunk> {
         self.chunks.iter()
     }
 
     /// Records that a new chunk, of a message written at `written`, leaves.
-    pub(super) fn send(&mut self, (part, written): (Part, Time), at: Time, stamp: Stamp) {
+    pub(super) fn send(&mut self, (part, written): (MessagePart, Time), at: Time, stamp: RateStamp) {
         self.timed.get_or_insert(self.next()); // one round trip is timed at a time (section 6.3.1 rule C4)
-        self.chunks.push_back(Sent {
+        self.chunks.push_back(SentChunk {
             part,
             written,
             offset: self.acked + self.bytes,
@@ -178,7 +178,7 @@ impl Outstanding {
     }
 
     /// Records that the lowest marked chunk leaves again; returns its TSN and state.
-    pub(super) fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
+    pub(super) fn resend(&mut self, at: Time, stamp: RateStamp) -> Option<(u64, SentChunk)> {
         let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
         self.set(i, Fate::InFlight);
         let tsn = self.first + i as u64;
@@ -192,8 +192,8 @@ impl Outstanding {
     }
 
     /// Applies a SACK: all TSNs up to `cumulative`, and the blocks above.
-    pub(super) fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> Covered {
-        let mut covered = Covered::default();
+    pub(super) fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> NewlyCovered {
+        let mut covered = NewlyCovered::default();
         while self.first <= cumulative && !self.chunks.is_empty() {
             self.take(0, &mut covered);
             self.set(0, Fate::Acked);
@@ -218,7 +218,7 @@ impl Outstanding {
         covered
     }
 
-    fn take(&mut self, i: usize, covered: &mut Covered) {
+    fn take(&mut self, i: usize, covered: &mut NewlyCovered) {
         let tsn = self.first + i as u64;
         let c = &mut self.chunks[i];
         if c.fate == Fate::Acked {
@@ -316,7 +316,7 @@ impl Outstanding {
 
     /// Abandons one message. Returns its bytes that are not known to have arrived; `None` if all are.
     fn abandon_message(&mut self, range: Range<usize>) -> Option<u64> {
-        let waits = |c: &Sent| matches!(c.fate, Fate::InFlight | Fate::Marked);
+        let waits = |c: &SentChunk| matches!(c.fate, Fate::InFlight | Fate::Marked);
         if !self.chunks.range(range.clone()).any(waits) {
             return None;
         }
@@ -344,11 +344,11 @@ impl Outstanding {
 
     /// Returns the chunk positions of the next message, from position `from` on, that has a chunk marked for
     /// retransmission for which `is_overdue` returns true.
-    pub(super) fn overdue(&self, from: usize, is_overdue: impl Fn(&Sent) -> bool) -> Option<Range<usize>> {
+    pub(super) fn overdue(&self, from: usize, is_overdue: impl Fn(&SentChunk) -> bool) -> Option<Range<usize>> {
         if self.marked == 0 {
             return None;
         }
-        let is_lost = |c: &Sent| c.fate == Fate::Marked && is_overdue(c);
+        let is_lost = |c: &SentChunk| c.fate == Fate::Marked && is_overdue(c);
         let lost = from + self.chunks.range(from..).position(is_lost)?;
         let from = self.chunks.range(..=lost).rposition(|c| c.part.begins).unwrap_or(0);
         let to = self.chunks.range(lost..).position(|c| c.part.ends).map_or(self.chunks.len(), |n| lost + n + 1);
@@ -364,9 +364,9 @@ impl Outstanding {
     /// others; it would wait for the rest unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
-            let part = Part { len: 0, begins: false, ends: true, ..last.part };
+            let part = MessagePart { len: 0, begins: false, ends: true, ..last.part };
             let offset = self.acked + self.bytes;
-            self.chunks.push_back(Sent { part, offset, fate: Fate::InFlight, counted: false, ..last });
+            self.chunks.push_back(SentChunk { part, offset, fate: Fate::InFlight, counted: false, ..last });
         }
     }
 
@@ -407,13 +407,13 @@ mod tests {
 
     fn sent(n: u64) -> Outstanding {
         let mut o = Outstanding::new(1);
-        (0..n).for_each(|i| o.send(message(i), Time(i), Stamp::default()));
+        (0..n).for_each(|i| o.send(message(i), Time(i), RateStamp::default()));
         o
     }
 
     /// Returns a message of stream 0.
-    fn message(number: u64) -> (Part, Time) {
-        let part = Part { stream: 0, ssn: number as u16, len: 100, ordered: true, begins: true, ends: true };
+    fn message(number: u64) -> (MessagePart, Time) {
+        let part = MessagePart { stream: 0, ssn: number as u16, len: 100, ordered: true, begins: true, ends: true };
         (part, Time(number))
     }
 
@@ -427,7 +427,7 @@ mod tests {
             assert_eq!(o.miss(c.highest, 3), marks, "{end}");
         }
         assert_eq!((o.in_flight(), o.has_marked()), (300, true));
-        let (tsn, c) = o.resend(Time(9), Stamp::default()).unwrap();
+        let (tsn, c) = o.resend(Time(9), RateStamp::default()).unwrap();
         assert_eq!((tsn, c.fast, c.resent, o.has_marked()), (1, true, true, false));
         for _ in 0..9 {
             assert!(!o.miss(6, 3), "not eligible again");
@@ -440,10 +440,10 @@ mod tests {
     fn one_round_trip_is_timed_at_a_time() {
         let mut o = sent(3);
         assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was, 2 and 3 were not
-        o.send(message(3), Time(50), Stamp::default());
+        o.send(message(3), Time(50), RateStamp::default());
         o.mark_all();
-        o.resend(Time(60), Stamp::default());
-        o.resend(Time(60), Stamp::default());
+        o.resend(Time(60), RateStamp::default());
+        o.resend(Time(60), RateStamp::default());
         assert_eq!(o.cover(4, &[]).timed, None); // Karn
     }
 
@@ -466,7 +466,7 @@ mod tests {
         assert_eq!(o.cover(0, &[Gap { start: 2, end: 3 }]).delivered, 200);
         o.mark_all();
         assert_eq!(o.in_flight(), 0);
-        o.resend(Time(5), Stamp::default());
+        o.resend(Time(5), RateStamp::default());
         let c = o.cover(3, &[]);
         assert_eq!((c.acked, c.delivered), (300, 100));
         assert!(o.is_empty() && !o.has_marked() && o.in_flight() == 0);

@@ -4,7 +4,7 @@ use crate::packet::{Packet, chunk_flags};
 
 /// A DATA chunk: a message, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct MessagePart {
     /// Stream of the message.
     pub stream: u16,
     /// Stream sequence number (SSN) of the message.
@@ -19,13 +19,13 @@ pub struct Part {
     pub ends: bool,
 }
 
-impl Part {
+impl MessagePart {
     /// Returns the content of a packet with DATA.
     #[inline]
     pub(super) fn from_packet(p: &Packet) -> Self {
         let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);
         let (begins, ends) = (has(chunk_flags::BEGIN), has(chunk_flags::END));
-        Part { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }
+        MessagePart { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }
     }
     /// Returns the flags of the chunk (RFC 9260 section 3.3.1).
     pub(super) fn flags(&self) -> u8 {

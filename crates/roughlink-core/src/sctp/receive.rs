@@ -5,16 +5,16 @@
 //! reads, messages not yet read. An application that reads at once receives the beginning of a message before its end
 //! (partial delivery, section 6.9). TSNs reported in gap ack blocks are never revoked.
 
-use super::assembly::{Assembly, Run};
+use super::assembly::{Assembly, PartRun};
 use super::config::SctpConfig;
-use super::part::Part;
+use super::part::MessagePart;
 use crate::packet::{Gap, Gaps};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Message delivered to an application with explicit reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Delivered {
+pub(super) struct DeliveredMessage {
     pub stream: u16,
     /// The TSNs of the message.
     pub first: u64,
@@ -25,7 +25,7 @@ pub(super) struct Delivered {
 
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(super) struct SctpReceiver {
     /// Highest TSN up to which all have arrived or were skipped.
     cumulative: u64,
     /// TSNs received beyond `cumulative`, as `[first, last]`, ascending.
@@ -37,7 +37,7 @@ pub(super) struct Receiver {
     /// Streams agreed on.
     streams: u16,
     /// Messages that wait for an earlier one, by stream and number.
-    waiting: BTreeMap<(u16, u64), Run>,
+    waiting: BTreeMap<(u16, u64), PartRun>,
     /// Messages of which parts are missing.
     assembly: Assembly,
     buffered: u64,
@@ -63,7 +63,7 @@ struct ExplicitReads {
     /// Last TSN accepted.
     taken: Option<u64>,
     /// Messages delivered, in order.
-    delivered: VecDeque<Delivered>,
+    delivered: VecDeque<DeliveredMessage>,
     /// TSNs accepted that will never be delivered, each first and last.
     dropped: Vec<(u64, u64)>,
     /// Set if a message is longer than the buffer and can never be delivered.
@@ -74,10 +74,10 @@ struct ExplicitReads {
     announced: u64,
 }
 
-impl Receiver {
+impl SctpReceiver {
     /// Creates the state before the first message.
     pub(super) fn new(cfg: &SctpConfig) -> Self {
-        Receiver {
+        SctpReceiver {
             cumulative: 0,
             ranges: Vec::new(),
             duplicates: Vec::new(),
@@ -118,7 +118,7 @@ impl Receiver {
         self.by_hand.as_mut()?.dropped.pop()
     }
     /// Returns the next message delivered to an application with explicit reads.
-    pub(super) fn take_delivered(&mut self) -> Option<Delivered> {
+    pub(super) fn take_delivered(&mut self) -> Option<DeliveredMessage> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
     /// Returns true if part of a message arrived that is longer than the buffer of an application with explicit reads.
@@ -182,8 +182,8 @@ impl Receiver {
     }
 
     /// Handles a DATA chunk.
-    pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: Part) {
-        let Part { stream, ssn, len, ordered, .. } = part;
+    pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: MessagePart) {
+        let MessagePart { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
         if tsn <= self.cumulative || self.ranges.iter().any(|&(a, b)| (a..=b).contains(&tsn)) {
             if self.duplicates.len() < Gaps::MOST_DUPLICATES {
@@ -288,13 +288,13 @@ impl Receiver {
     }
 
     /// Accepts a new TSN.
-    fn take_in(&mut self, tsn: u64, part: Part) {
+    fn take_in(&mut self, tsn: u64, part: MessagePart) {
         let Some(&mut next) = self.next_of(part.stream) else { return };
         if let Some(by_hand) = &mut self.by_hand {
             by_hand.taken = Some(tsn);
         }
         if part.begins && part.ends {
-            self.deliver(Run { first: tsn, last: tsn, part, bytes: u64::from(part.len) });
+            self.deliver(PartRun { first: tsn, last: tsn, part, bytes: u64::from(part.len) });
             return;
         }
         let run = self.assembly.add(tsn, part);
@@ -315,8 +315,8 @@ impl Receiver {
     }
 
     /// Delivers a complete message, or stores it until an earlier one arrives.
-    fn deliver(&mut self, run: Run) {
-        let Part { stream, ssn, ordered, .. } = run.part;
+    fn deliver(&mut self, run: PartRun) {
+        let MessagePart { stream, ssn, ordered, .. } = run.part;
         let Some(&mut next) = self.next_of(stream) else { return };
         let number = unwrap(next, ssn);
         if ordered && number != next {
@@ -335,7 +335,7 @@ impl Receiver {
     }
 
     /// Drops chunks that arrived but can never be delivered.
-    fn drop_run(&mut self, run: Run) {
+    fn drop_run(&mut self, run: PartRun) {
         self.buffered -= run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
             by_hand.dropped.push((run.first, run.last));
@@ -359,11 +359,16 @@ impl Receiver {
         }
     }
 
-    fn deliver_run(&mut self, run: Run) {
+    fn deliver_run(&mut self, run: PartRun) {
         let stream = run.part.stream;
         self.delivered += run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
-            by_hand.delivered.push_back(Delivered { stream, first: run.first, last: run.last, bytes: run.bytes });
+            by_hand.delivered.push_back(DeliveredMessage {
+                stream,
+                first: run.first,
+                last: run.last,
+                bytes: run.bytes,
+            });
             by_hand.unread += run.bytes;
         }
         #[cfg(test)]
@@ -392,12 +397,12 @@ fn unwrap(next: u64, ssn: u16) -> u64 {
 mod tests {
     use super::*;
 
-    fn receiver() -> Receiver {
-        Receiver::new(&SctpConfig { rcv_buf: 1_000, ..SctpConfig::default() })
+    fn receiver() -> SctpReceiver {
+        SctpReceiver::new(&SctpConfig { rcv_buf: 1_000, ..SctpConfig::default() })
     }
 
-    fn message(stream: u16, ssn: u16, len: u16) -> Part {
-        Part { stream, ssn, len, ordered: true, begins: true, ends: true }
+    fn message(stream: u16, ssn: u16, len: u16) -> MessagePart {
+        MessagePart { stream, ssn, len, ordered: true, begins: true, ends: true }
     }
 
     #[test]
@@ -448,7 +453,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_message_are_delivered_as_one() {
-        let part = |ssn, begins, ends| Part { begins, ends, ..message(0, ssn, 100) };
+        let part = |ssn, begins, ends| MessagePart { begins, ends, ..message(0, ssn, 100) };
         let mut r = receiver();
         r.read_by_hand();
         r.on_data(Time(0), 3, part(0, false, true));
@@ -456,12 +461,12 @@ mod tests {
         r.on_data(Time(0), 1, part(0, true, false));
         assert_eq!((r.delivered(), r.sack(0).0, r.take_delivered()), (0, 750, None));
         r.on_data(Time(0), 2, part(0, false, false));
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 1, last: 3, bytes: 300 }));
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 4, last: 4, bytes: 50 }));
+        assert_eq!(r.take_delivered(), Some(DeliveredMessage { stream: 0, first: 1, last: 3, bytes: 300 }));
+        assert_eq!(r.take_delivered(), Some(DeliveredMessage { stream: 0, first: 4, last: 4, bytes: 50 }));
         assert_eq!((r.delivered(), r.buffered, r.cumulative()), (350, 0, 4));
         // Unordered: at once, and without a number.
-        r.on_data(Time(0), 6, Part { ordered: false, ..message(0, 9, 30) });
-        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 6, last: 6, bytes: 30 }));
+        r.on_data(Time(0), 6, MessagePart { ordered: false, ..message(0, 9, 30) });
+        assert_eq!(r.take_delivered(), Some(DeliveredMessage { stream: 0, first: 6, last: 6, bytes: 30 }));
         // Half of a message that is then skipped.
         r.on_data(Time(0), 5, message(0, 2, 10));
         r.on_data(Time(0), 7, part(3, true, false));
@@ -480,7 +485,7 @@ mod tests {
                 r.read_by_hand();
             }
             for tsn in 1..=5_000 {
-                r.on_data(Time(0), tsn, Part { begins, ends, ..message(0, 0, 100) });
+                r.on_data(Time(0), tsn, MessagePart { begins, ends, ..message(0, 0, 100) });
                 assert!(r.buffered <= 200, "{}", r.buffered);
             }
             assert!(std::iter::from_fn(|| r.assembly.broken(u64::MAX)).count() <= 1);
@@ -489,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_message_may_be_longer_than_the_buffer() {
-        let part = |begins, ends| Part { begins, ends, ..message(0, 0, 100) };
+        let part = |begins, ends| MessagePart { begins, ends, ..message(0, 0, 100) };
         let mut r = receiver();
         r.on_data(Time(0), 1, part(true, false));
         for tsn in 2..=19 {

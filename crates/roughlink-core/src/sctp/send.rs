@@ -4,12 +4,12 @@
 //! full windows. By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then
 //! exceeds the window.
 //!
-//! A packet has one chunk: a message, or a part of one ([`Messages`]).
+//! A packet has one chunk: a message, or a part of one ([`SendQueue`]).
 
 use super::config::SctpConfig;
-use super::messages::Messages;
-use super::outstanding::{Covered, Fate, Outstanding, Sent};
-use super::part::Part;
+use super::messages::SendQueue;
+use super::outstanding::{Fate, NewlyCovered, Outstanding, SentChunk};
+use super::part::MessagePart;
 use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
 use crate::sender::{Newest, Patience, SenderCore, SenderStats};
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 /// Chunk to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outgoing {
+pub enum OutgoingChunk {
     /// A DATA chunk.
     Data {
         /// TSN of the chunk.
         tsn: u64,
         /// Content of the chunk.
-        part: Part,
+        part: MessagePart,
     },
     /// A FORWARD TSN.
     Forward {
@@ -38,12 +38,12 @@ pub enum Outgoing {
 
 /// The sending half of an association. TSNs are 64-bit, the first is 1.
 #[derive(Debug)]
-pub struct Sender {
+pub struct SctpSender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
     pub(super) core: SenderCore,
     /// Data that the application has yet to send.
-    messages: Messages,
+    messages: SendQueue,
     /// Set if a SACK arrived since the last time-out.
     sack_seen: bool,
     /// Fast recovery or time-out recovery ends when this TSN is acknowledged.
@@ -63,7 +63,7 @@ pub struct Sender {
     pub(super) abandoned: (u64, u64),
 }
 
-impl Sender {
+impl SctpSender {
     /// Creates a sender for a peer with `streams` streams and a window of `send_window` bytes.
     pub fn new(
         cfg: &Arc<SctpConfig>,
@@ -72,11 +72,11 @@ impl Sender {
         send_window: u64,
         forward_tsn: bool,
     ) -> Self {
-        let flow = Sender::first_flow(cfg, send_window);
-        Sender {
+        let flow = SctpSender::first_flow(cfg, send_window);
+        SctpSender {
             queue: Outstanding::new(1),
             core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
-            messages: Messages::new(streams, cfg.ordered),
+            messages: SendQueue::new(streams, cfg.ordered),
             sack_seen: false,
             recover: 0,
             forced: false,
@@ -176,7 +176,7 @@ impl Sender {
         while let Some(bytes) = self.messages.discard(is_old) {
             self.note_abandoned((1, bytes));
         }
-        let is_overdue = |c: &Sent| is_old(c.written) || max_retransmissions.is_some_and(|most| c.repeats >= most);
+        let is_overdue = |c: &SentChunk| is_old(c.written) || max_retransmissions.is_some_and(|most| c.repeats >= most);
         let mut from = 0;
         while let Some(message) = self.queue.overdue(from, is_overdue) {
             from = message.end;
@@ -357,7 +357,7 @@ impl Sender {
 
     /// Sends the head again at once after a time-out if its answer is overdue, since the peer is reachable.
     pub(super) fn repeat_overdue(&mut self, now: Time) {
-        let due = |head: &Sent| head.fate == Fate::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
+        let due = |head: &SentChunk| head.fate == Fate::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
         if self.core.flow.state == CongestionState::Loss
             && !self.core.held
             && self.queue.chunks().next().is_some_and(due)
@@ -393,7 +393,7 @@ impl Sender {
     fn rate_sample(
         &mut self,
         now: Time,
-        c: &Covered,
+        c: &NewlyCovered,
         prior_in_flight: u64,
         rtt: Option<Time>,
     ) -> Option<cc::RateSample> {
@@ -433,14 +433,14 @@ impl Sender {
     }
 
     /// Returns the next chunk to send now; call until `None`.
-    pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
+    pub fn poll(&mut self, now: Time) -> Option<OutgoingChunk> {
         self.core.flow.now = now;
         self.abandon_overdue(now);
         if self.forward_due {
             self.forward_due = false;
             if let Some((tsn, skipped)) = self.queue.forward_point() {
                 self.core.start_rto(now);
-                return Some(Outgoing::Forward { tsn, skipped });
+                return Some(OutgoingChunk::Forward { tsn, skipped });
             }
         }
         if self.core.held || (!self.queue.has_marked() && self.has_sent_all()) {
@@ -483,7 +483,7 @@ impl Sender {
         None
     }
 
-    fn send_new(&mut self, now: Time, message: (Part, Time), rate: Option<Rate>) -> Outgoing {
+    fn send_new(&mut self, now: Time, message: (MessagePart, Time), rate: Option<Rate>) -> OutgoingChunk {
         let idle = self.queue.in_flight() == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         let part = message.0;
@@ -492,17 +492,17 @@ impl Sender {
         let seq = self.queue.acked() + self.queue.bytes();
         self.queue.send(message, now, stamp);
         self.left(now, rate, cc::Sent { seq, len: u32::from(part.len), retransmission: false, tx_start: idle });
-        Outgoing::Data { tsn, part }
+        OutgoingChunk::Data { tsn, part }
     }
 
-    fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<Outgoing> {
+    fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<OutgoingChunk> {
         let idle = self.queue.in_flight() == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         let (tsn, c) = self.queue.resend(now, stamp)?;
         self.core.stats.retransmits += 1;
         let sent = cc::Sent { seq: c.offset, len: u32::from(c.part.len), retransmission: true, tx_start: idle };
         self.left(now, rate, sent);
-        Some(Outgoing::Data { tsn, part: c.part })
+        Some(OutgoingChunk::Data { tsn, part: c.part })
     }
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {

@@ -1,9 +1,9 @@
 //! Associations over a channel with impairments. Every packet is written to bytes and read back on its way.
 
-use super::part::Part;
+use super::part::MessagePart;
 use super::*;
 use crate::cc::algorithm;
-use crate::channel::{Channel, Impairments, Peer};
+use crate::channel::{EndpointPair, Impairments, Peer};
 use crate::packet::Gap;
 use crate::rng::Seed;
 use crate::wire::{self, Addresses, Implied, IpPair};
@@ -14,13 +14,13 @@ mod heartbeat;
 mod messages;
 mod script;
 
-impl Peer for Endpoint {
+impl Peer for SctpEndpoint {
     fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        Endpoint::receive(self, now, p, sides);
+        SctpEndpoint::receive(self, now, p, sides);
     }
     fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let quiet = self.is_quiet();
-        let p = Endpoint::transmit(self, now, sides)?;
+        let p = SctpEndpoint::transmit(self, now, sides)?;
         assert!(!quiet, "{p:?} left though there was nothing to send");
         assert!(p.payload() <= u32::from(self.cfg.payload));
         let ip = IpPair::V4 { src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST };
@@ -31,7 +31,7 @@ impl Peer for Endpoint {
             None => wire::encode(&p, sides.get(&p), &addresses, &Implied::of(&p), &mut bytes).unwrap(),
         }
         let d = wire::decode(&bytes).unwrap();
-        let side = sides.carried(&p).map_or(sides.get(&p).copied(), |_| Some(Side::Heartbeat(0)));
+        let side = sides.carried(&p).map_or(sides.get(&p).copied(), |_| Some(SideContent::Heartbeat(0)));
         assert_eq!((d.side, d.end), (side, usize::from(p.size)));
         let mut read = d.packet;
         read.flow = p.flow;
@@ -40,13 +40,13 @@ impl Peer for Endpoint {
         Some(p)
     }
     fn wake(&mut self, now: Time) {
-        Endpoint::wake(self, now);
+        SctpEndpoint::wake(self, now);
     }
     fn next_wake(&self, now: Time) -> Time {
-        Endpoint::next_wake(self, now)
+        SctpEndpoint::next_wake(self, now)
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        Endpoint::on_link(self, now, event);
+        SctpEndpoint::on_link(self, now, event);
     }
 }
 
@@ -59,30 +59,30 @@ fn ms(t: u64) -> Time {
     Time::from_millis(t)
 }
 
-fn endpoint(reverse: bool, cfg: &SctpConfig, cc: &str, params: &str) -> Endpoint {
+fn endpoint(reverse: bool, cfg: &SctpConfig, cc: &str, params: &str) -> SctpEndpoint {
     let factory = algorithm(cc).unwrap().factory("rfc", &params.parse().unwrap()).unwrap();
-    Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory, u32::MAX - 5) // TSNs wrap
+    SctpEndpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory, u32::MAX - 5) // TSNs wrap
 }
 
 /// Connects two ends 20 ms apart; end 0 sends `bytes` to end 1.
-fn pair(cfg: &SctpConfig, cc: &str, bytes: u64) -> Channel<Endpoint> {
+fn pair(cfg: &SctpConfig, cc: &str, bytes: u64) -> EndpointPair<SctpEndpoint> {
     pair_with(endpoint(false, cfg, cc, ""), bytes, 1)
 }
 
-fn pair_with(mut source: Endpoint, bytes: u64, seed: u64) -> Channel<Endpoint> {
+fn pair_with(mut source: SctpEndpoint, bytes: u64, seed: u64) -> EndpointPair<SctpEndpoint> {
     let mut sink = endpoint(true, &source.cfg, "sctp", "");
     source.offer(bytes, bytes != u64::MAX);
     source.connect();
     sink.listen();
-    Channel::new([source, sink], ms(20), Seed { seed, replica: 0 }.stream("sctp", "channel"))
+    EndpointPair::new([source, sink], ms(20), Seed { seed, replica: 0 }.stream("sctp", "channel"))
 }
 
-fn chunks(c: &Channel<Endpoint>) -> Vec<(u64, Chunk)> {
+fn chunks(c: &EndpointPair<SctpEndpoint>) -> Vec<(u64, Chunk)> {
     c.sent.iter().map(|(t, _, p)| (t.as_millis(), p.chunk().unwrap())).collect()
 }
 
 /// Loses the first `n` packets with `chunk`.
-fn lose_first(c: &mut Channel<Endpoint>, chunk: Chunk, n: u32) {
+fn lose_first(c: &mut EndpointPair<SctpEndpoint>, chunk: Chunk, n: u32) {
     let mut left = n;
     c.lose = Box::new(move |_, _, p| {
         let hit = p.chunk() == Some(chunk) && left > 0;
@@ -92,7 +92,7 @@ fn lose_first(c: &mut Channel<Endpoint>, chunk: Chunk, n: u32) {
 }
 
 /// Checks that the messages of each stream were delivered once and in order, and all of them except the skipped ones.
-fn check_log(e: &Endpoint, streams: u16) {
+fn check_log(e: &SctpEndpoint, streams: u16) {
     for s in 0..streams {
         let numbers: Vec<u64> = e.rcv.log.iter().filter(|m| m.0 == s).map(|m| m.1).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
@@ -282,13 +282,13 @@ fn only_the_right_tag_counts() {
         c.ends[1].receive(ms(500), &p, &c.sides);
         assert_eq!(c.ends[1].failed(), fails);
     }
-    let cookie = c.sides.store(Side::Cookie(Cookie::Own([9; 48])));
+    let cookie = c.sides.store(SideContent::Cookie(Cookie::Own([9; 48])));
     let mut server = endpoint(true, &SctpConfig::default(), "sctp", "");
     server.listen();
     let mut p = Packet::sctp_cookie_echo(id, server.tag, &Cookie::Own([9; 48]));
     p.set_side(cookie);
     server.receive(ms(1), &p, &c.sides);
-    assert_eq!((server.state(), server.is_quiet()), (State::Listen, true), "a forged cookie");
+    assert_eq!((server.state(), server.is_quiet()), (AssociationState::Listen, true), "a forged cookie");
 }
 
 #[test]
@@ -410,9 +410,11 @@ fn a_hold_freezes_and_lets_go_at_once() {
         c.run_until(ms(3_600_000));
         assert_eq!(c.sent_between(0, ms(825), ms(3_600_000)).count(), 0, "{inner}");
         let before = c.ends[1].delivered();
-        let part = Part { stream: 0, ssn: 0, len: 1, ordered: true, begins: true, ends: true };
-        let head = c.ends[0]
-            .outgoing(Outgoing::Data { tsn: c.ends[0].sender().unwrap().queue.first(), part }, &mut Sides::default());
+        let part = MessagePart { stream: 0, ssn: 0, len: 1, ordered: true, begins: true, ends: true };
+        let head = c.ends[0].outgoing(
+            OutgoingChunk::Data { tsn: c.ends[0].sender().unwrap().queue.first(), part },
+            &mut Sides::default(),
+        );
         c.set_link(0, true);
         let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
         assert_eq!((first.chunk(), first.seq), (Some(Chunk::Data), head.seq));

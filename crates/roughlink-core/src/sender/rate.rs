@@ -6,7 +6,7 @@ use crate::units::Time;
 
 /// Record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamp {
+pub(crate) struct RateStamp {
     /// Bytes delivered before the segment left.
     pub delivered: u64,
     /// Time of the last acknowledgment of those bytes.
@@ -17,12 +17,12 @@ pub(crate) struct Stamp {
     pub app_limited: bool,
 }
 
-impl Stamp {
+impl RateStamp {
     /// Returns true if a segment with this stamp replaces an earlier one with `other` in the sample of ns-3
     /// (`TcpRateLinux::SkbDelivered`). Either more had been delivered when this segment left, or nothing when the other
     /// left.
     #[inline]
-    pub(crate) fn replaces(&self, other: &Stamp) -> bool {
+    pub(crate) fn replaces(&self, other: &RateStamp) -> bool {
         other.delivered == 0 || self.delivered > other.delivered
     }
 }
@@ -37,7 +37,7 @@ pub(crate) struct Newest {
     /// Set for a retransmission.
     pub retransmitted: bool,
     /// Stamp of the segment.
-    pub stamp: Stamp,
+    pub stamp: RateStamp,
 }
 
 impl Newest {
@@ -62,7 +62,7 @@ pub(crate) struct DeliveryRate {
 /// Sample of ns-3, which outlives the acknowledgement that made it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ns3Sample {
-    stamp: Stamp,
+    stamp: RateStamp,
     sent_at: Time,
     retransmitted: bool,
     /// The longer of the send and the ACK interval.
@@ -73,12 +73,12 @@ struct Ns3Sample {
 impl DeliveryRate {
     /// Returns the stamp of a segment that leaves at `now`; `idle` if nothing was in flight.
     #[inline]
-    pub(crate) fn on_sent(&mut self, now: Time, idle: bool) -> Stamp {
+    pub(crate) fn on_sent(&mut self, now: Time, idle: bool) -> RateStamp {
         if idle {
             self.first_sent = now;
             self.delivered_at = now;
         }
-        Stamp {
+        RateStamp {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,

@@ -4,10 +4,10 @@
 //! timestamps tick in milliseconds. The stack uses times with its clock's resolution; results use the real time if it
 //! is unambiguous.
 
-use super::config::Recovery;
+use super::config::LossRecovery;
 use super::recovery::Arrival;
-use super::scoreboard::{Delivered, EVER_RETRANS, NO_SAMPLE, SACKED};
-use super::{Sender, unwrap};
+use super::scoreboard::{EVER_RETRANS, NO_SAMPLE, NewlyDelivered, SACKED};
+use super::{TcpSender, unwrap};
 use crate::packet::SackBlock;
 use crate::units::Time;
 
@@ -64,7 +64,7 @@ pub(super) fn age(echo: u32, now: Time) -> Time {
 
 /// Passes an acknowledgment to the sender: window, RTT, scoreboard, recovery.
 #[inline(always)]
-pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
+pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
     let una = snd.una();
     if a.ack > snd.nxt() || a.ack < una {
         return; // stale, or acknowledges data never sent
@@ -74,7 +74,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     let same_window = a.window == snd.core.flow.send_window;
     snd.core.flow.now = now;
     snd.set_window(a.window);
-    let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
+    let mut d = NewlyDelivered { lowest_original: u64::MAX, ..NewlyDelivered::default() };
     let mut rtt = if snd.cfg.timestamp_rtt { sample_by_timestamp(snd, now, a) } else { None };
     let mut dsack = None;
     for (i, b) in sacks.iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
         rtt = sample_by_send_time(snd, now, a, &d);
     }
     snd.measured_rtt(a.ack, rtt);
-    if snd.cfg.recovery == Recovery::Rack {
+    if snd.cfg.recovery == LossRecovery::Rack {
         snd.on_ack_by_time(now, &arrival, &mut d, (a.echo, rtt), dsack);
     } else {
         snd.on_ack_by_count(now, &arrival, &mut d);
@@ -105,7 +105,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
 }
 
 /// Returns ns-3's sample: of the lowest newly acknowledged segment, if it was sent once.
-fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
+fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
     let head = snd.board.head()?;
     if head.end() > a.ack || head.is(EVER_RETRANS | NO_SAMPLE) {
         return None;
@@ -118,7 +118,7 @@ fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<R
 
 /// Returns the sample by Karn's rule (Linux `tcp_ack_update_rtt`): the age of the lowest newly acknowledged segment. If
 /// any of the acknowledged was retransmitted, the age of the first newly SACKed one.
-fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Delivered) -> Option<RttSample> {
+fn sample_by_send_time(snd: &TcpSender, now: Time, a: &Acknowledgement, d: &NewlyDelivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;
     for s in snd.board.segments().take_while(|s| s.end() <= a.ack) {

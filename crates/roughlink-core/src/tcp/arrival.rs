@@ -7,7 +7,7 @@ mod tests;
 use super::acknowledgement::{Acknowledgement, age, on_ack};
 use super::*;
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Handles a packet. The caller frees its side slot.
     ///
     /// Nearly all packets match header prediction (RFC 7323 section 5.6): the next data, or a pure acknowledgment.
@@ -15,21 +15,21 @@ impl Endpoint {
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let next = self.rcv.nxt();
-        if self.state == State::Established
+        if self.state == ConnectionState::Established
             && p.flags & !flags::PSH == flags::ACK
             && p.seq == self.irs.wrapping_add(next as u32)
             && let Some(payload) = p.plain_payload(self.timestamps)
             && !self.is_old(now, p)
         {
             let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
-            let segment = Segment { start: next, payload: u64::from(payload), fin: false, timestamps };
+            let segment = ArrivingSegment { start: next, payload: u64::from(payload), fin: false, timestamps };
             self.take_in(now, p, &segment, &[]);
         } else {
             self.examine(now, p, sides);
         }
     }
 
-    /// Slow path of [`Endpoint::receive`], for packets that header prediction does not match.
+    /// Slow path of [`TcpEndpoint::receive`], for packets that header prediction does not match.
     #[inline(never)]
     fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
@@ -37,11 +37,11 @@ impl Endpoint {
             return;
         }
         match self.state {
-            State::Closed => {}
-            State::Listen | State::SynSent => self.on_handshake(now, p, sides),
+            ConnectionState::Closed => {}
+            ConnectionState::Listen | ConnectionState::SynSent => self.on_handshake(now, p, sides),
             _ if p.is(flags::SYN) => {
                 // A repeated SYN or SYN-ACK: ours was lost.
-                if self.state == State::SynReceived {
+                if self.state == ConnectionState::SynReceived {
                     self.syn_pending = true;
                 } else {
                     self.rcv.acknowledge_now();
@@ -55,8 +55,8 @@ impl Endpoint {
     /// exactly the next sequence number is accepted. Elsewhere in the window, a challenge ACK answers it.
     fn on_reset(&mut self, now: Time, p: &Packet) {
         let believed = match self.state {
-            State::Closed | State::Listen => false,
-            State::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
+            ConnectionState::Closed | ConnectionState::Listen => false,
+            ConnectionState::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
             _ => {
                 let at = unwrap(self.rcv.nxt(), p.seq, self.irs);
                 if at > self.rcv.nxt() && !self.rcv.is_beyond(at) {
@@ -71,14 +71,14 @@ impl Endpoint {
     }
 
     fn on_handshake(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        let expected = if self.state == State::Listen { flags::SYN } else { flags::SYN | flags::ACK };
+        let expected = if self.state == ConnectionState::Listen { flags::SYN } else { flags::SYN | flags::ACK };
         if p.flags & (flags::SYN | flags::ACK) != expected {
             return;
         }
-        if self.state == State::SynSent && p.ack != self.iss.wrapping_add(1) {
+        if self.state == ConnectionState::SynSent && p.ack != self.iss.wrapping_add(1) {
             return;
         }
-        let Some(Side::Syn(o)) = sides.get(p) else { return };
+        let Some(SideContent::Syn(o)) = sides.get(p) else { return };
         self.irs = p.seq;
         self.timestamps = self.cfg.timestamps && o.timestamps;
         self.sack = self.cfg.sack && o.sack_permitted;
@@ -100,9 +100,9 @@ impl Endpoint {
         }
         let window = u64::from(p.window);
         let cautious = self.cfg.stack == Stack::Linux && self.repetition_was_answered(p.tsecr);
-        let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
+        let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
         snd.ecn.agreed = self.ecn;
-        if self.state == State::SynSent {
+        if self.state == ConnectionState::SynSent {
             if self.syn_held {
                 // No sample: a `Hold` stopped time in between.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
@@ -116,12 +116,12 @@ impl Endpoint {
                 });
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
-            self.state = State::Established;
+            self.state = ConnectionState::Established;
             (self.syn_at, self.syn_pending) = (Time::MAX, false);
             self.ack_first = true;
             self.start_keepalive(now);
         } else {
-            self.state = State::SynReceived;
+            self.state = ConnectionState::SynReceived;
             self.syn_pending = true;
         }
         for event in self.link.events() {
@@ -134,7 +134,7 @@ impl Endpoint {
     /// least two were lost.
     fn repetition_was_answered(&self, echo: u32) -> bool {
         let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
-        self.state == State::SynSent && self.syn_tries > 1 && !first
+        self.state == ConnectionState::SynSent && self.syn_tries > 1 && !first
     }
 
     fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
@@ -155,11 +155,11 @@ impl Endpoint {
         if self.is_old(now, p) && self.rejects(now, p, start) {
             return;
         }
-        if self.state == State::SynReceived {
+        if self.state == ConnectionState::SynReceived {
             if p.ack != self.iss.wrapping_add(1) {
                 return;
             }
-            self.state = State::Established;
+            self.state = ConnectionState::Established;
             self.syn_at = Time::MAX;
             self.syn_pending = false;
             self.start_keepalive(now);
@@ -167,7 +167,7 @@ impl Endpoint {
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
         }
-        let segment = Segment {
+        let segment = ArrivingSegment {
             start,
             payload: u64::from(p.payload()),
             fin: p.is(flags::FIN),
@@ -178,12 +178,12 @@ impl Endpoint {
 
     /// Processes a segment of a connection that is or was established.
     #[inline(always)]
-    fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
+    fn take_in(&mut self, now: Time, p: &Packet, segment: &ArrivingSegment, sacks: &[SackBlock]) {
         if let Some(keepalive) = &mut self.keepalive {
             keepalive.on_segment(now);
         }
         let Some(snd) = &mut self.snd else { return };
-        let Segment { start, payload, fin, timestamps } = *segment;
+        let ArrivingSegment { start, payload, fin, timestamps } = *segment;
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
         if ack > snd.nxt() {
@@ -225,9 +225,9 @@ impl Endpoint {
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
                 self.state = match self.state {
-                    State::Established => State::CloseWait,
-                    State::FinWait1 => State::Closing,
-                    State::FinWait2 => State::TimeWait,
+                    ConnectionState::Established => ConnectionState::CloseWait,
+                    ConnectionState::FinWait1 => ConnectionState::Closing,
+                    ConnectionState::FinWait2 => ConnectionState::TimeWait,
                     other => other,
                 };
             }
@@ -242,20 +242,20 @@ impl Endpoint {
     /// Advances the state if this end's FIN was acknowledged.
     #[inline(always)]
     fn on_close_progress(&mut self) {
-        if matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
+        if matches!(self.state, ConnectionState::FinWait1 | ConnectionState::Closing | ConnectionState::LastAck)
             && self.snd.as_ref().is_some_and(|s| s.fin_acked())
         {
             self.state = match self.state {
-                State::FinWait1 => State::FinWait2,
-                State::Closing => State::TimeWait,
-                _ => State::Closed,
+                ConnectionState::FinWait1 => ConnectionState::FinWait2,
+                ConnectionState::Closing => ConnectionState::TimeWait,
+                _ => ConnectionState::Closed,
             };
         }
     }
 }
 
 /// Header of an arriving segment, in offsets of the peer's stream.
-struct Segment {
+struct ArrivingSegment {
     start: u64,
     payload: u64,
     fin: bool,

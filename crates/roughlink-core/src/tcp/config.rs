@@ -43,7 +43,7 @@ impl Stack {
 /// Detection and repair of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Recovery {
+pub enum LossRecovery {
     /// Fast retransmit, then slow start from one segment; no fast recovery (BSD 4.3 Tahoe).
     Tahoe,
     /// Fast recovery that ends with the first new ACK (RFC 2581).
@@ -97,7 +97,7 @@ pub struct TcpConfig {
     /// Preset of all keys, and of the parameters of each algorithm.
     pub stack: Stack,
     /// Loss detection and repair.
-    pub recovery: Recovery,
+    pub recovery: LossRecovery,
     /// Offer and accept selective acknowledgements (RFC 2018).
     pub sack: bool,
     /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks.
@@ -285,7 +285,7 @@ impl TcpConfig {
     pub fn preset(stack: Stack) -> Self {
         let rfc = TcpConfig {
             stack,
-            recovery: Recovery::Sack,
+            recovery: LossRecovery::Sack,
             sack: true,
             ecn: false,
             ecn_echo: EcnEcho::UntilCwr,
@@ -342,7 +342,7 @@ impl TcpConfig {
         match stack {
             Stack::Rfc => rfc,
             Stack::Linux => TcpConfig {
-                recovery: Recovery::Rack,
+                recovery: LossRecovery::Rack,
                 delayed_ack_timeout: Time::from_millis(40),
                 quick_ack: true,
                 paws: Paws::Linux,
@@ -362,7 +362,7 @@ impl TcpConfig {
                 ..rfc
             },
             Stack::Ns3 => TcpConfig {
-                recovery: Recovery::Prr,
+                recovery: LossRecovery::Prr,
                 paws: Paws::None,
                 syn_rto: Time::from_secs(3),
                 data_retries: 6,
@@ -386,7 +386,7 @@ impl TcpConfig {
             },
             // tcl/lib/ns-default.tcl of ns-2.35; the key there behind each value.
             Stack::Ns2 => TcpConfig {
-                recovery: Recovery::NewReno,
+                recovery: LossRecovery::NewReno,
                 sack: false,
                 paws: Paws::None,
                 timestamps: false,                           // timestamps_

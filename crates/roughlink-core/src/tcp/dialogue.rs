@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::cc::algorithm;
-use crate::channel::Channel;
+use crate::channel::EndpointPair;
 use crate::rng::Seed;
 
 /// A connection under test, and the channel that it goes over.
-pub(crate) type Pair = Channel<Endpoint>;
+pub(crate) type Pair = EndpointPair<TcpEndpoint>;
 
 /// Creates two ends; the second listens.
 pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
@@ -17,10 +17,10 @@ pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
 pub(crate) fn pair_of(cfg: &TcpConfig, cc: &str, delay: Time) -> Pair {
     let algorithm = algorithm(cc).expect("it is in the registry");
     let factory = algorithm.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
-    let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
+    let end = |reverse| TcpEndpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
     let mut ends = [end(false), end(true)];
     ends[1].listen();
-    Channel::new(ends, delay, Seed { seed: 1, replica: 0 }.stream("dialogue", "channel"))
+    EndpointPair::new(ends, delay, Seed { seed: 1, replica: 0 }.stream("dialogue", "channel"))
 }
 
 impl Pair {
@@ -35,7 +35,7 @@ fn connected(stack: Stack) -> Pair {
     let mut p = pair(&TcpConfig::preset(stack), MS(3));
     p.ends[0].connect();
     p.run(Time::ZERO, MS(50));
-    assert!(p.ends.iter().all(|e| e.state() == State::Established && e.room() > 10_000));
+    assert!(p.ends.iter().all(|e| e.state() == ConnectionState::Established && e.room() > 10_000));
     p
 }
 
@@ -53,7 +53,7 @@ fn messages_of_both_ends_stay_whole() {
         p.run(MS(500), MS(800)); // the last response's ACK may be delayed
         assert_eq!((p.sizes(0), p.sizes(1)), (vec![42, 29, 57, 21], vec![12, 31, 52, 27]), "{stack:?}");
         assert!(p.data().iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
-        assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [122, 149]);
+        assert_eq!(p.ends.each_ref().map(TcpEndpoint::delivered), [122, 149]);
         assert!(p.ends.iter().all(|e| e.sender().unwrap().stats().retransmits == 0 && e.sender().unwrap().idle()));
     }
 }
@@ -121,14 +121,14 @@ fn either_end_may_close_after_its_last_message() {
     p.ends[1].close();
     p.run(MS(200), MS(400));
     assert_eq!(p.ends[0].delivered(), 22);
-    assert!(p.ends.iter().all(Endpoint::is_done));
+    assert!(p.ends.iter().all(TcpEndpoint::is_done));
 }
 
 /// Both ends send and lose segments at the same time: SACK blocks make no segment longer.
 #[test]
 fn sack_blocks_leave_room_for_full_segments() {
     for stack in Stack::ALL {
-        let cfg = TcpConfig { sack: true, recovery: Recovery::Sack, ..TcpConfig::preset(stack) };
+        let cfg = TcpConfig { sack: true, recovery: LossRecovery::Sack, ..TcpConfig::preset(stack) };
         let mut p = pair(&cfg, MS(20));
         p.ends[0].connect();
         p.run(Time::ZERO, MS(100));
@@ -136,7 +136,7 @@ fn sack_blocks_leave_room_for_full_segments() {
         p.lost = (12..120).step_by(7).map(|n| first + n).collect();
         p.ends.iter_mut().for_each(|e| e.write(200_000));
         p.run(MS(100), MS(20_000));
-        assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [200_000; 2], "{stack:?}");
+        assert_eq!(p.ends.each_ref().map(TcpEndpoint::delivered), [200_000; 2], "{stack:?}");
         let longest =
             |sacks: bool| p.sent.iter().filter(|s| (s.2.sacks() > 0) == sacks).map(|s| s.2.size).max().unwrap();
         assert!(longest(true) <= longest(false), "{stack:?}");
@@ -160,11 +160,11 @@ fn only_a_reset_at_the_next_byte_is_believed() {
     let mut p = listening();
     let reset = stray(&p, flags::RST, 0);
     p.ends[1].receive(Time::ZERO, &reset, &Sides::default());
-    assert_eq!((p.ends[1].state(), p.ends[1].failed()), (State::Listen, false));
+    assert_eq!((p.ends[1].state(), p.ends[1].failed()), (ConnectionState::Listen, false));
     p.ends[0].connect();
     p.step(Time::ZERO);
     p.ends[0].receive(MS(1), &reset, &Sides::default()); // it acknowledges nothing
-    assert_eq!(p.ends[0].state(), State::SynSent);
+    assert_eq!(p.ends[0].state(), ConnectionState::SynSent);
     p.run(MS(1), MS(50));
     p.ends[0].write(100);
     p.run(MS(50), MS(500));
@@ -195,7 +195,7 @@ fn the_passive_end_may_close_before_it_is_open() {
     let mut p = pair(&TcpConfig::preset(Stack::Rfc), MS(3));
     p.ends[0].connect();
     p.run(Time::ZERO, MS(4));
-    assert_eq!(p.ends[1].state(), State::SynReceived);
+    assert_eq!(p.ends[1].state(), ConnectionState::SynReceived);
     p.ends[1].close();
     p.run(MS(4), MS(500));
     assert!(p.ends[0].peer_closed());
@@ -212,7 +212,7 @@ fn no_announced_mss_is_too_small() {
         let mut answer = Packet::tcp(FlowId::new(0, true));
         (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 78, 60_000);
         let options = SynOptions { mss: announced, timestamps: true, ..SynOptions::default() };
-        answer.set_side(sides.store(Side::Syn(options)));
+        answer.set_side(sides.store(SideContent::Syn(options)));
         end.receive(MS(1), &answer, &sides);
         end.write(100);
         let sizes: Vec<u32> = std::iter::from_fn(|| end.transmit(MS(1), &mut sides)).map(|p| p.payload()).collect();

@@ -19,8 +19,8 @@
 //! more.
 
 use super::config::EcnEcho;
-use super::send::Sender;
-use super::{Endpoint, State};
+use super::send::TcpSender;
+use super::{ConnectionState, TcpEndpoint};
 use crate::cc::{Congestion, CongestionState};
 use crate::packet::{Ecn, Packet, flags};
 use crate::units::Time;
@@ -60,7 +60,7 @@ impl Reaction {
     }
 }
 
-impl Sender {
+impl TcpSender {
     /// Handles ECE if loss recovery counts duplicates.
     pub(super) fn on_echo_by_count(&mut self) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
@@ -74,12 +74,12 @@ impl Sender {
     }
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Returns the flags with which a SYN offers or accepts ECN.
     pub(super) fn ecn_setup(&self) -> u8 {
         match self.state {
-            State::SynReceived if self.ecn => flags::ECE,
-            State::SynSent if self.cfg.ecn && self.syn_tries == 0 => flags::ECE | flags::CWR,
+            ConnectionState::SynReceived if self.ecn => flags::ECE,
+            ConnectionState::SynSent if self.cfg.ecn && self.syn_tries == 0 => flags::ECE | flags::CWR,
             _ => 0,
         }
     }

@@ -8,10 +8,10 @@
 //! pause, not the network.
 
 use super::scoreboard::{LOST, RETRANS};
-use super::send::{Force, Sender};
+use super::send::{Force, TcpSender};
 use crate::units::Time;
 
-impl Sender {
+impl TcpSender {
     /// Returns true if the algorithm holds the connection: nothing may leave.
     #[inline]
     pub fn is_held(&self) -> bool {
@@ -70,53 +70,53 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Endpoint, Stack, TcpConfig};
+    use super::super::{Stack, TcpConfig, TcpEndpoint};
     use super::*;
     use crate::cc::{CongestionState, LinkEvent, algorithm};
-    use crate::channel::{Channel, Peer};
-    use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+    use crate::channel::{EndpointPair, Peer};
+    use crate::packet::{FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
     use crate::rng::Seed;
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    impl Peer for Endpoint {
+    impl Peer for TcpEndpoint {
         fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-            Endpoint::receive(self, now, p, sides);
+            TcpEndpoint::receive(self, now, p, sides);
         }
         fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-            let p = Endpoint::transmit(self, now, sides);
+            let p = TcpEndpoint::transmit(self, now, sides);
             if let Some(s) = self.sender() {
                 s.check();
             }
             p
         }
         fn wake(&mut self, now: Time) {
-            Endpoint::wake(self, now);
+            TcpEndpoint::wake(self, now);
         }
         fn next_wake(&self, now: Time) -> Time {
-            Endpoint::next_wake(self, now)
+            TcpEndpoint::next_wake(self, now)
         }
         fn on_link(&mut self, now: Time, event: &LinkEvent) {
-            Endpoint::on_link(self, now, event);
+            TcpEndpoint::on_link(self, now, event);
         }
     }
 
-    fn sender(stack: Stack, params: &str, bytes: u64) -> Endpoint {
+    fn sender(stack: Stack, params: &str, bytes: u64) -> TcpEndpoint {
         let factory = algorithm("avoca").unwrap().factory(stack.name(), &params.parse().unwrap()).unwrap();
-        let mut e = Endpoint::new(FlowId::new(0, false), Arc::new(TcpConfig::preset(stack)), factory, 0);
+        let mut e = TcpEndpoint::new(FlowId::new(0, false), Arc::new(TcpConfig::preset(stack)), factory, 0);
         e.offer(bytes, true);
         e
     }
 
     /// Creates a transfer of `bytes` from end 0, with AVOCA, to end 1, 20 ms away.
-    fn pair(stack: Stack, params: &str, bytes: u64, seed: u64) -> Channel<Endpoint> {
+    fn pair(stack: Stack, params: &str, bytes: u64, seed: u64) -> EndpointPair<TcpEndpoint> {
         let factory = algorithm("newreno").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
-        let mut sink = Endpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
+        let mut sink = TcpEndpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
         sink.listen();
         let mut source = sender(stack, params, bytes);
         source.connect();
         let random = Seed { seed, replica: 0 }.stream("hold", "channel");
-        Channel::new([source, sink], Time::from_millis(20), random)
+        EndpointPair::new([source, sink], Time::from_millis(20), random)
     }
 
     fn ms(t: u64) -> Time {
@@ -170,23 +170,23 @@ mod tests {
     }
 
     /// A sender whose receiver is only a script.
-    struct Script {
-        e: Endpoint,
+    struct ScriptedReceiver {
+        e: TcpEndpoint,
         sides: Sides,
         now: Time,
     }
 
-    impl Script {
+    impl ScriptedReceiver {
         /// Loses coverage with a flight of at least four segments out.
         fn outage(stack: Stack) -> (Self, Vec<Packet>) {
-            let mut s = Script { e: sender(stack, "", u64::MAX), sides: Sides::default(), now: Time::ZERO };
+            let mut s = ScriptedReceiver { e: sender(stack, "", u64::MAX), sides: Sides::default(), now: Time::ZERO };
             s.e.connect();
             s.sent();
             s.now = ms(40);
             let mut answer = Packet::tcp(FlowId::new(0, true));
             (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 1, 60_000);
             let options = SynOptions { mss: 1460, sack_permitted: true, ..SynOptions::default() };
-            answer.set_side(s.sides.store(Side::Syn(options)));
+            answer.set_side(s.sides.store(SideContent::Syn(options)));
             s.e.receive(s.now, &answer, &s.sides);
             let mut flight = s.sent();
             for _ in 0..3 {
@@ -212,7 +212,7 @@ mod tests {
             (p.flags, p.seq, p.ack, p.window) = (flags::ACK, 1, ack, 60_000);
             if let &[(left, right)] = block {
                 let blocks = [SackBlock { left, right }; 4];
-                p.set_sacks(1, self.sides.store(Side::Sacks(blocks)));
+                p.set_sacks(1, self.sides.store(SideContent::Sacks(blocks)));
                 p.set_payload(0);
             }
             self.e.receive(self.now, &p, &self.sides);
@@ -223,7 +223,7 @@ mod tests {
     fn data_that_had_arrived_is_not_sent_again() {
         for stack in Stack::ALL {
             // The whole flight had arrived; its ACKs were lost.
-            let (mut s, flight) = Script::outage(stack);
+            let (mut s, flight) = ScriptedReceiver::outage(stack);
             let (una, last) = (flight[0].seq, flight.last().unwrap());
             let again = s.sent();
             assert_eq!((again[0].seq, again.iter().filter(|p| p.seq <= last.seq).count()), (una, 1), "{stack:?}");
@@ -241,7 +241,7 @@ mod tests {
     fn only_the_holes_are_repaired() {
         for stack in [Stack::Linux, Stack::Ns3, Stack::Rfc] {
             // The second and the third segment were lost; all later ones had arrived.
-            let (mut s, flight) = Script::outage(stack);
+            let (mut s, flight) = ScriptedReceiver::outage(stack);
             let last = flight.last().unwrap();
             s.sent();
             s.now += ms(40);
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_closed_window_is_probed_when_coverage_is_back() {
-        let (mut s, flight) = Script::outage(Stack::Linux);
+        let (mut s, flight) = ScriptedReceiver::outage(Stack::Linux);
         let last = flight.last().unwrap();
         s.sent();
         let mut p = Packet::tcp(FlowId::new(0, true));
@@ -334,7 +334,7 @@ mod tests {
             for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
                 let mut c = pair(stack, "", 10_000, 1);
                 let factory = algorithm("avoca").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
-                c.ends[1] = Endpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
+                c.ends[1] = TcpEndpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
                 c.ends[1].listen();
                 c.lose = Box::new(move |t, _, _| t < ms(lost));
                 c.run_until(ms(down));

@@ -1,7 +1,7 @@
 //! Keep-alive (RFC 9293 section 3.8.4): probes of a connection on which nothing arrives, as Linux 6.18 sends them
 //! (`tcp_keepalive_timer`).
 
-use super::{Endpoint, State, TcpConfig};
+use super::{ConnectionState, TcpConfig, TcpEndpoint};
 use crate::units::Time;
 
 /// The keep-alive timer of an endpoint.
@@ -51,7 +51,7 @@ enum Expiry {
     Abort,
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Starts the keep-alive timer of a connection that is now established.
     pub(super) fn start_keepalive(&mut self, now: Time) {
         let timer = Keepalive { at: now + self.cfg.keepalive_time, heard_at: now, probes: 0 };
@@ -69,7 +69,7 @@ impl Endpoint {
     #[cold]
     fn on_keepalive(&mut self, now: Time) {
         let (Some(keepalive), Some(snd)) = (&mut self.keepalive, &mut self.snd) else { return };
-        if matches!(self.state, State::Closed | State::TimeWait) {
+        if matches!(self.state, ConnectionState::Closed | ConnectionState::TimeWait) {
             keepalive.at = Time::MAX;
             return;
         }

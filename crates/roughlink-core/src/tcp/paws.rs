@@ -4,7 +4,7 @@
 //! an older one. Under reordering this also concerns new data: if a retransmission fills a gap and overtakes data that
 //! left earlier, that data is dropped, although the network delivered it.
 
-use super::Endpoint;
+use super::TcpEndpoint;
 use crate::packet::{Packet, flags};
 use crate::units::Time;
 use schemars::JsonSchema;
@@ -103,7 +103,7 @@ impl PeerTimestamps {
     }
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Returns true if the timestamp of `p` is too old.
     #[inline]
     pub(super) fn is_old(&self, now: Time, p: &Packet) -> bool {

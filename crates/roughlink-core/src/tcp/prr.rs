@@ -15,7 +15,7 @@ pub(super) struct Prr {
 
 /// Input of PRR from one ACK.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct AckProgress {
     /// DeliveredData of this ACK.
     pub delivered: u64,
     /// The pipe now.
@@ -46,7 +46,7 @@ impl Prr {
         self.out += bytes;
     }
     /// Returns the window after an ACK; `None` if it delivered nothing (RFC 6937 section 3).
-    pub(super) fn on_ack(&mut self, p: Progress, mss: u32) -> Option<u64> {
+    pub(super) fn on_ack(&mut self, p: AckProgress, mss: u32) -> Option<u64> {
         if p.delivered == 0 {
             return None;
         }
@@ -90,7 +90,7 @@ mod tests {
             if ack > 3 {
                 pipe -= 1_000;
             }
-            let w = prr.on_ack(Progress { delivered, pipe, ssthresh: 10_000, safe: false }, mss).unwrap();
+            let w = prr.on_ack(AckProgress { delivered, pipe, ssthresh: 10_000, safe: false }, mss).unwrap();
             let mut n = 0;
             while pipe + 1000 <= w {
                 pipe += 1000;

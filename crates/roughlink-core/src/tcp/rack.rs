@@ -12,10 +12,10 @@
 mod undo;
 
 use super::acknowledgement::RttSample;
-use super::prr::{Progress, Prr};
+use super::prr::{AckProgress, Prr};
 use super::recovery::{Arrival, DUP_THRESH};
-use super::scoreboard::Delivered;
-use super::send::{Force, Sender};
+use super::scoreboard::NewlyDelivered;
+use super::send::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 use undo::{Undo, is_older};
@@ -78,7 +78,7 @@ impl Default for Rack {
 
 impl Rack {
     /// Updates the most recently sent segment that was delivered (RFC 8985 section 6.2 step 2).
-    fn update(&mut self, now: Time, d: &Delivered, min_rtt: Time, (ack, echo): (u64, Option<u32>)) {
+    fn update(&mut self, now: Time, d: &NewlyDelivered, min_rtt: Time, (ack, echo): (u64, Option<u32>)) {
         let Some(n) = d.newest else { return };
         let rtt = now.saturating_sub(n.sent_at);
         // The ACK of a retransmission may be for the original. The echo belongs to the last segment received in order,
@@ -102,7 +102,7 @@ impl Rack {
     }
 
     /// Widens the reordering window after a D-SACK, once per round trip, for 16 recoveries (step 4).
-    fn on_dsack(&mut self, d: &Delivered, delivered: u64) {
+    fn on_dsack(&mut self, d: &NewlyDelivered, delivered: u64) {
         if d.newest.is_none_or(|n| n.stamp.delivered >= self.reo_round) {
             self.reo_steps = (self.reo_steps + 1).min(255);
             self.reo_persist = RACK_RECOVERIES;
@@ -127,14 +127,14 @@ impl Rack {
     }
 }
 
-impl Sender {
+impl TcpSender {
     /// Processes an acknowledgment whose newly SACKed segments are in `d`. `echo` is its TSecr, `sample` its RTT
     /// sample, `dsack` the bytes that it reports as duplicates.
     pub(super) fn on_ack_by_time(
         &mut self,
         now: Time,
         a: &Arrival,
-        d: &mut Delivered,
+        d: &mut NewlyDelivered,
         (echo, sample): (Option<u32>, Option<RttSample>),
         dsack: Option<(u64, u64)>,
     ) {
@@ -178,7 +178,7 @@ impl Sender {
         }
         self.sync();
         if self.core.flow.state.is_reducing() {
-            let progress = Progress {
+            let progress = AckProgress {
                 delivered: d.bytes,
                 pipe: self.core.flow.in_flight,
                 ssthresh: self.core.cc.vitals().ssthresh,
@@ -210,7 +210,15 @@ impl Sender {
     }
 
     /// Runs the state machine (Linux `tcp_fastretrans_alert`).
-    fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, duplicate: bool, echo: Option<u32>, prior_una: u64) {
+    fn alert(
+        &mut self,
+        now: Time,
+        a: &Arrival,
+        d: &NewlyDelivered,
+        duplicate: bool,
+        echo: Option<u32>,
+        prior_una: u64,
+    ) {
         let advanced = a.ack > prior_una;
         if a.congestion {
             self.rack.undo.restores = false;
@@ -348,7 +356,7 @@ impl Sender {
 
     /// Credits one delivered segment per duplicate ACK without SACK; the next cumulative ACK must not count it again
     /// (Linux `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
-    fn credit_without_sack(&mut self, acked: u64, duplicate: bool, d: &mut Delivered) {
+    fn credit_without_sack(&mut self, acked: u64, duplicate: bool, d: &mut NewlyDelivered) {
         let mss = u64::from(self.core.flow.mss);
         if acked > 0 {
             d.bytes = acked.saturating_sub(self.rack.credited).max(acked.min(mss));
@@ -385,7 +393,7 @@ impl Sender {
     }
 
     /// Handles an acknowledgment after a time-out (Linux `tcp_process_loss`), which may prove to have been spurious.
-    fn process_loss(&mut self, d: &Delivered, a: &Arrival, advanced: bool, duplicate: bool, echo: Option<u32>) {
+    fn process_loss(&mut self, d: &NewlyDelivered, a: &Arrival, advanced: bool, duplicate: bool, echo: Option<u32>) {
         if advanced && self.may_undo(echo) {
             self.take_back_loss();
             return;
@@ -494,7 +502,7 @@ impl Sender {
             // Linux: tcp_cwnd_reduction(sk, 1, 0, 0), then retransmit.
             self.sync();
             let mss = u64::from(self.core.flow.mss);
-            let progress = Progress {
+            let progress = AckProgress {
                 delivered: mss,
                 pipe: self.core.flow.in_flight,
                 ssthresh: self.core.cc.vitals().ssthresh,

@@ -1,13 +1,13 @@
 //! Receiving half: reassembly and the advertised window.
 //!
 //! RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK), RFC 7323 (timestamps, window scaling). By default the
-//! application reads at once, so that only bytes beyond a gap occupy the buffer. With [`Receiver::read_by_hand`] it
+//! application reads at once, so that only bytes beyond a gap occupy the buffer. With [`TcpReceiver::read_by_hand`] it
 //! reports its reads.
 
 mod space;
 
 use super::arrived::Arrived;
-use super::config::{EcnEcho, Recovery, TcpConfig};
+use super::config::{EcnEcho, LossRecovery, TcpConfig};
 use super::delayed::DelayedAck;
 use super::paws::PeerTimestamps;
 use crate::units::Time;
@@ -15,7 +15,7 @@ use space::Space;
 
 /// The receiving half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(super) struct TcpReceiver {
     /// Next byte expected.
     nxt: u64,
     /// Ranges received beyond `nxt`.
@@ -49,11 +49,11 @@ pub(super) struct Receiver {
     earlier: Option<(u64, bool)>,
 }
 
-impl Receiver {
+impl TcpReceiver {
     /// Creates the state before the handshake.
     pub(super) fn new(cfg: &TcpConfig) -> Self {
         let space = Space::new(cfg);
-        Receiver {
+        TcpReceiver {
             nxt: 0,
             ranges: Arrived::default(),
             dsack: None,
@@ -69,7 +69,7 @@ impl Receiver {
             space,
             sack: cfg.sack,
             mss: cfg.mss,
-            send_dsack: cfg.recovery == Recovery::Rack,
+            send_dsack: cfg.recovery == LossRecovery::Rack,
             quick_ack: cfg.quick_ack,
             echo: false,
             earlier: None,
@@ -174,7 +174,7 @@ impl Receiver {
         }
     }
 
-    /// Passes RTO and smoothed RTT to the delayed ACK before [`Receiver::on_segment`] of the bytes from `start` to
+    /// Passes RTO and smoothed RTT to the delayed ACK before [`TcpReceiver::on_segment`] of the bytes from `start` to
     /// `end`.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
@@ -183,7 +183,7 @@ impl Receiver {
         }
     }
 
-    /// Slow path of [`Receiver::on_segment`]: any segment other than the next one.
+    /// Slow path of [`TcpReceiver::on_segment`]: any segment other than the next one.
     #[inline(never)]
     fn on_other(&mut self, now: Time, start: u64, len: u64, fin: bool) {
         let (mut len, mut fin) = (len, fin);
@@ -388,12 +388,12 @@ mod tests {
     use super::super::config::Stack;
     use super::*;
 
-    fn receiver(stack: Stack) -> Receiver {
-        let mut r = Receiver::new(&TcpConfig::preset(stack));
+    fn receiver(stack: Stack) -> TcpReceiver {
+        let mut r = TcpReceiver::new(&TcpConfig::preset(stack));
         r.on_syn(Time(0), 0);
         r
     }
-    fn blocks(r: &Receiver) -> Vec<(u64, u64)> {
+    fn blocks(r: &TcpReceiver) -> Vec<(u64, u64)> {
         let mut out = [(0, 0); 4];
         let n = r.sacks(3, &mut out);
         out[..n].to_vec()
@@ -458,7 +458,7 @@ mod tests {
             let mut r = receiver(stack);
             r.shift = r.offered_shift();
             r.measure_rtt(Time::from_millis(50));
-            let window = |r: &mut Receiver| u64::from(r.window_field()) << r.shift;
+            let window = |r: &mut TcpReceiver| u64::from(r.window_field()) << r.shift;
             let first = window(&mut r);
             let mut now = Time(0);
             for k in 0..2_000u64 {
@@ -487,7 +487,7 @@ mod tests {
         for (stack, quick) in [(Stack::Linux, true), (Stack::Rfc, false)] {
             let mut r = receiver(stack);
             let mut next = 1;
-            let mut arrive = |r: &mut Receiver| {
+            let mut arrive = |r: &mut TcpReceiver| {
                 r.on_arrival(Time(0), (next, next + 100), Time::from_secs(1), Time::ZERO);
                 r.on_segment(Time(0), next, 100, false, None);
                 next += 100;

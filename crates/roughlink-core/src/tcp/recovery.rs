@@ -9,10 +9,10 @@
 //! - By default only the first partial ACK restarts the timer ("impatient").
 //! - A partial ACK always allows one retransmission.
 
-use super::config::{CwndLimited, Recovery};
-use super::prr::{Progress, Prr};
-use super::scoreboard::{Delivered, RETRANS, SACKED};
-use super::send::{Force, Sender};
+use super::config::{CwndLimited, LossRecovery};
+use super::prr::{AckProgress, Prr};
+use super::scoreboard::{NewlyDelivered, RETRANS, SACKED};
+use super::send::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 
@@ -36,9 +36,9 @@ pub(super) struct Arrival {
     pub prior_lost: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Processes an acknowledgment whose newly SACKed bytes are in `d`.
-    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &Arrival, d: &mut Delivered) {
+    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &Arrival, d: &mut NewlyDelivered) {
         let prior_una = self.board.una();
         if a.sacked > 0 {
             self.board.mark_lost_by_count(DUP_THRESH);
@@ -90,7 +90,7 @@ impl Sender {
         }
         let below = a.ack < self.recover;
         match self.core.flow.state {
-            CongestionState::Recovery if below && self.cfg.recovery != Recovery::Reno => {
+            CongestionState::Recovery if below && self.cfg.recovery != LossRecovery::Reno => {
                 self.on_partial(&ack, pipe, safe);
                 ack.segments = 1;
                 self.report(&mut ack, a);
@@ -197,7 +197,7 @@ impl Sender {
             CongestionState::Disorder | CongestionState::Cwr => {}
         }
         self.duplicates += 1;
-        let fresh = !self.recover_active || self.cfg.recovery == Recovery::Reno;
+        let fresh = !self.recover_active || self.cfg.recovery == LossRecovery::Reno;
         if (self.duplicates == DUP_THRESH && fresh) || self.board.head_is_lost() {
             self.enter_recovery(now, delivered);
         } else if !self.sack && self.cfg.limited_transmit {
@@ -206,7 +206,7 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, now: Time, delivered: u64) {
-        if self.cfg.recovery == Recovery::Tahoe {
+        if self.cfg.recovery == LossRecovery::Tahoe {
             self.core.stats.fast_recoveries += 1;
             self.core.flow.state = CongestionState::Open; // a new reduction, regardless of the state before
             self.enter_loss(now);
@@ -241,7 +241,7 @@ impl Sender {
         self.ecn.reduced(self.board.nxt());
         self.core.flow.in_flight = pipe;
         self.core.flow.state = CongestionState::Recovery;
-        if self.cfg.recovery == Recovery::Prr {
+        if self.cfg.recovery == LossRecovery::Prr {
             self.prr = Prr::start(pipe, 1, self.cfg.prr_wraps);
             self.core.flow.recovery_window = Some(cwnd); // until PRR has a delivery to compute with
             self.reduce_proportionally(delivered, pipe, true, false);
@@ -251,14 +251,14 @@ impl Sender {
 
     /// Applies PRR to a duplicate or partial ACK; a no-op for the other kinds.
     fn reduce_proportionally(&mut self, mut delivered: u64, pipe: u64, duplicate: bool, safe: bool) {
-        if self.cfg.recovery != Recovery::Prr {
+        if self.cfg.recovery != LossRecovery::Prr {
             return;
         }
         // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK reported it already.
         if duplicate && self.prr.delivered() < self.prr.recover_fs() {
             delivered += u64::from(self.core.flow.mss);
         }
-        let progress = Progress { delivered, pipe, ssthresh: self.core.cc.vitals().ssthresh, safe };
+        let progress = AckProgress { delivered, pipe, ssthresh: self.core.cc.vitals().ssthresh, safe };
         if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
             self.core.flow.recovery_window = Some(w);
         }

@@ -13,15 +13,15 @@ mod segment;
 mod tests;
 
 use crate::ring::Ring;
-use crate::sender::Stamp;
+use crate::sender::RateStamp;
 use crate::units::Time;
 use index::Index;
-pub(super) use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, PUSHED, RETRANS, SACKED, Segment};
+pub(super) use segment::{EVER_RETRANS, LOST, NO_SAMPLE, NewlyDelivered, PUSHED, RETRANS, SACKED, SentSegment};
 
 /// The scoreboard.
 #[derive(Clone, Debug)]
 pub(super) struct Scoreboard {
-    segments: Ring<Segment>,
+    segments: Ring<SentSegment>,
     una: u64,
     nxt: u64,
     sacked: u64,
@@ -34,7 +34,7 @@ pub(super) struct Scoreboard {
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
-    /// Rate sampling takes the segment that ns-3 samples ([`Stamp::replaces`]) instead of the one sent last.
+    /// Rate sampling takes the segment that ns-3 samples ([`RateStamp::replaces`]) instead of the one sent last.
     pub(super) by_stamp: bool,
 }
 
@@ -93,7 +93,7 @@ impl Scoreboard {
         !self.index.repairs.is_empty()
     }
     /// Returns the segments, lowest first.
-    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = &SentSegment> {
         self.segments.iter()
     }
     /// Returns the number of segments.
@@ -102,7 +102,7 @@ impl Scoreboard {
     }
     /// Returns the memory of the outstanding segments, bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.segments.capacity() * size_of::<Segment>()
+        self.segments.capacity() * size_of::<SentSegment>()
     }
     /// Returns true if nothing is outstanding.
     pub(super) fn is_empty(&self) -> bool {
@@ -110,12 +110,12 @@ impl Scoreboard {
     }
     /// Returns the segment at `index`.
     #[inline]
-    pub(super) fn segment(&self, index: usize) -> &Segment {
+    pub(super) fn segment(&self, index: usize) -> &SentSegment {
         &self.segments[index]
     }
     /// Returns the lowest outstanding segment.
     #[inline]
-    pub(super) fn head(&self) -> Option<&Segment> {
+    pub(super) fn head(&self) -> Option<&SentSegment> {
         self.segments.front()
     }
     /// Returns the start of the highest SACKed segment, 0 = none.
@@ -125,8 +125,8 @@ impl Scoreboard {
 
     /// Records that a new segment of `len` bytes leaves at `now`.
     #[inline(always)]
-    pub(super) fn send(&mut self, len: u32, now: Time, stamp: Stamp) {
-        self.segments.push_back(Segment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
+    pub(super) fn send(&mut self, len: u32, now: Time, stamp: RateStamp) {
+        self.segments.push_back(SentSegment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
         self.nxt += u64::from(len);
     }
 
@@ -141,7 +141,7 @@ impl Scoreboard {
     /// whole or, with `cut`, in part.
     pub(super) fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
         let (s, Some(next)) = (self.segments[index], self.segments.get(index + 1).copied()) else { return };
-        let state = |s: &Segment| s.flags & (SACKED | LOST);
+        let state = |s: &SentSegment| s.flags & (SACKED | LOST);
         let take = (mss.saturating_sub(s.len)).min(next.len);
         if take == 0 || next.is(SACKED) || state(&s) != state(&next) || (take < next.len && !cut) {
             return;
@@ -164,7 +164,7 @@ impl Scoreboard {
     }
 
     /// Records that the segment at `index` leaves again.
-    pub(super) fn resend(&mut self, index: usize, now: Time, stamp: Stamp) -> Segment {
+    pub(super) fn resend(&mut self, index: usize, now: Time, stamp: RateStamp) -> SentSegment {
         self.update(index, |s| {
             s.flags |= RETRANS | EVER_RETRANS;
             s.transmissions = s.transmissions.saturating_add(1);
@@ -175,12 +175,12 @@ impl Scoreboard {
 
     /// Changes the state of the segment at `index`; updates counters and index. Returns the changed segment.
     #[inline]
-    fn update(&mut self, index: usize, change: impl FnOnce(&mut Segment)) -> Segment {
+    fn update(&mut self, index: usize, change: impl FnOnce(&mut SentSegment)) -> SentSegment {
         let s = &mut self.segments[index];
         let before = *s;
         change(s);
         let after = *s;
-        let bytes = |s: &Segment, flag: u8| if s.is(flag) { u64::from(s.len) } else { 0 };
+        let bytes = |s: &SentSegment, flag: u8| if s.is(flag) { u64::from(s.len) } else { 0 };
         self.sacked = self.sacked + bytes(&after, SACKED) - bytes(&before, SACKED);
         self.lost = self.lost + bytes(&after, LOST) - bytes(&before, LOST);
         self.retrans = self.retrans + bytes(&after, RETRANS) - bytes(&before, RETRANS);
@@ -205,7 +205,7 @@ impl Scoreboard {
 
     /// Returns the outstanding segment that begins at `offset`.
     #[inline]
-    pub(super) fn beginning_at(&self, offset: u64) -> Option<&Segment> {
+    pub(super) fn beginning_at(&self, offset: u64) -> Option<&SentSegment> {
         self.segments.get(self.index_of(offset)).filter(|s| s.start == offset)
     }
 
@@ -217,7 +217,7 @@ impl Scoreboard {
 
     /// Acknowledges all bytes below `ack`.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
+    pub(super) fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
         if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
             return;
         }
@@ -228,7 +228,7 @@ impl Scoreboard {
     /// Their order is the order of sending, so the first and the last stand for all. Returns false and changes nothing
     /// if that does not apply.
     #[inline(always)]
-    fn acknowledge_run(&mut self, ack: u64, d: &mut Delivered) -> bool {
+    fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
         let Some(first) = self.segments.front() else { return false };
         let (mut last, mut flags, mut n) = (first, first.flags, 1);
         while last.end() < ack
@@ -251,7 +251,7 @@ impl Scoreboard {
 
     /// The segment of the first `n` that ns-3 samples.
     #[inline(never)]
-    fn sampled_of(&self, n: usize) -> &Segment {
+    fn sampled_of(&self, n: usize) -> &SentSegment {
         let mut best = &self.segments[0];
         for s in self.segments.iter().take(n).skip(1) {
             if s.stamp.replaces(&best.stamp) {
@@ -262,7 +262,7 @@ impl Scoreboard {
     }
 
     #[inline(never)]
-    fn acknowledge_any(&mut self, ack: u64, d: &mut Delivered) {
+    fn acknowledge_any(&mut self, ack: u64, d: &mut NewlyDelivered) {
         let mut whole = 0;
         let mut left = (0, 0, 0); // SACKED, LOST, RETRANS bytes that leave the counters
         for s in self.segments.iter() {
@@ -290,7 +290,7 @@ impl Scoreboard {
         {
             // Part of a segment: cut it. The remainder is still one segment to repair.
             let cut = (ack - s.start) as u32;
-            let part = Segment { len: cut, ..*s };
+            let part = SentSegment { len: cut, ..*s };
             s.start = ack;
             s.len -= cut;
             let cut = u64::from(cut);
@@ -311,7 +311,7 @@ impl Scoreboard {
 
     /// Marks the block `[left, right)` as received (RFC 2018). Only whole segments count.
     #[inline]
-    pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
+    pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut NewlyDelivered) {
         // Most blocks repeat blocks of the previous acknowledgment.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
@@ -321,7 +321,7 @@ impl Scoreboard {
     }
 
     /// Like [`Scoreboard::sack`], for bytes none of which was SACKed.
-    fn sack_gap(&mut self, from: u64, to: u64, d: &mut Delivered) {
+    fn sack_gap(&mut self, from: u64, to: u64, d: &mut NewlyDelivered) {
         let mut i = self.index_of(from);
         while self.segments.get(i).is_some_and(|s| s.end() <= to) {
             let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };

@@ -11,7 +11,7 @@ mod rate;
 mod timers;
 
 use super::acknowledgement::RttSample;
-use super::config::{Buffer, CwndLimited, Recovery, TcpConfig};
+use super::config::{Buffer, CwndLimited, LossRecovery, TcpConfig};
 use super::ecn::Reaction;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// Segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingSegment {
     /// Sequence offset of the first byte.
     pub start: u64,
     /// Bytes of payload.
@@ -51,7 +51,7 @@ pub(super) enum Force {
 
 /// The sending half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
 #[derive(Debug)]
-pub struct Sender {
+pub struct TcpSender {
     pub(super) cfg: Arc<TcpConfig>,
     pub(super) board: Scoreboard,
     pub(super) core: SenderCore,
@@ -101,7 +101,7 @@ pub struct Sender {
     small_end: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Creates a sender for a connection with payload `mss` and the peer's window `send_window`. If `cautious`, it
     /// begins with one segment (RFC 5681 section 3.1).
     pub fn new(
@@ -112,7 +112,7 @@ impl Sender {
         send_window: u64,
         cautious: bool,
     ) -> Self {
-        let mut flow = Sender::first_flow(cfg, mss, send_window);
+        let mut flow = TcpSender::first_flow(cfg, mss, send_window);
         let initial_window = flow.initial_window;
         if cautious {
             flow.initial_window = u64::from(mss);
@@ -120,8 +120,8 @@ impl Sender {
         let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
         core.flow.initial_window = initial_window;
         let mut board = Scoreboard::new(1, !cfg.sacked_in_flight, !sack);
-        board.by_stamp = core.listens.kept_rate && cfg.recovery != Recovery::Rack;
-        Sender {
+        board.by_stamp = core.listens.kept_rate && cfg.recovery != LossRecovery::Rack;
+        TcpSender {
             board,
             core,
             prr: Prr::default(),
@@ -391,7 +391,7 @@ impl Sender {
 
     /// Returns the next segment to send now; call until `None`.
     #[inline(always)]
-    pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
+    pub fn poll(&mut self, now: Time) -> Option<OutgoingSegment> {
         self.core.flow.now = now;
         if !self.cfg.write_on_ack {
             self.refill();
@@ -441,7 +441,7 @@ impl Sender {
 
     /// Returns the best segment for `available` bytes of window.
     #[inline(always)]
-    fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<Outgoing> {
+    fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<OutgoingSegment> {
         let mss = u64::from(self.core.flow.mss);
         let unsent = self.written - self.board.nxt();
         if let Some(i) = self.board.next_repair()
@@ -482,7 +482,7 @@ impl Sender {
             if available < mss {
                 return None;
             }
-            let rescue = self.cfg.recovery == Recovery::Sack && !self.rescued;
+            let rescue = self.cfg.recovery == LossRecovery::Sack && !self.rescued;
             let next = self.board.next_unsacked(self.board.highest_sacked());
             let i = next.or_else(|| self.board.last_unsacked().filter(|_| rescue))?;
             let (start, before) = (self.board.segment(i).start, self.board.segment(i).sent_at);
@@ -499,12 +499,12 @@ impl Sender {
     fn can_rescue(&self) -> bool {
         self.core.flow.state == CongestionState::Recovery
             && self.sack
-            && matches!(self.cfg.recovery, Recovery::Sack | Recovery::Prr)
+            && matches!(self.cfg.recovery, LossRecovery::Sack | LossRecovery::Prr)
     }
 
     #[cold]
     #[inline(never)]
-    fn force(&mut self, now: Time, force: Force, rate: Option<Rate>) -> Option<Outgoing> {
+    fn force(&mut self, now: Time, force: Force, rate: Option<Rate>) -> Option<OutgoingSegment> {
         if self.board.is_empty() {
             return None;
         }
@@ -531,7 +531,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
+    fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> OutgoingSegment {
         let idle = self.core.flow.in_flight == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         if idle && std::mem::take(&mut self.idle.ended) {
@@ -546,19 +546,19 @@ impl Sender {
         if push {
             self.board.mark_pushed();
         }
-        Outgoing { push, ..self.left(now, start, len, idle, false, rate) }
+        OutgoingSegment { push, ..self.left(now, start, len, idle, false, rate) }
     }
 
     #[inline(never)]
-    fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
+    fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> OutgoingSegment {
         let out = self.leave_again(now, index, rate);
-        if self.cfg.recovery == Recovery::Rack {
+        if self.cfg.recovery == LossRecovery::Rack {
             self.after_resend(now, index);
         }
         out
     }
 
-    fn leave_again(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
+    fn leave_again(&mut self, now: Time, index: usize, rate: Option<Rate>) -> OutgoingSegment {
         let idle = self.core.flow.in_flight == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         if self.board.segment(index).len < self.core.flow.mss {
@@ -566,11 +566,19 @@ impl Sender {
         }
         let s = self.board.resend(index, now, stamp);
         self.core.stats.retransmits += 1;
-        Outgoing { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
+        OutgoingSegment { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
     }
 
     #[inline(always)]
-    fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
+    fn left(
+        &mut self,
+        now: Time,
+        start: u64,
+        len: u32,
+        idle: bool,
+        again: bool,
+        rate: Option<Rate>,
+    ) -> OutgoingSegment {
         self.sync();
         if self.core.flow.state.is_reducing() {
             self.prr.on_sent(u64::from(len));
@@ -581,12 +589,12 @@ impl Sender {
         let header = if self.cfg.pace_headers { 40 } else { 0 };
         let rate = rate.filter(|_| self.paced);
         self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
-        if self.cfg.recovery == Recovery::Rack {
+        if self.cfg.recovery == LossRecovery::Rack {
             self.after_send(now);
         }
         let end = start + u64::from(len);
         let fin = self.fin.is_some_and(|f| end > f);
-        Outgoing { start, len: len - u32::from(fin), fin, push: false, retransmission: again }
+        OutgoingSegment { start, len: len - u32::from(fin), fin, push: false, retransmission: again }
     }
 
     /// Records whether the window was used since the last window of data began (Linux `tcp_cwnd_validate`).

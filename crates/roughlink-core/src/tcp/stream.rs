@@ -1,6 +1,6 @@
 //! A connection with its bytes, over IP datagrams: bytes written at one end are read at the other.
 //!
-//! An [`Endpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the bytes
+//! A [`TcpEndpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the bytes
 //! received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
 //! accepts only as many bytes as fit. If the application does not read, the window offered to the peer closes.
 //!
@@ -34,7 +34,7 @@
 //! assert_eq!(&text[..9], b"a charger");
 //! ```
 
-use super::{Buffer, Endpoint, State, TcpConfig, Unread, unwrap};
+use super::{Buffer, ConnectionState, TcpConfig, TcpEndpoint, Unread, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
 use crate::packet::{FlowId, Protocol, Sides};
@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 /// One end of a connection with its bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6 datagrams.
 pub struct Stream {
-    endpoint: Endpoint,
+    endpoint: TcpEndpoint,
     addresses: Addresses,
     sides: Sides,
     /// Bytes written, from the first unacknowledged one.
@@ -66,7 +66,7 @@ impl Stream {
     /// Creates a closed end whose datagrams go from the source to the destination of `addresses`. The initial sequence
     /// number `iss` should be unpredictable (RFC 6528).
     pub fn new(addresses: Addresses, cfg: impl Into<Arc<TcpConfig>>, factory: cc::Factory, iss: u32) -> Self {
-        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, iss);
+        let mut endpoint = TcpEndpoint::new(FlowId::new(0, false), cfg.into(), factory, iss);
         endpoint.rcv.read_by_hand();
         Stream {
             endpoint,
@@ -127,13 +127,13 @@ impl Stream {
     }
 
     /// Returns the endpoint, for inspection.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &TcpEndpoint {
         &self.endpoint
     }
 
     /// Returns true if all written data has been acknowledged and both ends have closed, or the connection has failed.
     pub fn is_done(&self) -> bool {
-        self.endpoint.is_done() && self.endpoint.state() != State::Listen
+        self.endpoint.is_done() && self.endpoint.state() != ConnectionState::Listen
     }
 
     /// Handles a datagram. Returns true if it belongs to this connection: whole, with the right addresses and
@@ -165,7 +165,7 @@ impl Stream {
         let una = self.una();
         // Offset 0 of the sequence space is the SYN.
         let start = if length == 0 { 0 } else { (unwrap(una + 1, p.seq, self.endpoint.iss) - 1 - una) as usize };
-        let part = Part { bytes: &self.written, start, length };
+        let part = BufferSlice { bytes: &self.written, start, length };
         let written = wire::encode(&p, self.sides.get(&p), &self.addresses, &part, out);
         self.sides.free(&p);
         debug_assert_eq!(written, Ok(()), "a TCP segment has a form on the wire");
@@ -204,7 +204,7 @@ impl Stream {
 
     /// Passes written bytes and the close to the endpoint once its state permits.
     fn write_pending(&mut self) {
-        if matches!(self.endpoint.state(), State::Established | State::CloseWait) {
+        if matches!(self.endpoint.state(), ConnectionState::Established | ConnectionState::CloseWait) {
             if self.waiting > 0 {
                 self.endpoint.write(self.waiting as u64);
                 self.waiting = 0;
@@ -223,7 +223,10 @@ impl Stream {
     }
 
     fn notice(&mut self) {
-        if !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent | State::SynReceived) {
+        if !matches!(
+            self.endpoint.state(),
+            ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent | ConnectionState::SynReceived
+        ) {
             self.events.once(Event::Connected);
         }
         if self.short && self.room() > 0 && !self.closed {
@@ -240,13 +243,13 @@ impl Stream {
 }
 
 /// Bytes of the send buffer as the payload of a segment.
-struct Part<'s> {
+struct BufferSlice<'s> {
     bytes: &'s VecDeque<u8>,
     start: usize,
     length: usize,
 }
 
-impl Payload for Part<'_> {
+impl Payload for BufferSlice<'_> {
     fn bytes(&self) -> usize {
         self.length
     }

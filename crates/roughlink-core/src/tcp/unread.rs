@@ -1,6 +1,6 @@
 //! The bytes that arrived and are not yet read, in order or beyond a gap.
 
-use super::{Endpoint, State, is_before_all, unwrap};
+use super::{ConnectionState, TcpEndpoint, is_before_all, unwrap};
 use crate::packet::{Packet, flags};
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -16,9 +16,10 @@ pub(crate) struct Unread {
 impl Unread {
     /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which will process the
     /// segment next.
-    pub(crate) fn keep(&mut self, now: Time, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, now: Time, endpoint: &TcpEndpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
-        let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
+        let established =
+            !matches!(endpoint.state, ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent);
         let current = (p.has_timestamps() || !endpoint.timestamps) && !endpoint.is_old(now, p);
         let data = !p.is(flags::SYN | flags::RST) && current;
         let start = unwrap(receiver.nxt(), p.seq, endpoint.irs);

@@ -12,12 +12,12 @@
 //!
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
-use super::pcapng::{Interface, LinkType, Pcapng, TraceError};
+use super::pcapng::{CaptureInterface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
 use crate::app::request::{Session, Side, Written, v2gtp};
 use crate::link::pipe::Fragments;
 use crate::net::addresses::addresses;
-use crate::net::{Crossing, Observer, Way};
+use crate::net::{Crossing, InterfaceDirection, Observer};
 use crate::packet::{Fragment, Packet, Protocol, Sides};
 use crate::scenario::Scenario;
 use crate::tcp::unwrap;
@@ -35,7 +35,7 @@ pub struct Capture<W> {
     mtu: Vec<u16>,
     /// Packets up to this size are never cut.
     smallest_mtu: u16,
-    flows: Vec<Flow>,
+    flows: Vec<CapturedFlow>,
     /// Maximum bytes of a packet that the files keep; 0: all.
     most: u32,
     skipped: u64,
@@ -48,14 +48,14 @@ struct CapturePoint {
     file: usize,
     name: String,
     /// Interface of IP packets.
-    raw: Interface,
+    raw: CaptureInterface,
     /// Interface of frames without an IP datagram, once there is one.
-    ethernet: Option<Interface>,
+    ethernet: Option<CaptureInterface>,
 }
 
 /// State of a flow.
 #[derive(Debug)]
-struct Flow {
+struct CapturedFlow {
     /// Addresses from source to destination.
     addresses: Addresses,
     /// Bytes kept of each packet; 0: all.
@@ -101,7 +101,7 @@ impl<W: Write> Capture<W> {
             begun.push(begin().map_err(|e| (i, e))?);
         }
         let mtu: Vec<u16> = scenario.links.iter().map(|l| l.model.mtu()).collect();
-        let flow = |(i, snaplen)| Flow {
+        let flow = |(i, snaplen)| CapturedFlow {
             addresses: addresses(scenario, i),
             snaplen,
             cut: Default::default(),
@@ -136,7 +136,7 @@ impl<W: Write> Capture<W> {
     }
 
     /// Returns the file and interface at which a packet is seen.
-    fn interface(&self, at: Crossing) -> Option<(usize, Interface)> {
+    fn interface(&self, at: Crossing) -> Option<(usize, CaptureInterface)> {
         let [link, end] = place(at);
         self.points[link][end].as_ref().map(|point| (point.file, point.raw))
     }
@@ -146,12 +146,12 @@ impl<W: Write> Capture<W> {
         &mut self,
         now: Time,
         flow: usize,
-        (file, interface): (usize, Interface),
+        (file, interface): (usize, CaptureInterface),
         p: &Packet,
         sides: &Sides,
         bytes: usize,
     ) {
-        let Flow { addresses, snaplen, session, .. } = &self.flows[flow];
+        let CapturedFlow { addresses, snaplen, session, .. } = &self.flows[flow];
         let reverse = p.flow.reverse();
         let mut addresses = if reverse { addresses.reversed() } else { *addresses };
         let implied;
@@ -206,7 +206,7 @@ impl<W: Write> Observer for Capture<W> {
         let interface = self.interface(at);
         let cut = &mut self.flows[at.flow].cut[usize::from(p.flow.reverse())];
         let whole = p.fragment() == Fragment::Whole;
-        if at.way == Way::Out && whole && p.size > self.smallest_mtu {
+        if at.way == InterfaceDirection::Out && whole && p.size > self.smallest_mtu {
             cut.remember(p);
         }
         let Some(interface) = interface else { return };
@@ -215,7 +215,7 @@ impl<W: Write> Observer for Capture<W> {
                 Some(bytes) => self.write(now, at.flow, interface, p, sides, bytes),
                 None => self.skipped += 1,
             }
-        } else if at.way == Way::Out && p.size > self.mtu[link] {
+        } else if at.way == InterfaceDirection::Out && p.size > self.mtu[link] {
             let bytes = p.payload() as usize;
             let mut fragments = Fragments::new(*p, self.mtu[link]);
             while let Some(f) = fragments.next() {
@@ -261,7 +261,7 @@ impl<W: Write> Observer for Capture<W> {
 /// Returns the link at which a packet is seen, and its end: 0 at its first node.
 fn place(at: Crossing) -> [usize; 2] {
     // Forward means out of the first node or into the second.
-    [(at.hop / 2) as usize, usize::from((at.hop & 1 == 1) != (at.way == Way::In))]
+    [(at.hop / 2) as usize, usize::from((at.hop & 1 == 1) != (at.way == InterfaceDirection::In))]
 }
 
 /// Returns the nodes of a scenario where flows begin or end.

@@ -1,6 +1,6 @@
 //! Time series of a run as columns: state of each sender and queue, and each segment sent.
 //!
-//! A [`Recorder`] observes a run and passes full batches of columns to a [`Sink`]. The recorder holds one batch of each
+//! A [`Recorder`] observes a run and passes full batches of columns to a [`ColumnSink`]. The recorder holds one batch of each
 //! series, so its memory does not grow with the run. A row is valid from its time until the next row of the same flow
 //! or link direction. All changes at one instant make one row, and a row equal to the previous one is omitted. With an
 //! interval, only the last row of each interval is kept; changes of state always keep their own rows.
@@ -9,11 +9,11 @@
 
 mod series;
 
-pub use series::{Column, Field, Kind, Series};
+pub use series::{Column, ColumnHeading, ColumnType, Series};
 
-use crate::gateway::{Key, Stats};
+use crate::gateway::{FlowKey, Stats};
 use crate::net::routing::Hop;
-use crate::net::{Crossing, LinkState, Observer, Sending, Way};
+use crate::net::{Crossing, InterfaceDirection, LinkState, Observer, Sending};
 use crate::packet::{Packet, Protocol, Sides, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
@@ -23,7 +23,7 @@ use series::{
 use std::collections::BTreeMap;
 
 /// Receives batches of columns.
-pub trait Sink {
+pub trait ColumnSink {
     /// Error of the sink.
     type Error;
     /// Receives the next rows of `series`, one column for each of its [`Series::fields`].
@@ -32,18 +32,18 @@ pub trait Sink {
 
 /// Records time series of a run.
 #[derive(Debug)]
-pub struct Recorder<S: Sink> {
+pub struct Recorder<S: ColumnSink> {
     sink: S,
     /// Interval in ns; 1 keeps every instant.
     interval: u64,
-    names: Names,
+    names: SeriesNames,
     flows: FlowColumns,
     links: LinkColumns,
     segments: SegmentColumns,
     gateways: GatewayColumns,
     senders: Vec<Thinned<FlowRow>>,
     queues: Vec<Thinned<LinkRow>>,
-    streams: Vec<Stream>,
+    streams: Vec<SenderProgress>,
     /// By gateway and flow.
     allowed: BTreeMap<(usize, usize), Thinned<GatewayRow>>,
     failed: Option<S::Error>,
@@ -51,21 +51,21 @@ pub struct Recorder<S: Sink> {
 
 /// Names behind the codes in the columns.
 #[derive(Debug)]
-struct Names {
+struct SeriesNames {
     flows: Words,
     links: Words,
     gateways: Words,
     phases: Words,
 }
 
-impl<S: Sink> Recorder<S> {
+impl<S: ColumnSink> Recorder<S> {
     /// Creates a recorder for a run of `scenario` that keeps at most one row per `interval` and flow or link direction,
     /// plus changes of state.
     pub fn new(scenario: &Scenario, interval: Time, sink: S) -> Self {
         Recorder {
             sink,
             interval: interval.0.max(1),
-            names: Names {
+            names: SeriesNames {
                 flows: Words::new(scenario.flows.iter().map(|f| f.name.clone())),
                 links: Words::new(scenario.links.iter().map(|l| l.name.clone())),
                 gateways: Words::new(scenario.gateways.iter().map(|g| g.name.clone())),
@@ -77,7 +77,7 @@ impl<S: Sink> Recorder<S> {
             gateways: GatewayColumns::default(),
             senders: vec![Thinned::default(); scenario.flows.len()],
             queues: vec![Thinned::default(); 2 * scenario.links.len()],
-            streams: vec![Stream::default(); scenario.flows.len()],
+            streams: vec![SenderProgress::default(); scenario.flows.len()],
             allowed: BTreeMap::new(),
             failed: None,
         }
@@ -145,7 +145,7 @@ impl<S: Sink> Recorder<S> {
 
     fn flush(&mut self, series: Series) {
         if self.failed.is_none() {
-            let Names { flows, links, gateways, phases } = &self.names;
+            let SeriesNames { flows, links, gateways, phases } = &self.names;
             let done = match series {
                 Series::Flows if self.flows.is_empty() => Ok(()),
                 Series::Flows => self.sink.batch(series, &self.flows.columns(flows, phases)),
@@ -167,9 +167,9 @@ impl<S: Sink> Recorder<S> {
     }
 }
 
-impl<S: Sink> Observer for Recorder<S> {
+impl<S: ColumnSink> Observer for Recorder<S> {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == Way::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
+        if at.way == InterfaceDirection::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
             let stream = &mut self.streams[at.flow];
             if let Some(row) = stream.segment(now, at.flow, p) {
                 self.keep_segment(row);
@@ -198,7 +198,7 @@ impl<S: Sink> Observer for Recorder<S> {
 
     fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> Stats) {
         for f in stats().flows {
-            let (Key::Simulated(flow), Some(control)) = (f.key, f.control) else { continue };
+            let (FlowKey::Simulated(flow), Some(control)) = (f.key, f.control) else { continue };
             let row = GatewayRow {
                 time: now.0,
                 gateway: index as u32,
@@ -221,7 +221,7 @@ impl<S: Sink> Observer for Recorder<S> {
 }
 
 /// A row that a later row may replace.
-trait Row: Copy {
+trait SupersedableRow: Copy {
     fn time(&self) -> u64;
     /// Returns true if the row equals `other` in all values except the time.
     fn repeats(&self, other: &Self) -> bool;
@@ -229,7 +229,7 @@ trait Row: Copy {
     fn turns(&self, other: &Self) -> bool;
 }
 
-impl Row for FlowRow {
+impl SupersedableRow for FlowRow {
     fn time(&self) -> u64 {
         self.time
     }
@@ -241,7 +241,7 @@ impl Row for FlowRow {
     }
 }
 
-impl Row for LinkRow {
+impl SupersedableRow for LinkRow {
     fn time(&self) -> u64 {
         self.time
     }
@@ -253,7 +253,7 @@ impl Row for LinkRow {
     }
 }
 
-impl Row for GatewayRow {
+impl SupersedableRow for GatewayRow {
     fn time(&self) -> u64 {
         self.time
     }
@@ -278,7 +278,7 @@ impl<R> Default for Thinned<R> {
     }
 }
 
-impl<R: Row> Thinned<R> {
+impl<R: SupersedableRow> Thinned<R> {
     /// Adds `row` and returns the rows to keep now.
     fn offer(&mut self, row: R, interval: u64) -> [Option<R>; 2] {
         let Some((before, kept)) = self.latest else {
@@ -302,21 +302,21 @@ impl<R: Row> Thinned<R> {
 
 /// Progress of a flow's sender.
 #[derive(Clone, Copy, Default, Debug)]
-struct Stream {
+struct SenderProgress {
     /// Initial sequence number.
     initial: u32,
     /// Stream offset after the last byte sent.
     next: u64,
 }
 
-impl Stream {
+impl SenderProgress {
     fn segment(&mut self, now: Time, flow: usize, p: &Packet) -> Option<SegmentRow> {
         let row = SegmentRow { time: now.0, flow: flow as u32, seq: 0, len: p.payload(), fin: false, again: false };
         if p.protocol() == Protocol::Udp {
             return Some(SegmentRow { seq: u64::from(p.seq), ..row });
         }
         if p.is(flags::SYN) {
-            *self = Stream { initial: p.seq, next: 1 };
+            *self = SenderProgress { initial: p.seq, next: 1 };
             return None;
         }
         let fin = p.is(flags::FIN);
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn sequence_numbers_are_unwrapped() {
-        let mut s = Stream::default();
+        let mut s = SenderProgress::default();
         let mut p = Packet::tcp(FlowId::new(0, false));
         let mut send = |seq: u32, flags, len| {
             (p.seq, p.flags) = (seq, flags);

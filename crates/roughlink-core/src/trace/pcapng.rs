@@ -17,7 +17,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use crate::packet::{Packet, Side};
+use crate::packet::{Packet, SideContent};
 use crate::units::Time;
 use crate::wire::{self, Addresses, EncodeError, Payload};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub enum LinkType {
 
 /// An interface of one capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interface(u32);
+pub struct CaptureInterface(u32);
 
 /// Capture in progress.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl<W: Write> Pcapng<W> {
     }
 
     /// Adds an interface called `name` (at most 65535 bytes), at any time before its first packet.
-    pub fn interface(&mut self, name: &str, link_type: LinkType) -> io::Result<Interface> {
+    pub fn interface(&mut self, name: &str, link_type: LinkType) -> io::Result<CaptureInterface> {
         if name.len() > usize::from(u16::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name of more than 65535 bytes"));
         }
@@ -100,7 +100,7 @@ impl<W: Write> Pcapng<W> {
         self.option(END_OF_OPTIONS, &[]);
         self.end()?;
         self.interfaces += 1;
-        Ok(Interface(self.interfaces - 1))
+        Ok(CaptureInterface(self.interfaces - 1))
     }
 
     /// Keeps at most `bytes` bytes of each packet from now on, which must not exceed the file's `snaplen`; 0 keeps all.
@@ -112,10 +112,10 @@ impl<W: Write> Pcapng<W> {
     /// Records `packet`, seen at `interface` at time `at`; see [`wire::encode`] for the other arguments.
     pub fn packet(
         &mut self,
-        interface: Interface,
+        interface: CaptureInterface,
         at: Time,
         packet: &Packet,
-        side: Option<&Side>,
+        side: Option<&SideContent>,
         addresses: &Addresses,
         payload: &(impl Payload + ?Sized),
     ) -> Result<(), TraceError> {
@@ -130,7 +130,7 @@ impl<W: Write> Pcapng<W> {
     }
 
     /// Records `bytes`, of the interface's link type, seen at `interface` at time `at`.
-    pub fn bytes(&mut self, interface: Interface, at: Time, bytes: &[u8]) -> io::Result<()> {
+    pub fn bytes(&mut self, interface: CaptureInterface, at: Time, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(interface.0 < self.interfaces);
         let limit = if self.keep == 0 { usize::MAX } else { self.keep as usize };
         let captured = &bytes[..bytes.len().min(limit)];
@@ -197,9 +197,9 @@ mod tests {
         IpPair::V6 { src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2) };
 
     /// A TCP conversation and the state to write it.
-    struct Conversation {
+    struct CapturedConversation {
         out: Pcapng<Vec<u8>>,
-        interface: Interface,
+        interface: CaptureInterface,
         addresses: Addresses,
         now: Time,
         ident: u16,
@@ -207,15 +207,15 @@ mod tests {
         fragments: usize,
     }
 
-    impl Conversation {
+    impl CapturedConversation {
         fn new(ip: IpPair, snaplen: u32) -> Self {
             let mut out = Pcapng::new(Vec::new(), snaplen).unwrap();
             let interface = out.interface("plc.forward", LinkType::Raw).unwrap();
             let addresses = Addresses { ip, src_port: 40_000, dst_port: 40_001 };
-            Conversation { out, interface, addresses, now: Time::ZERO, ident: 0, packets: 0, fragments: 0 }
+            CapturedConversation { out, interface, addresses, now: Time::ZERO, ident: 0, packets: 0, fragments: 0 }
         }
 
-        fn send(&mut self, reverse: bool, mut packet: Packet, side: Option<Side>, payload: &Implied) {
+        fn send(&mut self, reverse: bool, mut packet: Packet, side: Option<SideContent>, payload: &Implied) {
             if matches!(packet.fragment(), Fragment::Whole | Fragment::First) {
                 self.ident += 1;
             }
@@ -234,7 +234,7 @@ mod tests {
             }
             p.set_sacks(blocks.len(), p.side());
             p.set_payload(bytes);
-            self.send(reverse, p, (!blocks.is_empty()).then_some(Side::Sacks(side)), &Implied::of(&p));
+            self.send(reverse, p, (!blocks.is_empty()).then_some(SideContent::Sacks(side)), &Implied::of(&p));
         }
 
         fn segment(&self, flags: u8, seq: u32, ack: u32) -> Packet {
@@ -248,7 +248,7 @@ mod tests {
             let mut p = self.segment(flags, seq, ack);
             let options = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
             p.size = p.header_bytes(options.header_bytes());
-            self.send(reverse, p, Some(Side::Syn(options)), &Implied::of(&p));
+            self.send(reverse, p, Some(SideContent::Syn(options)), &Implied::of(&p));
         }
 
         /// One datagram in three parts of at most 800 bytes.
@@ -304,7 +304,7 @@ mod tests {
     }
 
     /// One SCTP chunk of every type.
-    fn every_chunk() -> Vec<(bool, Packet, Option<Side>)> {
+    fn every_chunk() -> Vec<(bool, Packet, Option<SideContent>)> {
         let (flow, back) = (FlowId::new(0, false), FlowId::new(0, true));
         let (a, b) = (0x1111_1111, 0x2222_2222); // the tags of client and server
         let init = Init { tag: a, a_rwnd: 131_072, outbound: 2, inbound: 9, tsn: 100, forward_tsn: true, cookie: None };
@@ -314,17 +314,21 @@ mod tests {
         assert!(skipped.note(0, 1) && skipped.note(1, 0));
         let data = |tsn, bytes| (false, Packet::sctp_data(flow, b, tsn, (0, tsn as u16 - 100), bytes), None);
         vec![
-            (false, Packet::sctp_init(flow, 0, &init), Some(Side::Init(init))),
-            (true, Packet::sctp_init(back, a, &answer), Some(Side::Init(answer))),
-            (false, Packet::sctp_cookie_echo(flow, b, &Cookie::Own([7; 48])), Some(Side::Cookie(Cookie::Own([7; 48])))),
+            (false, Packet::sctp_init(flow, 0, &init), Some(SideContent::Init(init))),
+            (true, Packet::sctp_init(back, a, &answer), Some(SideContent::Init(answer))),
+            (
+                false,
+                Packet::sctp_cookie_echo(flow, b, &Cookie::Own([7; 48])),
+                Some(SideContent::Cookie(Cookie::Own([7; 48]))),
+            ),
             (true, Packet::sctp_stale_cookie(back, a, 1_000_000), None),
             (true, Packet::sctp(back, a, Chunk::CookieAck), None),
             data(100, 1468),
             data(102, 1),
             data(103, 2),
             data(105, 3),
-            (true, Packet::sctp_sack(back, a, 100, 130_000, &gaps), Some(Side::Gaps(gaps))),
-            (false, Packet::sctp_forward_tsn(flow, b, 101, &skipped), Some(Side::Skipped(skipped))),
+            (true, Packet::sctp_sack(back, a, 100, 130_000, &gaps), Some(SideContent::Gaps(gaps))),
+            (false, Packet::sctp_forward_tsn(flow, b, 101, &skipped), Some(SideContent::Skipped(skipped))),
             (true, Packet::sctp_sack(back, a, 105, 131_072, &Gaps::default()), None),
             (false, Packet::sctp_shutdown(flow, b, 499), None),
             (true, Packet::sctp(back, a, Chunk::ShutdownAck), None),
@@ -350,7 +354,7 @@ mod tests {
 
     #[test]
     fn blocks_are_those_of_the_draft() {
-        let file = Conversation::new(V4, 60).play().out.finish().unwrap();
+        let file = CapturedConversation::new(V4, 60).play().out.finish().unwrap();
         let blocks = blocks(&file);
         let (section, interface, first) = (&blocks[0], &blocks[1], &blocks[2]);
         assert_eq!((section.0, &section.1[..8]), (SECTION_HEADER, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..]));
@@ -365,8 +369,8 @@ mod tests {
 
     #[test]
     fn errors_are_returned() {
-        struct Full(usize);
-        impl Write for Full {
+        struct BufferFull(usize);
+        impl Write for BufferFull {
             fn write(&mut self, b: &[u8]) -> io::Result<usize> {
                 self.0 = self.0.checked_sub(b.len()).ok_or(io::ErrorKind::StorageFull)?;
                 Ok(b.len())
@@ -375,8 +379,8 @@ mod tests {
                 Ok(())
             }
         }
-        assert!(Pcapng::new(Full(10), 0).is_err());
-        let mut w = Pcapng::new(Full(150), 0).unwrap();
+        assert!(Pcapng::new(BufferFull(10), 0).is_err());
+        let mut w = Pcapng::new(BufferFull(150), 0).unwrap();
         assert!(w.interface(&"x".repeat(70_000), LinkType::Raw).is_err());
         let i = w.interface("x", LinkType::Raw).unwrap();
         let mut p = Packet::tcp(FlowId::new(0, false));
@@ -418,7 +422,7 @@ mod tests {
     #[test]
     fn tshark_finds_nothing_wrong() {
         for (ip, snaplen) in [(V4, 0), (V6, 0), (V4, 96)] {
-            let c = Conversation::new(ip, snaplen).play();
+            let c = CapturedConversation::new(ip, snaplen).play();
             let (packets, fragments) = (c.packets, c.fragments);
             let file = c.out.finish().unwrap();
             let fields = ["frame.number", "_ws.expert.message", "_ws.col.Info"];
@@ -444,7 +448,7 @@ mod tests {
 
     #[test]
     fn tshark_reads_frames_beside_packets() {
-        let mut c = Conversation::new(V4, 0);
+        let mut c = CapturedConversation::new(V4, 0);
         c.tcp(false, flags::ACK, 1, 1, 9, &[]);
         let cable = c.out.interface("plc (Ethernet)", LinkType::Ethernet).unwrap();
         // CM_SLAC_PARM.REQ of HomePlug AV.
@@ -463,7 +467,7 @@ mod tests {
     #[test]
     fn tshark_reads_every_chunk() {
         for ip in [V4, V6] {
-            let mut c = Conversation::new(ip, 0);
+            let mut c = CapturedConversation::new(ip, 0);
             for (reverse, packet, side) in every_chunk() {
                 c.send(reverse, packet, side, &Implied::of(&packet));
             }

@@ -26,7 +26,7 @@ pub struct Share(pub f64);
 impl FromStr for Time {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let q = Quantity::read(text, &TIME)?;
+        let q = SplitQuantity::read(text, &TIME)?;
         let n = q.rounded("1 ns")?;
         // "Never" has no written form.
         if n == u64::MAX { Err(q.too_large()) } else { Ok(Time(n)) }
@@ -36,28 +36,28 @@ impl FromStr for Time {
 impl FromStr for Rate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &RATE)?.rounded("1 bit/s").map(Rate)
+        SplitQuantity::read(text, &RATE)?.rounded("1 bit/s").map(Rate)
     }
 }
 
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &SIZE)?.integer("bytes", "B").map(Bytes)
+        SplitQuantity::read(text, &SIZE)?.integer("bytes", "B").map(Bytes)
     }
 }
 
 impl FromStr for Packets {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &COUNT)?.integer("packets", "pkt").map(Packets)
+        SplitQuantity::read(text, &COUNT)?.integer("packets", "pkt").map(Packets)
     }
 }
 
 impl FromStr for QueueLimit {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let q = Quantity::read(text, &QUEUE)?;
+        let q = SplitQuantity::read(text, &QUEUE)?;
         if q.unit == "pkt" {
             let n = q.integer("packets", "pkt")?;
             u32::try_from(n).map(QueueLimit::Packets).map_err(|_| q.too_large())
@@ -70,7 +70,7 @@ impl FromStr for QueueLimit {
 impl FromStr for Share {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let q = Quantity::read(text, &SHARE)?;
+        let q = SplitQuantity::read(text, &SHARE)?;
         // Shifting the exponent instead of dividing gives the double nearest to the written number.
         let x: f64 =
             format!("{}e{}", q.number.digits, q.number.exponent.saturating_sub(2)).parse().unwrap_or(f64::INFINITY);
@@ -172,7 +172,7 @@ struct Decimal {
 }
 
 /// A quantity split into its parts.
-struct Quantity<'t> {
+struct SplitQuantity<'t> {
     /// Whole text, for messages.
     text: &'t str,
     number: Decimal,
@@ -181,14 +181,14 @@ struct Quantity<'t> {
     dimension: &'static Dimension,
 }
 
-impl<'t> Quantity<'t> {
+impl<'t> SplitQuantity<'t> {
     fn read(text: &'t str, dimension: &'static Dimension) -> Result<Self, UnitError> {
         let text = text.trim();
         let (figure, unit) = split(text);
         let number = Decimal::read(text, figure, dimension)?;
         let wanted = SYNONYMS.iter().find(|(from, _)| *from == unit).map_or(unit, |(_, to)| *to);
         match dimension.units.iter().find(|(name, _)| *name == wanted) {
-            Some(&(unit, factor)) => Ok(Quantity { text, number, unit, factor, dimension }),
+            Some(&(unit, factor)) => Ok(SplitQuantity { text, number, unit, factor, dimension }),
             None => Err(wrong_unit(text, figure, unit, number, dimension)),
         }
     }

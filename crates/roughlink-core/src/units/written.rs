@@ -87,14 +87,14 @@ pub mod share {
 }
 
 /// Plain numbers written as a frequency: `#[serde(with = "units::hertz")]`,
-/// `#[schemars(with = "units::hertz::Hertz")]`.
+/// `#[schemars(with = "units::hertz::HertzSchema")]`.
 pub mod hertz {
     use super::*;
 
     /// Schema of a frequency.
-    pub struct Hertz;
+    pub struct HertzSchema;
 
-    impl JsonSchema for Hertz {
+    impl JsonSchema for HertzSchema {
         fn schema_name() -> Cow<'static, str> {
             "Hertz".into()
         }

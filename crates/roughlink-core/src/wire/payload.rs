@@ -40,10 +40,10 @@ pub enum Implied {
         /// Bytes of the whole datagram.
         bytes: usize,
     },
-    /// UDP datagram: its [`Stamp`], truncated if it does not fit, then [`pattern`].
+    /// UDP datagram: its [`UdpStamp`], truncated if it does not fit, then [`pattern`].
     Datagram {
         /// Number and send time.
-        stamp: Stamp,
+        stamp: UdpStamp,
         /// Bytes of the whole datagram.
         bytes: usize,
     },
@@ -55,7 +55,7 @@ impl Implied {
     pub fn new(packet: &Packet, bytes: usize) -> Self {
         match packet.protocol() {
             Protocol::Udp => {
-                Implied::Datagram { stamp: Stamp { number: packet.seq, sent: packet.udp_sent_at() }, bytes }
+                Implied::Datagram { stamp: UdpStamp { number: packet.seq, sent: packet.udp_sent_at() }, bytes }
             }
             Protocol::Tcp | Protocol::Sctp => Implied::Stream { offset: packet.seq, bytes },
         }
@@ -78,7 +78,7 @@ impl Payload for Implied {
         match *self {
             Implied::Stream { offset, .. } => pattern(offset.wrapping_add(from as u32), out),
             Implied::Datagram { stamp, .. } => {
-                let stamp = &stamp.to_bytes()[from.min(Stamp::BYTES)..];
+                let stamp = &stamp.to_bytes()[from.min(UdpStamp::BYTES)..];
                 let n = stamp.len().min(out.len());
                 out[..n].copy_from_slice(&stamp[..n]);
                 pattern((from + n) as u32, &mut out[n..]);
@@ -90,20 +90,20 @@ impl Payload for Implied {
 /// Start of the payload of roughlink's UDP flows: [`Packet::seq`] and [`Packet::udp_sent_at`], which fit into no
 /// header. The decoder cannot identify these flows and leaves both fields 0. A caller that can reads the stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stamp {
+pub struct UdpStamp {
     /// Number of the datagram in its flow.
     pub number: u32,
     /// Send time.
     pub sent: Time,
 }
 
-impl Stamp {
+impl UdpStamp {
     /// Length of a stamp in bytes: number and nanoseconds, big-endian.
     pub const BYTES: usize = 12;
 
     /// Encodes the stamp.
-    pub fn to_bytes(self) -> [u8; Stamp::BYTES] {
-        let mut b = [0; Stamp::BYTES];
+    pub fn to_bytes(self) -> [u8; UdpStamp::BYTES] {
+        let mut b = [0; UdpStamp::BYTES];
         b[..4].copy_from_slice(&self.number.to_be_bytes());
         b[4..].copy_from_slice(&self.sent.0.to_be_bytes());
         b
@@ -113,7 +113,7 @@ impl Stamp {
     pub fn read(payload: &[u8]) -> Option<Self> {
         let (number, rest) = payload.split_first_chunk()?;
         let sent = rest.first_chunk()?;
-        Some(Stamp { number: u32::from_be_bytes(*number), sent: Time(u64::from_be_bytes(*sent)) })
+        Some(UdpStamp { number: u32::from_be_bytes(*number), sent: Time(u64::from_be_bytes(*sent)) })
     }
 
     /// Sets number and time in a UDP packet.
@@ -174,7 +174,7 @@ mod tests {
         let implied = Implied::of(&p);
         implied.fill(0, &mut bytes);
         let mut q = Packet::udp(p.flow, 0, 20, Time::ZERO);
-        Stamp::read(&bytes).unwrap().apply(&mut q);
+        UdpStamp::read(&bytes).unwrap().apply(&mut q);
         assert_eq!(q, p);
         for from in 0..20 {
             let mut part = [0; 5];
@@ -182,6 +182,6 @@ mod tests {
             implied.fill(from, &mut part[..n]);
             assert_eq!(part[..n], bytes[from..from + n]);
         }
-        assert_eq!(Stamp::read(&bytes[..11]), None);
+        assert_eq!(UdpStamp::read(&bytes[..11]), None);
     }
 }

@@ -9,7 +9,9 @@
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
 use super::{EncodeError, WireError};
-use crate::packet::{COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, STALE_COOKIE, Side, Skipped};
+use crate::packet::{
+    COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, STALE_COOKIE, SideContent, Skipped,
+};
 use std::ops::Range;
 
 /// Bytes of the common header and the DATA chunk header, before the payload.
@@ -29,10 +31,10 @@ const SKIP_CHUNK: u8 = 0x80;
 const SKIP_PARAMETER: u16 = 0x8000;
 
 /// A chunk of an SCTP packet, as a packet.
-pub(super) struct Sctp {
+pub(super) struct ChunkPacket {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
-    pub(super) side: Option<Side>,
+    pub(super) side: Option<SideContent>,
     /// Range of the user data of a DATA chunk, or of the bytes for [`crate::packet::Sides::carried`]; `None` in other
     /// chunks.
     pub(super) payload: Option<Range<usize>>,
@@ -40,15 +42,15 @@ pub(super) struct Sctp {
     pub(super) next: Option<usize>,
 }
 
-impl Sctp {
+impl ChunkPacket {
     /// Reads the first chunk of the packet at the start of `bytes`, which end where the IP datagram ends, into
     /// `packet`.
-    pub(super) fn parse(bytes: &[u8], packet: Packet) -> Result<Sctp, WireError> {
-        Sctp::parse_at(bytes, COMMON, packet)
+    pub(super) fn parse(bytes: &[u8], packet: Packet) -> Result<ChunkPacket, WireError> {
+        ChunkPacket::parse_at(bytes, COMMON, packet)
     }
 
     /// Reads the chunk that begins at `at`.
-    pub(super) fn parse_at(bytes: &[u8], at: usize, mut packet: Packet) -> Result<Sctp, WireError> {
+    pub(super) fn parse_at(bytes: &[u8], at: usize, mut packet: Packet) -> Result<ChunkPacket, WireError> {
         let h: &[u8; COMMON] = bytes.first_chunk().ok_or(WireError::Truncated("SCTP header"))?;
         let here = bytes.len().saturating_sub(at);
         let &[code, flags, ..] = bytes.get(at..at + CHUNK_HEADER).ok_or(WireError::Truncated("SCTP chunk"))? else {
@@ -87,7 +89,7 @@ impl Sctp {
         (packet.ident, packet.flags, packet.window) = (ident, code, u16::from(flags));
         packet.set_traffic_class(class);
         packet.set_fragment(fragment);
-        let mut sctp = Sctp { ports: (word(h, 0), word(h, 2)), packet, side: None, payload: None, next };
+        let mut sctp = ChunkPacket { ports: (word(h, 0), word(h, 2)), packet, side: None, payload: None, next };
         if let Some(chunk) = chunk {
             sctp.read(chunk, &bytes[body..at + length.min(here)], body)?;
         }
@@ -120,25 +122,25 @@ impl Sctp {
                 let gaps = read_gaps(h, &body[12..])?;
                 (p.seq, p.tsval) = (long(h, 0), long(h, 4));
                 p.size = Packet::sctp_sack(p.flow, 0, 0, 0, &gaps).size;
-                self.side = (gaps != Gaps::default()).then_some(Side::Gaps(gaps));
+                self.side = (gaps != Gaps::default()).then_some(SideContent::Gaps(gaps));
             }
             Chunk::Init | Chunk::InitAck => {
                 let (init, cookie) = read_init(fixed(16)?, &body[16..], chunk == Chunk::InitAck)?;
                 self.payload = cookie.map(|cookie| at + 16 + cookie.start..at + 16 + cookie.end);
                 p.size = Packet::sctp_init(p.flow, 0, &init).size;
-                self.side = Some(Side::Init(init));
+                self.side = Some(SideContent::Init(init));
             }
             Chunk::CookieEcho => {
                 // A cookie of another length is not from this end.
                 let cookie = Cookie::Own(body.try_into().map_err(|_| WireError::Parameters)?);
                 p.size = Packet::sctp_cookie_echo(p.flow, 0, &cookie).size;
-                self.side = Some(Side::Cookie(cookie));
+                self.side = Some(SideContent::Cookie(cookie));
             }
             Chunk::Heartbeat | Chunk::HeartbeatAck => {
                 fixed(CHUNK_HEADER)?; // section 3.3.5: a parameter
                 p.size = Packet::sctp_heartbeat(p.flow, 0, chunk, short(body.len())?).size;
                 self.payload = Some(at..at + body.len());
-                self.side = Some(Side::Heartbeat(0));
+                self.side = Some(SideContent::Heartbeat(0));
             }
             Chunk::Error => {
                 let cause = word(fixed(CHUNK_HEADER)?, 0);
@@ -159,7 +161,7 @@ impl Sctp {
                     }
                 }
                 p.size = Packet::sctp_forward_tsn(p.flow, 0, 0, &skipped).size;
-                self.side = (skipped != Skipped::default()).then_some(Side::Skipped(skipped));
+                self.side = (skipped != Skipped::default()).then_some(SideContent::Skipped(skipped));
             }
             Chunk::Abort | Chunk::ShutdownAck | Chunk::CookieAck | Chunk::ShutdownComplete => {}
         }
@@ -224,28 +226,28 @@ const LONGEST_CARRIED: u16 = u16::MAX - 128;
 
 /// Returns the number of bytes before the payload, or of the whole packet without one; fails if the side data do not
 /// match the chunk.
-pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usize, EncodeError> {
+pub(super) fn header_length(packet: &Packet, side: Option<&SideContent>) -> Result<usize, EncodeError> {
     let size = match (packet.chunk().ok_or(EncodeError::Chunk)?, side) {
         (Chunk::Data, None) => return Ok(DATA_HEADER),
-        (Chunk::CookieEcho, Some(Side::Cookie(Cookie::Other { .. })))
-        | (Chunk::Heartbeat | Chunk::HeartbeatAck, Some(Side::Heartbeat(_))) => return Ok(COMMON + CHUNK_HEADER),
+        (Chunk::CookieEcho, Some(SideContent::Cookie(Cookie::Other { .. })))
+        | (Chunk::Heartbeat | Chunk::HeartbeatAck, Some(SideContent::Heartbeat(_))) => return Ok(COMMON + CHUNK_HEADER),
         // Read, and never written.
-        (Chunk::InitAck, Some(Side::Init(Init { cookie: Some(Cookie::Other { .. }), .. }))) => {
+        (Chunk::InitAck, Some(SideContent::Init(Init { cookie: Some(Cookie::Other { .. }), .. }))) => {
             return Err(EncodeError::Chunk);
         }
         (Chunk::Error, None) if packet.tsval != u32::from(STALE_COOKIE) => return Err(EncodeError::Chunk),
         (Chunk::Data, _) => return Err(EncodeError::Side),
-        (Chunk::Sack, Some(Side::Gaps(gaps))) => Packet::sctp_sack(packet.flow, 0, 0, 0, gaps).size,
+        (Chunk::Sack, Some(SideContent::Gaps(gaps))) => Packet::sctp_sack(packet.flow, 0, 0, 0, gaps).size,
         (Chunk::Sack, None) => Packet::sctp_sack(packet.flow, 0, 0, 0, &Gaps::default()).size,
-        (Chunk::Init | Chunk::InitAck, Some(Side::Init(init))) => {
+        (Chunk::Init | Chunk::InitAck, Some(SideContent::Init(init))) => {
             let p = Packet::sctp_init(packet.flow, 0, init);
             if p.flags != packet.flags {
                 return Err(EncodeError::Side);
             }
             p.size
         }
-        (Chunk::CookieEcho, Some(Side::Cookie(cookie))) => Packet::sctp_cookie_echo(packet.flow, 0, cookie).size,
-        (Chunk::ForwardTsn, Some(Side::Skipped(s))) => Packet::sctp_forward_tsn(packet.flow, 0, 0, s).size,
+        (Chunk::CookieEcho, Some(SideContent::Cookie(cookie))) => Packet::sctp_cookie_echo(packet.flow, 0, cookie).size,
+        (Chunk::ForwardTsn, Some(SideContent::Skipped(s))) => Packet::sctp_forward_tsn(packet.flow, 0, 0, s).size,
         (Chunk::ForwardTsn, None) => Packet::sctp_forward_tsn(packet.flow, 0, 0, &Skipped::default()).size,
         (Chunk::Error, None) => Packet::sctp_stale_cookie(packet.flow, 0, 0).size,
         (Chunk::Shutdown, None) => Packet::sctp_shutdown(packet.flow, 0, 0).size,
@@ -259,7 +261,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
 
 /// Writes headers, chunk and checksum into `bytes`, which already hold the `payload` bytes of a DATA chunk or of
 /// carried content and are zero elsewhere.
-pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), payload: usize, bytes: &mut [u8]) {
+pub(super) fn write(packet: &Packet, side: Option<&SideContent>, ports: (u16, u16), payload: usize, bytes: &mut [u8]) {
     let chunk = packet.chunk().expect("header_length knew it");
     let end = bytes.len();
     put(bytes, 0, ports.0);
@@ -280,14 +282,14 @@ pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), pay
         Chunk::Sack => {
             put_long(body, 0, packet.seq);
             put_long(body, 4, packet.tsval);
-            if let Some(Side::Gaps(gaps)) = side {
+            if let Some(SideContent::Gaps(gaps)) = side {
                 write_gaps(gaps, &mut body[8..]);
             }
         }
         Chunk::Shutdown => put_long(body, 0, packet.seq),
         Chunk::ForwardTsn => {
             put_long(body, 0, packet.seq);
-            if let Some(Side::Skipped(skipped)) = side {
+            if let Some(SideContent::Skipped(skipped)) = side {
                 for (place, (stream, ssn)) in body[4..].chunks_exact_mut(4).zip(skipped.streams()) {
                     put(place, 0, *stream);
                     put(place, 2, *ssn);
@@ -300,12 +302,12 @@ pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), pay
             put_long(body, 4, packet.seq);
         }
         Chunk::Init | Chunk::InitAck => {
-            if let Some(Side::Init(init)) = side {
+            if let Some(SideContent::Init(init)) = side {
                 write_init(init, body);
             }
         }
         Chunk::CookieEcho => {
-            if let Some(Side::Cookie(Cookie::Own(cookie))) = side {
+            if let Some(SideContent::Cookie(Cookie::Own(cookie))) = side {
                 body.copy_from_slice(cookie);
             }
         }
@@ -369,7 +371,7 @@ mod tests {
         dst_port: 42_000,
     };
 
-    fn bytes_of(p: &Packet, side: Option<Side>) -> Vec<u8> {
+    fn bytes_of(p: &Packet, side: Option<SideContent>) -> Vec<u8> {
         let mut out = Vec::new();
         encode(p, side.as_ref(), &ADDRESSES, &Implied::of(p), &mut out).unwrap();
         out
@@ -495,13 +497,14 @@ mod tests {
         ];
         let bytes = bundle(&[chunk(2, 0, &init.concat())]);
         let p = parse(&bytes).unwrap().into_packet(&bytes, FlowId::new(0, false), &mut sides);
-        let Some(Side::Init(Init { cookie: Some(cookie), forward_tsn: true, .. })) = sides.get(&p).copied() else {
+        let Some(SideContent::Init(Init { cookie: Some(cookie), forward_tsn: true, .. })) = sides.get(&p).copied()
+        else {
             panic!()
         };
         assert_eq!(sides.carried(&p), Some(&[9, 8, 7, 6, 5, 4][..]));
         let echo = Packet::sctp_cookie_echo(FlowId::new(0, false), 1, &cookie);
         answer.clear();
-        encode(&echo, Some(&Side::Cookie(cookie)), &ADDRESSES, sides.carried(&p).unwrap(), &mut answer).unwrap();
+        encode(&echo, Some(&SideContent::Cookie(cookie)), &ADDRESSES, sides.carried(&p).unwrap(), &mut answer).unwrap();
         assert_eq!(answer[32..], [10, 0, 0, 10, 9, 8, 7, 6, 5, 4, 0, 0]);
         assert_eq!(decode(&answer), Err(WireError::Parameters), "none of ours");
     }
@@ -525,15 +528,16 @@ mod tests {
     #[test]
     fn unknown_parameters_are_skipped() {
         let init = Init { tag: 1, a_rwnd: 2, outbound: 3, inbound: 4, tsn: 5, forward_tsn: true, cookie: None };
-        let mut bytes = bytes_of(&Packet::sctp_init(FlowId::new(0, false), 0, &init), Some(Side::Init(init)));
+        let mut bytes = bytes_of(&Packet::sctp_init(FlowId::new(0, false), 0, &init), Some(SideContent::Init(init)));
         bytes[52..56].copy_from_slice(&[0x80, 0x08, 0, 4]); // supported extensions, none
         let plain = Init { forward_tsn: false, ..init };
-        assert_eq!(parse(&bytes).unwrap().side, Some(Side::Init(plain)));
+        assert_eq!(parse(&bytes).unwrap().side, Some(SideContent::Init(plain)));
         bytes[55] = 5;
         assert_eq!(parse(&bytes), Err(WireError::Parameters));
         // After one whose type says so, nothing counts.
         let mut bytes = bundle(&[chunk(1, 0, &[&[0; 16][..], &[0x3f, 0xff, 0, 4, 0xc0, 0, 0, 4]].concat())]);
-        let forward_tsn = |bytes: &[u8]| matches!(parse(bytes).unwrap().side, Some(Side::Init(i)) if i.forward_tsn);
+        let forward_tsn =
+            |bytes: &[u8]| matches!(parse(bytes).unwrap().side, Some(SideContent::Init(i)) if i.forward_tsn);
         assert!(!forward_tsn(&bytes));
         bytes[52] = 0x80;
         assert!(forward_tsn(&bytes));

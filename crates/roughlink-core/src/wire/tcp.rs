@@ -6,7 +6,7 @@
 
 use super::ip::{IpPair, TCP, long, put, put_long, word};
 use super::{EncodeError, WireError, checksum};
-use crate::packet::{Fragment, Packet, SackBlock, Side, SynOptions, flags};
+use crate::packet::{Fragment, Packet, SackBlock, SideContent, SynOptions, flags};
 
 /// Bytes of a TCP header without options.
 pub(super) const HEADER: usize = 20;
@@ -34,7 +34,7 @@ const MAX_SHIFT: u8 = 14;
 
 /// Options of a segment that the decoder understands.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Options {
+pub(super) struct TcpOptions {
     pub(super) mss: Option<u16>,
     pub(super) window_scale: Option<u8>,
     pub(super) sack_permitted: bool,
@@ -46,7 +46,7 @@ pub(super) struct Options {
 }
 
 /// Content of a TCP header.
-pub(super) struct Tcp {
+pub(super) struct TcpHeader {
     pub(super) ports: (u16, u16),
     pub(super) seq: u32,
     pub(super) ack: u32,
@@ -54,33 +54,33 @@ pub(super) struct Tcp {
     pub(super) window: u16,
     /// Bytes of the header.
     pub(super) header: usize,
-    pub(super) options: Options,
+    pub(super) options: TcpOptions,
 }
 
-impl Tcp {
+impl TcpHeader {
     /// Reads the header at the start of `bytes`.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Tcp, WireError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<TcpHeader, WireError> {
         let h: &[u8; HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("TCP header"))?;
         let header = usize::from(h[12] >> 4) * 4;
         if header < HEADER {
             return Err(WireError::Length("TCP header"));
         }
         let options = bytes.get(HEADER..header).ok_or(WireError::Truncated("TCP header"))?;
-        Ok(Tcp {
+        Ok(TcpHeader {
             ports: (word(h, 0), word(h, 2)),
             seq: long(h, SEQ),
             ack: long(h, ACK),
             flags: h[13],
             window: word(h, WINDOW),
             header,
-            options: Options::parse(options)?,
+            options: TcpOptions::parse(options)?,
         })
     }
 }
 
-impl Options {
-    fn parse(bytes: &[u8]) -> Result<Options, WireError> {
-        let mut o = Options::default();
+impl TcpOptions {
+    fn parse(bytes: &[u8]) -> Result<TcpOptions, WireError> {
+        let mut o = TcpOptions::default();
         let mut rest = bytes;
         while let Some((&kind, tail)) = rest.split_first() {
             match kind {
@@ -117,9 +117,9 @@ impl Options {
 }
 
 /// Returns the bytes of the TCP header of `packet` with side data `side`.
-pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usize, EncodeError> {
+pub(super) fn header_length(packet: &Packet, side: Option<&SideContent>) -> Result<usize, EncodeError> {
     let options = match side {
-        Some(Side::Syn(o)) if packet.is(flags::SYN) => {
+        Some(SideContent::Syn(o)) if packet.is(flags::SYN) => {
             if packet.sacks() > 0 || packet.has_timestamps() != o.timestamps {
                 return Err(EncodeError::Side);
             }
@@ -127,7 +127,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
         }
         _ if packet.is(flags::SYN) => return Err(EncodeError::Side),
         // Later fragments need only the number of blocks.
-        Some(Side::Sacks(_)) => 0,
+        Some(SideContent::Sacks(_)) => 0,
         _ if packet.sacks() > 0 && matches!(packet.fragment(), Fragment::Whole | Fragment::First) => {
             return Err(EncodeError::Side);
         }
@@ -140,7 +140,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
 /// Writes a header of `header` bytes at the start of `bytes`, which already contain the whole payload.
 pub(super) fn write(
     packet: &Packet,
-    side: Option<&Side>,
+    side: Option<&SideContent>,
     pair: &IpPair,
     ports: (u16, u16),
     header: usize,
@@ -156,10 +156,10 @@ pub(super) fn write(
     h[13] = packet.flags;
     put(h, WINDOW, packet.window);
 
-    let mut o = Writer { out: options, at: 0 };
+    let mut o = OptionWriter { out: options, at: 0 };
     match side {
-        Some(Side::Syn(syn)) => o.syn(packet, syn),
-        Some(Side::Sacks(blocks)) => o.segment(packet, &blocks[..packet.sacks()]),
+        Some(SideContent::Syn(syn)) => o.syn(packet, syn),
+        Some(SideContent::Sacks(blocks)) => o.segment(packet, &blocks[..packet.sacks()]),
         _ => o.segment(packet, &[]),
     }
     debug_assert_eq!(o.at, o.out.len(), "Packet::header_bytes foretells the options");
@@ -168,12 +168,12 @@ pub(super) fn write(
     put(bytes, CHECKSUM, sum);
 }
 
-struct Writer<'a> {
+struct OptionWriter<'a> {
     out: &'a mut [u8],
     at: usize,
 }
 
-impl Writer<'_> {
+impl OptionWriter<'_> {
     fn syn(&mut self, packet: &Packet, syn: &SynOptions) {
         if syn.mss > 0 {
             self.bytes(&[MSS, 4]);
@@ -225,12 +225,12 @@ pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
 
 /// A TCP header in place, for rewriting.
 #[derive(Debug)]
-pub struct TcpHeader<'a>(&'a mut [u8; HEADER]);
+pub struct TcpHeaderMut<'a>(&'a mut [u8; HEADER]);
 
-impl<'a> TcpHeader<'a> {
+impl<'a> TcpHeaderMut<'a> {
     /// Wraps the header at the start of `segment`; `None` if the segment is too short.
     pub(super) fn new(segment: &'a mut [u8]) -> Option<Self> {
-        segment.first_chunk_mut().map(TcpHeader)
+        segment.first_chunk_mut().map(TcpHeaderMut)
     }
     /// Returns the window field, unscaled.
     pub fn window(&self) -> u16 {
@@ -256,7 +256,7 @@ mod tests {
 
     const PAIR: IpPair = IpPair::V4 { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 0, 2) };
 
-    fn header(packet: &Packet, side: Option<&Side>) -> Vec<u8> {
+    fn header(packet: &Packet, side: Option<&SideContent>) -> Vec<u8> {
         let n = header_length(packet, side).unwrap();
         let mut b = vec![0; n];
         write(packet, side, &PAIR, (1, 2), n, &mut b);
@@ -271,14 +271,14 @@ mod tests {
         let mut syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
         p.set_timestamps(0x0102_0304, 0);
         let all = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
-        assert_eq!(header(&p, Some(&Side::Syn(syn)))[HEADER..], all);
+        assert_eq!(header(&p, Some(&SideContent::Syn(syn)))[HEADER..], all);
         syn.sack_permitted = false;
         let no_sack = [2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
-        assert_eq!(header(&p, Some(&Side::Syn(syn)))[HEADER..], no_sack);
+        assert_eq!(header(&p, Some(&SideContent::Syn(syn)))[HEADER..], no_sack);
         let mut p = Packet::tcp(p.flow);
         p.flags = flags::SYN;
         syn = SynOptions { mss: 536, window_scale: None, sack_permitted: true, timestamps: false };
-        let b = header(&p, Some(&Side::Syn(syn)));
+        let b = header(&p, Some(&SideContent::Syn(syn)));
         assert_eq!(b[HEADER..HEADER + 6], [2, 4, 2, 24, 4, 2]);
         assert_eq!(b.len(), HEADER + usize::from(syn.header_bytes()));
     }
@@ -289,7 +289,7 @@ mod tests {
         p.set_timestamps(1, 2);
         p.set_sacks(1, 0);
         let blocks = [SackBlock { left: 3, right: 4 }; 4];
-        let b = header(&p, Some(&Side::Sacks(blocks)));
+        let b = header(&p, Some(&SideContent::Sacks(blocks)));
         assert_eq!(b[HEADER..], [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10, 0, 0, 0, 3, 0, 0, 0, 4]);
         assert_eq!(b.len() + 20, usize::from(p.header_bytes(0)));
     }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn options_that_do_not_fit_are_refused() {
         let mut p = Packet::tcp(FlowId::new(0, false));
-        let sacks = Side::Sacks([SackBlock::default(); 4]);
+        let sacks = SideContent::Sacks([SackBlock::default(); 4]);
         p.set_sacks(4, 0);
         assert_eq!(header_length(&p, Some(&sacks)), Ok(56));
         p.set_timestamps(1, 2);
@@ -306,25 +306,25 @@ mod tests {
         p.set_sacks(0, 0);
         p.flags = flags::SYN;
         assert_eq!(header_length(&p, Some(&sacks)), Err(EncodeError::Side));
-        assert_eq!(header_length(&p, Some(&Side::Syn(SynOptions::default()))), Err(EncodeError::Side));
+        assert_eq!(header_length(&p, Some(&SideContent::Syn(SynOptions::default()))), Err(EncodeError::Side));
     }
 
     #[test]
     fn foreign_layouts_are_read() {
-        let o = Options::parse(&[8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 254, 6, 9, 9, 9, 9, 3, 3, 99, 0, 77]).unwrap();
+        let o = TcpOptions::parse(&[8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 254, 6, 9, 9, 9, 9, 3, 3, 99, 0, 77]).unwrap();
         assert_eq!((o.timestamps, o.window_scale, o.mss), (Some((1, 2)), Some(14), None));
-        let o = Options::parse(&[5, 2, 5, 3, 0, 2, 3, 0, 4, 3, 1]).unwrap();
+        let o = TcpOptions::parse(&[5, 2, 5, 3, 0, 2, 3, 0, 4, 3, 1]).unwrap();
         assert_eq!((o.sacks, o.mss, o.sack_permitted), (0, None, false), "odd lengths are skipped");
-        assert!(Options::parse(&[19, 4, 0, 0]).unwrap().signed);
-        assert!(Options::parse(&[29, 4, 0, 0]).unwrap().signed);
-        assert!(Options::parse(&[30, 3, 0, 1]).unwrap().multipath);
+        assert!(TcpOptions::parse(&[19, 4, 0, 0]).unwrap().signed);
+        assert!(TcpOptions::parse(&[29, 4, 0, 0]).unwrap().signed);
+        assert!(TcpOptions::parse(&[30, 3, 0, 1]).unwrap().multipath);
         let twice =
             [[5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4].as_slice(), &[5, 10, 0, 0, 0, 5, 0, 0, 0, 6]];
-        let o = Options::parse(&twice.concat()).unwrap();
+        let o = TcpOptions::parse(&twice.concat()).unwrap();
         let none = SackBlock::default();
         assert_eq!((o.sacks, o.blocks), (1, [SackBlock { left: 5, right: 6 }, none, none, none]));
         for bad in [&[2][..], &[2, 0, 1, 1], &[2, 1], &[2, 5, 0, 0]] {
-            assert_eq!(Options::parse(bad).err(), Some(WireError::Options));
+            assert_eq!(TcpOptions::parse(bad).err(), Some(WireError::Options));
         }
     }
 }

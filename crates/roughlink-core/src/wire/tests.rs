@@ -14,7 +14,7 @@ fn addresses() -> impl Strategy<Value = Addresses> {
 }
 
 /// Generates a TCP segment other than a SYN, with its SACK blocks.
-fn segment() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn segment() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let fields = any::<(u32, u32, u16, u16, u8)>();
     let blocks = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
     (fields, prop::option::of(any::<(u32, u32)>()), blocks, 0_u16..3000).prop_map(|(f, ts, blocks, payload)| {
@@ -31,11 +31,11 @@ fn segment() -> impl Strategy<Value = (Packet, Option<Side>)> {
         }
         p.set_sacks(n, p.side());
         p.set_payload(payload);
-        (p, (n > 0).then_some(Side::Sacks(side)))
+        (p, (n > 0).then_some(SideContent::Sacks(side)))
     })
 }
 
-fn syn() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn syn() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let options = (1_u16.., prop::option::of(0_u8..=14), any::<bool>(), prop::option::of(any::<(u32, u32)>()));
     (any::<(u32, u32, u16, u8)>(), options).prop_map(|(f, (mss, window_scale, sack_permitted, ts))| {
         let mut p = Packet::tcp(FlowId::new(0, false));
@@ -45,11 +45,11 @@ fn syn() -> impl Strategy<Value = (Packet, Option<Side>)> {
         }
         let options = SynOptions { mss, window_scale, sack_permitted, timestamps: ts.is_some() };
         p.size = p.header_bytes(options.header_bytes());
-        (p, Some(Side::Syn(options)))
+        (p, Some(SideContent::Syn(options)))
     })
 }
 
-fn datagram() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn datagram() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     (any::<u32>(), 12_u16..3000, any::<u64>(), any::<u16>()).prop_map(|(number, payload, sent, ident)| {
         let mut p = Packet::udp(FlowId::new(0, false), number, payload, Time(sent));
         p.ident = ident;
@@ -57,7 +57,7 @@ fn datagram() -> impl Strategy<Value = (Packet, Option<Side>)> {
     })
 }
 
-fn data_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn data_chunk() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let fields = any::<(u32, u32, u16, u16, u8, u16)>();
     (fields, 1_u16..3000).prop_map(|((tag, tsn, stream, ssn, flags, ident), bytes)| {
         let mut p = Packet::sctp_data(FlowId::new(0, false), tag, tsn, (stream, ssn), bytes);
@@ -67,7 +67,7 @@ fn data_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
 }
 
 /// Generates any SCTP chunk except DATA.
-fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn control_chunk() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let flow = FlowId::new(0, false);
     let sack = (
         any::<(u32, u32)>(),
@@ -76,7 +76,7 @@ fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     )
         .prop_map(move |((tsn, a_rwnd), gaps, duplicates)| {
             let gaps = Gaps::new(gaps.into_iter().map(|(start, end)| Gap { start, end }), duplicates);
-            let side = (gaps != Gaps::default()).then_some(Side::Gaps(gaps));
+            let side = (gaps != Gaps::default()).then_some(SideContent::Gaps(gaps));
             (Packet::sctp_sack(flow, 7, tsn, a_rwnd, &gaps), side)
         });
     let cookie = prop::collection::vec(any::<u8>(), 48).prop_map(|c| Cookie::Own(c.try_into().unwrap()));
@@ -84,13 +84,13 @@ fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
         (any::<(u32, u32, u16, u16, u32, bool)>(), prop::option::of(cookie.clone())).prop_map(move |(f, cookie)| {
             let (tag, a_rwnd, outbound, inbound, tsn, forward_tsn) = f;
             let init = Init { tag, a_rwnd, outbound, inbound, tsn, forward_tsn, cookie };
-            (Packet::sctp_init(flow, 0, &init), Some(Side::Init(init)))
+            (Packet::sctp_init(flow, 0, &init), Some(SideContent::Init(init)))
         });
-    let echo = cookie.prop_map(move |c| (Packet::sctp_cookie_echo(flow, 8, &c), Some(Side::Cookie(c))));
+    let echo = cookie.prop_map(move |c| (Packet::sctp_cookie_echo(flow, 8, &c), Some(SideContent::Cookie(c))));
     let forward = (any::<u32>(), prop::collection::vec(any::<(u16, u16)>(), 0..16)).prop_map(move |(tsn, streams)| {
         let mut skipped = Skipped::default();
         streams.into_iter().for_each(|(stream, ssn)| assert!(skipped.note(stream, ssn)));
-        let side = (skipped != Skipped::default()).then_some(Side::Skipped(skipped));
+        let side = (skipped != Skipped::default()).then_some(SideContent::Skipped(skipped));
         (Packet::sctp_forward_tsn(flow, 9, tsn, &skipped), side)
     });
     let plain = prop_oneof![
@@ -108,12 +108,12 @@ fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     )
 }
 
-fn packet() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn packet() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     prop_oneof![3 => divisible(), 1 => control_chunk()]
 }
 
 /// Packets whose headers are never cut by a fragment of 64 bytes.
-fn divisible() -> impl Strategy<Value = (Packet, Option<Side>)> {
+fn divisible() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     prop_oneof![3 => segment(), 1 => syn(), 1 => datagram(), 2 => data_chunk()]
 }
 
@@ -122,7 +122,7 @@ fn padded(packet: &Packet, at: usize) -> usize {
     if packet.protocol() == Protocol::Sctp { at.next_multiple_of(4) } else { at }
 }
 
-fn bytes_of(packet: &Packet, side: &Option<Side>, addresses: &Addresses, payload: &impl Payload) -> Vec<u8> {
+fn bytes_of(packet: &Packet, side: &Option<SideContent>, addresses: &Addresses, payload: &impl Payload) -> Vec<u8> {
     let mut out = vec![0xaa; 3]; // existing content must stay
     encode(packet, side.as_ref(), addresses, payload, &mut out).unwrap();
     assert_eq!(out[..3], [0xaa; 3]);
@@ -169,7 +169,7 @@ proptest! {
         implied.fill(0, &mut payload);
         prop_assert_eq!(&bytes[d.payload.clone()], &payload[..]);
 
-        let stamp = Stamp::read(&bytes[d.payload.clone()]);
+        let stamp = UdpStamp::read(&bytes[d.payload.clone()]);
         let mut sides = Sides::default();
         let mut q = d.into_packet(&bytes, FlowId(flow), &mut sides);
         prop_assert_eq!(sides.get(&q), side.as_ref());
@@ -371,7 +371,7 @@ fn a_linux_syn_takes_60_bytes() {
     p.set_timestamps(1, 0);
     let options = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
     p.size = p.header_bytes(options.header_bytes());
-    let bytes = bytes_of(&p, &Some(Side::Syn(options)), &fixed(), &Implied::of(&p));
+    let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &fixed(), &Implied::of(&p));
     assert_eq!(bytes.len(), 60);
 }
 
@@ -383,8 +383,8 @@ fn a_syn_without_mss_means_the_default() {
     p.size = p.header_bytes(options.header_bytes());
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::LOCALHOST };
     for (addresses, mss) in [(fixed(), 536), (Addresses { ip, ..fixed() }, 1220)] {
-        let bytes = bytes_of(&p, &Some(Side::Syn(options)), &addresses, &Implied::of(&p));
-        assert_eq!(decode(&bytes).unwrap().side, Some(Side::Syn(SynOptions { mss, ..options })));
+        let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &addresses, &Implied::of(&p));
+        assert_eq!(decode(&bytes).unwrap().side, Some(SideContent::Syn(SynOptions { mss, ..options })));
     }
 }
 

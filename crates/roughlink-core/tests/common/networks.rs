@@ -8,17 +8,17 @@ use roughlink_core::cc::{Algorithm, REGISTRY};
 use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::queue::{BucketConfig, CodelConfig};
-use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
+use roughlink_core::link::timeline::{Opportunities, OutagePolicy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
-use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, Recovery, Stack, TcpConfig};
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Generates any TCP configuration that a scenario file may state.
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
-    use Recovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
+    use LossRecovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
     let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);
     // Half of the connections run a preset unchanged but for SACK and ECN, the others any values.
     let recovery = prop_oneof![Just(None), select(vec![Tahoe, Reno, NewReno, Sack, Prr, Rack]).prop_map(Some)];
@@ -125,7 +125,7 @@ fn discipline() -> impl Strategy<Value = Discipline> {
 fn timeline() -> impl Strategy<Value = Timeline> {
     let state = (any::<bool>(), 100_000u64..50_000_000, 0u64..300_000, proptest::option::weighted(0.3, Just(0u32)));
     let states = proptest::collection::vec((0u64..20_000_000, state), 1..8);
-    let policy = select(vec![Policy::Drop, Policy::Keep]);
+    let policy = select(vec![OutagePolicy::Drop, OutagePolicy::Keep]);
     let trace = proptest::collection::btree_set(1u64..400, 1..60).prop_map(|times| {
         let times: Vec<Time> = times.into_iter().map(Time::from_millis).collect();
         Opportunities { period: *times.last().expect("at least one"), times }

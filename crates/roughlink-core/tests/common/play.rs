@@ -2,8 +2,8 @@
 
 use super::script::{Assertion, Event, Options, Script, Segment, When};
 use roughlink_core::cc::{Factory, Permit};
-use roughlink_core::packet::{Ecn, FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
-use roughlink_core::tcp::{Endpoint, TcpConfig};
+use roughlink_core::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
+use roughlink_core::tcp::{TcpConfig, TcpEndpoint};
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
     tcp.extend(over.clone());
     let without_persist = tcp.remove(TIMER).is_some();
     let (config, factory) = configure(tcp)?;
-    let endpoint = Endpoint::new(FlowId::new(0, false), config, factory, script.iss);
+    let endpoint = TcpEndpoint::new(FlowId::new(0, false), config, factory, script.iss);
     let mut player = Player {
         endpoint,
         sides: Sides::default(),
@@ -58,7 +58,7 @@ fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
 }
 
 struct Player {
-    endpoint: Endpoint,
+    endpoint: TcpEndpoint,
     sides: Sides,
     iss: u32,
     irs: u32,
@@ -175,7 +175,7 @@ impl Player {
         equal(want.ack.is_none_or(|a| p.ack == self.irs.wrapping_add(a as u32)), "the acknowledgement")?;
         equal(want.win.is_none_or(|w| p.window == w), "the window")?;
         let Some(o) = &want.options else { return Ok(()) };
-        if let Some(Side::Syn(got)) = self.sides.get(p) {
+        if let Some(SideContent::Syn(got)) = self.sides.get(p) {
             equal(*got == o.syn, "an option of the SYN")?;
         } else {
             equal(self.relative(self.sides.sacks(p), self.irs) == o.sacks, "SACK")?;
@@ -207,7 +207,7 @@ impl Player {
         }
         if p.is(flags::SYN) {
             p.window = s.win.unwrap_or(65_535);
-            p.set_side(self.sides.store(Side::Syn(o.syn)));
+            p.set_side(self.sides.store(SideContent::Syn(o.syn)));
             p.size = 40 + o.syn.header_bytes();
             return p;
         }
@@ -219,7 +219,7 @@ impl Player {
                 b.left = self.iss.wrapping_add(given.left);
                 b.right = self.iss.wrapping_add(given.right);
             }
-            p.set_sacks(o.sacks.len(), self.sides.store(Side::Sacks(blocks)));
+            p.set_sacks(o.sacks.len(), self.sides.store(SideContent::Sacks(blocks)));
         }
         p.set_payload(s.len as u16);
         p
@@ -246,7 +246,7 @@ impl Player {
         }
         let _ = write!(text, " win {}", p.window);
         let mut options = Vec::new();
-        if let Some(Side::Syn(SynOptions { mss, window_scale, sack_permitted, .. })) = self.sides.get(p) {
+        if let Some(SideContent::Syn(SynOptions { mss, window_scale, sack_permitted, .. })) = self.sides.get(p) {
             options.extend((*mss > 0).then(|| format!("mss {mss}")));
             options.extend(sack_permitted.then(|| "sackOK".to_owned()));
             options.extend(window_scale.map(|s| format!("wscale {s}")));

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 /// Fields of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct SegmentFields {
     pub(super) seq: u32,
     pub(super) ack: Option<u32>,
     pub(super) syn: bool,
@@ -30,7 +30,7 @@ pub(super) struct Segment {
     pub(super) sacked: [Option<(u32, u32)>; 2],
 }
 
-impl Segment {
+impl SegmentFields {
     /// Reads the header at the start of `bytes`, the payload of an IP datagram. Reads only the fields that are needed,
     /// since this happens twice for each packet.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
@@ -39,7 +39,7 @@ impl Segment {
         let header = usize::from(h[12] >> 4) * 4;
         let mut options = bytes.get(HEADER..header)?;
         let is = |flag: u8| h[13] & flag != 0;
-        let mut segment = Segment {
+        let mut segment = SegmentFields {
             seq: long(h, 4),
             ack: is(flags::ACK).then(|| long(h, 8)),
             syn: is(flags::SYN),
@@ -69,7 +69,7 @@ impl Segment {
 
 /// State of a direction.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct TcpDirection {
     /// Open connection, after its first segment.
     open: Option<Open>,
     /// Payload that earlier connections with the same addresses and ports delivered, bytes.
@@ -111,10 +111,10 @@ struct Flying {
     at: Option<Time>,
 }
 
-impl Stream {
+impl TcpDirection {
     /// Records a segment of this direction; `sent` is true if its kernel sends it. Returns true if it begins with new
     /// sequence numbers.
-    pub(super) fn take(&mut self, now: Time, segment: &Segment, sent: bool) -> bool {
+    pub(super) fn take(&mut self, now: Time, segment: &SegmentFields, sent: bool) -> bool {
         let length = segment.payload as u64 + u64::from(segment.syn) + u64::from(segment.fin);
         if length == 0 {
             return false;
@@ -145,7 +145,7 @@ impl Stream {
 
     /// Records a segment of the other direction, which acknowledges data of this one; `to_sender` is true if the
     /// sending kernel gets it. Returns true if it acknowledges new data.
-    pub(super) fn acknowledge(&mut self, now: Time, segment: &Segment, to_sender: bool) -> bool {
+    pub(super) fn acknowledge(&mut self, now: Time, segment: &SegmentFields, to_sender: bool) -> bool {
         let (Some(open), Some(ack)) = (&mut self.open, segment.ack) else { return false };
         let ack = near(open.next, ack);
         if ack < open.first || ack > open.next {
@@ -191,14 +191,14 @@ impl Stream {
 }
 
 #[cfg(test)]
-impl Stream {
+impl TcpDirection {
     pub(super) fn flying(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.flying.len())
     }
 }
 
 impl Open {
-    fn new(segment: &Segment) -> Self {
+    fn new(segment: &SegmentFields) -> Self {
         // Keep a distance from 0, so that earlier sequence numbers do not underflow.
         let first = (1 << 32) + u64::from(segment.seq);
         Open {

@@ -12,7 +12,7 @@ fn datagram(protocol: u8, [from, to]: [u8; 2], fragment: u16, body: &[u8]) -> Ve
 
 /// Segment of the connection between port 1000 of host 1 and port 80 of host 2.
 #[derive(Clone, Copy, Default)]
-struct Tcp {
+struct TestSegment {
     back: bool,
     seq: u32,
     ack: u32,
@@ -25,7 +25,7 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 const FIN: u8 = 1;
 
-impl Tcp {
+impl TestSegment {
     /// Returns the segment's bytes; its numbers are relative to the initial sequence numbers.
     fn bytes(self, [ours, theirs]: [u32; 2]) -> Vec<u8> {
         let option = if self.sacked.is_empty() { 0 } else { 4 + 8 * self.sacked.len() };
@@ -55,15 +55,15 @@ const MS: fn(u64) -> Time = Time::from_millis;
 #[test]
 fn a_connection_with_a_loss() {
     let (mut seen, isn) = (kernels(), [u32::MAX - 100, u32::MAX]);
-    let from = |t: Tcp| t.bytes(isn);
-    let data = |seq, payload| from(Tcp { seq, ack: 1, flags: ACK, payload, ..Tcp::default() });
-    let ack = |ack, sacked| from(Tcp { back: true, seq: 1, ack, flags: ACK, sacked, ..Tcp::default() });
+    let from = |t: TestSegment| t.bytes(isn);
+    let data = |seq, payload| from(TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() });
+    let ack = |ack, sacked| from(TestSegment { back: true, seq: 1, ack, flags: ACK, sacked, ..TestSegment::default() });
     let pass = |seen: &mut Conversations, at: u64, bytes: &[u8]| {
         seen.sent(MS(at), bytes);
         seen.received(MS(at + 10), Some(MS(at)), bytes);
     };
-    pass(&mut seen, 0, &from(Tcp { flags: SYN, ..Tcp::default() }));
-    pass(&mut seen, 10, &from(Tcp { back: true, ack: 1, flags: SYN | ACK, ..Tcp::default() }));
+    pass(&mut seen, 0, &from(TestSegment { flags: SYN, ..TestSegment::default() }));
+    pass(&mut seen, 10, &from(TestSegment { back: true, ack: 1, flags: SYN | ACK, ..TestSegment::default() }));
     pass(&mut seen, 20, &data(1, 0));
     pass(&mut seen, 21, &data(1, 1000));
     seen.sent(MS(22), &data(1001, 1000));
@@ -75,7 +75,11 @@ fn a_connection_with_a_loss() {
     // Spurious retransmission, and its duplicate acknowledgement (RFC 2883).
     pass(&mut seen, 64, &data(1, 1000));
     pass(&mut seen, 74, &ack(3001, &[[1, 1001]]));
-    pass(&mut seen, 90, &from(Tcp { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..Tcp::default() }));
+    pass(
+        &mut seen,
+        90,
+        &from(TestSegment { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..TestSegment::default() }),
+    );
     // Delay by the kernel.
     pass(&mut seen, 130, &ack(3502, &[]));
 
@@ -103,8 +107,8 @@ fn a_connection_with_a_loss() {
 #[test]
 fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
     let (mut seen, isn) = (kernels(), [5, 5]);
-    let data = |seq, payload| Tcp { seq, ack: 1, flags: ACK, payload, ..Tcp::default() }.bytes(isn);
-    let ack = |ack| Tcp { back: true, seq: 1, ack, flags: ACK, ..Tcp::default() }.bytes(isn);
+    let data = |seq, payload| TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() }.bytes(isn);
+    let ack = |ack| TestSegment { back: true, seq: 1, ack, flags: ACK, ..TestSegment::default() }.bytes(isn);
     (0..10).for_each(|i| seen.sent(MS(i), &data(1 + 100 * i as u32, 100)));
     seen.sent(MS(500), &data(1, 100));
     seen.received(MS(520), None, &ack(1001));
@@ -126,13 +130,16 @@ fn connections_follow_each_other() {
     let mut seen = kernels();
     for (i, isn) in [[1, 1], [1_000_000, 99], [17, 17]].into_iter().enumerate() {
         let at = MS(100 * i as u64);
-        seen.sent(at, &Tcp { flags: SYN, ..Tcp::default() }.bytes(isn));
-        seen.sent(at, &Tcp { back: true, ack: 1, flags: SYN | ACK, ..Tcp::default() }.bytes(isn));
-        seen.sent(at, &Tcp { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..Tcp::default() }.bytes(isn));
-        seen.sent(at, &Tcp { back: true, seq: 1, ack: 12, flags: ACK, ..Tcp::default() }.bytes(isn));
+        seen.sent(at, &TestSegment { flags: SYN, ..TestSegment::default() }.bytes(isn));
+        seen.sent(at, &TestSegment { back: true, ack: 1, flags: SYN | ACK, ..TestSegment::default() }.bytes(isn));
+        seen.sent(
+            at,
+            &TestSegment { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..TestSegment::default() }.bytes(isn),
+        );
+        seen.sent(at, &TestSegment { back: true, seq: 1, ack: 12, flags: ACK, ..TestSegment::default() }.bytes(isn));
     }
     let achieved = seen.results(9, std::iter::empty());
-    let [Conversation { forward, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
+    let [ConversationResult { forward, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     assert_eq!((forward.delivered_bytes, forward.retransmits), (Some(30), Some(0)));
 }
 
@@ -141,13 +148,13 @@ fn connections_follow_each_other() {
 fn large_windows_are_measured_in_part() {
     let (mut seen, isn) = (kernels(), [0, 0]);
     for i in 0..100_000_u32 {
-        let data = Tcp { seq: 1 + i, ack: 1, flags: ACK, payload: 1, ..Tcp::default() };
+        let data = TestSegment { seq: 1 + i, ack: 1, flags: ACK, payload: 1, ..TestSegment::default() };
         seen.sent(Time(u64::from(i) * 1000), &data.bytes(isn));
     }
     let stream = &seen.all[0].ways[0].stream;
     assert!(stream.flying() <= tcp::MOST_FLYING, "{}", stream.flying());
     for i in 0..100_000_u32 {
-        let ack = Tcp { back: true, seq: 1, ack: 2 + i, flags: ACK, ..Tcp::default() };
+        let ack = TestSegment { back: true, seq: 1, ack: 2 + i, flags: ACK, ..TestSegment::default() };
         seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ack.bytes(isn));
     }
     let rtt = seen.results(1, std::iter::empty()).conversations[0].forward.rtt_ms.unwrap();
@@ -182,7 +189,7 @@ fn datagrams_of_other_protocols_are_counted() {
     ];
     assert_eq!(names, expected);
     let all: Vec<_> = achieved.conversations.iter().map(|c| &c.forward).collect();
-    let count = |packets, bytes| Some(Count { packets, bytes });
+    let count = |packets, bytes| Some(PacketCount { packets, bytes });
     assert_eq!((all[0].sent, all[0].received, all[0].lost), (count(10, 780), count(9, 702), Some(1)));
     assert_eq!((all[0].delivered_bytes, all[0].throughput_mbps), (Some(450), Some(450.0 * 8.0 / 1e6 / 0.929)));
     assert_eq!(all[0].delay_ms.map(|d| (d.min, d.max)), Some((20.0, 29.0)));
@@ -217,7 +224,7 @@ fn acknowledgements_of_sctp_deliver_nothing() {
     // A chunk without a length ends the parsing.
     pass(&mut seen, 95, &packet([1, 2], vec![vec![0; 40]]));
     let achieved = seen.results(1, std::iter::empty());
-    let [Conversation { forward, reverse, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
+    let [ConversationResult { forward, reverse, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
     assert_eq!((forward.delivered_bytes, forward.throughput_mbps), (Some(151), Some(151.0 * 8.0 / 1e6 / 0.01)));
     assert_eq!((reverse.delivered_bytes, reverse.throughput_mbps), (Some(0), None));
 }
@@ -237,7 +244,7 @@ fn conversations_beyond_the_bound_are_counted_together() {
     seen.sent(MS(3), &ask(5));
     let achieved = seen.results(usize::MAX, std::iter::empty());
     assert_eq!(achieved.conversations.len(), MOST_CONVERSATIONS);
-    let five = Count { packets: 5, bytes: 150 };
+    let five = PacketCount { packets: 5, bytes: 150 };
     assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
     // The busiest conversations, in the order of their first datagrams.
     let ports: Vec<_> = seen.results(2, std::iter::empty()).conversations.into_iter().map(|c| c.from).collect();
@@ -260,7 +267,7 @@ fn packets_in_flight_are_not_lost() {
     let in_flight = [&there[1][..], &there[4], &udp([1, 2], 0), &strange, &[0; 3]];
     let achieved = seen.results(9, in_flight.into_iter());
     let [c] = &achieved.conversations[..] else { panic!("{achieved:?}") };
-    let counts = |d: &Direction| (d.sent.unwrap().packets, d.received.unwrap().packets, d.in_flight, d.lost);
+    let counts = |d: &ConversationCounters| (d.sent.unwrap().packets, d.received.unwrap().packets, d.in_flight, d.lost);
     assert_eq!(counts(&c.forward), (5, 2, Some(2), Some(2)));
     assert_eq!(counts(&c.reverse), (1, 0, Some(1), Some(0)));
     let at_the_end = seen.results(9, std::iter::empty());

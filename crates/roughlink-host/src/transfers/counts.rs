@@ -1,6 +1,6 @@
 //! Counters of a kernel: per connection in `TCP_INFO`, per namespace in /proc/net/netstat.
 
-use super::{Transfer, Vitals};
+use super::{KernelTransfer, TcpInfo};
 use crate::emulation::Host;
 use crate::error::HostError;
 use crate::namespace::Namespace;
@@ -53,8 +53,8 @@ impl Info {
         u64::from(u16::from_ne_bytes(bytes.try_into().expect("two bytes")))
     }
 
-    pub(super) fn vitals(&self, t: &Transfer, at: Time) -> Vitals {
-        Vitals {
+    pub(super) fn vitals(&self, t: &KernelTransfer, at: Time) -> TcpInfo {
+        TcpInfo {
             flow: t.flow,
             at,
             cwnd: self.u32(80),
@@ -68,7 +68,7 @@ impl Info {
 }
 
 /// Counters of a kernel for a namespace.
-pub(super) struct Counters {
+pub(super) struct KernelCounters {
     pub(super) recoveries: u64,
     pub(super) undone: u64,
 }
@@ -76,14 +76,14 @@ pub(super) struct Counters {
 pub(super) fn counters<'n>(
     hosts: &[Host],
     namespace: impl Fn(usize) -> &'n Namespace,
-) -> Result<Vec<Counters>, HostError> {
+) -> Result<Vec<KernelCounters>, HostError> {
     let read = |host: usize| {
         let path = "/proc/thread-self/net/netstat";
         let text =
             namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::of(format!("read {path}")))?;
         let all = extended(&text);
         let sum = |names: &[&str]| names.iter().filter_map(|name| all.get(name)).sum();
-        Ok(Counters {
+        Ok(KernelCounters {
             recoveries: sum(&["TCPSackRecovery", "TCPRenoRecovery"]),
             undone: sum(&["TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"]),
         })

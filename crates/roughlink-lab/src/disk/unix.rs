@@ -1,6 +1,6 @@
 //! The system calls behind [`super::Folder`] on Unix: `openat` and related functions of POSIX.
 
-use super::{Access, Kind};
+use super::{Access, EntryKind};
 use rustix::fs::{self as posix, AtFlags, FileType, Mode, OFlags};
 use std::fs::{File, TryLockError};
 use std::io;
@@ -32,12 +32,12 @@ pub(super) fn names(folder: &Handle) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-pub(super) fn kind(folder: &Handle, name: &str) -> io::Result<Kind> {
+pub(super) fn kind(folder: &Handle, name: &str) -> io::Result<EntryKind> {
     let stat = posix::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
-        _ => Kind::Other,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Folder,
+        _ => EntryKind::Other,
     })
 }
 

@@ -2,18 +2,18 @@
 //!
 //! A claim compares cells of one experiment. With lists of algorithms or of axis values it applies to each of them: all
 //! must meet the criterion (or the given `share`). The displayed figure is the deciding one, which meets it least. Each
-//! figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened for multiple
+//! figure is judged by its 95 % confidence interval ([`ClaimOutcome`]); the intervals are not widened for multiple
 //! comparisons.
 
 mod figures;
 
 use super::KERNEL;
 use super::file::{fault, read};
-use super::result::{ClaimResult, ExperimentResult, Origin, Outcome, Verdict};
+use super::result::{ClaimOutcome, ClaimResult, ExperimentResult, Origin, Verdict};
 use crate::error::LabError;
-use crate::library::Source;
+use crate::library::ScenarioText;
 use crate::nearest;
-use figures::{Figure, apart, short, words};
+use figures::{ClaimFigure, apart, short, words};
 use roughlink_scenario::Problem;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use toml::Spanned;
 /// `experiments/<paper>/claims.toml`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClaimsFile {
     /// The statistic of a cell's replicas.
     #[serde(default)]
     statistic: Statistic,
@@ -60,7 +60,7 @@ struct Claim {
     /// The metric; the experiment's first if absent.
     metric: Option<String>,
     /// How `a` and `b` are compared.
-    kind: Kind,
+    kind: ComparisonKind,
     /// The axis of `a` and `b`.
     #[serde(default = "cc")]
     axis: String,
@@ -106,7 +106,7 @@ enum OneOrMore {
 /// Figure computed from the cells of `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum ComparisonKind {
     /// a
     Value,
     /// a / b
@@ -199,8 +199,8 @@ impl Criterion {
 }
 
 /// Judges the claims in `source` by the results; claims whose experiment was not run are left out.
-pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
-    let file = File::of(source)?;
+pub fn judge(source: &ScenarioText, paper: &str, results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
+    let file = ClaimsFile::of(source)?;
     let paper = paper.rsplit('/').next().unwrap_or(paper);
     let mut judged = Vec::new();
     for mut claim in file.claim {
@@ -225,9 +225,9 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
     Ok(judged)
 }
 
-impl File {
-    fn of(source: &Source) -> Result<File, LabError> {
-        let file: File = read(source)?;
+impl ClaimsFile {
+    fn of(source: &ScenarioText) -> Result<ClaimsFile, LabError> {
+        let file: ClaimsFile = read(source)?;
         let problems: Vec<Problem> = file.claim.iter().flat_map(Claim::problems).collect();
         if problems.is_empty() { Ok(file) } else { Err(fault(source, problems)) }
     }
@@ -240,8 +240,8 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     for origin in [Origin::Paper, Origin::Derived, Origin::Ours] {
         let own = claims.iter().filter(|c| c.origin == origin);
         let verdicts = own.filter_map(|c| Some(c.verdicts.iter().find(|v| v.stack == stack)?.verdict));
-        let tested: Vec<Outcome> = verdicts.filter(|v| *v != Outcome::NotRun).collect();
-        let count = |outcome: Outcome| tested.iter().filter(|v| **v == outcome).count();
+        let tested: Vec<ClaimOutcome> = verdicts.filter(|v| *v != ClaimOutcome::NotRun).collect();
+        let count = |outcome: ClaimOutcome| tested.iter().filter(|v| **v == outcome).count();
         let whose = match (origin, tested.len()) {
             (_, 0) => continue,
             (Origin::Paper, 1) => "the paper's 1 claim".into(),
@@ -249,7 +249,7 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
             (Origin::Derived, n) => format!("{n} derived from it"),
             (Origin::Ours, n) => format!("{n} of ours"),
         };
-        let confirmed = count(Outcome::Confirmed);
+        let confirmed = count(ClaimOutcome::Confirmed);
         let were = |n: usize, one: &'static str, many: &'static str| if n == 1 { one } else { many };
         said += &match said.as_str() {
             "" => {
@@ -258,7 +258,7 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
             }
             _ => format!(", of {whose} {confirmed}"),
         };
-        match count(Outcome::Undecided) {
+        match count(ClaimOutcome::Undecided) {
             0 => {}
             n => said += &format!(" ({n} undecided)"),
         }
@@ -267,8 +267,8 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
 }
 
 /// Returns the experiments that a claims file refers to, so that the caller can check that they exist.
-pub fn experiments_needed(source: &Source) -> Result<Vec<String>, LabError> {
-    let file = File::of(source)?;
+pub fn experiments_needed(source: &ScenarioText) -> Result<Vec<String>, LabError> {
+    let file = ClaimsFile::of(source)?;
     Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }
 
@@ -279,7 +279,11 @@ impl Claim {
             Problem::new(format!("claim `{}`: {message}", self.id)).at(at, "")
         };
         let mut problems = Vec::new();
-        if matches!(self.kind, Kind::Ratio | Kind::Gain | Kind::More | Kind::Difference) && self.b.is_none() {
+        if matches!(
+            self.kind,
+            ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference
+        ) && self.b.is_none()
+        {
             problems.push(about("it compares with nothing", self.experiment.span()).help("give `b`"));
         }
         if let Some((message, help)) = self.confirmed.get_ref().fault(self.published) {
@@ -295,7 +299,7 @@ impl Claim {
     }
 
     /// Checks that the experiment has the cells of the claim.
-    fn check(&self, source: &Source, result: &ExperimentResult, metric: Option<&String>) -> Result<(), LabError> {
+    fn check(&self, source: &ScenarioText, result: &ExperimentResult, metric: Option<&String>) -> Result<(), LabError> {
         let wrong = |message: String, help: String| {
             let problem = Problem::new(message).at(self.experiment.span(), "").help(help);
             Err(fault(source, vec![problem]))
@@ -326,11 +330,11 @@ impl Claim {
     fn unit(&self, result: &ExperimentResult) -> String {
         let own = result.metrics.iter().find(|m| m.name == self.metric(result)).map(|m| m.unit.clone());
         match self.kind {
-            Kind::Gain => "%".into(),
-            Kind::More => "times more".into(),
-            Kind::Ratio | Kind::Spread => "times".into(),
-            Kind::Rank => "(rank)".into(),
-            Kind::Value | Kind::Difference | Kind::Largest => own.unwrap_or_default(),
+            ComparisonKind::Gain => "%".into(),
+            ComparisonKind::More => "times more".into(),
+            ComparisonKind::Ratio | ComparisonKind::Spread => "times".into(),
+            ComparisonKind::Rank => "(rank)".into(),
+            ComparisonKind::Value | ComparisonKind::Difference | ComparisonKind::Largest => own.unwrap_or_default(),
         }
     }
 
@@ -348,17 +352,18 @@ impl Claim {
         let bounds = criterion.bounds(self.published);
         // Distance from the nearest bound. Among figures with the same outcome, the one with the smallest distance is
         // shown.
-        let margin = |f: &Figure| f.range.map_or(f64::NEG_INFINITY, |[from, to]| (from - bounds.0).min(bounds.1 - to));
-        let mut order: Vec<&Figure> = figures.iter().collect();
+        let margin =
+            |f: &ClaimFigure| f.range.map_or(f64::NEG_INFINITY, |[from, to]| (from - bounds.0).min(bounds.1 - to));
+        let mut order: Vec<&ClaimFigure> = figures.iter().collect();
         order.sort_by(|a, b| a.outcome(bounds).cmp(&b.outcome(bounds)).then(margin(a).total_cmp(&margin(b))));
         // This many figures may miss the criterion; the next one decides.
         let allowed = figures.len() as f64 * (1.0 - criterion.share.unwrap_or(1.0)) + 1e-9;
         let Some(deciding) = order.get(allowed as usize).copied() else {
             return Verdict { stack: stack.into(), ..Verdict::default() };
         };
-        let mut evidence: Vec<&Figure> = figures.iter().collect();
+        let mut evidence: Vec<&ClaimFigure> = figures.iter().collect();
         evidence.sort_by_key(|f| !std::ptr::eq(*f, deciding)); // the figure that decides comes first
-        let words = |f: &Figure| match (figures.len() > 1, f.from.as_str()) {
+        let words = |f: &ClaimFigure| match (figures.len() > 1, f.from.as_str()) {
             (false, from) => from.to_owned(),
             (true, "") => format!("{}: {}", f.at, f.words()),
             (true, from) => format!("{}: {} ({from})", f.at, f.words()),
@@ -371,25 +376,31 @@ impl Claim {
             measured: [from, to].into_iter().find(|end| end.is_finite()),
             lower_bound: from.is_finite() && from < to,
             upper_bound: from == f64::NEG_INFINITY && to.is_finite(),
-            ci95: deciding.ci95().filter(|_| self.kind != Kind::Rank),
+            ci95: deciding.ci95().filter(|_| self.kind != ComparisonKind::Rank),
             evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
             reason: match verdict {
-                Outcome::NotConfirmed => self.why_missed(stack, results[0], deciding, &figures),
-                Outcome::Undecided => self.why_undecided(results[0], deciding),
-                Outcome::Confirmed | Outcome::NotRun => String::new(),
+                ClaimOutcome::NotConfirmed => self.why_missed(stack, results[0], deciding, &figures),
+                ClaimOutcome::Undecided => self.why_undecided(results[0], deciding),
+                ClaimOutcome::Confirmed | ClaimOutcome::NotRun => String::new(),
             },
         }
     }
 
     /// Returns the written reason, with the figures of this run inserted.
-    fn why_missed(&self, stack: &str, result: &ExperimentResult, deciding: &Figure, all: &[Figure]) -> String {
+    fn why_missed(
+        &self,
+        stack: &str,
+        result: &ExperimentResult,
+        deciding: &ClaimFigure,
+        all: &[ClaimFigure],
+    ) -> String {
         // A reason written for the stack that behaves like Linux also applies to the kernel, unless the file has
         // another.
         let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
         let Some(reason) = self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref) else { return String::new() };
         let unit = self.unit(result);
         let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
-        let half = deciding.ci95().filter(|_| self.kind != Kind::Rank);
+        let half = deciding.ci95().filter(|_| self.kind != ComparisonKind::Rank);
         let measured = with_unit(deciding.words() + &half.map_or(String::new(), |c| format!(" ± {}", short(c))));
         let known = || all.iter().filter_map(|f| f.range);
         let low = known().map(|[from, _]| from).fold(f64::INFINITY, f64::min);
@@ -405,7 +416,7 @@ impl Claim {
         if filled == *reason { format!("{measured}, and not {criterion}. {reason}") } else { filled }
     }
 
-    fn why_undecided(&self, result: &ExperimentResult, deciding: &Figure) -> String {
+    fn why_undecided(&self, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
         match deciding.interval {
             Ok([f64::NEG_INFINITY, f64::INFINITY]) => "No bound of the figure is known".into(),
             Ok([from, to]) => {

@@ -4,7 +4,7 @@ use super::functions::{self, Function};
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, KERNEL, Point, Published, StackChoice};
 use crate::error::LabError;
-use crate::library::Source;
+use crate::library::ScenarioText;
 use crate::metric::{self, Metric};
 use crate::nearest;
 use crate::watch::{CURVES, FLOW_CURVES, Watch};
@@ -20,7 +20,7 @@ use toml::Spanned;
 /// `experiments/<paper>/<figure>.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ExperimentFile {
     /// Title, in one line.
     title: String,
     /// Place in the paper: `Table 2`.
@@ -187,7 +187,7 @@ struct FunctionTable {
 }
 
 /// Parses TOML into `T`. An unknown key is an error that names the nearest known one.
-pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> {
+pub(super) fn read<T: DeserializeOwned>(source: &ScenarioText) -> Result<T, LabError> {
     toml::from_str(&source.text).map_err(|e| {
         let message = e.message().trim().to_owned();
         let span = e.span().unwrap_or(0..0);
@@ -209,14 +209,14 @@ pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> 
 }
 
 /// Creates the error of a file from its problems.
-pub(super) fn fault(source: &Source, problems: Vec<Problem>) -> LabError {
+pub(super) fn fault(source: &ScenarioText, problems: Vec<Problem>) -> LabError {
     ScenarioError { name: source.name.clone(), text: source.text.clone(), problems }.into()
 }
 
 /// Reads the experiment in `source` and names it `id`.
-pub fn experiment(source: &Source, id: &str, quick: bool) -> Result<Experiment, LabError> {
-    let file: File = read(source)?;
-    let mut reader = Reader { problems: Vec::new() };
+pub fn experiment(source: &ScenarioText, id: &str, quick: bool) -> Result<Experiment, LabError> {
+    let file: ExperimentFile = read(source)?;
+    let mut reader = ProblemList { problems: Vec::new() };
     let experiment = reader.experiment(file, id, quick);
     match experiment {
         Some(experiment) if reader.problems.is_empty() => Ok(experiment),
@@ -224,11 +224,11 @@ pub fn experiment(source: &Source, id: &str, quick: bool) -> Result<Experiment, 
     }
 }
 
-struct Reader {
+struct ProblemList {
     problems: Vec<Problem>,
 }
 
-impl Reader {
+impl ProblemList {
     fn wrong(&mut self, message: impl Into<String>, at: Range<usize>, help: impl Into<String>) {
         self.problems.push(Problem::new(message).at(at, "").help(help));
     }
@@ -238,10 +238,10 @@ impl Reader {
         result.map_err(|e| self.wrong(e.to_string(), at, e.help().unwrap_or_default())).ok()
     }
 
-    fn experiment(&mut self, file: File, id: &str, quick: bool) -> Option<Experiment> {
+    fn experiment(&mut self, file: ExperimentFile, id: &str, quick: bool) -> Option<Experiment> {
         let function = file.function.and_then(|f| self.function(f));
         let scenario = match (&file.scenario, &function) {
-            (Some(name), _) => self.check(Source::scenario(name.get_ref()), name.span()),
+            (Some(name), _) => self.check(ScenarioText::scenario(name.get_ref()), name.span()),
             (None, Some(_)) => None,
             (None, None) => {
                 self.wrong("there is no `scenario`", 0..0, "name one in scenarios/");
@@ -454,7 +454,7 @@ impl Reader {
                 return;
             }
         };
-        let mut add = |reader: &mut Reader, at: Vec<String>, value: f64, span: Range<usize>| {
+        let mut add = |reader: &mut ProblemList, at: Vec<String>, value: f64, span: Range<usize>| {
             for (axis, v) in axes.iter().zip(&at) {
                 if axis.points.iter().all(|p| p.value != *v) {
                     let known = axis.points.iter().map(|p| p.value.as_str());

@@ -1,7 +1,7 @@
 //! Grids of runs: [`sweep`] varies keys of a scenario, [`compare`] runs scenarios and algorithms side by side.
 //!
-//! Both return a [`Plan`]. [`runner::run`](crate::runner::run) executes its runs into a [`Store`](crate::store::Store),
-//! and [`Plan::result`] computes the statistics:
+//! Both return a [`ExperimentPlan`]. [`runner::run`](crate::runner::run) executes its runs into a [`Store`](crate::store::Store),
+//! and [`ExperimentPlan::result`] computes the statistics:
 //!
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};
@@ -25,12 +25,12 @@
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```
 
-use super::order::{Kind, Order};
-use super::plan::{MOST_RUNS, Plan};
+use super::order::{GridKind, Order};
+use super::plan::{ExperimentPlan, MOST_RUNS};
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
 use crate::error::LabError;
-use crate::library::{Overrides, Source};
+use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
 use crate::watch::Watch;
 use roughlink_core::units::Time;
@@ -73,17 +73,17 @@ impl Default for Grid {
 /// # Errors
 /// Returns an error for a key that is varied twice, zero replicas, an unknown metric or too many runs. The error of an
 /// invalid scenario has the position in its file.
-pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<Plan, LabError> {
-    Order::new(Kind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
+pub fn sweep(scenario: ScenarioText, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<ExperimentPlan, LabError> {
+    Order::new(GridKind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }
 
 /// Plans like [`sweep`], with `make`.
 pub(super) fn sweep_by(
     make: Make,
-    scenario: Source,
+    scenario: ScenarioText,
     vary: &[(String, Vec<String>)],
     grid: &Grid,
-) -> Result<Plan, LabError> {
+) -> Result<ExperimentPlan, LabError> {
     let mut set = grid.set.clone();
     let axes = keys(vary, &mut set)?;
     let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
@@ -107,23 +107,23 @@ pub(super) fn sweep_by(
 /// # Errors
 /// Returns an error for fewer than two things to compare, and the errors of [`sweep`].
 pub fn compare(
-    scenarios: Vec<Source>,
+    scenarios: Vec<ScenarioText>,
     algorithms: &[String],
     vary: &[(String, Vec<String>)],
     grid: &Grid,
-) -> Result<Plan, LabError> {
-    let kind = Kind::Compare { algorithms: algorithms.to_vec(), vary: vary.to_vec() };
+) -> Result<ExperimentPlan, LabError> {
+    let kind = GridKind::Compare { algorithms: algorithms.to_vec(), vary: vary.to_vec() };
     Order::new(kind, scenarios, grid).plan()
 }
 
 /// Plans like [`compare`], with `make`.
 pub(super) fn compare_by(
     make: Make,
-    scenarios: Vec<Source>,
+    scenarios: Vec<ScenarioText>,
     algorithms: &[String],
     vary: &[(String, Vec<String>)],
     grid: &Grid,
-) -> Result<Plan, LabError> {
+) -> Result<ExperimentPlan, LabError> {
     let mut set = grid.set.clone();
     let varied = keys(vary, &mut set)?;
     if scenarios.is_empty() || scenarios.len() < 2 && algorithms.len() < 2 && varied.is_empty() {
@@ -134,7 +134,7 @@ pub(super) fn compare_by(
     }
     let mut axes = Vec::new();
     if scenarios.len() > 1 {
-        let point = |source: &Source| Point {
+        let point = |source: &ScenarioText| Point {
             value: source.name.clone(),
             label: source.stem().to_owned(),
             scenario: Some(source.clone()),
@@ -206,21 +206,21 @@ fn point(value: &str) -> Point {
     Point { value: value.into(), label: value.into(), scenario: None, set: Vec::new() }
 }
 
-/// Constructor of a plan: [`Plan::with_limit`] or [`Plan::unread`].
-pub(super) type Make = fn(Experiment, u64) -> Result<Plan, LabError>;
+/// Constructor of a plan: [`ExperimentPlan::with_limit`] or [`ExperimentPlan::unread`].
+pub(super) type Make = fn(Experiment, u64) -> Result<ExperimentPlan, LabError>;
 
 /// Creates the plan of a grid. `transfers` is the default metric of transfers.
 #[expect(clippy::too_many_arguments, reason = "the differences between the two kinds of grids")]
 fn plan(
     make: Make,
     (id, title): (String, String),
-    scenario: Source,
+    scenario: ScenarioText,
     mut set: Overrides,
     axes: Vec<Axis>,
     figure: Figure,
     grid: &Grid,
     transfers: &[&'static str],
-) -> Result<Plan, LabError> {
+) -> Result<ExperimentPlan, LabError> {
     set.extend(grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
     let metrics: Vec<Metric> = grid.metrics.iter().map(|name| Metric::new(name)).collect::<Result<_, _>>()?;
     let watched = metrics.iter().any(Metric::needs_watching);

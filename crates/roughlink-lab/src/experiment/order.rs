@@ -2,9 +2,9 @@
 //! files that they read, and all settings of the grid.
 
 use super::grid::{Grid, Make, compare_by, sweep_by};
-use super::plan::Plan;
+use super::plan::ExperimentPlan;
 use crate::error::LabError;
-use crate::library::{Folder, Source};
+use crate::library::{ScenarioFolder, ScenarioText};
 use crate::runner::ENGINE;
 use crate::store::Records;
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,10 @@ pub struct Order {
     /// Engine of the results ([`ENGINE`]); other engines may give other results.
     pub engine: String,
     /// Kind of the grid.
-    pub kind: Kind,
+    pub kind: GridKind,
     /// Scenarios to run.
     #[serde(with = "given")]
-    pub scenarios: Vec<Source>,
+    pub scenarios: Vec<ScenarioText>,
     /// Settings of the grid.
     pub grid: Grid,
 }
@@ -27,7 +27,7 @@ pub struct Order {
 /// A kind of grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum GridKind {
     /// [`sweep`](super::grid::sweep).
     Sweep {
         /// Keys with their values.
@@ -44,7 +44,7 @@ pub enum Kind {
 }
 
 impl Order {
-    pub(super) fn new(kind: Kind, scenarios: Vec<Source>, grid: &Grid) -> Order {
+    pub(super) fn new(kind: GridKind, scenarios: Vec<ScenarioText>, grid: &Grid) -> Order {
         Order { engine: ENGINE.into(), kind, scenarios, grid: grid.clone() }
     }
 
@@ -52,23 +52,23 @@ impl Order {
     ///
     /// # Errors
     /// Returns the errors of [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
-    pub fn plan(&self) -> Result<Plan, LabError> {
-        self.made_by(Plan::with_limit, self.grid.most_runs)
+    pub fn plan(&self) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::with_limit, self.grid.most_runs)
     }
 
     /// Creates the plan of an untrusted order, with at most `most` runs regardless of the order's limit.
     ///
     /// # Errors
     /// Returns the errors of [`Order::plan`].
-    pub fn plan_within(&self, most: u64) -> Result<Plan, LabError> {
-        self.made_by(Plan::with_limit, most)
+    pub fn plan_within(&self, most: u64) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::with_limit, most)
     }
 
     /// Returns the number of runs.
     pub fn runs(&self) -> u128 {
         let counts: Vec<usize> = match &self.kind {
-            Kind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
-            Kind::Compare { algorithms, vary } => {
+            GridKind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
+            GridKind::Compare { algorithms, vary } => {
                 let counts = vary.iter().map(|(_, values)| values.len());
                 [self.scenarios.len(), algorithms.len()].into_iter().chain(counts).collect()
             }
@@ -83,22 +83,22 @@ impl Order {
     ///
     /// # Errors
     /// Returns the errors of [`Order::plan`] that can be found without reading a scenario.
-    pub fn plan_unread(&self) -> Result<Plan, LabError> {
-        self.made_by(Plan::unread, self.grid.most_runs)
+    pub fn plan_unread(&self) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::unread, self.grid.most_runs)
     }
 
-    fn made_by(&self, make: Make, most_runs: u64) -> Result<Plan, LabError> {
+    fn made_by(&self, make: Make, most_runs: u64) -> Result<ExperimentPlan, LabError> {
         let mut scenarios = self.scenarios.clone();
         let grid = &Grid { most_runs, ..self.grid.clone() };
         let mut plan = match &self.kind {
-            Kind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
-            Kind::Sweep { .. } => {
+            GridKind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
+            GridKind::Sweep { .. } => {
                 return Err(LabError::Usage {
                     message: format!("a sweep of {} scenarios", scenarios.len()),
                     help: "name one".into(),
                 });
             }
-            Kind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,
+            GridKind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,
         };
         plan.order = Some(self.clone());
         Ok(plan)
@@ -108,7 +108,7 @@ impl Order {
     /// read no files from disk.
     pub fn give<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a str, &'a str)>) {
         let folders = self.scenarios.iter_mut().filter_map(|s| Some((&*s.name, s.folder.as_mut()?)));
-        let mut folders: Vec<(&str, &mut Folder)> = folders.collect();
+        let mut folders: Vec<(&str, &mut ScenarioFolder)> = folders.collect();
         folders.iter_mut().for_each(|(_, folder)| folder.path = None);
         for (of, name, text) in files {
             for (_, folder) in folders.iter_mut().filter(|(scenario, _)| *scenario == of) {
@@ -121,7 +121,7 @@ impl Order {
 
     /// Adds the files that another order of the same runs has and this one lacks.
     pub fn complete(&mut self, other: &Order) {
-        let of = |s: &'_ Source| s.folder.iter().flat_map(|f| f.given.clone()).collect::<Vec<_>>();
+        let of = |s: &'_ ScenarioText| s.folder.iter().flat_map(|f| f.given.clone()).collect::<Vec<_>>();
         let files: Vec<_> = other.scenarios.iter().map(|s| (s.name.clone(), of(s))).collect();
         let files =
             files.iter().flat_map(|(of, files)| files.iter().map(move |(name, text)| (&**of, &**name, &**text)));
@@ -129,7 +129,7 @@ impl Order {
     }
 }
 
-impl Plan {
+impl ExperimentPlan {
     /// Returns the order of the plan, with the texts of all files that its scenarios have read so far; `None` unless it
     /// is a sweep or a comparison.
     pub fn portable(&self) -> Option<Order> {
@@ -161,7 +161,7 @@ impl Plan {
 
 /// Serialization of scenarios with the texts of their files and without paths.
 mod given {
-    use super::{Folder, Source};
+    use super::{ScenarioFolder, ScenarioText};
     use crate::library::Texts;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -174,8 +174,8 @@ mod given {
         files: Option<Texts>,
     }
 
-    pub(super) fn serialize<S: Serializer>(sources: &[Source], to: S) -> Result<S::Ok, S::Error> {
-        let given = |s: &Source| SourceText {
+    pub(super) fn serialize<S: Serializer>(sources: &[ScenarioText], to: S) -> Result<S::Ok, S::Error> {
+        let given = |s: &ScenarioText| SourceText {
             name: s.name.clone(),
             text: s.text.clone(),
             files: s.folder.as_ref().map(|folder| folder.given.clone()),
@@ -183,10 +183,10 @@ mod given {
         sources.iter().map(given).collect::<Vec<_>>().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Source>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ScenarioText>, D::Error> {
         let source = |SourceText { name, text, files }: SourceText| {
-            let folder = files.map(|given| Folder { given, ..Folder::default() });
-            Source { name, text, folder }
+            let folder = files.map(|given| ScenarioFolder { given, ..ScenarioFolder::default() });
+            ScenarioText { name, text, folder }
         };
         Ok(Vec::<SourceText>::deserialize(from)?.into_iter().map(source).collect())
     }

@@ -2,10 +2,10 @@
 
 use super::claims;
 use super::file::{self, experiment, read};
-use super::result::{Choice, ClaimResult, ExperimentResult, Summary};
+use super::result::{Choice, ClaimResult, ExperimentResult, PaperSummary};
 use super::{Experiment, papers};
 use crate::error::LabError;
-use crate::library::{Source, names};
+use crate::library::{ScenarioText, names};
 use crate::nearest;
 use roughlink_core::text::one_line;
 use roughlink_scenario::Problem;
@@ -26,13 +26,13 @@ pub struct Paper {
     /// Measured CPU time of all experiments, in seconds; the fastest paper comes first.
     pub cpu_s: u32,
     /// Content of the first screen of the report.
-    pub summary: Summary,
+    pub summary: PaperSummary,
 }
 
 /// `experiments/<paper>/paper.toml`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PaperFile {
     /// Title of the paper.
     title: String,
     /// Head of the report: paragraphs separated by an empty line.
@@ -48,13 +48,13 @@ struct File {
     /// Experiment whose figure is shown first; the first of `experiments` if absent.
     picture: Option<Spanned<String>>,
     /// Cells that determine the recommendation for Linux.
-    linux: Option<Linux>,
+    linux: Option<LinuxTable>,
 }
 
 /// `[linux]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Linux {
+struct LinuxTable {
     /// Experiment.
     experiment: Spanned<String>,
     /// Axis of the candidates.
@@ -64,7 +64,7 @@ struct Linux {
     #[serde(default)]
     metric: String,
     /// Direction of the best value.
-    best: Best,
+    best: BestDirection,
     /// Candidates that come with Linux; all if absent.
     #[serde(default)]
     shipped: Vec<String>,
@@ -76,7 +76,7 @@ struct Linux {
 /// Direction of the best value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Best {
+enum BestDirection {
     /// Largest, e.g. for a throughput.
     Highest,
     /// Smallest, e.g. for a delay.
@@ -99,7 +99,7 @@ impl Paper {
         }
         let name = name.trim_end_matches('/');
         let source = find(name, "paper")?;
-        let file: File = read(&source)?;
+        let file: PaperFile = read(&source)?;
         let there = names("experiments");
         for experiment in file.experiments.get_ref() {
             if built_in && !there.contains(&format!("{name}/{experiment}")) {
@@ -117,14 +117,14 @@ impl Paper {
         let short = short(name);
         let id = |experiment: &str| format!("{short}/{experiment}");
         let first = order.first().cloned().unwrap_or_default();
-        let summary = Summary {
+        let summary = PaperSummary {
             conclusion: one_line(&file.conclusion),
             picture: id(&file.picture.map_or(first, Spanned::into_inner)),
             linux: file.linux.map(|l| Choice {
                 experiment: id(l.experiment.get_ref()),
                 axis: l.axis,
                 metric: l.metric,
-                lowest: l.best == Best::Lowest,
+                lowest: l.best == BestDirection::Lowest,
                 shipped: l.shipped,
                 note: one_line(&l.note),
             }),
@@ -212,10 +212,10 @@ fn short(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-fn find(paper: &str, name: &str) -> Result<Source, LabError> {
+fn find(paper: &str, name: &str) -> Result<ScenarioText, LabError> {
     let path = format!("{paper}/{name}.toml");
     if std::path::Path::new(&path).is_file() {
-        return Source::find(&path, "experiments", "experiment");
+        return ScenarioText::find(&path, "experiments", "experiment");
     }
-    Source::find(&format!("{paper}/{name}"), "experiments", "experiment")
+    ScenarioText::find(&format!("{paper}/{name}"), "experiments", "experiment")
 }

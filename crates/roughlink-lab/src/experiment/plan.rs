@@ -2,7 +2,7 @@
 //!
 //! The scenarios of a small grid are all read before the first run, so that an error is reported at once. In a large
 //! grid only the first cells are read, and each value of each axis once. The other cells are read just before they run
-//! ([`Plan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error in such a
+//! ([`ExperimentPlan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error in such a
 //! cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
@@ -10,11 +10,11 @@ use super::order::{self, Order};
 use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, KERNEL, Point, quantity};
 use crate::error::LabError;
-use crate::library::{Overrides, Parsed, Source};
+use crate::library::{Overrides, Parsed, ScenarioText};
 use crate::metric::{self, Metric, known};
 use crate::runner::{Job, key};
-use crate::statistics::{Interval, quantile, spearman, summary, wilson};
-use crate::store::{Record, Records};
+use crate::statistics::{ConfidenceInterval, quantile, spearman, summary, wilson};
+use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::{NetworkError, routing};
 use roughlink_core::scenario::{FlowSpec, Scenario};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// An experiment and its grid.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ExperimentPlan {
     /// The experiment.
     pub experiment: Experiment,
     /// Warnings about the scenarios, each once, with the scenario text that their positions refer to.
@@ -73,15 +73,15 @@ impl Planned {
     }
 }
 
-impl Plan {
+impl ExperimentPlan {
     /// Plans a grid of at most [`MOST_RUNS`].
-    pub fn new(experiment: Experiment) -> Result<Plan, LabError> {
-        Plan::with_limit(experiment, MOST_RUNS)
+    pub fn new(experiment: Experiment) -> Result<ExperimentPlan, LabError> {
+        ExperimentPlan::with_limit(experiment, MOST_RUNS)
     }
 
-    /// Like [`Plan::new`], with a limit of `most` runs.
-    pub fn with_limit(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
-        let mut plan = Plan::unread(experiment, most)?;
+    /// Like [`ExperimentPlan::new`], with a limit of `most` runs.
+    pub fn with_limit(experiment: Experiment, most: u64) -> Result<ExperimentPlan, LabError> {
+        let mut plan = ExperimentPlan::unread(experiment, most)?;
         for i in 0..plan.cells().min(READ_FIRST) {
             let (planned, scenario) = plan.examine(i)?;
             plan.first.push((planned, Arc::new(scenario)));
@@ -92,9 +92,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Like [`Plan::with_limit`], but reads no cell before its run. For processes that run parts of a plan that has
+    /// Like [`ExperimentPlan::with_limit`], but reads no cell before its run. For processes that run parts of a plan that has
     /// already been read elsewhere.
-    pub(super) fn unread(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
+    pub(super) fn unread(experiment: Experiment, most: u64) -> Result<ExperimentPlan, LabError> {
         let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
             .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
             .fold(1, u128::saturating_mul);
@@ -106,7 +106,7 @@ impl Plan {
                 help: format!("vary less, or --max-runs {runs} if you mean it"),
             });
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             experiment,
             warnings: Vec::new(),
             first: Vec::new(),
@@ -170,7 +170,7 @@ impl Plan {
     }
 
     /// Reads the scenario of cell `i`.
-    fn read(&self, i: usize) -> Result<(Planned, Parsed, &Source), LabError> {
+    fn read(&self, i: usize) -> Result<(Planned, Parsed, &ScenarioText), LabError> {
         let (e, points) = (&self.experiment, self.points(i));
         let own = points.iter().find_map(|(_, point)| point.scenario.as_ref());
         let source = own
@@ -313,7 +313,7 @@ impl Plan {
             return result;
         }
         for cell in self.all() {
-            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| runs.get(&self.key(&cell, r))).collect();
+            let records: Vec<&RunRecord> = (0..e.replicas).filter_map(|r| runs.get(&self.key(&cell, r))).collect();
             self.measure(&cell, &records, &mut result);
         }
         if let Some(watch) = &e.watch {
@@ -326,7 +326,7 @@ impl Plan {
             }));
         }
         result.ranks = self.ranks(&result);
-        if matches!(&self.order, Some(Order { kind: order::Kind::Compare { .. }, .. })) {
+        if matches!(&self.order, Some(Order { kind: order::GridKind::Compare { .. }, .. })) {
             let first = |cell: &Cell| result.cells.iter().find(|c| c.metric == cell.metric);
             let others = result.cells.iter().filter_map(|cell| Some((cell, first(cell)?)));
             let others = others.filter(|(cell, first)| !std::ptr::eq(*cell, *first));
@@ -341,8 +341,8 @@ impl Plan {
         if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
-    /// Like [`Plan::result`], with one more stack: the results of `kernel`, the plan of [`Experiment::on_kernel`].
-    pub fn result_beside(&self, kernel: &Plan, runs: &impl AsRef<Records>) -> ExperimentResult {
+    /// Like [`ExperimentPlan::result`], with one more stack: the results of `kernel`, the plan of [`Experiment::on_kernel`].
+    pub fn result_beside(&self, kernel: &ExperimentPlan, runs: &impl AsRef<Records>) -> ExperimentResult {
         let (e, own) = (&self.experiment, &kernel.experiment);
         let mut how = vec![match own.replicas {
             1 => "one run of each cell".to_owned(),
@@ -377,11 +377,11 @@ impl Plan {
         self.experiment.axes.iter().map(|a| a.name.clone()).zip(cell.at.iter().cloned()).collect()
     }
 
-    fn measure(&self, cell: &Planned, records: &[&Record], result: &mut ExperimentResult) {
+    fn measure(&self, cell: &Planned, records: &[&RunRecord], result: &mut ExperimentResult) {
         let e = &self.experiment;
         let axes = self.axes(cell);
         for metric in &e.metrics {
-            let numbered = |of: fn(&Metric, &Record) -> Option<f64>| -> (Vec<u32>, Vec<f64>) {
+            let numbered = |of: fn(&Metric, &RunRecord) -> Option<f64>| -> (Vec<u32>, Vec<f64>) {
                 records.iter().filter_map(|r| Some((r.result.replica, of(metric, r)?))).unzip()
             };
             let (numbers, samples) = numbered(Metric::value);
@@ -396,7 +396,8 @@ impl Plan {
             let share = metric.is_share_of_runs() && !deterministic;
             let own = statistic.and_then(|q| {
                 let known = samples.iter().map(|v| [*v, *v]);
-                let bounds: Vec<Interval> = known.chain(at_least.iter().map(|v| [*v, f64::INFINITY])).collect();
+                let bounds: Vec<ConfidenceInterval> =
+                    known.chain(at_least.iter().map(|v| [*v, f64::INFINITY])).collect();
                 quantile(&bounds, q)
             });
             let known = own.and_then(|([from, to], _)| (from == to).then_some(from));
@@ -493,7 +494,7 @@ impl Plan {
 /// Runs of a plan.
 #[derive(Debug)]
 pub struct Jobs<'p, I = Range<usize>> {
-    plan: &'p Plan,
+    plan: &'p ExperimentPlan,
     numbers: I,
     /// The cell of the last run.
     cell: Option<(usize, Planned, Arc<Scenario>)>,
@@ -579,7 +580,7 @@ mod tests {
         let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n[set]\nduration = \"10 ms\"\n\
             [[axis]]\nname = \"seed\"\nkey = \"seed\"\nvalues = [\"1\"]\n\
             [[axis]]\nname = \"window\"\nkey = \"tcp.initial_window\"\nvalues = [\"1\"]\n";
-        let source = Source { name: "test.toml".into(), text: text.into(), folder: None };
+        let source = ScenarioText { name: "test.toml".into(), text: text.into(), folder: None };
         let mut experiment = file::experiment(&source, "test/grid", false).unwrap();
         experiment.stacks.truncate(1);
         for (axis, n) in experiment.axes.iter_mut().zip([seeds, windows]) {
@@ -592,7 +593,7 @@ mod tests {
 
     #[test]
     fn a_large_grid_is_not_read_before_its_first_run() {
-        let plan = Plan::new(grid(1000, 1000)).unwrap();
+        let plan = ExperimentPlan::new(grid(1000, 1000)).unwrap();
         assert_eq!((plan.runs(), plan.first.len()), (1_000_000, READ_FIRST));
         let mut jobs = plan.jobs();
         assert_eq!(jobs.size_hint(), (1_000_000, Some(1_000_000)));
@@ -601,12 +602,12 @@ mod tests {
         // The identity of a cell does not depend on when it was read.
         let again: Vec<String> = plan.all().take(READ_FIRST + 3).map(|cell| plan.key(&cell, 0)).collect();
         assert_eq!(again.into_iter().collect::<BTreeSet<_>>(), kept);
-        assert!(!plan.identity().continues(&Plan::new(grid(1000, 999)).unwrap().identity().to_string()));
+        assert!(!plan.identity().continues(&ExperimentPlan::new(grid(1000, 999)).unwrap().identity().to_string()));
     }
 
     #[test]
     fn a_small_grid_is_read_as_a_whole() {
-        let plan = Plan::new(grid(20, 50)).unwrap();
+        let plan = ExperimentPlan::new(grid(20, 50)).unwrap();
         assert_eq!((plan.runs(), plan.first.len()), (1000, 1000));
     }
 
@@ -615,7 +616,7 @@ mod tests {
         let wrong = |seeds: usize, at: usize| {
             let mut experiment = grid(seeds, 3);
             experiment.axes[0].points[at].value = "many".into();
-            Plan::new(experiment)
+            ExperimentPlan::new(experiment)
         };
         assert!(matches!(wrong(1000, 999), Err(LabError::File(_))), "each value is tried once");
         let plan = wrong(5000, 4000).unwrap();

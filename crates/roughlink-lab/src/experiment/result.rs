@@ -3,7 +3,7 @@
 //! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
 //! input of a report.
 
-use crate::statistics::{self, Interval, all_equal, correlation, difference_of_shares, interval, median};
+use crate::statistics::{self, ConfidenceInterval, all_equal, correlation, difference_of_shares, interval, median};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -192,17 +192,17 @@ impl Cell {
     }
 
     /// Returns the bounds of each replica's value, by replica number.
-    pub fn by_replica(&self) -> BTreeMap<u32, Interval> {
+    pub fn by_replica(&self) -> BTreeMap<u32, ConfidenceInterval> {
         let bounds = self.samples.iter().map(|v| [*v, *v]).chain(self.at_least.iter().map(|v| [*v, f64::INFINITY]));
         let number = |i: usize| self.numbers.get(i).copied().unwrap_or(i as u32);
         bounds.enumerate().map(|(i, bounds)| (number(i), bounds)).collect()
     }
 
     /// Returns mean and interval of the known values.
-    pub fn summary(&self) -> Option<statistics::Summary> {
+    pub fn summary(&self) -> Option<statistics::MetricSummary> {
         let known = self.known();
         match self.deterministic {
-            true => known.first().copied().map(statistics::Summary::exact),
+            true => known.first().copied().map(statistics::MetricSummary::exact),
             false => statistics::summary(&known),
         }
     }
@@ -225,7 +225,7 @@ impl Cell {
     pub fn difference(&self, other: &Cell) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
-        let of = |value, interval: Option<Interval>, median| {
+        let of = |value, interval: Option<ConfidenceInterval>, median| {
             let interval = if exact { Some(value) } else { interval };
             Some(Difference { value, interval, median, pairs: pairs.len() as u32 })
         };
@@ -234,7 +234,7 @@ impl Cell {
             if q != 0.5 && !censored {
                 return of([self.measured? - other.measured?; 2], None, false);
             }
-            let each: Vec<Interval> = pairs.iter().map(|(a, b)| [a[0] - b[1], a[1] - b[0]]).collect();
+            let each: Vec<ConfidenceInterval> = pairs.iter().map(|(a, b)| [a[0] - b[1], a[1] - b[0]]).collect();
             let (value, interval) = median(&each)?;
             return of(value, interval, true);
         }
@@ -253,10 +253,10 @@ impl Cell {
 
     /// Returns the values of the replicas that both cells have. A cell that is not random pairs with each replica of
     /// the other.
-    pub fn pairs(&self, other: &Cell) -> Vec<(Interval, Interval)> {
+    pub fn pairs(&self, other: &Cell) -> Vec<(ConfidenceInterval, ConfidenceInterval)> {
         let (own, others) = (self.by_replica(), other.by_replica());
         let numbers = if self.deterministic { others.keys() } else { own.keys() };
-        let at = |cell: &Cell, all: &BTreeMap<u32, Interval>, number: &u32| {
+        let at = |cell: &Cell, all: &BTreeMap<u32, ConfidenceInterval>, number: &u32| {
             if cell.deterministic { all.values().next().copied() } else { all.get(number).copied() }
         };
         numbers.filter_map(|n| Some((at(self, &own, n)?, at(other, &others, n)?))).collect()
@@ -283,9 +283,9 @@ impl Cell {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// Bounds of the difference; they are equal if it is known.
-    pub value: Interval,
+    pub value: ConfidenceInterval,
     /// 95 % interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
     /// True for the median of the differences within replicas, false for their mean.
     pub median: bool,
     /// Number of replicas with both values.
@@ -497,7 +497,7 @@ pub struct Verdict {
     /// Stack.
     pub stack: String,
     /// Outcome.
-    pub verdict: Outcome,
+    pub verdict: ClaimOutcome,
     /// Figure of this run, to compare with the published one; null if unknown.
     pub measured: Option<f64>,
     /// True if `measured` is only a lower bound: the event lies beyond the end of the run.
@@ -518,7 +518,7 @@ pub struct Verdict {
 /// Outcome of a claim, from the position of the figure's 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum ClaimOutcome {
     /// The necessary cells were not run.
     #[default]
     #[serde(rename = "not run")]
@@ -532,14 +532,14 @@ pub enum Outcome {
     Confirmed,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     /// Returns the words for users.
     pub fn words(self) -> &'static str {
         match self {
-            Outcome::NotRun => "not run",
-            Outcome::NotConfirmed => "not confirmed",
-            Outcome::Undecided => "undecided",
-            Outcome::Confirmed => "confirmed",
+            ClaimOutcome::NotRun => "not run",
+            ClaimOutcome::NotConfirmed => "not confirmed",
+            ClaimOutcome::Undecided => "undecided",
+            ClaimOutcome::Confirmed => "confirmed",
         }
     }
 }
@@ -562,12 +562,12 @@ pub struct ReportInput {
     pub claims: Vec<ClaimResult>,
     /// Content of the first screen, for the report of a paper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<Summary>,
+    pub summary: Option<PaperSummary>,
 }
 
 /// Content of the first screen of a paper's report, apart from the figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+pub struct PaperSummary {
     /// Main conclusion: a sentence that does not depend on the figures of a run.
     pub conclusion: String,
     /// Experiment whose figure is shown first: `v2g/fig4`.

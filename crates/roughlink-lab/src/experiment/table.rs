@@ -2,10 +2,10 @@
 //! every metric as columns. The file's key-value metadata has units and meanings of columns as `<column>.unit` and
 //! `<column>.meaning`, as in the series of a single run.
 
-use super::{Plan, quantity};
+use super::{ExperimentPlan, quantity};
 use crate::error::LabError;
 use crate::metric::{self, Metric};
-use crate::store::{Record, Records, Store};
+use crate::store::{Records, RunRecord, Store};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -25,7 +25,7 @@ const RESERVED: [&str; 3] = ["stack", "replica", "seed"];
 
 /// A column of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct TableColumn {
     /// Column name.
     pub name: String,
     /// Unit; empty without a unit.
@@ -33,12 +33,12 @@ pub struct Column {
     /// Meaning.
     pub meaning: String,
     /// Values, one per run.
-    pub values: Values,
+    pub values: CellValues,
 }
 
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Values {
+pub enum CellValues {
     /// Words.
     Words(Vec<String>),
     /// Whole numbers.
@@ -47,7 +47,7 @@ pub enum Values {
     Real(Vec<Option<f64>>),
 }
 
-impl Plan {
+impl ExperimentPlan {
     /// Returns the table of the runs in the store as a Parquet file.
     pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
         let failed =
@@ -56,16 +56,16 @@ impl Plan {
     }
 
     /// Returns the columns of the table of finished runs.
-    pub fn columns(&self, runs: &impl AsRef<Records>) -> Vec<Column> {
+    pub fn columns(&self, runs: &impl AsRef<Records>) -> Vec<TableColumn> {
         let records = runs.as_ref();
         let e = &self.experiment;
         let cells: Vec<super::plan::Planned> = self.all().collect();
-        let runs: Vec<(&super::plan::Planned, &Record)> = cells
+        let runs: Vec<(&super::plan::Planned, &RunRecord)> = cells
             .iter()
             .flat_map(|cell| (0..e.replicas).map(move |replica| (cell, replica)))
             .filter_map(|(cell, replica)| Some((cell, records.get(&self.key(cell, replica))?)))
             .collect();
-        let column = |name: &str, unit: &str, meaning: &str, values| Column {
+        let column = |name: &str, unit: &str, meaning: &str, values| TableColumn {
             name: name.into(),
             unit: unit.into(),
             meaning: meaning.into(),
@@ -84,32 +84,37 @@ impl Plan {
         let mut columns = Vec::new();
         if e.stacks.iter().any(|s| !s.name.is_empty()) {
             let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
-            columns.push(column("stack", "", "the stack that it ran on", Values::Words(stacks)));
+            columns.push(column("stack", "", "the stack that it ran on", CellValues::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {
             let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
             let name = free(&axis.name);
-            columns.push(column(&name, "", &axis.label, Values::Words(values)));
+            columns.push(column(&name, "", &axis.label, CellValues::Words(values)));
             let read: Option<Vec<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
             if let Some([(_, unit), rest @ ..]) = read.as_deref()
                 && rest.iter().all(|(_, u)| u == unit)
             {
                 let numbers = runs.iter().map(|(cell, _)| quantity(&cell.at[i]).map(|(n, _)| n)).collect();
                 let name = free(&format!("{name}.number"));
-                columns.push(column(&name, unit, &format!("{} without its unit", axis.label), Values::Real(numbers)));
+                columns.push(column(
+                    &name,
+                    unit,
+                    &format!("{} without its unit", axis.label),
+                    CellValues::Real(numbers),
+                ));
             }
         }
         let replicas = runs.iter().map(|(_, r)| i64::from(r.result.replica)).collect();
-        columns.push(column("replica", "", "number of the run with the same seed", Values::Whole(replicas)));
+        columns.push(column("replica", "", "number of the run with the same seed", CellValues::Whole(replicas)));
         let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
-        columns.push(column("seed", "", "of all random streams", Values::Whole(seeds)));
+        columns.push(column("seed", "", "of all random streams", CellValues::Whole(seeds)));
         let own = e.metrics.iter().map(Metric::name_per_run);
         for metric in own.chain(metric::names()).filter_map(|name| Metric::new(name).ok()) {
             let about = metric.describe();
-            let mut add = |name: &str, meaning: &str, of: fn(&Metric, &Record) -> Option<f64>| {
+            let mut add = |name: &str, meaning: &str, of: fn(&Metric, &RunRecord) -> Option<f64>| {
                 let values: Vec<Option<f64>> = runs.iter().map(|(_, record)| of(&metric, record)).collect();
                 if values.iter().any(Option::is_some) && columns.iter().all(|c| c.name != name) {
-                    columns.push(column(name, &about.unit, meaning, Values::Real(values)));
+                    columns.push(column(name, &about.unit, meaning, CellValues::Real(values)));
                 }
             };
             add(&about.name, &about.label, Metric::value);
@@ -120,7 +125,7 @@ impl Plan {
     }
 }
 
-fn write(columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
+fn write(columns: &[TableColumn]) -> Result<Vec<u8>, ParquetError> {
     let fields = columns.iter().map(|c| c.field().map(Arc::new)).collect::<Result<_, _>>()?;
     let schema = Type::group_type_builder("runs").with_fields(fields).build()?;
     let mut notes = Vec::new();
@@ -141,14 +146,14 @@ fn write(columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
     for c in columns {
         let mut writer = group.next_column()?.expect("as many columns as the schema has");
         match &c.values {
-            Values::Words(v) => {
+            CellValues::Words(v) => {
                 let v: Vec<ByteArray> = v.iter().map(|w| ByteArray::from(w.as_str())).collect();
                 writer.typed::<ByteArrayType>().write_batch(&v, None, None)?;
             }
-            Values::Whole(v) => {
+            CellValues::Whole(v) => {
                 writer.typed::<Int64Type>().write_batch(v, None, None)?;
             }
-            Values::Real(v) => {
+            CellValues::Real(v) => {
                 let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                 let present: Vec<f64> = v.iter().flatten().copied().collect();
                 writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)?;
@@ -160,12 +165,12 @@ fn write(columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
     out.into_inner()
 }
 
-impl Column {
+impl TableColumn {
     fn field(&self) -> Result<Type, ParquetError> {
         let (physical, repetition, logical) = match self.values {
-            Values::Words(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String)),
-            Values::Whole(_) => (Physical::INT64, Repetition::REQUIRED, None),
-            Values::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL, None),
+            CellValues::Words(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String)),
+            CellValues::Whole(_) => (Physical::INT64, Repetition::REQUIRED, None),
+            CellValues::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL, None),
         };
         let field = Type::primitive_type_builder(&self.name, physical);
         field.with_repetition(repetition).with_logical_type(logical).build()

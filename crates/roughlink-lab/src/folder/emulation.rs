@@ -1,14 +1,14 @@
 //! Reader of the folder of `emulate -o`: the part of its result that a run does not have, and its CSV files thinned for
 //! drawing.
 
-use super::run::{Axis, Delivery, Direction, LinkRows, Links, bin};
+use super::run::{Delivery, LinkDirection, LinkRows, Links, TimeAxis, bin};
 use super::{SUMMARY, json};
 use crate::disk;
 use crate::error::LabError;
-use crate::report::thin::{Point, Thinner};
+use crate::report::thin::{CurvePoint, Thinner};
 use csv::{ReaderBuilder, StringRecord};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::metrics::conversation::Conversation;
+use roughlink_core::metrics::conversation::ConversationResult;
 use roughlink_core::metrics::frames::FrameCount;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ use std::path::Path;
 
 /// An emulation.
 #[derive(Debug)]
-pub struct Emulation {
+pub struct EmulationFolderContent {
     /// Description, written at the start.
     pub about: About,
     /// Results that a run does not have.
-    pub outcome: Outcome,
+    pub outcome: EmulationSummary,
     /// Curves of the directions of conversations, in the order of their first rows.
     pub conversations: Vec<ConversationCurves>,
     /// Mean rates at which link directions sent, Mbit/s; each point starts an interval.
-    pub sent_mbps: Vec<(Direction, Vec<Point>)>,
+    pub sent_mbps: Vec<(LinkDirection, Vec<CurvePoint>)>,
     /// Lateness, us: the median and the 99th percentile of each interval.
-    pub lateness_us: [Vec<Point>; 2],
+    pub lateness_us: [Vec<CurvePoint>; 2],
 }
 
 /// `emulation.json`.
@@ -47,7 +47,7 @@ pub struct About {
 /// Fields of `summary.json` that only emulations have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Outcome {
+pub struct EmulationSummary {
     /// Reason of the end.
     pub ended: String,
     /// Allowed lateness, ms.
@@ -61,11 +61,11 @@ pub struct Outcome {
     /// Time that programs waited for a processor, us.
     pub run_delay_us: Option<Times>,
     /// Conversations of the programs, in order of their start.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<ConversationResult>,
     /// Frames without an IP datagram, by protocol, sender and receiver.
     pub frames: Vec<FrameCount>,
     /// Changes of links from outside, in order of time.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RecordedChange>,
 }
 
 /// Distribution of times, us.
@@ -84,7 +84,7 @@ pub struct Times {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "docs/reference/scenario.md has the meaning")]
-pub struct Change {
+pub struct RecordedChange {
     pub link: String,
     pub at: String,
     pub direction: Option<String>,
@@ -110,20 +110,24 @@ pub struct ConversationCurves {
     /// Protocol and addresses.
     pub name: String,
     /// Mean rate of delivery, Mbit/s; each point starts an interval.
-    pub throughput_mbps: Vec<Point>,
+    pub throughput_mbps: Vec<CurvePoint>,
     /// Smoothed RTT, ms.
-    pub srtt_ms: Vec<Point>,
+    pub srtt_ms: Vec<CurvePoint>,
 }
 
 /// Reads an emulation's part of a folder, with queues and outages of its links; `None` if it is not of an emulation.
-pub(super) fn read(folder: &Path, result: &RunResult, axis: Axis) -> Result<Option<(Emulation, Links)>, LabError> {
+pub(super) fn read(
+    folder: &Path,
+    result: &RunResult,
+    axis: TimeAxis,
+) -> Result<Option<(EmulationFolderContent, Links)>, LabError> {
     let about = match json(&folder.join(ABOUT)) {
         Err(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         about => about?,
     };
-    let axis = Axis { row_s: INTERVAL_S, ..axis };
+    let axis = TimeAxis { row_s: INTERVAL_S, ..axis };
     let (sent_mbps, links) = links(folder, result, axis)?;
-    let emulation = Emulation {
+    let emulation = EmulationFolderContent {
         about,
         outcome: json(&folder.join(SUMMARY))?,
         conversations: conversations(folder, axis)?,
@@ -152,7 +156,7 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
 }
 
 /// A time of a row, s, within the axis.
-fn seconds(time_ns: &str, axis: Axis) -> Option<f64> {
+fn seconds(time_ns: &str, axis: TimeAxis) -> Option<f64> {
     time_ns.parse::<u64>().ok().map(|ns| (ns as f64 * 1e-9).min(axis.end))
 }
 
@@ -165,7 +169,7 @@ struct Growth(Delivery);
 
 impl Growth {
     /// A total first seen at `now` has grown since the sample before.
-    fn new(now: f64, axis: Axis) -> Self {
+    fn new(now: f64, axis: TimeAxis) -> Self {
         Growth(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }
 
@@ -176,11 +180,11 @@ impl Growth {
     }
 }
 
-type SentRates = Vec<(Direction, Vec<Point>)>;
+type SentRates = Vec<(LinkDirection, Vec<CurvePoint>)>;
 
-fn links(folder: &Path, result: &RunResult, axis: Axis) -> Result<(SentRates, Links), LabError> {
+fn links(folder: &Path, result: &RunResult, axis: TimeAxis) -> Result<(SentRates, Links), LabError> {
     let mut links = LinkRows::new(result, axis);
-    let mut sent: BTreeMap<Direction, Growth> = BTreeMap::new();
+    let mut sent: BTreeMap<LinkDirection, Growth> = BTreeMap::new();
     let columns = ["time_ns", "link", "direction", "up", "queue_pkt", "sent_bytes"];
     rows(&folder.join("links.csv"), columns, |[time, link, direction, up, queue, bytes]| {
         let Some(now) = seconds(time, axis) else { return };
@@ -194,7 +198,7 @@ fn links(folder: &Path, result: &RunResult, axis: Axis) -> Result<(SentRates, Li
     Ok((sent, links.finish()))
 }
 
-fn conversations(folder: &Path, axis: Axis) -> Result<Vec<ConversationCurves>, LabError> {
+fn conversations(folder: &Path, axis: TimeAxis) -> Result<Vec<ConversationCurves>, LabError> {
     let mut order: BTreeMap<String, usize> = BTreeMap::new();
     let mut all: Vec<(String, Growth, Thinner)> = Vec::new();
     let columns = ["time_ns", "protocol", "from", "to", "delivered_bytes", "srtt_ms"];
@@ -218,7 +222,7 @@ fn conversations(folder: &Path, axis: Axis) -> Result<Vec<ConversationCurves>, L
     Ok(all.into_iter().map(curves).collect())
 }
 
-fn lateness(folder: &Path, axis: Axis) -> Result<[Vec<Point>; 2], LabError> {
+fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabError> {
     let mut thinners = [axis.thinner(), axis.thinner()];
     rows(&folder.join("lateness.csv"), ["time_ns", "p50_us", "p99_us"], |[time, p50, p99]| {
         let Some(now) = seconds(time, axis) else { return };
@@ -240,7 +244,7 @@ const MOST_CURVES: usize = 64;
 mod tests {
     use super::*;
 
-    const AXIS: Axis = Axis { end: 0.4, stretches: 100, row_s: INTERVAL_S };
+    const AXIS: TimeAxis = TimeAxis { end: 0.4, stretches: 100, row_s: INTERVAL_S };
 
     #[test]
     fn rows_become_curves() {

@@ -3,12 +3,12 @@
 //! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row is
 //! valid until the next one, so curves are steps, and thinning keeps the extremes of the rows.
 
-use super::emulation::{self, Emulation};
-use super::table::{Table, Values};
+use super::emulation::{self, EmulationFolderContent};
+use super::table::{ColumnValues, FolderTable};
 use super::{SUMMARY, json};
 use crate::error::LabError;
 use crate::output::{Manifest, StayEntry};
-use crate::report::thin::{Point, Thinner};
+use crate::report::thin::{CurvePoint, Thinner};
 use hdrhistogram::Histogram;
 use roughlink_core::metrics::{FlowResult, RunResult};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// A single run.
 #[derive(Debug)]
-pub struct Run {
+pub struct SingleRun {
     /// Result of the run.
     pub result: RunResult,
     /// Manifest of the folder; `None` if the run did not finish.
@@ -24,20 +24,20 @@ pub struct Run {
     /// Curves of the senders, in the order of the result's flows.
     pub flows: Vec<FlowCurves>,
     /// Queue lengths of the link directions in which packets waited.
-    pub queues: Vec<(Direction, Vec<Point>)>,
+    pub queues: Vec<(LinkDirection, Vec<CurvePoint>)>,
     /// Periods in which links were down, s: by name, in either direction.
     pub outages: Vec<(String, Vec<(f64, f64)>)>,
     /// Windows that gateways allowed, in the order of their first values.
     pub allowed: Vec<AllowedCurves>,
     /// Part that only emulations have.
-    pub emulation: Option<Emulation>,
+    pub emulation: Option<EmulationFolderContent>,
     /// Number of equal stretches of time; curves keep the first, lowest, highest and last point of each.
     pub stretches: usize,
 }
 
 /// Direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Direction {
+pub struct LinkDirection {
     /// Name of the link.
     pub link: String,
     /// True for the direction from the second node of `between` to the first.
@@ -50,24 +50,24 @@ pub struct FlowCurves {
     /// Name of the flow.
     pub flow: String,
     /// Congestion window, kB.
-    pub cwnd_kb: Vec<Point>,
+    pub cwnd_kb: Vec<CurvePoint>,
     /// Slow-start threshold, kB; none while unlimited.
-    pub ssthresh_kb: Vec<Point>,
+    pub ssthresh_kb: Vec<CurvePoint>,
     /// In flight, kB.
-    pub in_flight_kb: Vec<Point>,
+    pub in_flight_kb: Vec<CurvePoint>,
     /// Smoothed RTT, ms.
-    pub srtt_ms: Vec<Point>,
+    pub srtt_ms: Vec<CurvePoint>,
     /// Mean rate of delivery to the application, Mbit/s; each point starts an interval.
-    pub throughput_mbps: Vec<Point>,
+    pub throughput_mbps: Vec<CurvePoint>,
     /// Distribution of the measured RTTs: ms, and the share of samples up to it.
     pub rtt_cdf: Vec<(f64, f64)>,
     /// Deliveries in each stay in coverage listed by the manifest.
-    pub stays: Vec<Delivered>,
+    pub stays: Vec<StayDeliveries>,
 }
 
 /// Deliveries in a stay in coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Delivered {
+pub struct StayDeliveries {
     /// Bytes.
     pub bytes: f64,
     /// Time of the first delivery, s since packets began to get through.
@@ -82,11 +82,11 @@ pub struct AllowedCurves {
     /// Name of the flow.
     pub flow: String,
     /// Window, SDUs.
-    pub awnd_sdu: Vec<Point>,
+    pub awnd_sdu: Vec<CurvePoint>,
 }
 
 /// Reads the folder of a run.
-pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
+pub(super) fn read(folder: &Path) -> Result<SingleRun, LabError> {
     let result: RunResult = json(&folder.join(SUMMARY))?;
     let manifest = Manifest::read(folder).ok();
     let senders = result.flows.iter().filter(|f| f.cc.is_some()).count();
@@ -95,12 +95,12 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     let stretches = (MOST_STRETCHES / curves.max(1)).clamp(50, 400);
     let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let row_s = manifest.as_ref().map_or(0.0, |m| m.sample_ms * 1e-3);
-    let axis = Axis { end: result.sim_s, stretches, row_s };
+    let axis = TimeAxis { end: result.sim_s, stretches, row_s };
     let (emulation, (queues, outages)) = match emulation::read(folder, &result, axis)? {
         Some((emulation, links)) => (Some(emulation), links),
         None => (None, links(&folder.join("links.parquet"), &result, axis)?),
     };
-    Ok(Run {
+    Ok(SingleRun {
         flows: flows(&folder.join("flows.parquet"), &result, stays, axis)?,
         allowed: gateways(&folder.join("gateways.parquet"), &result, axis)?,
         queues,
@@ -114,19 +114,19 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
 
 /// Time axis of a run.
 #[derive(Clone, Copy)]
-pub(super) struct Axis {
+pub(super) struct TimeAxis {
     pub(super) end: f64,
     pub(super) stretches: usize,
     /// Time between two rows, s; 0 if every change has a row.
     pub(super) row_s: f64,
 }
 
-impl Axis {
+impl TimeAxis {
     pub(super) fn thinner(self) -> Thinner {
         Thinner::new((0.0, self.end), self.stretches)
     }
     /// Returns the thinned steps, the last one drawn to `end`.
-    pub(super) fn steps(self, thinner: Thinner, end: f64) -> Vec<Point> {
+    pub(super) fn steps(self, thinner: Thinner, end: f64) -> Vec<CurvePoint> {
         let mut points = thinner.finish();
         if let Some(last) = points.last().copied()
             && last.0 < end
@@ -137,26 +137,26 @@ impl Axis {
     }
 }
 
-fn seconds(time: &Values, row: usize) -> f64 {
+fn seconds(time: &ColumnValues, row: usize) -> f64 {
     time.number(row).unwrap_or_default() * 1e-9
 }
 
 struct FlowReader {
     thinners: [Thinner; 4],
     delivered: Delivery,
-    stays: Vec<Delivered>,
+    stays: Vec<StayDeliveries>,
     rtts: Histogram<u64>,
     samples: f64,
     any: bool,
 }
 
-fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Result<Vec<FlowCurves>, LabError> {
-    let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
+fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -> Result<Vec<FlowCurves>, LabError> {
+    let Some(table) = FolderTable::open(path)? else { return Ok(Vec::new()) };
     let bin = bin(axis.end.max(200.0 * axis.row_s));
     let reader = |f: &FlowResult| FlowReader {
         thinners: std::array::from_fn(|_| axis.thinner()),
         delivered: Delivery::new(bin, f.start_s),
-        stays: vec![Delivered::default(); stays.len()],
+        stays: vec![StayDeliveries::default(); stays.len()],
         rtts: Histogram::new(3).expect("three digits are possible"),
         samples: 0.0,
         any: false,
@@ -267,10 +267,10 @@ impl Delivery {
     }
 
     /// Returns the rate of each bin in Mbit/s; the last bin ends with the last row.
-    pub(super) fn rates(&self) -> Vec<Point> {
+    pub(super) fn rates(&self) -> Vec<CurvePoint> {
         let (end, total) = self.last;
         let edges = (0..self.ends.len()).map(|i| (self.edge(i), self.ends[i])).chain([(end, total)]);
-        let mut points: Vec<Point> = Vec::new();
+        let mut points: Vec<CurvePoint> = Vec::new();
         let (mut from, mut before) = (self.start, 0.0);
         for (to, bytes) in edges.filter(|(to, _)| *to > self.start) {
             if to > from {
@@ -299,10 +299,10 @@ fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
 }
 
 /// Queue lengths of link directions, and outages of links by name.
-pub(super) type Links = (Vec<(Direction, Vec<Point>)>, Vec<(String, Vec<(f64, f64)>)>);
+pub(super) type Links = (Vec<(LinkDirection, Vec<CurvePoint>)>, Vec<(String, Vec<(f64, f64)>)>);
 
-fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError> {
-    let Some(table) = Table::open(path)? else { return Ok(Links::default()) };
+fn links(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Links, LabError> {
+    let Some(table) = FolderTable::open(path)? else { return Ok(Links::default()) };
     let mut links = LinkRows::new(result, axis);
     table.read(["time_ns", "link", "direction", "up", "queue_pkt"], |rows, [time, link, direction, up, queue]| {
         for row in 0..rows {
@@ -316,20 +316,20 @@ fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError>
 /// Queues and outages, row by row.
 pub(super) struct LinkRows<'r> {
     result: &'r RunResult,
-    axis: Axis,
+    axis: TimeAxis,
     names: BTreeSet<&'r str>,
-    key: Direction,
-    queues: BTreeMap<Direction, Thinner>,
-    down: BTreeMap<Direction, Vec<(f64, f64)>>,
+    key: LinkDirection,
+    queues: BTreeMap<LinkDirection, Thinner>,
+    down: BTreeMap<LinkDirection, Vec<(f64, f64)>>,
 }
 
 impl<'r> LinkRows<'r> {
-    pub(super) fn new(result: &'r RunResult, axis: Axis) -> Self {
+    pub(super) fn new(result: &'r RunResult, axis: TimeAxis) -> Self {
         LinkRows {
             result,
             axis,
             names: result.links.iter().map(|l| l.name.as_str()).collect(),
-            key: Direction { link: String::new(), reverse: false },
+            key: LinkDirection { link: String::new(), reverse: false },
             queues: BTreeMap::new(),
             down: BTreeMap::new(),
         }
@@ -342,7 +342,7 @@ impl<'r> LinkRows<'r> {
         (name, reverse): (&str, bool),
         is_up: bool,
         queue: Option<f64>,
-    ) -> Option<&Direction> {
+    ) -> Option<&LinkDirection> {
         if !self.names.contains(name) {
             return None;
         }
@@ -371,13 +371,13 @@ impl<'r> LinkRows<'r> {
     pub(super) fn finish(self) -> Links {
         let LinkRows { result, axis, queues, mut down, .. } = self;
         let place = |name: &str| result.links.iter().position(|l| l.name == name);
-        let mut queues: Vec<(Direction, Vec<Point>)> =
+        let mut queues: Vec<(LinkDirection, Vec<CurvePoint>)> =
             queues.into_iter().map(|(d, t)| (d, axis.steps(t, axis.end))).collect();
         queues.retain(|(_, points)| points.iter().any(|p| p.1.is_some_and(|v| v > 0.0)));
         queues.sort_by_key(|(d, _)| (place(&d.link), d.reverse));
         let mut outages: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
         for link in &result.links {
-            let ways = [false, true].map(|reverse| down.remove(&Direction { link: link.name.clone(), reverse }));
+            let ways = [false, true].map(|reverse| down.remove(&LinkDirection { link: link.name.clone(), reverse }));
             let all = ways.into_iter().flatten().flatten().map(|(from, to)| (from, to.min(axis.end)));
             let all = united(all.filter(|(from, to)| from < to).collect());
             if !all.is_empty() {
@@ -401,8 +401,8 @@ pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
-fn gateways(path: &Path, result: &RunResult, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
-    let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
+fn gateways(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Vec<AllowedCurves>, LabError> {
+    let Some(table) = FolderTable::open(path)? else { return Ok(Vec::new()) };
     let gateways: BTreeSet<&str> = result.gateways.iter().map(|g| g.name.as_str()).collect();
     let flows: BTreeSet<&str> = result.flows.iter().map(|f| f.name.as_str()).collect();
     let mut all: Vec<(String, String, Thinner)> = Vec::new();

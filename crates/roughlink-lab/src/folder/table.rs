@@ -12,7 +12,7 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader, SerializedPageReader};
 use parquet::schema::types::ColumnDescPtr;
-use roughlink_core::trace::columns::Kind;
+use roughlink_core::trace::columns::ColumnType;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Table of a result folder.
 #[allow(missing_debug_implementations, reason = "the reader of Parquet has none")]
-pub struct Table {
+pub struct FolderTable {
     path: PathBuf,
     reader: SerializedFileReader<File>,
     file: Arc<File>,
@@ -30,11 +30,11 @@ pub struct Table {
 
 /// Heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heading {
+pub struct TableHeading {
     /// Name of the column.
     pub name: String,
     /// Type of the values.
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// True if values may be absent.
     pub nullable: bool,
     /// Unit; empty without a unit.
@@ -45,7 +45,7 @@ pub struct Heading {
 
 /// Values of a column in some rows.
 #[derive(Debug, PartialEq)]
-pub enum Values {
+pub enum ColumnValues {
     /// The file has no such column, because an earlier version wrote it.
     Absent,
     /// Integers.
@@ -58,37 +58,37 @@ pub enum Values {
     Words(Vec<ByteArray>),
 }
 
-impl Values {
+impl ColumnValues {
     /// Returns the number in a row; 0 or 1 for a flag.
     pub(super) fn number(&self, row: usize) -> Option<f64> {
         match self {
-            Values::Whole(numbers) => numbers[row].map(|n| n as f64),
-            Values::Real(numbers) => numbers[row],
-            Values::Flags(flags) => flags[row].map(|flag| f64::from(u8::from(flag))),
-            Values::Words(_) | Values::Absent => None,
+            ColumnValues::Whole(numbers) => numbers[row].map(|n| n as f64),
+            ColumnValues::Real(numbers) => numbers[row],
+            ColumnValues::Flags(flags) => flags[row].map(|flag| f64::from(u8::from(flag))),
+            ColumnValues::Words(_) | ColumnValues::Absent => None,
         }
     }
 
     /// Returns the word in a row; empty for null.
     pub fn word(&self, row: usize) -> &str {
         match self {
-            Values::Words(words) => words[row].as_utf8().unwrap_or_default(),
+            ColumnValues::Words(words) => words[row].as_utf8().unwrap_or_default(),
             _ => "",
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Values::Absent => 0,
-            Values::Whole(numbers) => numbers.len(),
-            Values::Real(numbers) => numbers.len(),
-            Values::Flags(flags) => flags.len(),
-            Values::Words(words) => words.len(),
+            ColumnValues::Absent => 0,
+            ColumnValues::Whole(numbers) => numbers.len(),
+            ColumnValues::Real(numbers) => numbers.len(),
+            ColumnValues::Flags(flags) => flags.len(),
+            ColumnValues::Words(words) => words.len(),
         }
     }
 }
 
-impl Table {
+impl FolderTable {
     /// Opens the table in the file `path`; `None` if the file does not exist.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, LabError> {
         let failed = |source| LabError::Read { path: path.to_owned(), source };
@@ -100,28 +100,28 @@ impl Table {
         let reader = SerializedFileReader::new(file.try_clone().map_err(failed)?);
         let reader = reader.map_err(|e| failed(io::Error::other(e)))?;
         let most_rows = bytes.saturating_mul(ROWS_OF_A_BYTE);
-        Ok(Some(Table { path: path.to_owned(), reader, file: Arc::new(file), most_rows }))
+        Ok(Some(FolderTable { path: path.to_owned(), reader, file: Arc::new(file), most_rows }))
     }
 
     /// Returns the headings of all columns.
     ///
     /// # Errors
     /// Fails if a column has a type that roughlink does not write.
-    pub fn headings(&self) -> Result<Vec<Heading>, LabError> {
+    pub fn headings(&self) -> Result<Vec<TableHeading>, LabError> {
         let about = self.reader.metadata().file_metadata();
         let notes = about.key_value_metadata().map_or(&[][..], Vec::as_slice);
         let note = |key: String| notes.iter().find(|n| n.key == key).and_then(|n| n.value.clone()).unwrap_or_default();
         let heading = |column: &ColumnDescPtr| {
             let name = column.path().string();
             let kind = match column.physical_type() {
-                Physical::INT64 => Kind::Whole,
-                Physical::DOUBLE => Kind::Real,
-                Physical::BOOLEAN => Kind::Flag,
-                Physical::BYTE_ARRAY => Kind::Word,
+                Physical::INT64 => ColumnType::Whole,
+                Physical::DOUBLE => ColumnType::Real,
+                Physical::BOOLEAN => ColumnType::Flag,
+                Physical::BYTE_ARRAY => ColumnType::Word,
                 _ => return Err(self.failed(foreign())),
             };
             let (unit, meaning) = (note(format!("{name}.unit")), note(format!("{name}.meaning")));
-            Ok(Heading { kind, nullable: column.max_def_level() > 0, unit, meaning, name })
+            Ok(TableHeading { kind, nullable: column.max_def_level() > 0, unit, meaning, name })
         };
         about.schema_descr().columns().iter().map(heading).collect()
     }
@@ -134,7 +134,7 @@ impl Table {
     pub fn each(
         &self,
         names: &[&str],
-        mut each: impl FnMut(usize, &[Values]) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, &[ColumnValues]) -> ControlFlow<()>,
     ) -> Result<(), LabError> {
         let mut left = self.most_rows;
         for group in 0..self.reader.num_row_groups() {
@@ -145,11 +145,11 @@ impl Table {
         Ok(())
     }
 
-    /// Calls [`Table::each`] for all rows.
+    /// Calls [`FolderTable::each`] for all rows.
     pub(super) fn read<const N: usize>(
         &self,
         names: [&str; N],
-        mut each: impl FnMut(usize, &[Values; N]),
+        mut each: impl FnMut(usize, &[ColumnValues; N]),
     ) -> Result<(), LabError> {
         self.each(&names, |rows, columns| {
             each(rows, columns.try_into().expect("a column for each name"));
@@ -167,7 +167,7 @@ impl Table {
         index: usize,
         names: &[&str],
         left: &mut u64,
-        each: &mut impl FnMut(usize, &[Values]) -> ControlFlow<()>,
+        each: &mut impl FnMut(usize, &[ColumnValues]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, ParquetError> {
         let group = self.reader.metadata().row_group(index);
         let mut readers = Vec::new();
@@ -186,9 +186,9 @@ impl Table {
             readers.push(reader);
         }
         loop {
-            let read = |reader: &mut Option<ColumnReader>| reader.as_mut().map_or(Ok(Values::Absent), column);
+            let read = |reader: &mut Option<ColumnReader>| reader.as_mut().map_or(Ok(ColumnValues::Absent), column);
             let columns = readers.iter_mut().map(read).collect::<Result<Vec<_>, _>>()?;
-            let mut lengths = columns.iter().filter(|c| **c != Values::Absent).map(Values::len);
+            let mut lengths = columns.iter().filter(|c| **c != ColumnValues::Absent).map(ColumnValues::len);
             let rows = lengths.next().unwrap_or(0);
             if lengths.any(|other| other != rows) {
                 return Err(ParquetError::General("its columns have different numbers of rows".into()));
@@ -256,13 +256,13 @@ impl Iterator for Pages {
 }
 
 /// Returns the next rows of a column: [`AT_ONCE`], or fewer at its end.
-fn column(reader: &mut ColumnReader) -> Result<Values, ParquetError> {
+fn column(reader: &mut ColumnReader) -> Result<ColumnValues, ParquetError> {
     Ok(match reader {
-        ColumnReader::Int64ColumnReader(r) => Values::Whole(some(r)?),
-        ColumnReader::DoubleColumnReader(r) => Values::Real(some(r)?),
-        ColumnReader::BoolColumnReader(r) => Values::Flags(some(r)?),
+        ColumnReader::Int64ColumnReader(r) => ColumnValues::Whole(some(r)?),
+        ColumnReader::DoubleColumnReader(r) => ColumnValues::Real(some(r)?),
+        ColumnReader::BoolColumnReader(r) => ColumnValues::Flags(some(r)?),
         ColumnReader::ByteArrayColumnReader(r) => {
-            Values::Words(some(r)?.into_iter().map(Option::unwrap_or_default).collect())
+            ColumnValues::Words(some(r)?.into_iter().map(Option::unwrap_or_default).collect())
         }
         _ => return Err(foreign()),
     })
@@ -326,9 +326,9 @@ mod tests {
 
     fn read(path: &Path) -> Result<usize, String> {
         let (mut rows, mut most) = (0, 0);
-        let table = Table::open(path).unwrap().unwrap();
+        let table = FolderTable::open(path).unwrap().unwrap();
         let read = table.read(["time_ns", "absent"], |n, [time, absent]| {
-            assert_eq!((time.number(n - 1), absent), (Some(7.0), &Values::Absent));
+            assert_eq!((time.number(n - 1), absent), (Some(7.0), &ColumnValues::Absent));
             (rows, most) = (rows + n, most.max(n));
         });
         assert!(most <= AT_ONCE, "{most} rows at once");

@@ -19,7 +19,7 @@
 //! The folder is locked, and so is the marker for systems that cannot lock folders. Locks end with their process.
 
 use super::{FileEntry, MANIFEST, OutputError, is_result};
-use crate::disk::{self, Folder, Kind};
+use crate::disk::{self, EntryKind, OpenFolder};
 use crate::folder::REPORT;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -30,22 +30,22 @@ use std::path::{Path, PathBuf};
 /// Result folder while it is written. Removes `.unfinished` when dropped, unless it is complete.
 #[derive(Debug)]
 pub(super) struct Draft {
-    dir: Folder,
-    unfinished: Folder,
+    dir: OpenFolder,
+    unfinished: OpenFolder,
     /// True if this run created the folder.
     made: bool,
     /// True if `.unfinished` is complete.
     complete: bool,
     files: Vec<FileEntry>,
-    _marker: Option<disk::File>,
+    _marker: Option<disk::OutputFile>,
 }
 
 impl Draft {
     /// Starts to write into `path`, which must be absent or empty; with `force` it may contain results only.
     pub(super) fn begin(path: &Path, force: bool) -> Result<Self, OutputError> {
         let made = !path.exists();
-        let open = || -> Result<Folder, OutputError> {
-            let dir = Folder::make(path).map_err(write_error(path))?;
+        let open = || -> Result<OpenFolder, OutputError> {
+            let dir = OpenFolder::make(path).map_err(write_error(path))?;
             locked(&dir, dir.lock())?;
             Ok(dir)
         };
@@ -83,15 +83,15 @@ impl Draft {
     }
 
     /// Creates the file `name`.
-    pub(super) fn create(&self, name: &str) -> Result<File, OutputError> {
+    pub(super) fn create(&self, name: &str) -> Result<HashedFile, OutputError> {
         let path = self.unfinished.path().join(name);
         let file = self.unfinished.create(name).map_err(write_error(&path))?;
         let out = BufWriter::with_capacity(1 << 16, file);
-        Ok(File { name: name.to_owned(), path, out, hash: Sha256::new(), bytes: 0 })
+        Ok(HashedFile { name: name.to_owned(), path, out, hash: Sha256::new(), bytes: 0 })
     }
 
     /// Adds a complete file.
-    pub(super) fn keep(&mut self, file: File) -> Result<(), OutputError> {
+    pub(super) fn keep(&mut self, file: HashedFile) -> Result<(), OutputError> {
         self.files.push(file.close()?);
         Ok(())
     }
@@ -131,12 +131,12 @@ impl Drop for Draft {
 }
 
 /// Completes or removes results of a killed process in `dir`; returns true if results were published.
-fn settle(dir: &Folder) -> Result<bool, OutputError> {
+fn settle(dir: &OpenFolder) -> Result<bool, OutputError> {
     let failed = |source| OutputError::Write { path: dir.path().join(UNFINISHED), source };
     let foreign = |found: &str| OutputError::Foreign { dir: dir.path().to_owned(), found: found.to_owned() };
     match dir.kind(UNFINISHED).map_err(failed)? {
         None => {}
-        Some(Kind::Folder) => {
+        Some(EntryKind::Folder) => {
             let unfinished = dir.inside(UNFINISHED).map_err(failed)?;
             locked(dir, unfinished.lock())?;
             if !is_draft(&unfinished)? {
@@ -144,7 +144,7 @@ fn settle(dir: &Folder) -> Result<bool, OutputError> {
             }
             let marker = unfinished.kind(MARKER).map_err(failed)?.map(|_| unfinished.append(MARKER));
             let marker = marker.transpose().map_err(failed)?;
-            locked(dir, marker.as_ref().map_or(Ok(true), disk::File::lock))?;
+            locked(dir, marker.as_ref().map_or(Ok(true), disk::OutputFile::lock))?;
             if listed(&unfinished, MANIFEST).is_some() {
                 publish(dir, &unfinished)?;
                 return Ok(true);
@@ -165,8 +165,8 @@ fn settle(dir: &Folder) -> Result<bool, OutputError> {
 
 /// Completes an interrupted replacement in the folder at `path`, unless another process is working there.
 pub(crate) fn recover(path: &Path) {
-    let complete = |dir: &Folder| dir.inside(UNFINISHED).is_ok_and(|u| listed(&u, MANIFEST).is_some());
-    if let Ok(dir) = Folder::open(path)
+    let complete = |dir: &OpenFolder| dir.inside(UNFINISHED).is_ok_and(|u| listed(&u, MANIFEST).is_some());
+    if let Ok(dir) = OpenFolder::open(path)
         && complete(&dir)
         && dir.lock().unwrap_or(false)
     {
@@ -175,7 +175,7 @@ pub(crate) fn recover(path: &Path) {
 }
 
 /// Replaces the results in `dir` with those in `unfinished`.
-fn publish(dir: &Folder, unfinished: &Folder) -> Result<(), OutputError> {
+fn publish(dir: &OpenFolder, unfinished: &OpenFolder) -> Result<(), OutputError> {
     let held = held(dir)?;
     let new = listed(unfinished, MANIFEST).unwrap_or_default();
     let left = names(unfinished)?;
@@ -193,7 +193,7 @@ fn publish(dir: &Folder, unfinished: &Folder) -> Result<(), OutputError> {
 
 /// Exchanges the folders `dir` and `unfinished` atomically and removes the old one. Returns false if this is not
 /// possible.
-fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, OutputError> {
+fn exchange(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String]) -> Result<bool, OutputError> {
     let Some((parent, name)) = dir.place() else { return Ok(false) };
     let beside = beside(&name);
     let marker = unfinished.kind(MARKER).and_then(|m| m.map_or(Ok(()), |_| unfinished.remove(MARKER)));
@@ -215,7 +215,7 @@ fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, 
 }
 
 /// Moves the files into place one by one.
-fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &FileNames) -> Result<(), OutputError> {
+fn move_up(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String], new: &FileNames) -> Result<(), OutputError> {
     let at = |name: &str| write_error(&dir.path().join(name));
     if held.iter().any(|n| n == MANIFEST) {
         dir.rename(MANIFEST, unfinished, REPLACED).map_err(at(MANIFEST))?;
@@ -236,7 +236,7 @@ fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &FileNames) 
 
 /// Removes the files of `folder` that are `mine`, those that prove ownership last. Then removes `folder`, the entry
 /// `name` of `parent`, which fails if it contains anything else.
-fn clear(folder: &Folder, mine: impl Fn(&str) -> bool, parent: &Folder, name: &str) -> io::Result<()> {
+fn clear(folder: &OpenFolder, mine: impl Fn(&str) -> bool, parent: &OpenFolder, name: &str) -> io::Result<()> {
     let (last, first): (Vec<_>, Vec<_>) =
         folder.names()?.into_iter().filter(|n| mine(n)).partition(|n| [MANIFEST, MARKER].contains(&n.as_str()));
     first.iter().chain(&last).try_for_each(|n| folder.remove(n))?;
@@ -254,7 +254,7 @@ fn in_draft(name: &str) -> bool {
 }
 
 /// Returns true if `folder` is a draft of roughlink's: it has a marker or, once the marker is removed, a manifest.
-fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
+fn is_draft(folder: &OpenFolder) -> Result<bool, OutputError> {
     let names = names(folder)?;
     let marker = folder.read(MARKER).unwrap_or_default();
     // The process may have been killed before it wrote the marker.
@@ -263,7 +263,7 @@ fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
     if !begun && !marker.starts_with(MARK.as_bytes()) && manifest().is_none() {
         return Ok(false);
     }
-    let file = |n: &str| matches!(folder.kind(n), Ok(Some(Kind::File)));
+    let file = |n: &str| matches!(folder.kind(n), Ok(Some(EntryKind::File)));
     match names.into_iter().find(|n| !in_draft(n) || !file(n)) {
         Some(found) => Err(OutputError::Foreign { dir: folder.path().to_owned(), found }),
         None => Ok(true),
@@ -272,11 +272,11 @@ fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
 
 /// Checks that all files `held` in `dir` are results: a report, or listed by one of the manifests, which may be of any
 /// version of the program.
-fn check_results(dir: &Folder, held: &[String], manifests: &[Option<FileNames>]) -> Result<(), OutputError> {
+fn check_results(dir: &OpenFolder, held: &[String], manifests: &[Option<FileNames>]) -> Result<(), OutputError> {
     let known = manifests.iter().any(Option::is_some);
     let listed =
         |n: &String| manifests.iter().flatten().any(|m| m.contains(n)) || [MANIFEST, REPORT].contains(&n.as_str());
-    let file = |n: &str| matches!(dir.kind(n), Ok(Some(Kind::File)));
+    let file = |n: &str| matches!(dir.kind(n), Ok(Some(EntryKind::File)));
     match held.iter().find(|n| !(known && listed(n) && file(n))) {
         Some(found) => Err(OutputError::Foreign { dir: dir.path().to_owned(), found: found.clone() }),
         None => Ok(()),
@@ -284,10 +284,10 @@ fn check_results(dir: &Folder, held: &[String], manifests: &[Option<FileNames>])
 }
 
 /// Returns the files that the manifest `name` lists; `None` if it is not a manifest of roughlink's.
-fn listed(folder: &Folder, name: &str) -> Option<FileNames> {
+fn listed(folder: &OpenFolder, name: &str) -> Option<FileNames> {
     /// Members that manifests of all versions have.
     #[derive(Deserialize)]
-    struct Any {
+    struct ManifestHeader {
         #[serde(rename = "roughlink")]
         _version: String,
         files: Vec<AnyFile>,
@@ -296,7 +296,7 @@ fn listed(folder: &Folder, name: &str) -> Option<FileNames> {
     struct AnyFile {
         name: String,
     }
-    let manifest: Any = serde_json::from_slice(&folder.read(name).ok()?).ok()?;
+    let manifest: ManifestHeader = serde_json::from_slice(&folder.read(name).ok()?).ok()?;
     Some(manifest.files.into_iter().map(|f| f.name).collect())
 }
 
@@ -304,17 +304,17 @@ fn listed(folder: &Folder, name: &str) -> Option<FileNames> {
 type FileNames = BTreeSet<String>;
 
 /// Returns the entries of `dir` except drafts.
-fn held(dir: &Folder) -> Result<Vec<String>, OutputError> {
+fn held(dir: &OpenFolder) -> Result<Vec<String>, OutputError> {
     let draft = |n: &str| n == UNFINISHED || disk::is_leftover(n);
     Ok(names(dir)?.into_iter().filter(|n| !draft(n)).collect())
 }
 
-fn names(folder: &Folder) -> Result<Vec<String>, OutputError> {
+fn names(folder: &OpenFolder) -> Result<Vec<String>, OutputError> {
     folder.names().map_err(|source| OutputError::Read { path: folder.path().to_owned(), source })
 }
 
 /// Converts the outcome of locking to an error if another process holds the lock.
-fn locked(dir: &Folder, free: io::Result<bool>) -> Result<(), OutputError> {
+fn locked(dir: &OpenFolder, free: io::Result<bool>) -> Result<(), OutputError> {
     match free {
         Ok(true) => Ok(()),
         Ok(false) => Err(OutputError::Busy(dir.path().to_owned())),
@@ -324,15 +324,15 @@ fn locked(dir: &Folder, free: io::Result<bool>) -> Result<(), OutputError> {
 
 /// File that is being written, with its hash.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct HashedFile {
     name: String,
     path: PathBuf,
-    out: BufWriter<disk::File>,
+    out: BufWriter<disk::OutputFile>,
     hash: Sha256,
     bytes: u64,
 }
 
-impl File {
+impl HashedFile {
     /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -346,7 +346,7 @@ impl File {
     }
 }
 
-impl Write for File {
+impl Write for HashedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         self.hash.update(&bytes[..n]);

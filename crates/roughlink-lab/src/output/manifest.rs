@@ -1,13 +1,13 @@
 //! Manifest of a result folder.
 
 use super::folder::measure;
-use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name};
+use super::{MANIFEST, OutputError, OutputSettings, SEGMENTS_CSV, table_name};
 use roughlink_core::app::Traffic;
-use roughlink_core::app::request::Message;
+use roughlink_core::app::request::V2gMessage;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::Network;
 use roughlink_core::net::addresses::node_addresses;
-use roughlink_core::scenario::{FlowSpec, Scenario, Stay};
+use roughlink_core::scenario::{CoverageStay, FlowSpec, Scenario};
 use roughlink_core::trace::columns::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub struct Manifest {
     pub capture: Option<CaptureEntry>,
     /// Response timeout of each message, ms, by charging session.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub message_timeouts_ms: BTreeMap<String, BTreeMap<Message, f64>>,
+    pub message_timeouts_ms: BTreeMap<String, BTreeMap<V2gMessage, f64>>,
     /// Periods in which links with coverage carry packets, by link and in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coverage: Vec<StayEntry>,
@@ -115,7 +115,7 @@ impl Manifest {
     pub(super) fn new(
         (scenario, network): (&Scenario, &Network),
         result: &RunResult,
-        settings: &Settings,
+        settings: &OutputSettings,
         started: SystemTime,
         (captures, skipped): (Vec<(String, Vec<usize>)>, u64),
         files: Vec<FileEntry>,
@@ -193,9 +193,10 @@ impl Manifest {
     }
 }
 
-fn message_timeouts(flow: &FlowSpec) -> Option<(String, BTreeMap<Message, f64>)> {
+fn message_timeouts(flow: &FlowSpec) -> Option<(String, BTreeMap<V2gMessage, f64>)> {
     let Traffic::Request { session } = &flow.traffic else { return None };
-    let timeouts = Message::ALL.into_iter().zip(&session.messages).map(|(m, spec)| (m, spec.timeout.as_millis_f64()));
+    let timeouts =
+        V2gMessage::ALL.into_iter().zip(&session.messages).map(|(m, spec)| (m, spec.timeout.as_millis_f64()));
     Some((flow.name.clone(), timeouts.collect()))
 }
 
@@ -207,7 +208,7 @@ fn stays(scenario: &Scenario, network: &Network, number: usize) -> Vec<StayEntry
     let crosses = |flow: &usize| network.links(*flow).any(|l| l == number);
     let flows: Vec<String> =
         (0..scenario.flows.len()).filter(crosses).map(|f| scenario.flows[f].name.clone()).collect();
-    let entry = |stay: &Stay| StayEntry {
+    let entry = |stay: &CoverageStay| StayEntry {
         link: link.name.clone(),
         station: stay.name.clone(),
         class: stay.class.clone(),
@@ -219,7 +220,7 @@ fn stays(scenario: &Scenario, network: &Network, number: usize) -> Vec<StayEntry
 }
 
 fn columns(series: Series) -> Vec<ColumnEntry> {
-    let entry = |f: &roughlink_core::trace::columns::Field| ColumnEntry {
+    let entry = |f: &roughlink_core::trace::columns::ColumnHeading| ColumnEntry {
         name: f.name.to_owned(),
         unit: (!f.unit.is_empty()).then(|| f.unit.to_owned()),
         meaning: f.meaning.to_owned(),

@@ -1,7 +1,7 @@
 //! Batches of columns as Parquet and as CSV.
 
 use super::OutputError;
-use super::folder::{File, write_error};
+use super::folder::{HashedFile, write_error};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -10,7 +10,7 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use roughlink_core::trace::columns::{Column, Field, Kind, Series};
+use roughlink_core::trace::columns::{Column, ColumnHeading, ColumnType, Series};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -18,24 +18,24 @@ use std::sync::Arc;
 
 /// Parquet file: one row group per batch, Snappy, words as dictionaries. The file's key-value metadata has unit and
 /// meaning of each column as `<column>.unit` and `<column>.meaning`.
-pub(super) struct Table {
+pub(super) struct ParquetTable {
     path: PathBuf,
-    out: SerializedFileWriter<File>,
+    out: SerializedFileWriter<HashedFile>,
 }
 
-impl Table {
-    pub(super) fn new(series: Series, file: File) -> Result<Self, OutputError> {
+impl ParquetTable {
+    pub(super) fn new(series: Series, file: HashedFile) -> Result<Self, OutputError> {
         let path = file.path().to_owned();
         let schema = parse_message_type(&schema(series)).expect("a well-formed schema");
         let out = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties(series)));
-        Ok(Table { out: out.map_err(|e| failed(&path, e))?, path })
+        Ok(ParquetTable { out: out.map_err(|e| failed(&path, e))?, path })
     }
 
     pub(super) fn batch(&mut self, columns: &[Column<'_>]) -> Result<(), OutputError> {
         write_group(&mut self.out, columns).map_err(|e| failed(&self.path, e))
     }
 
-    pub(super) fn finish(self) -> Result<File, OutputError> {
+    pub(super) fn finish(self) -> Result<HashedFile, OutputError> {
         self.out.into_inner().map_err(|e| failed(&self.path, e))
     }
 }
@@ -45,10 +45,10 @@ fn schema(series: Series) -> String {
     for f in series.fields() {
         let presence = if f.nullable { "optional" } else { "required" };
         let (kind, annotation) = match f.kind {
-            Kind::Whole => ("int64", ""),
-            Kind::Real => ("double", ""),
-            Kind::Flag => ("boolean", ""),
-            Kind::Word => ("binary", " (STRING)"),
+            ColumnType::Whole => ("int64", ""),
+            ColumnType::Real => ("double", ""),
+            ColumnType::Flag => ("boolean", ""),
+            ColumnType::Word => ("binary", " (STRING)"),
         };
         let _ = writeln!(text, "  {presence} {kind} {}{annotation};", f.name);
     }
@@ -76,11 +76,11 @@ fn properties(series: Series) -> WriterProperties {
 }
 
 /// Returns true for values that rarely repeat but have small differences.
-fn grows(f: &Field) -> bool {
+fn grows(f: &ColumnHeading) -> bool {
     matches!(f.name, "time_ns" | "snd_una_bytes" | "snd_nxt_bytes" | "delivered_bytes" | "rtt_samples" | "seq")
 }
 
-fn write_group(out: &mut SerializedFileWriter<File>, columns: &[Column<'_>]) -> Result<(), ParquetError> {
+fn write_group(out: &mut SerializedFileWriter<HashedFile>, columns: &[Column<'_>]) -> Result<(), ParquetError> {
     let mut group = out.next_row_group()?;
     for column in columns {
         let mut writer = group.next_column()?.expect("as many columns as the schema has");
@@ -133,12 +133,12 @@ fn failed(path: &std::path::Path, e: ParquetError) -> OutputError {
 /// Segments without payload are omitted.
 pub(super) struct Csv {
     series: Series,
-    out: File,
+    out: HashedFile,
     line: String,
 }
 
 impl Csv {
-    pub(super) fn new(series: Series, out: File) -> Result<Self, OutputError> {
+    pub(super) fn new(series: Series, out: HashedFile) -> Result<Self, OutputError> {
         let mut csv = Csv { series, out, line: String::new() };
         let names: Vec<_> = series.fields().iter().map(|f| f.name).collect();
         csv.line = names.join(",");
@@ -184,7 +184,7 @@ impl Csv {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> File {
+    pub(super) fn finish(self) -> HashedFile {
         self.out
     }
 }

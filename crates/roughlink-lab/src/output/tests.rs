@@ -29,7 +29,12 @@ fn run(dir: &Path, seed: u64, force: bool) -> Result<RunResult, OutputError> {
     let scenario =
         roughlink_scenario::parse(SCENARIO, "test.toml", &overrides, &|name| Err(format!("{name} is not there")));
     let scenario = scenario.unwrap_or_else(|e| panic!("{e}")).0;
-    run_to_folder(&Arc::new(scenario), Options::default(), dir, &Settings { force, ..Settings::default() })
+    run_to_folder(
+        &Arc::new(scenario),
+        RunOptions::default(),
+        dir,
+        &OutputSettings { force, ..OutputSettings::default() },
+    )
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::html::{escape, exact, number, slug, with_interval};
 use super::view::{stack_caption, stacks};
 use crate::experiment::claims::tally;
-use crate::experiment::result::{Cell, ClaimResult, Origin, Outcome, ReportInput, Verdict};
+use crate::experiment::result::{Cell, ClaimOutcome, ClaimResult, Origin, ReportInput, Verdict};
 
 /// Renders the section of claims; empty without claims.
 pub(super) fn section(input: &ReportInput) -> String {
@@ -27,7 +27,7 @@ pub(super) fn section(input: &ReportInput) -> String {
 fn line(claim: &ClaimResult, input: &ReportInput) -> String {
     let mut out =
         format!("<details class=\"claim\"><summary><span>{}</span> <span class=\"verdicts\">", escape(&claim.text));
-    let judged: Vec<&Verdict> = claim.verdicts.iter().filter(|v| v.verdict != Outcome::NotRun).collect();
+    let judged: Vec<&Verdict> = claim.verdicts.iter().filter(|v| v.verdict != ClaimOutcome::NotRun).collect();
     for verdict in &judged {
         out += &badge(verdict);
     }
@@ -85,9 +85,9 @@ fn figure(verdict: &Verdict, unit: &str) -> String {
 
 fn badge(verdict: &Verdict) -> String {
     let class = match verdict.verdict {
-        Outcome::Confirmed => "yes",
-        Outcome::NotConfirmed => "no",
-        Outcome::Undecided | Outcome::NotRun => "unknown",
+        ClaimOutcome::Confirmed => "yes",
+        ClaimOutcome::NotConfirmed => "no",
+        ClaimOutcome::Undecided | ClaimOutcome::NotRun => "unknown",
     };
     let stack = if verdict.stack.is_empty() { String::new() } else { format!("{}: ", escape(&verdict.stack)) };
     format!("<span class=\"verdict {class}\">{stack}{}</span>", verdict.verdict.words())
@@ -97,8 +97,8 @@ fn badge(verdict: &Verdict) -> String {
 pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
     let own = input.claims.iter().filter(|c| c.origin == Origin::Paper);
     let verdicts = own.flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
-    let known: Vec<Outcome> = verdicts.map(|v| v.verdict).filter(|v| *v != Outcome::NotRun).collect();
-    (!known.is_empty()).then(|| (known.iter().filter(|v| **v == Outcome::Confirmed).count(), known.len()))
+    let known: Vec<ClaimOutcome> = verdicts.map(|v| v.verdict).filter(|v| *v != ClaimOutcome::NotRun).collect();
+    (!known.is_empty()).then(|| (known.iter().filter(|v| **v == ClaimOutcome::Confirmed).count(), known.len()))
 }
 
 /// Describes in sentences how well the figures agree with the published ones.

@@ -2,7 +2,7 @@
 
 use super::figure::{Drawing, Panel, widen, y_scale};
 use super::html::rounded;
-use super::slots::{Form, Slots};
+use super::slots::{SeriesStyle, Slots};
 use super::thin::{MOST, thinned};
 use super::view::{of_curve, stack_heading};
 use crate::experiment::result::{Curve, ExperimentResult, FigureKind};
@@ -73,7 +73,7 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
     let long = curves.iter().any(|c| c.x.len() > MOST);
     Drawing {
         series: series.into_iter().map(|(_, name)| name).zip(colours).collect(),
-        form: if dashes(experiment) { Form::Line } else { Form::Thin },
+        form: if dashes(experiment) { SeriesStyle::Line } else { SeriesStyle::Thin },
         panels,
         published: false,
         intervals: false,

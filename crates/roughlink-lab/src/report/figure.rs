@@ -2,8 +2,8 @@
 
 use super::curve;
 use super::html::{exact, number, rounded, with_interval};
-use super::slots::{Form, Slots};
-use super::view::{Dimension, METRIC, STACK, dimensions, metric_caption, of_cell, stack_heading};
+use super::slots::{SeriesStyle, Slots};
+use super::view::{METRIC, STACK, ViewDimension, dimensions, metric_caption, of_cell, stack_heading};
 use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Drawing {
     /// Series in order: name and slot.
     pub series: Vec<(String, usize)>,
     /// How the series are drawn.
-    pub form: Form,
+    pub form: SeriesStyle,
     /// The charts.
     pub panels: Vec<Panel>,
     /// True if some points are published values.
@@ -65,7 +65,7 @@ pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Draw
 }
 
 /// Mapping of dimensions to parts of the figure.
-struct Plan {
+struct FigureLayout {
     x: usize,
     series: Option<usize>,
     panels: Vec<usize>,
@@ -74,8 +74,8 @@ struct Plan {
     bars: bool,
 }
 
-impl Plan {
-    fn new(experiment: &ExperimentResult, all: &[Dimension]) -> Self {
+impl FigureLayout {
+    fn new(experiment: &ExperimentResult, all: &[ViewDimension]) -> Self {
         let figure = &experiment.figure;
         let find = |name: &str| all.iter().position(|d| d.name == name);
         let varied = |i: usize| all[i].values.len() > 1;
@@ -123,7 +123,7 @@ fn is_algorithm(axis: &str) -> bool {
 
 fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let all = dimensions(experiment);
-    let plan = Plan::new(experiment, &all);
+    let plan = FigureLayout::new(experiment, &all);
     let kept: Vec<&Cell> =
         experiment.cells.iter().filter(|c| plan.metric.as_ref().is_none_or(|m| *m == c.metric)).collect();
     let series_values: Vec<AxisValue> = match plan.series {
@@ -207,7 +207,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         if left_out > 0 { format!("{left_out} more combinations are in the table only.") } else { String::new() };
     Drawing {
         series: series_values.iter().map(|v| v.label.clone()).zip(colours).collect(),
-        form: if plan.bars { Form::Bar } else { Form::Marked },
+        form: if plan.bars { SeriesStyle::Bar } else { SeriesStyle::Marked },
         panels,
         wide: plan.bars && all[plan.x].values.len() * names.len() > WIDE_BARS,
         published: experiment.cells.iter().any(|c| c.published.is_some()),
@@ -220,7 +220,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
 struct Trace<'a> {
     slot: usize,
     name: &'a str,
-    x: &'a Dimension,
+    x: &'a ViewDimension,
     numeric: bool,
 }
 
@@ -299,7 +299,7 @@ fn bound_label(cell: &Cell) -> Value {
     }
 }
 
-fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value {
+fn x_scale(experiment: &ExperimentResult, x: &ViewDimension, numeric: bool) -> Value {
     let figure = &experiment.figure;
     let numbers = x.numbers().filter(|_| numeric);
     let title = match (&figure.x_label, x.unit(), &numbers) {

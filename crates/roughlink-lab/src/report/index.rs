@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A paper on the page.
 #[derive(Debug)]
-pub struct Entry {
+pub struct PaperEntry {
     /// Title of the paper.
     pub title: String,
     /// Address of the report, relative to the page: `v2g/report.html`.
@@ -21,7 +21,7 @@ pub struct Entry {
 }
 
 /// Writes the page. Replaces an existing file only by a complete page, and only if the file is such a page.
-pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
+pub fn write(path: &Path, entries: &[PaperEntry], command: &str) -> io::Result<()> {
     let page = |old: Vec<u8>| is_page(&String::from_utf8_lossy(&old));
     let ours = disk::read(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, page);
     if !ours {
@@ -31,7 +31,7 @@ pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
 }
 
 /// Renders the page with papers in the order of `entries`.
-pub fn render(entries: &[Entry], command: &str) -> String {
+pub fn render(entries: &[PaperEntry], command: &str) -> String {
     let done = entries.iter().filter(|e| e.input.is_some()).count();
     let so_far =
         if done < entries.len() { format!("{done} of {} papers so far. ", entries.len()) } else { String::new() };
@@ -48,7 +48,7 @@ pub fn render(entries: &[Entry], command: &str) -> String {
     page("Published studies, recomputed", &heading, &main)
 }
 
-fn paper(entry: &Entry, input: &ReportInput, number: usize) -> String {
+fn paper(entry: &PaperEntry, input: &ReportInput, number: usize) -> String {
     let link = escape(&entry.link);
     format!(
         "<h2><a href=\"{link}\">{}</a></h2>\n{}{}<p><a class=\"button\" href=\"{link}\">The report</a></p>\n",

@@ -8,13 +8,13 @@ mod tables;
 use super::html::escape;
 use super::page::page;
 use super::{command, figure_html, points_as_drawn};
-use crate::folder::run::Run;
+use crate::folder::run::SingleRun;
 use charts::Section;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Renders the report.
-pub(super) fn render(run: &Run) -> String {
+pub(super) fn render(run: &SingleRun) -> String {
     let result = &run.result;
     let title = if result.name.is_empty() { "roughlink run" } else { &result.name };
     let emulation = run.emulation.as_ref();

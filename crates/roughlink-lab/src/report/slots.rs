@@ -54,20 +54,20 @@ impl Slots {
 }
 
 /// Renders the sample of a series in a legend: line and marker in the color of the slot.
-pub(super) fn sample(slot: usize, form: Form) -> String {
+pub(super) fn sample(slot: usize, form: SeriesStyle) -> String {
     let shape = match form {
-        Form::Bar => "<rect x=\"6\" y=\"2\" width=\"12\" height=\"10\" fill=\"currentColor\"/>".to_string(),
-        Form::Thin | Form::Line | Form::Marked => {
+        SeriesStyle::Bar => "<rect x=\"6\" y=\"2\" width=\"12\" height=\"10\" fill=\"currentColor\"/>".to_string(),
+        SeriesStyle::Thin | SeriesStyle::Line | SeriesStyle::Marked => {
             // Solid lines first, then dashed ones; dotted if there are more series than colors.
             let dash = match slot {
-                _ if form == Form::Thin => "",
+                _ if form == SeriesStyle::Thin => "",
                 slot if slot < COUNT / 2 => "",
                 slot if slot < COUNT => " stroke-dasharray=\"5 3\"",
                 _ => " stroke-dasharray=\"2 3\"",
             };
             let line = format!("<path d=\"M0 7H24\" stroke=\"currentColor\" stroke-width=\"2\"{dash}/>");
             let mark = MARKS[slot % COUNT];
-            if form == Form::Marked { format!("{line}<path d=\"{mark}\" fill=\"currentColor\"/>") } else { line }
+            if form == SeriesStyle::Marked { format!("{line}<path d=\"{mark}\" fill=\"currentColor\"/>") } else { line }
         }
     };
     format!("<svg width=\"24\" height=\"14\" viewBox=\"0 0 24 14\" aria-hidden=\"true\">{shape}</svg>")
@@ -75,7 +75,7 @@ pub(super) fn sample(slot: usize, form: Form) -> String {
 
 /// How a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SeriesStyle {
     /// A line of many points, never dashed.
     Thin,
     /// A line alone.

@@ -3,7 +3,7 @@
 //! highest are kept too, so that a spike keeps its width.
 
 /// A point of a curve; the ordinate may be absent.
-pub(crate) type Point = (f64, Option<f64>);
+pub(crate) type CurvePoint = (f64, Option<f64>);
 
 /// Maximum number of points of a drawn curve.
 pub(super) const MOST: usize = 1600;
@@ -13,15 +13,15 @@ const KEPT: usize = 4;
 const KEPT_OF_STEPS: usize = 6;
 
 /// Returns the points of a curve, thinned if there are too many.
-pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<Point> {
-    let points: Vec<Point> = x.iter().copied().zip(y.iter().copied()).collect();
+pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<CurvePoint> {
+    let points: Vec<CurvePoint> = x.iter().copied().zip(y.iter().copied()).collect();
     match points.as_slice() {
         [first, .., last] if points.len() > MOST => thin(&points, (first.0, last.0), MOST / KEPT, false),
         _ => points,
     }
 }
 
-fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize, steps: bool) -> Vec<Point> {
+fn thin(points: &[CurvePoint], (from, to): (f64, f64), stretches: usize, steps: bool) -> Vec<CurvePoint> {
     let stretch = |x: f64| (((x - from) / (to - from) * stretches as f64) as usize).min(stretches - 1);
     let mut out = Vec::new();
     for part in points.chunk_by(|a, b| stretch(a.0) == stretch(b.0)) {
@@ -45,7 +45,7 @@ fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize, steps: bool)
 pub(crate) struct Thinner {
     range: (f64, f64),
     stretches: usize,
-    points: Vec<Point>,
+    points: Vec<CurvePoint>,
 }
 
 impl Thinner {
@@ -67,7 +67,7 @@ impl Thinner {
     }
 
     /// Returns the remaining points.
-    pub(crate) fn finish(self) -> Vec<Point> {
+    pub(crate) fn finish(self) -> Vec<CurvePoint> {
         if self.points.len() > KEPT_OF_STEPS * self.stretches {
             thin(&self.points, self.range, self.stretches, true)
         } else {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_curve_that_is_read_piece_by_piece_is_thinned_as_a_whole() {
         let y = |i: u32| (i % 1000 != 3).then(|| f64::from(i.wrapping_mul(2_654_435_761) >> 20));
-        let whole: Vec<Point> = (0..50_000).map(|i| (f64::from(i), y(i))).collect();
+        let whole: Vec<CurvePoint> = (0..50_000).map(|i| (f64::from(i), y(i))).collect();
         let mut thinner = Thinner::new((0.0, 50_000.0), 40);
         let mut most = 0;
         for &(x, y) in &whole {

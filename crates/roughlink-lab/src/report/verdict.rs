@@ -2,7 +2,7 @@
 
 use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
-use super::view::{Dimension, dimensions, stacks};
+use super::view::{ViewDimension, dimensions, stacks};
 use crate::experiment::KERNEL;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(super) fn linux(input: &ReportInput) -> String {
         return String::new();
     };
     let all = dimensions(experiment);
-    let best: Vec<Best> =
+    let best: Vec<BestCandidate> =
         places(experiment, choice).into_iter().filter_map(|(at, cells)| best(choice, at, &cells)).collect();
     if best.is_empty() {
         return String::new();
@@ -132,7 +132,7 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
 }
 
 /// The best candidate at a place.
-struct Best<'a> {
+struct BestCandidate<'a> {
     at: BTreeMap<String, String>,
     best: &'a Cell,
     /// Candidates that do not differ significantly from the best, with enough runs for a comparison.
@@ -145,7 +145,7 @@ struct Best<'a> {
     ahead: Vec<&'a Cell>,
 }
 
-fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -> Option<Best<'a>> {
+fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -> Option<BestCandidate<'a>> {
     let value = |c: &Cell| if choice.lowest { c.measured.map(|m| -m) } else { c.measured };
     let mut order: Vec<&Cell> = cells.iter().copied().filter(|c| c.measured.is_some()).collect();
     order.sort_by(|a, b| value(b).partial_cmp(&value(a)).unwrap_or(std::cmp::Ordering::Equal));
@@ -158,10 +158,15 @@ fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -
     let rest: Vec<&Cell> = order[first + 1..].iter().copied().filter(|c| candidate(c)).collect();
     let alike: Vec<&Cell> = rest.iter().copied().filter(|c| differs(c) == Some(false)).collect();
     let untold = rest.iter().filter(|c| differs(c).is_none()).count();
-    Some(Best { at, best, all: alike.len() == rest.len(), alike, untold, ahead })
+    Some(BestCandidate { at, best, all: alike.len() == rest.len(), alike, untold, ahead })
 }
 
-fn row(b: &Best, experiment: &ExperimentResult, all: &[Dimension], name: impl Fn(&Cell) -> String) -> String {
+fn row(
+    b: &BestCandidate,
+    experiment: &ExperimentResult,
+    all: &[ViewDimension],
+    name: impl Fn(&Cell) -> String,
+) -> String {
     let unit = experiment.metrics.iter().find(|m| m.name == b.best.metric).map_or("", |m| m.unit.as_str());
     let figure = |c: &Cell| {
         let (mean, ci) = with_interval(c.measured.unwrap_or_default(), c.ci95);

@@ -9,7 +9,7 @@ pub(super) const METRIC: &str = "metric";
 pub(super) const STACK: &str = "stack";
 
 /// One dimension and its values in order.
-pub(super) struct Dimension {
+pub(super) struct ViewDimension {
     pub name: String,
     pub label: String,
     pub values: Vec<AxisValue>,
@@ -17,28 +17,28 @@ pub(super) struct Dimension {
 
 /// Returns the axes of an experiment, then `metric`, then `stack` with the stacks that ran. Values that occur only in
 /// cells are appended.
-pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
+pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<ViewDimension> {
     let named = |value: &str, label: &str| AxisValue {
         value: value.into(),
         label: if label.is_empty() { value.into() } else { label.into() },
         number: None,
     };
-    let mut all: Vec<Dimension> = experiment
+    let mut all: Vec<ViewDimension> = experiment
         .axes
         .iter()
-        .map(|axis| Dimension {
+        .map(|axis| ViewDimension {
             name: axis.name.clone(),
             label: if axis.label.is_empty() { axis.name.clone() } else { axis.label.clone() },
             values: axis.values.iter().map(|v| AxisValue { number: v.number, ..named(&v.value, &v.label) }).collect(),
         })
         .collect();
     let metrics = experiment.metrics.iter().map(|m| named(&m.name, &m.label)).collect();
-    all.push(Dimension { name: METRIC.into(), label: "Metric".into(), values: metrics });
+    all.push(ViewDimension { name: METRIC.into(), label: "Metric".into(), values: metrics });
     let ran = |stack: &String| {
         experiment.cells.iter().any(|c| c.stack == *stack) || experiment.curves.iter().any(|c| c.stack == *stack)
     };
     let stacks = experiment.stacks.iter().filter(|s| ran(s)).map(|s| named(s, "")).collect();
-    all.push(Dimension { name: STACK.into(), label: "Stack".into(), values: stacks });
+    all.push(ViewDimension { name: STACK.into(), label: "Stack".into(), values: stacks });
     for dimension in &mut all {
         let mut known: BTreeSet<String> = dimension.values.iter().map(|v| v.value.clone()).collect();
         for cell in &experiment.cells {
@@ -70,7 +70,7 @@ fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'
     }
 }
 
-impl Dimension {
+impl ViewDimension {
     /// Returns the index of a value.
     pub(crate) fn position(&self, value: &str) -> Option<usize> {
         self.values.iter().position(|v| v.value == value)

@@ -4,10 +4,10 @@ use super::*;
 use crate::disk::faults;
 use crate::experiment::result::ExperimentResult;
 use crate::experiment::table::RUNS_TABLE;
-use crate::experiment::{Plan, file};
+use crate::experiment::{ExperimentPlan, file};
 use crate::folder::RESULTS;
-use crate::library::Source;
-use crate::runner::{self, Progress};
+use crate::library::ScenarioText;
+use crate::runner::{self, GridProgress};
 use roughlink_core::rng::Seed;
 use std::sync::atomic::AtomicBool;
 
@@ -31,13 +31,13 @@ values = ["sequence_mb"]
 every = "0.1 s"
 "#;
 
-fn plan() -> Plan {
-    let source = Source { name: "test.toml".into(), text: GRID.into(), folder: None };
-    Plan::new(file::experiment(&source, "test/grid", false).unwrap()).unwrap()
+fn plan() -> ExperimentPlan {
+    let source = ScenarioText { name: "test.toml".into(), text: GRID.into(), folder: None };
+    ExperimentPlan::new(file::experiment(&source, "test/grid", false).unwrap()).unwrap()
 }
 
 /// Performs the same steps as `roughlink sweep`. `last` is the progress before a kill, if there is one.
-fn sweep(plan: &Plan, folder: &Path, last: &mut Progress) -> Result<ExperimentResult, LabError> {
+fn sweep(plan: &ExperimentPlan, folder: &Path, last: &mut GridProgress) -> Result<ExperimentResult, LabError> {
     let mut store = Store::open(folder)?;
     store.write(IDENTITY, b"identity\n")?;
     let mut report = |p| {
@@ -57,14 +57,14 @@ fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
     let plan = plan();
     let whole = {
         let folder = tempfile::tempdir().unwrap();
-        sweep(&plan, folder.path(), &mut Progress::default()).unwrap()
+        sweep(&plan, folder.path(), &mut GridProgress::default()).unwrap()
     };
     for killed in [false, true] {
         let mut lines = 0;
         for n in 1.. {
             let folder = tempfile::tempdir().unwrap();
             let dir = folder.path().join("out");
-            let mut before = Progress::default();
+            let mut before = GridProgress::default();
             faults::at(n, killed);
             let outcome = sweep(&plan, &dir, &mut before);
             if faults::end() < n {
@@ -78,7 +78,7 @@ fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
                 }
                 other => panic!("{n}: {other:?}"),
             }
-            let mut after = Progress::default();
+            let mut after = GridProgress::default();
             assert_eq!(sweep(&plan, &dir, &mut after).unwrap(), whole, "{n}");
             assert!(after.kept >= before.done, "no finished run is lost: {n}: {before:?} {after:?}");
             let store = Store::open(&dir).unwrap();
@@ -92,7 +92,7 @@ fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
 fn flipped_bits_change_no_statistics() {
     let plan = plan();
     let folder = tempfile::tempdir().unwrap();
-    let whole = sweep(&plan, folder.path(), &mut Progress::default()).unwrap();
+    let whole = sweep(&plan, folder.path(), &mut GridProgress::default()).unwrap();
     let path = folder.path().join(RUNS);
     let text = fs::read(&path).unwrap();
     let mut random = Seed { seed: 13, replica: 0 }.stream("store", "flips");
@@ -104,7 +104,7 @@ fn flipped_bits_change_no_statistics() {
         fs::write(&path, &flipped).unwrap();
         let damage = Store::open(folder.path()).unwrap().damage().cloned();
         fs::write(&path, &flipped).unwrap();
-        let mut progress = Progress::default();
+        let mut progress = GridProgress::default();
         assert_eq!(sweep(&plan, folder.path(), &mut progress).unwrap(), whole, "byte {at}");
         let again = progress.runs - progress.kept;
         assert!(again <= 2, "byte {at}: one line, or two that were joined");

@@ -1,10 +1,10 @@
 //! The lines of `runs.jsonl`: a header, then a finished run with its checksum on each line.
 //!
-//! A line is the JSON object of a [`Record`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0) of
+//! A line is the JSON object of a [`RunRecord`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0) of
 //! everything before its comma, in hexadecimal. Every bit of a line is covered, and other programs can still read the
 //! lines as JSON.
 
-use super::Record;
+use super::RunRecord;
 use crate::error::LabError;
 use siphasher::sip::SipHasher13;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
 ///
 /// # Errors
 /// Returns an error if the record cannot be written as JSON.
-pub fn line(record: &Record) -> io::Result<Vec<u8>> {
+pub fn line(record: &RunRecord) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
     line.pop(); // the closing brace
     let check = check(&line);
@@ -36,7 +36,7 @@ const CHECK: &str = ",\"check\":\"";
 /// Content of a store.
 #[derive(Debug, Default)]
 pub(super) struct StoreContent {
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<RunRecord>,
     /// The header and the intact lines.
     pub(super) sound: Vec<u8>,
     /// The damaged lines.
@@ -62,7 +62,7 @@ impl StoreContent {
                 found.sound.extend_from_slice(line);
                 found.records.push(record);
             } else {
-                ours |= serde_json::from_slice::<Record>(line).is_ok();
+                ours |= serde_json::from_slice::<RunRecord>(line).is_ok();
                 found.damaged.extend_from_slice(line);
                 found.lines.push(i + 1);
             }
@@ -72,12 +72,12 @@ impl StoreContent {
 }
 
 /// Parses lines. Returns `None` if a line is damaged.
-pub fn records(lines: &[u8]) -> Option<Vec<Record>> {
+pub fn records(lines: &[u8]) -> Option<Vec<RunRecord>> {
     lines.split_inclusive(|b| *b == b'\n').map(sound).collect()
 }
 
 /// Parses a line. Returns `None` if it is damaged.
-fn sound(line: &[u8]) -> Option<Record> {
+fn sound(line: &[u8]) -> Option<RunRecord> {
     let text = &line[..line.len().checked_sub(check(b"").len())?];
     if line[text.len()..] != *check(text).as_bytes() {
         return None;

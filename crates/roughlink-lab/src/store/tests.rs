@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn record(key: &str, replica: u32) -> Record {
+fn record(key: &str, replica: u32) -> RunRecord {
     let result = RunResult {
         name: "test".into(),
         seed: 1,
@@ -15,7 +15,7 @@ fn record(key: &str, replica: u32) -> Record {
         links: Vec::new(),
         jain: None,
     };
-    Record { key: key.into(), result, watched: None }
+    RunRecord { key: key.into(), result, watched: None }
 }
 
 #[test]

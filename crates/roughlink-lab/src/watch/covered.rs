@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Counters for the first link that has coverage.
 #[derive(Debug)]
-pub(super) struct Covered {
+pub(super) struct CoverageCounters {
     /// Start and class of each stay. Bytes counted between two stays belong to the first: they are counted at the
     /// sender's next event.
     stays: Vec<(Time, String)>,
@@ -15,14 +15,14 @@ pub(super) struct Covered {
     bytes: BTreeMap<String, u64>,
 }
 
-impl Covered {
+impl CoverageCounters {
     /// Creates counters for a run of `scenario`.
     pub(super) fn new(scenario: &Scenario) -> Self {
         let stays = scenario.links.iter().map(|l| &l.stays).find(|s| !s.is_empty());
         let stays: Vec<_> = stays.into_iter().flatten().map(|s| (s.from, s.class.clone())).collect();
         let classes = stays.iter().map(|(_, class)| (class.clone(), 0));
         let bytes = classes.chain((!stays.is_empty()).then(|| (String::new(), 0))).collect();
-        Covered { stays, last: vec![0; scenario.flows.len()], bytes }
+        CoverageCounters { stays, last: vec![0; scenario.flows.len()], bytes }
     }
 
     /// Records that flow `index` has delivered `bytes` in total by `now`.
@@ -45,10 +45,10 @@ impl Covered {
 mod tests {
     use super::*;
 
-    fn covered(stays: &[(u64, &str)]) -> Covered {
+    fn covered(stays: &[(u64, &str)]) -> CoverageCounters {
         let stays: Vec<_> = stays.iter().map(|(s, class)| (Time::from_secs(*s), (*class).to_owned())).collect();
         let bytes = stays.iter().map(|(_, class)| (class.clone(), 0)).chain([(String::new(), 0)]).collect();
-        Covered { stays, last: vec![0; 2], bytes }
+        CoverageCounters { stays, last: vec![0; 2], bytes }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use roughlink_core::units::{Rate, Time};
 
 /// Deliveries of a flow after the last outage of a link.
 #[derive(Clone, Debug)]
-pub(super) struct Recovery {
+pub(super) struct OutageRecovery {
     /// Time at which the link is up again.
     from: Time,
     /// Bytes per second at which the flow counts as recovered.
@@ -43,10 +43,10 @@ impl Wait {
     }
 }
 
-impl Recovery {
+impl OutageRecovery {
     /// Starts to observe flow `index` if a link goes down and comes back; the slowest link at that time counts. Returns
     /// `None` for datagram flows, which have no back-off and may have stopped before.
-    pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
+    pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<OutageRecovery> {
         if scenario.flows[index].protocol() == Protocol::Udp {
             return None;
         }
@@ -62,7 +62,7 @@ impl Recovery {
             now.unwrap_or(model.rate())
         };
         let slowest = scenario.links.iter().map(|l| capacity(&l.model)).min_by_key(|r| r.0)?;
-        Some(Recovery {
+        Some(OutageRecovery {
             from,
             enough: ENOUGH * payload(slowest, &scenario.flows[index].tcp),
             steps: Vec::new(),
@@ -146,8 +146,15 @@ mod tests {
         }
     }
 
-    fn recovery_from(s: u64) -> Recovery {
-        Recovery { from: Time::from_secs(s), enough: 950.0, steps: Vec::new(), last: 0, segments: 0, resumed: None }
+    fn recovery_from(s: u64) -> OutageRecovery {
+        OutageRecovery {
+            from: Time::from_secs(s),
+            enough: 950.0,
+            steps: Vec::new(),
+            last: 0,
+            segments: 0,
+            resumed: None,
+        }
     }
 
     #[test]
@@ -185,7 +192,7 @@ mod tests {
                  from = \"a\"\nto = \"b\""
             );
             let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
-            Recovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
+            OutageRecovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
         };
         let bulk = "kind = \"bulk\"\ntcp = { stack = \"ns2\", mss = \"960 B\" }";
         assert_eq!(read("", bulk), None);

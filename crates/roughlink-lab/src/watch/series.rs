@@ -2,10 +2,10 @@
 
 use crate::quantity::{Quantity, of};
 use roughlink_core::app::Traffic;
-use roughlink_core::gateway::{Key, Stats};
+use roughlink_core::gateway::{FlowKey, Stats};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
-use roughlink_core::net::{Crossing, Sending, Way};
+use roughlink_core::net::{Crossing, InterfaceDirection, Sending};
 use roughlink_core::packet::Packet;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -92,7 +92,7 @@ impl RunSeries {
 
     pub(crate) fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
         let flow = &mut self.flows[at.flow];
-        if flow.voip && at.way == Way::In {
+        if flow.voip && at.way == InterfaceDirection::In {
             let delay = now.saturating_sub(packet.udp_sent_at());
             flow.delays[usize::from(packet.flow.reverse())].push((now, delay.as_millis_f64()));
         }
@@ -115,7 +115,7 @@ impl RunSeries {
 
     pub(crate) fn gateway(&mut self, now: Time, stats: &Stats) {
         for f in &stats.flows {
-            if let (Key::Simulated(flow), Some(control)) = (f.key, f.control) {
+            if let (FlowKey::Simulated(flow), Some(control)) = (f.key, f.control) {
                 let flow = &mut self.flows[flow.index()];
                 flow.awnd.set(now, control.awnd);
                 flow.sample.set(now, control.sample);

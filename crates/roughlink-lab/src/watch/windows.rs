@@ -96,10 +96,10 @@ pub const WINDOWED: &[Windowed] = &[
 ];
 
 /// Start and end, or the parse error.
-type Window = Result<(Time, Time), String>;
+type TimeWindow = Result<(Time, Time), String>;
 
 /// Splits a name into quantity, window and suffix (`@plc`, `:sum`).
-pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
+pub(crate) fn parse(name: &str) -> Option<(&str, TimeWindow, &str)> {
     let (base, rest) = name.split_once('[')?;
     let (window, rest) = rest.split_once(']').unwrap_or((rest, ""));
     let seconds = |text: &str| format!("{} s", text.trim()).parse::<Time>().map_err(|e| e.message);

@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::Options;
+use roughlink_core::net::RunOptions;
 use roughlink_core::scenario::Scenario;
-use roughlink_lab::output::{OutputError, Settings, run_to_folder};
+use roughlink_lab::output::{OutputError, OutputSettings, run_to_folder};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,13 +56,13 @@ pub fn scenario(text: &str, overrides: &[(&str, &str)]) -> Scenario {
     parsed.unwrap_or_else(|e| panic!("{e}")).0
 }
 
-pub fn run_into(dir: &Path, scenario: &Scenario, settings: &Settings) -> Result<RunResult, OutputError> {
-    run_to_folder(&Arc::new(scenario.clone()), Options::default(), dir, settings)
+pub fn run_into(dir: &Path, scenario: &Scenario, settings: &OutputSettings) -> Result<RunResult, OutputError> {
+    run_to_folder(&Arc::new(scenario.clone()), RunOptions::default(), dir, settings)
 }
 
 /// Runs `text` with settings changed by `change`.
-pub fn run_text(text: &str, overrides: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Run {
-    let mut settings = Settings::default();
+pub fn run_text(text: &str, overrides: &[(&str, &str)], change: impl FnOnce(&mut OutputSettings)) -> Run {
+    let mut settings = OutputSettings::default();
     change(&mut settings);
     let dir = TempDir::new().unwrap();
     let result = run_into(dir.path(), &scenario(text, overrides), &settings).unwrap();
@@ -70,7 +70,7 @@ pub fn run_text(text: &str, overrides: &[(&str, &str)], change: impl FnOnce(&mut
 }
 
 /// Runs [`SCENARIO`].
-pub fn run(overrides: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Run {
+pub fn run(overrides: &[(&str, &str)], change: impl FnOnce(&mut OutputSettings)) -> Run {
     run_text(SCENARIO, overrides, change)
 }
 

@@ -352,7 +352,7 @@ fn claims() -> Vec<ClaimResult> {
                     .map(|(stack, (measured, confirmed))| Verdict {
                         reason: if stack == "linux" { reason.into() } else { String::new() },
                         stack,
-                        verdict: if *confirmed { Outcome::Confirmed } else { Outcome::NotConfirmed },
+                        verdict: if *confirmed { ClaimOutcome::Confirmed } else { ClaimOutcome::NotConfirmed },
                         measured: Some(*measured),
                         ci95: Some(measured * 0.04),
                         evidence: "NewReno 0.46, Illinois 1.9 Mbit/s at 5 %".into(),
@@ -421,7 +421,7 @@ pub fn paper() -> ReportInput {
             windows(&mut noise),
         ],
         claims: claims(),
-        summary: Some(Summary {
+        summary: Some(PaperSummary {
             conclusion: "A sentence about made-up numbers, which no reader should take home.".into(),
             picture: "v2g/fig4".into(),
             linux: Some(Choice {

@@ -1,15 +1,15 @@
 //! Conversion of logs of a vehicle's measurements to stays in coverage.
 
-use super::{Coverage, Levels, Presence, span};
+use super::{Levels, Presence, TomlCoverage, span};
 use crate::leaf::LONGEST;
-use crate::link::Load;
-use crate::problem::{Problem, Report, suggest};
-use crate::table::{Dialect, POSITION, TIME, Table};
+use crate::link::FileLoader;
+use crate::problem::{Problem, Problems, suggest};
+use crate::table::{Dialect, POSITION, TIME, TraceTable};
 use roughlink_core::units::{Rate, Time};
 
 /// A line of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Row {
+pub(super) struct LogRow {
     pub at: Time,
     pub signal: Option<f64>,
     pub rate: Option<Rate>,
@@ -18,7 +18,12 @@ pub(super) struct Row {
 }
 
 /// Returns the stays in coverage in a log, in order of time; reports an error and returns `None` if it cannot be read.
-pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &mut Report) -> Option<Vec<Presence>> {
+pub(super) fn from_log(
+    c: &TomlCoverage,
+    levels: &Levels,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Option<Vec<Presence>> {
     let file = report.read(&c.log)?;
     let speed = report.read(&c.speed).map(|s| s.0);
     let dialect = dialect(c, report)?;
@@ -76,7 +81,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
 }
 
 /// Returns the file's format, as far as the scenario states it.
-fn dialect(c: &Coverage, report: &mut Report) -> Option<Dialect> {
+fn dialect(c: &TomlCoverage, report: &mut Problems) -> Option<Dialect> {
     let mut dialect = Dialect { delimiter: report.read(&c.delimiter), extra: true, ..Dialect::default() };
     for (known, name) in c.columns.iter().flat_map(|columns| &columns.value) {
         if !COLUMNS.contains(&known.as_str()) {
@@ -90,14 +95,14 @@ fn dialect(c: &Coverage, report: &mut Report) -> Option<Dialect> {
 }
 
 /// Reads a log; by position it needs the `speed`.
-fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row>, String> {
-    let table = Table::read(text, &COLUMNS, dialect)?;
+fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<LogRow>, String> {
+    let table = TraceTable::read(text, &COLUMNS, dialect)?;
     match (table.has(TIME), table.has(POSITION), speed) {
         (true, false, _) | (false, true, Some(_)) => {}
         (false, true, None) => return Err("it goes by position, which needs a `speed`".into()),
         _ => return Err("it needs either a column `time_s` or a column `position_m`".into()),
     }
-    let lines = table.lines(|row: &mut Row, field, at| {
+    let lines = table.lines(|row: &mut LogRow, field, at| {
         match field.known {
             TIME => row.at = at.unwrap_or_default(),
             POSITION => {
@@ -113,7 +118,7 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row
         }
         Ok(())
     })?;
-    let mut out: Vec<Row> = Vec::with_capacity(lines.len());
+    let mut out: Vec<LogRow> = Vec::with_capacity(lines.len());
     for (number, row) in lines {
         match out.last_mut() {
             Some(last) if last.at > row.at => {
@@ -121,7 +126,7 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row
             }
             // The clock has whole seconds: the last of several lines in a second applies.
             Some(last) if last.at == row.at => {
-                *last = Row {
+                *last = LogRow {
                     at: row.at,
                     signal: row.signal.or(last.signal),
                     rate: row.rate.or(last.rate),
@@ -145,7 +150,7 @@ const GAP: u64 = 10;
 mod tests {
     use super::*;
 
-    fn read(text: &str, speed: Option<f64>) -> Result<Vec<Row>, String> {
+    fn read(text: &str, speed: Option<f64>) -> Result<Vec<LogRow>, String> {
         read_log(text, speed, &Dialect { extra: true, ..Dialect::default() })
     }
 
@@ -159,8 +164,8 @@ mod tests {
     fn several_lines_of_one_instant_are_one() {
         let rows = read("time_s,signal_dbm,loss\n3,-60,0.01\n3,-70,\n4,,0.5\n", None).unwrap();
         let wanted = [
-            Row { at: Time::from_secs(3), signal: Some(-70.0), loss: Some(0.01), ..Row::default() },
-            Row { at: Time::from_secs(4), loss: Some(0.5), ..Row::default() },
+            LogRow { at: Time::from_secs(3), signal: Some(-70.0), loss: Some(0.01), ..LogRow::default() },
+            LogRow { at: Time::from_secs(4), loss: Some(0.5), ..LogRow::default() },
         ];
         assert_eq!(rows, wanted);
     }

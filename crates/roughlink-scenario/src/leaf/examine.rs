@@ -34,16 +34,16 @@ fn named(definition: &str) -> Option<Check> {
         Option<Amount>,
         InitialSsthresh,
         Name,
-        Transfer,
-        Cc,
+        TransferSize,
+        CcName,
         GatewayKind,
         Dscp,
         DscpList,
         Ipv4Addr,
         Ipv6Addr,
         BurstLength,
-        impulses::Length,
-        [Class; 2],
+        impulses::LengthDistribution,
+        [PriorityClass; 2],
     );
     let mut all = WORDS.iter().chain(others);
     all.find(|(name, _)| *name == definition).map(|(_, check)| *check)

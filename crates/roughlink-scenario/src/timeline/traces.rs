@@ -1,10 +1,10 @@
 //! Recorded traces: delivery opportunities in Mahimahi's format, and delays and losses at even intervals. Delays are in
 //! LeoReplayer's format (Lai et al., LeoCC, SIGCOMM 2025).
 
-use super::{Step, Timeline as Table, read_file, rows, span};
+use super::{TomlStep, TomlTimeline, read_file, rows, span};
 use crate::leaf::{LONGEST, Leaf};
-use crate::link::Load;
-use crate::problem::{Problem, Report};
+use crate::link::FileLoader;
+use crate::problem::{Problem, Problems};
 use crate::table::number_in;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::timeline::Opportunities;
@@ -33,7 +33,7 @@ pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
 }
 
 /// Returns the steps of the traces with a value per interval; `None` if the timeline names no such trace.
-pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> Option<Vec<Step>> {
+pub(super) fn evenly_spaced(t: &TomlTimeline, load: FileLoader<'_>, report: &mut Problems) -> Option<Vec<TomlStep>> {
     let given = report.read(&t.interval);
     if t.delay_file.is_none() && t.loss_file.is_none() {
         if let Some(interval) = &t.interval {
@@ -48,9 +48,9 @@ pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> O
     }
     let interval = given.filter(|t| !t.is_zero()).unwrap_or(USUAL_INTERVAL);
     let mut steps = Vec::new();
-    let delay = |ms| Step { delay: Some(Time::from_secs_f64(ms / 1e3)), ..Step::default() };
+    let delay = |ms| TomlStep { delay: Some(Time::from_secs_f64(ms / 1e3)), ..TomlStep::default() };
     steps.extend(trace(&t.delay_file, "delay_ms", interval, delay, load, report));
-    let loss = |p| Step { noise: Some(Box::new(Noise::random(p))), ..Step::default() };
+    let loss = |p| TomlStep { noise: Some(Box::new(Noise::random(p))), ..TomlStep::default() };
     steps.extend(trace(&t.loss_file, "loss", interval, loss, load, report));
     Some(steps)
 }
@@ -60,10 +60,10 @@ fn trace(
     file: &Option<Leaf<String>>,
     column: &str,
     interval: Time,
-    step: impl Fn(f64) -> Step,
-    load: Load<'_>,
-    report: &mut Report,
-) -> Vec<Step> {
+    step: impl Fn(f64) -> TomlStep,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Vec<TomlStep> {
     let Some(name) = report.read(file) else { return Vec::new() };
     let help = format!("each line is the {column} of one interval, {interval} long");
     let read = |text: &str| {
@@ -74,7 +74,7 @@ fn trace(
     let read = |text: &str| read(text).map_err(|reason| (reason, help.as_str()));
     let Some((values, period)) = read_file(&name, span(file), read, load, report) else { return Vec::new() };
     let differs = |i: &usize| *i == 0 || values[*i] != values[i - 1];
-    let at = |i: usize| Step { at: interval * i as u64, every: Some(period), ..step(values[i]) };
+    let at = |i: usize| TomlStep { at: interval * i as u64, every: Some(period), ..step(values[i]) };
     (0..values.len()).filter(differs).map(at).collect()
 }
 

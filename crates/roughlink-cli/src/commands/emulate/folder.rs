@@ -15,7 +15,7 @@
 
 use super::files::{Files, TrackedFile, unwritten};
 use super::result::{EmulationOutput, SenderResult};
-use super::series::Series;
+use super::series::SeriesFiles;
 use crate::commands::{REVISION, command_line};
 use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Result folder of a running emulation.
-pub(super) struct Folder {
+pub(super) struct EmulationFolder {
     path: PathBuf,
     files: Arc<Files>,
     outputs: BTreeMap<String, TrackedFile>,
@@ -39,7 +39,7 @@ pub(super) struct Folder {
     about: Value,
 }
 
-impl Folder {
+impl EmulationFolder {
     /// Creates a folder, which must be absent or empty.
     pub(super) fn begin(path: &Path, files: &Arc<Files>) -> Result<Self, Failure> {
         let holds = fs::create_dir_all(path).and_then(|()| fs::read_dir(path)?.next().transpose());
@@ -50,7 +50,7 @@ impl Folder {
                 help: "an emulation is never the same twice, so nothing is replaced: name another folder".into(),
             }
             .into()),
-            Ok(None) => Ok(Folder {
+            Ok(None) => Ok(EmulationFolder {
                 path: path.to_owned(),
                 files: Arc::clone(files),
                 outputs: BTreeMap::new(),
@@ -87,8 +87,8 @@ impl Folder {
     }
 
     /// Creates the files of the samples.
-    pub(super) fn series(&self, scenario: &Scenario) -> Result<Series, Failure> {
-        Series::begin(&self.path, &self.files, scenario)
+    pub(super) fn series(&self, scenario: &Scenario) -> Result<SeriesFiles, Failure> {
+        SeriesFiles::begin(&self.path, &self.files, scenario)
     }
 
     /// Returns a writer for the output of a program at a node. Programs at the same node share a file.

@@ -1,19 +1,19 @@
 //! One link, between this machine and a program or between two of its network devices.
 
 use super::failure;
-use super::plan::Plan;
+use super::plan::EmulationPlan;
 use super::running::run;
-use crate::args::link::Link;
+use crate::args::link::LinkArgs;
 use crate::failure::{Failure, print};
-use roughlink_core::net::Limits;
+use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::NodeAddresses;
-use roughlink_host::Claim;
+use roughlink_host::BlockReservation;
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::Source;
+use roughlink_lab::library::ScenarioText;
 use std::fmt::Write as _;
 
 /// Ends of the link.
-enum Ends<'a> {
+enum LinkEnds<'a> {
     /// This machine and a program, with their addresses.
     Program([NodeAddresses; 2]),
     /// The hosts behind two network devices of this machine.
@@ -21,24 +21,24 @@ enum Ends<'a> {
 }
 
 /// Emulates one link.
-pub(crate) fn link(args: &Link) -> Result<(), Failure> {
+pub(crate) fn link(args: &LinkArgs) -> Result<(), Failure> {
     let mut overrides = args.set.overrides()?;
     overrides.extend(args.lasts.iter().map(|time| ("duration".into(), time.clone())));
     let (ends, claim) = match &args.between {
-        Some(pair) => (Ends::Devices(devices(pair, args)?), None),
-        None if args.generate => (Ends::Program([NodeAddresses::default(); 2]), None),
+        Some(pair) => (LinkEnds::Devices(devices(pair, args)?), None),
+        None if args.generate => (LinkEnds::Program([NodeAddresses::default(); 2]), None),
         None => {
-            let claim = Claim::new().map_err(failure)?;
-            (Ends::Program(claim.block.ends()), Some(claim))
+            let claim = BlockReservation::new().map_err(failure)?;
+            (LinkEnds::Program(claim.block.ends()), Some(claim))
         }
     };
-    let source = Source { name: "the link".into(), text: one_link(args, &ends), folder: None };
+    let source = ScenarioText { name: "the link".into(), text: one_link(args, &ends), folder: None };
     if args.generate {
         overrides.extend(args.real.seed.map(|seed| ("seed".into(), seed.to_string())));
         return print(&source.parse(&overrides)?.scenario.source);
     }
-    let has_program = matches!(ends, Ends::Program(_));
-    run(Plan {
+    let has_program = matches!(ends, LinkEnds::Program(_));
+    run(EmulationPlan {
         source,
         overrides,
         kernels: Vec::new(),
@@ -51,7 +51,7 @@ pub(crate) fn link(args: &Link) -> Result<(), Failure> {
         output: None,
         captures: false,
         real: &args.real,
-        limits: Limits::default(),
+        limits: RunLimits::default(),
         nested: has_program,
         json: false,
         quiet: args.quiet,
@@ -60,7 +60,7 @@ pub(crate) fn link(args: &Link) -> Result<(), Failure> {
 }
 
 /// Returns the two devices of `--between`.
-fn devices<'a>(pair: &'a str, args: &Link) -> Result<[&'a str; 2], LabError> {
+fn devices<'a>(pair: &'a str, args: &LinkArgs) -> Result<[&'a str; 2], LabError> {
     let wrong = |message: &str, help: &str| LabError::Usage { message: message.into(), help: help.into() };
     if !args.command.is_empty() {
         let help = "run the program at a host behind one of the devices; use --for 60s to end the link after a time";
@@ -77,26 +77,26 @@ fn devices<'a>(pair: &'a str, args: &Link) -> Result<[&'a str; 2], LabError> {
 }
 
 /// Writes the scenario of one link.
-fn one_link(args: &Link, ends: &Ends<'_>) -> String {
+fn one_link(args: &LinkArgs, ends: &LinkEnds<'_>) -> String {
     let text = |value: &str| toml::Value::from(value).to_string();
     let (up, down) = args.rates();
     // Down is from this machine to the program.
     let (options, names, [forward, reverse]) = match ends {
-        Ends::Program(_) => (" --here host --exec inside -- COMMAND", ["host", "inside"], [down, up]),
-        Ends::Devices(devices) => ("", *devices, [up, down]),
+        LinkEnds::Program(_) => (" --here host --exec inside -- COMMAND", ["host", "inside"], [down, up]),
+        LinkEnds::Devices(devices) => ("", *devices, [up, down]),
     };
     let mut out =
         format!("# roughlink emulate FILE{options}\nname = \"One link\"\nduration = {}\n", text(LONGEST_LINK));
     for (i, name) in names.iter().enumerate() {
         let _ = write!(out, "\n[[node]]\nname = {}\n", text(name));
         match ends {
-            Ends::Program(given) => {
+            LinkEnds::Program(given) => {
                 out.push_str("kernel = true\n");
                 let v4 = given[i].v4.map(|address| format!("ipv4 = \"{address}\"\n"));
                 let v6 = given[i].v6.map(|address| format!("ipv6 = \"{address}\"\n"));
                 out.extend(v4.into_iter().chain(v6));
             }
-            Ends::Devices(_) => drop(writeln!(out, "interface = {}", text(name))),
+            LinkEnds::Devices(_) => drop(writeln!(out, "interface = {}", text(name))),
         }
     }
     let _ = write!(
@@ -118,7 +118,7 @@ fn one_link(args: &Link, ends: &Ends<'_>) -> String {
     out
 }
 
-impl Link {
+impl LinkArgs {
     /// Returns the rates up and down. The parser requires `--rate` unless both are given.
     fn rates(&self) -> (&str, &str) {
         let both = self.rate.as_deref().unwrap_or_default();

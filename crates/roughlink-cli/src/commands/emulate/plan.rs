@@ -1,19 +1,19 @@
 //! Plans of emulations, from the arguments of `emulate` or `link`.
 
 use crate::args::RealTime;
-use roughlink_core::net::Limits;
+use roughlink_core::net::RunLimits;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{FlowSpec, Interface, Scenario};
-use roughlink_host::{Claim, Host, OWN_NODE, Place, name_in_kernel, variable};
+use roughlink_core::scenario::{FlowSpec, HostInterface, Scenario};
+use roughlink_host::{BlockReservation, Host, NodeLocation, OWN_NODE, name_in_kernel, variable};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{Overrides, Source};
+use roughlink_lab::library::{Overrides, ScenarioText};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// Plan of an emulation, from the arguments of `emulate` or `link`.
-pub(super) struct Plan<'a> {
-    pub(super) source: Source,
+pub(super) struct EmulationPlan<'a> {
+    pub(super) source: ScenarioText,
     pub(super) overrides: Overrides,
     /// Further nodes that become kernel nodes.
     pub(super) kernels: Vec<String>,
@@ -22,7 +22,7 @@ pub(super) struct Plan<'a> {
     /// True if devices lose their carrier while their links are down.
     pub(super) carrier: bool,
     /// Claim of the addresses of a single link from node 0 to node 1.
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<BlockReservation>,
     pub(super) programs: Vec<(String, Vec<OsString>)>,
     pub(super) until: Option<&'a str>,
     pub(super) capture: Option<&'a Path>,
@@ -31,7 +31,7 @@ pub(super) struct Plan<'a> {
     /// True if the result folder has a capture.
     pub(super) captures: bool,
     pub(super) real: &'a RealTime,
-    pub(super) limits: Limits,
+    pub(super) limits: RunLimits,
     /// True if the programs use our input and output, and the result goes to standard error.
     pub(super) nested: bool,
     pub(super) json: bool,
@@ -54,7 +54,7 @@ pub(super) fn hosts<'p>(
     }
     for name in ours.chain(here) {
         let attached = scenario.interfaces.iter().find(|(node, _)| scenario.nodes[**node] == name);
-        if let Some((_, Interface::Attached(device))) = attached {
+        if let Some((_, HostInterface::Attached(device))) = attached {
             return Err(LabError::Usage {
                 message: format!("`{name}` is whoever is behind the network device {device}, not this machine"),
                 help: "run the program there, or leave out the interface".into(),
@@ -63,7 +63,7 @@ pub(super) fn hosts<'p>(
     }
     let host = |&node: &usize| {
         let is_here = here == Some(&scenario.nodes[node]);
-        Host { node, place: if is_here { Place::Here } else { Place::Own } }
+        Host { node, place: if is_here { NodeLocation::Here } else { NodeLocation::Own } }
     };
     Ok(scenario.kernels.iter().map(host).collect())
 }
@@ -176,7 +176,7 @@ mod tests {
     fn kernels_get_the_congestion_control_of_the_scenario() {
         let of = |tcp: &str, overrides: &[(String, String)]| {
             let text = format!("duration = \"1 s\"\nnode = [{{ name = \"a\" }}]\n{tcp}");
-            let source = Source { name: "x".into(), text, folder: None };
+            let source = ScenarioText { name: "x".into(), text, folder: None };
             congestion_control(&source.parse(overrides).unwrap().scenario)
         };
         assert_eq!(of("", &[]), None);
@@ -189,7 +189,7 @@ mod tests {
         let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\", kernel = true }, { name = \"a_b\", kernel = true }]\n\
                     [[link]]\nname = \"l\"\nbetween = [\"a-b\", \"a_b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
                     [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a-b\"\nto = \"a_b\"\n";
-        let source = Source { name: "x".into(), text: text.into(), folder: None };
+        let source = ScenarioText { name: "x".into(), text: text.into(), folder: None };
         let scenario = source.parse(&[]).unwrap().scenario;
         let programs = programs("a-b", &words("echo --exec car ls")).unwrap();
         insta::assert_snapshot!(doubts(&scenario, &programs).join("\n"), @r"

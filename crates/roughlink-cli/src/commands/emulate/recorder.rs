@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Writer that queues each write as a whole or not at all. Dropping it waits until all queued buffers are written.
-pub(super) struct Recorder {
+pub(super) struct QueuedWriter {
     buffer: Vec<u8>,
     /// Empty buffer for reuse.
     spare: Option<Vec<u8>>,
@@ -24,13 +24,13 @@ pub(super) struct Recorder {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Recorder {
+impl QueuedWriter {
     /// Creates a recorder that writes to `out`. `left_out` counts the writes for which there was no room.
     pub(super) fn new(out: impl Write + Send + 'static, left_out: Arc<AtomicU64>) -> Self {
         let (full, waiting) = sync_channel(MOST);
         let (back, empty) = sync_channel(MOST);
         let thread = thread::spawn(move || write_out(out, &waiting, &back));
-        Recorder {
+        QueuedWriter {
             buffer: Vec::with_capacity(LENGTH),
             spare: None,
             queued_at: now(),
@@ -61,7 +61,7 @@ impl Recorder {
     }
 }
 
-impl Write for Recorder {
+impl Write for QueuedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let is_interface = bytes.starts_with(&INTERFACE_DESCRIPTION);
         let has_room = |buffer: &Vec<u8>| buffer.is_empty() || is_interface || buffer.len() + bytes.len() <= LENGTH;
@@ -84,7 +84,7 @@ impl Write for Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for QueuedWriter {
     fn drop(&mut self) {
         if let Some(full) = self.full.take() {
             let _ = full.send(mem::take(&mut self.buffer));
@@ -151,7 +151,7 @@ mod tests {
     fn a_disk_that_takes_nothing_is_not_waited_for() {
         let (go, stuck) = channel();
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
-        let mut recorder = Recorder::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
         let packets = 2 * MOST as u32 * (LENGTH as u32 / 1000);
         let start = now();
         for number in 0..packets {
@@ -186,14 +186,14 @@ mod tests {
     fn all_is_written_at_the_end_and_failures_are_passed_on() {
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
         let (_, stuck) = channel();
-        let mut recorder = Recorder::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
         (0..1000).for_each(|_| recorder.write_all(&[7; 1000]).unwrap());
         recorder.write_all(&[7; 3 * LENGTH]).unwrap();
         drop(recorder);
         assert_eq!((written.lock().unwrap().len(), left_out.load(Ordering::Relaxed)), (1_000_000 + 3 * LENGTH, 0));
 
-        struct Full;
-        impl Write for Full {
+        struct QueueFull;
+        impl Write for QueueFull {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
                 Err(ErrorKind::StorageFull.into())
             }
@@ -201,7 +201,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut recorder = Recorder::new(Full, left_out);
+        let mut recorder = QueuedWriter::new(QueueFull, left_out);
         let fails = |_| {
             recorder.write_all(&[7; LENGTH]).is_err() || {
                 thread::sleep(LOOK);

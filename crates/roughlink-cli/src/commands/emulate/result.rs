@@ -1,13 +1,15 @@
 //! Result of an emulation: JSON, text and exit code.
 
 use crate::failure::Failure;
-use crate::live::timeline::Step;
+use crate::live::timeline::StepRecord;
 use crate::show::{digits, size, table};
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::units::Time;
-use roughlink_host::conversations::{Conversation, ConversationResults, Direction, Others, has_unexpected_pacing};
-use roughlink_host::{EndReason, Ended, Ending, Lateness, Outcome};
+use roughlink_host::conversations::{
+    ConversationCounters, ConversationResult, ConversationResults, Others, has_unexpected_pacing,
+};
+use roughlink_host::{EmulationResults, EndReason, Ended, Lateness, LoopEnd};
 use roughlink_lab::error::exceeded_help;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -34,24 +36,24 @@ pub(super) struct EmulationOutput<'o> {
     oversized: u64,
     unanswered: u64,
     uncaptured: u64,
-    ports: Ports,
+    ports: PortCounters,
     real_time: bool,
     loop_ran_s: f64,
     loop_waited_s: f64,
     ended: &'static str,
     programs: Vec<ProgramResult<'o>>,
-    conversations: &'o [Conversation],
+    conversations: &'o [ConversationResult],
     #[serde(skip_serializing_if = "Option::is_none")]
     other_conversations: Option<Others>,
     frames: &'o [FrameCount],
     /// Changes of links from outside.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    changes: &'o [Step<'o>],
+    changes: &'o [StepRecord<'o>],
 }
 
 /// Counters of packets from and to kernels.
 #[derive(Serialize)]
-struct Ports {
+struct PortCounters {
     received: u64,
     sent: u64,
     unreachable: u64,
@@ -68,10 +70,10 @@ struct ProgramResult<'o> {
 
 impl<'o> EmulationOutput<'o> {
     pub(super) fn new(
-        outcome: &'o Outcome,
+        outcome: &'o EmulationResults,
         why: EndReason,
         ended: &'o [Ended],
-        (changes, uncaptured): (&'o [Step<'o>], u64),
+        (changes, uncaptured): (&'o [StepRecord<'o>], u64),
         most_late: Time,
     ) -> Self {
         let program =
@@ -91,7 +93,7 @@ impl<'o> EmulationOutput<'o> {
             oversized: outcome.oversized,
             unanswered: outcome.unanswered,
             uncaptured,
-            ports: Ports {
+            ports: PortCounters {
                 received: ports.received,
                 sent: ports.sent,
                 unreachable: ports.unreachable,
@@ -101,8 +103,8 @@ impl<'o> EmulationOutput<'o> {
             loop_ran_s: outcome.effort.ran.as_secs_f64(),
             loop_waited_s: outcome.effort.waited.as_secs_f64(),
             ended: match (why, &outcome.ending) {
-                (_, Ending::Vanished { .. }) => "vanished",
-                (_, Ending::Exceeded(_)) => "exceeded",
+                (_, LoopEnd::Vanished { .. }) => "vanished",
+                (_, LoopEnd::Exceeded(_)) => "exceeded",
                 (EndReason::Interrupted, _) => "interrupted",
                 (EndReason::Failed, _) => "failed",
                 (EndReason::Unwritten, _) => "unwritten",
@@ -121,7 +123,7 @@ impl<'o> EmulationOutput<'o> {
 /// Formats the largest conversations of programs, with a line for each direction that carried something. Shows the
 /// congestion controls if the kernel paces a sender, or may, although its algorithm does not pace.
 pub(super) fn conversations(achieved: &ConversationResults) -> String {
-    let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
+    let mut all: Vec<&ConversationResult> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
     let shown = all.iter().take(MOST_SHOWN).flat_map(|c| directions(c));
     let is_unexpected = shown.clone().any(|(.., d)| has_unexpected_pacing(d));
@@ -193,7 +195,7 @@ fn more(count: usize, what: &str) -> String {
 }
 
 /// Returns the protocol, the ends and the results of each direction that carried something.
-fn directions(c: &Conversation) -> impl Iterator<Item = (&str, [&str; 2], &Direction)> + Clone {
+fn directions(c: &ConversationResult) -> impl Iterator<Item = (&str, [&str; 2], &ConversationCounters)> + Clone {
     c.directions().map(|(ends, d)| (&*c.protocol, ends, d))
 }
 
@@ -215,7 +217,7 @@ pub(super) fn senders(achieved: &ConversationResults) -> Vec<SenderResult<'_>> {
 /// Returns warnings about senders that the kernel paces, or may, although their algorithm does not pace.
 pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| has_unexpected_pacing(d));
-    let text = |(protocol, [from, to], d): (&str, [&str; 2], &Direction)| {
+    let text = |(protocol, [from, to], d): (&str, [&str; 2], &ConversationCounters)| {
         let cc = d.cc.as_deref().unwrap_or_default();
         let paced = match d.paced {
             Some(_) => "is paced by the kernel: it had another algorithm before, or a program limited its rate",
@@ -234,7 +236,7 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
 }
 
 /// Formats lateness and waiting times, and counts of packets, for users.
-pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
+pub(super) fn timing(outcome: &EmulationResults, uncaptured: u64) -> String {
     let of = |late: Lateness| {
         let Lateness { p50, p99, max, over_1ms } = late;
         let share = over_1ms * 100.0;
@@ -279,14 +281,19 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
 }
 
 /// Returns the failure that sets the exit code, or `Ok` if the emulation and its programs succeeded.
-pub(super) fn verdict(outcome: &Outcome, why: EndReason, ended: &[Ended], most_late: Time) -> Result<(), Failure> {
+pub(super) fn verdict(
+    outcome: &EmulationResults,
+    why: EndReason,
+    ended: &[Ended],
+    most_late: Time,
+) -> Result<(), Failure> {
     if why == EndReason::Interrupted {
         return Err(Failure::Interrupted("interrupted".into()));
     }
-    if let Ending::Vanished { device, reason } = &outcome.ending {
+    if let LoopEnd::Vanished { device, reason } = &outcome.ending {
         return Err(Failure::Machine(format!("the device {device} vanished: {reason}"), None));
     }
-    if let Ending::Exceeded(limit) = outcome.ending {
+    if let LoopEnd::Exceeded(limit) = outcome.ending {
         return Err(Failure::Machine(limit.to_string(), Some(exceeded_help(&limit))));
     }
     if let Some(failed) = ended.iter().find(|p| p.code != 0 && !p.stopped) {
@@ -301,7 +308,7 @@ pub(super) fn verdict(outcome: &Outcome, why: EndReason, ended: &[Ended], most_l
 }
 
 /// Returns the ways in which the link or the programs were too slow.
-pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
+pub(crate) fn faults(outcome: &EmulationResults, most_late: Time) -> Vec<String> {
     let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
     let of = |us, what| format!("99 % of the packets {what} within {us:.0} us, not {most_late}");
@@ -324,7 +331,7 @@ pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
 }
 
 /// Returns the likely cause of lateness.
-fn cause(outcome: &Outcome) -> String {
+fn cause(outcome: &EmulationResults) -> String {
     let mut text = String::new();
     let spent = outcome.result.wall_s.max(1e-9);
     let (ran, waited) = (outcome.effort.ran.as_secs_f64() / spent, outcome.effort.waited.as_secs_f64() / spent);

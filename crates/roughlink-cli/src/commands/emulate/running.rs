@@ -1,23 +1,23 @@
 //! Execution of a plan.
 
 use super::files::{Files, unwritten};
-use super::folder::Folder;
-use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
-use super::recorder::Recorder;
+use super::folder::EmulationFolder;
+use super::plan::{EmulationPlan, about, congestion_control, doubts, hosts, quoted};
+use super::recorder::QueuedWriter;
 use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
-use super::series::Series;
+use super::series::SeriesFiles;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, print_stderr, warn};
 use crate::live::{BoundServer, Server, timeline};
 use crate::progress::on_stop;
 use crate::show;
 use roughlink_core::net::{NoObserver, Observer};
-use roughlink_core::scenario::Interface;
+use roughlink_core::scenario::HostInterface;
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_host::{
-    Claim, Emulation, EndReason, Ended, Launcher, Outcome, Output, Program, Running, Settings, Sink, attend,
-    become_root, is_allowed,
+    BlockReservation, Emulation, EmulationResults, EmulationSettings, EndReason, Ended, Launcher, Output, OutputSink,
+    Program, Running, attend, become_root, is_allowed,
 };
 use roughlink_lab::error::LabError;
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
-    let Plan { source, real, programs, .. } = &plan;
+pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
+    let EmulationPlan { source, real, programs, .. } = &plan;
     let most_late = time("--max-lateness", &real.max_lateness)?;
     let linger = time("--linger", &real.linger)?;
     let named = plan.kernels.iter().map(String::as_str).chain(plan.here).chain(programs.iter().map(|p| p.0.as_str()));
@@ -54,13 +54,15 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
                 Some(HERE_HELP),
             ));
         }
-        if let Some(Interface::Attached(device)) = scenario.interfaces.values().find(|i| **i != Interface::Ethernet) {
+        if let Some(HostInterface::Attached(device)) =
+            scenario.interfaces.values().find(|i| **i != HostInterface::Ethernet)
+        {
             let message = format!("cannot attach the network device {device}: this needs root");
             return Err(Failure::Machine(message, Some("run the command with sudo")));
         }
         become_root().map_err(failure)?;
     }
-    let settings = Settings {
+    let settings = EmulationSettings {
         replica: real.replica,
         limits: plan.limits,
         live: door.is_some() || plan.output.is_some(),
@@ -71,7 +73,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     };
     let scenario = Arc::new(scenario);
     let emulation = Emulation::open(Arc::clone(&scenario), &hosts, &settings).map_err(failure)?;
-    plan.claim.iter().for_each(Claim::release);
+    plan.claim.iter().for_each(BlockReservation::release);
     if !plan.quiet && !plan.nested {
         for (node, device, addresses) in emulation.hosts() {
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -97,8 +99,8 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         }
     }
     let files = Arc::<Files>::default();
-    let mut folder = plan.output.map(|path| Folder::begin(path, &files)).transpose()?;
-    let in_folder = folder.as_ref().filter(|_| plan.captures).map(Folder::capture);
+    let mut folder = plan.output.map(|path| EmulationFolder::begin(path, &files)).transpose()?;
+    let in_folder = folder.as_ref().filter(|_| plan.captures).map(EmulationFolder::capture);
     let capture = plan.capture.map(Path::to_owned).or(in_folder).map(|path| files.create(&path)).transpose()?;
     if let Some(folder) = &mut folder {
         folder.describe(&scenario, &emulation, real.replica)?;
@@ -106,11 +108,11 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     let series = folder.as_ref().map(|folder| folder.series(&scenario)).transpose()?;
     let kept = (folder.as_mut(), series, &*files);
     let left_out = Arc::<AtomicU64>::default();
-    let Done { outcome, why, ended, server } = match capture {
+    let EndedEmulation { outcome, why, ended, server } = match capture {
         None => carry_out(emulation, NoObserver, (&plan, linger), kept, door)?.0,
         Some(file) => {
             let path = file.path().to_owned();
-            let kernels = vec![(Recorder::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
+            let kernels = vec![(QueuedWriter::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
             // This writes the rest. The file stores an error.
@@ -151,8 +153,8 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
 }
 
 /// Emulation that has ended.
-struct Done {
-    outcome: Outcome,
+struct EndedEmulation {
+    outcome: EmulationResults,
     why: EndReason,
     ended: Vec<Ended>,
     /// Live view, which still needs the result.
@@ -163,10 +165,10 @@ struct Done {
 fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
-    (plan, linger): (&Plan<'_>, Time),
-    (mut folder, series, files): (Option<&mut Folder>, Option<Series>, &Files),
+    (plan, linger): (&EmulationPlan<'_>, Time),
+    (mut folder, series, files): (Option<&mut EmulationFolder>, Option<SeriesFiles>, &Files),
     door: Option<BoundServer>,
-) -> Result<(Done, O), Failure> {
+) -> Result<(EndedEmulation, O), Failure> {
     let output = match (plan.nested, plan.json) {
         (true, _) => Output::Ours,
         (false, true) => Output::PrefixedError,
@@ -178,7 +180,7 @@ fn carry_out<O: Observer + Send + 'static>(
     let mut sinks = Vec::new();
     for (node, _) in &plan.programs {
         sinks.push(match &mut folder {
-            Some(folder) => [folder.output(node)?, folder.output(node)?].map(|kept| Some(Box::new(kept) as Sink)),
+            Some(folder) => [folder.output(node)?, folder.output(node)?].map(|kept| Some(Box::new(kept) as OutputSink)),
             None => [None, None],
         });
     }
@@ -203,7 +205,7 @@ fn carry_out<O: Observer + Send + 'static>(
     }
     let (outcome, observer) = running.finish();
     let _ = series.map(JoinHandle::join);
-    Ok((Done { outcome, why, ended, server }, observer))
+    Ok((EndedEmulation { outcome, why, ended, server }, observer))
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long it is waited, and nothing else, depends on it")]

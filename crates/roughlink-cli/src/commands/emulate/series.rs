@@ -4,8 +4,8 @@
 use super::files::{Files, TrackedFile};
 use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
-use roughlink_host::conversations::Direction;
-use roughlink_host::{INTERVAL, Lateness, Live, Sample};
+use roughlink_host::conversations::ConversationCounters;
+use roughlink_host::{EmulationSample, INTERVAL, Lateness, Live};
 use roughlink_lab::report::csv::as_text;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// CSV files of an emulation.
-pub(super) struct Series {
+pub(super) struct SeriesFiles {
     links: TrackedFile,
     conversations: TrackedFile,
     lateness: TrackedFile,
@@ -23,7 +23,7 @@ pub(super) struct Series {
     names: Vec<String>,
 }
 
-impl Series {
+impl SeriesFiles {
     /// Creates the files in a folder.
     pub(super) fn begin(folder: &Path, files: &Arc<Files>, scenario: &Scenario) -> Result<Self, Failure> {
         let begin = |name: &str, columns: &str| {
@@ -32,7 +32,7 @@ impl Series {
             let _ = writeln!(kept, "{columns}");
             Ok::<_, Failure>(kept)
         };
-        Ok(Series {
+        Ok(SeriesFiles {
             links: begin("links.csv", LINKS)?,
             conversations: begin("conversations.csv", CONVERSATIONS)?,
             lateness: begin("lateness.csv", LATENESS)?,
@@ -56,7 +56,7 @@ impl Series {
         })
     }
 
-    fn write(&mut self, samples: &[Arc<Sample>]) -> io::Result<()> {
+    fn write(&mut self, samples: &[Arc<EmulationSample>]) -> io::Result<()> {
         let [mut links, mut conversations, mut lateness] = [const { String::new() }; 3];
         for sample in samples {
             let time = sample.at.0;
@@ -77,7 +77,7 @@ impl Series {
             }
             for c in &sample.achieved.conversations {
                 for (d, [from, to]) in [(&c.forward, [&c.from, &c.to]), (&c.reverse, [&c.to, &c.from])] {
-                    let Direction { delivered_bytes, in_flight, lost, retransmits, srtt_ms, .. } = d;
+                    let ConversationCounters { delivered_bytes, in_flight, lost, retransmits, srtt_ms, .. } = d;
                     let _ = writeln!(
                         conversations,
                         "{time},{},{from},{to},{},{},{},{},{}",

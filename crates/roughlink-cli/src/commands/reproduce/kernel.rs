@@ -7,12 +7,12 @@
 //! Runs execute in parallel as long as the processors keep up with all of them ([`Room`]). A run with a late link is
 //! not representative and is repeated.
 
-use crate::args::Grid;
+use crate::args::GridArgs;
 use crate::commands::emulate::faults;
 use crate::commands::kernel::failure;
 use crate::failure::{Failure, print_stderr};
 use crate::progress::{STOP, work_by};
-use roughlink_bpf::catalogue::Entry;
+use roughlink_bpf::catalogue::CatalogueEntry;
 use roughlink_bpf::defaults::registered;
 use roughlink_bpf::load::{LoadRequest, LoadedAlgorithm};
 use roughlink_core::app::Traffic;
@@ -20,10 +20,10 @@ use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::Time;
-use roughlink_host::{Ending, Outcome, Transferred, Transfers, is_allowed, raise_descriptor_limit};
-use roughlink_lab::experiment::Plan;
+use roughlink_host::{EmulationResults, LoopEnd, Transferred, Transfers, is_allowed, raise_descriptor_limit};
+use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::runner::{Failed, Job};
-use roughlink_lab::store::{Record, Store};
+use roughlink_lab::store::{RunRecord, Store};
 use roughlink_lab::watch::{Look, Watch, Watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -38,7 +38,7 @@ pub(super) struct KernelRunner {
 
 impl KernelRunner {
     /// Checks that this machine can execute the runs that the store lacks, and loads their algorithms.
-    pub(super) fn new(plans: &[&Plan], store: &Store) -> Result<Self, Failure> {
+    pub(super) fn new(plans: &[&ExperimentPlan], store: &Store) -> Result<Self, Failure> {
         let mut lacked = Vec::new();
         for job in plans.iter().flat_map(|p| p.jobs()) {
             let job = job?;
@@ -56,7 +56,7 @@ impl KernelRunner {
     }
 
     /// Executes the runs.
-    pub(super) fn work(&self, plans: &[&Plan], store: &mut Store, grid: &Grid) -> Result<(), Failure> {
+    pub(super) fn work(&self, plans: &[&ExperimentPlan], store: &mut Store, grid: &GridArgs) -> Result<(), Failure> {
         let (room, repeated) = (Room::default(), AtomicUsize::new(0));
         let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
             let mut late = String::new();
@@ -83,7 +83,7 @@ impl KernelRunner {
 }
 
 /// Returns the reasons why a measurement is not representative of the algorithm.
-fn disturbed(outcome: &Outcome) -> Vec<String> {
+fn disturbed(outcome: &EmulationResults) -> Vec<String> {
     let mut all = faults(outcome, MOST_LATE);
     if outcome.refused > 0 {
         all.push(format!("{} packets were not taken by the device of their receiver", outcome.refused));
@@ -113,7 +113,7 @@ struct Room {
 }
 
 /// A share of the room, released when dropped, also by a panic.
-struct Share<'r>(&'r Room, u64);
+struct RoomShare<'r>(&'r Room, u64);
 
 impl Room {
     /// Executes `work` as soon as there is room. Returns None if the command is interrupted before.
@@ -128,14 +128,14 @@ impl Room {
         }
         *used += load;
         drop(used);
-        let _share = Share(self, load);
+        let _share = RoomShare(self, load);
         Some(work())
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for RoomShare<'_> {
     fn drop(&mut self) {
-        let Share(room, load) = self;
+        let RoomShare(room, load) = self;
         *room.used.lock().expect("nobody panics with it") -= *load;
         room.left.notify_all();
     }
@@ -161,7 +161,7 @@ impl Algorithms {
             if names.contains_key(&variant(flow)) {
                 continue;
             }
-            let name = if Entry::find(program(flow)).is_some() {
+            let name = if CatalogueEntry::find(program(flow)).is_some() {
                 let mut request = LoadRequest::new(program(flow)).map_err(failure)?;
                 request.name = free_name()?;
                 request.parameters = flow.cc_params.clone();
@@ -195,11 +195,11 @@ impl Algorithms {
         let stopped = || Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
         let done = done.ok_or_else(stopped)?;
         match &done.outcome.ending {
-            Ending::Exceeded(limit) => Err((*limit).into()),
-            Ending::Vanished { device, reason } => {
+            LoopEnd::Exceeded(limit) => Err((*limit).into()),
+            LoopEnd::Vanished { device, reason } => {
                 Err(Failed::Machine(format!("the device {device} vanished: {reason}")))
             }
-            Ending::Over | Ending::Stopped => Ok(done),
+            LoopEnd::Over | LoopEnd::Stopped => Ok(done),
         }
     }
 }
@@ -223,7 +223,7 @@ fn program(flow: &FlowSpec) -> &str {
     if flow.cc == "newreno-nd" { "newreno" } else { &flow.cc }
 }
 
-fn record(job: &Job, done: Transferred) -> Record {
+fn record(job: &Job, done: Transferred) -> RunRecord {
     let result = done.outcome.result;
     let watched = |watch: &Watch| {
         let mut watcher = Watcher::new(watch, &job.scenario);
@@ -242,7 +242,7 @@ fn record(job: &Job, done: Transferred) -> Record {
         }
         watcher.finish(watch, &result)
     };
-    Record { key: job.key.clone(), watched: job.watch.as_ref().map(watched), result }
+    RunRecord { key: job.key.clone(), watched: job.watch.as_ref().map(watched), result }
 }
 
 /// Interval at which interruption is checked.

@@ -1,19 +1,19 @@
 //! Vehicle's side: discovery, connection, requests.
 
-use super::message::{Document, Message, Response, SDP_REQUEST};
-use super::record::{Cause, Outcome, Record};
-use super::v2gtp::Reader;
-use super::{Action, Mode, Policy, SessionConfig, Written};
+use super::message::{Document, Response, SDP_REQUEST, V2gMessage};
+use super::record::{EndCause, SessionOutcome, SideRecord};
+use super::v2gtp::V2gtpReader;
+use super::{Action, ChargingMode, LimitPolicy, SessionConfig, Written};
 use crate::units::Time;
 
 /// EV communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Evcc {
-    plan: Vec<Message>,
+    plan: Vec<V2gMessage>,
     /// Position in `plan`; true if its message was sent before.
     step: usize,
     repeated: bool,
-    phase: Phase,
+    phase: EvccPhase,
     /// Time of the next SDP request or request.
     at: Time,
     sent_at: Time,
@@ -27,12 +27,12 @@ pub(super) struct Evcc {
     charged_at: Time,
     pub written: Written,
     /// Reader of the stream of a charger outside the network.
-    pub reader: Reader,
-    pub record: Record,
+    pub reader: V2gtpReader,
+    pub record: SideRecord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum EvccPhase {
     Discovering,
     Connecting,
     /// Between the SYN and the connection.
@@ -49,7 +49,7 @@ impl Evcc {
             plan: plan(cfg),
             step: 0,
             repeated: false,
-            phase: if cfg.discovery { Phase::Discovering } else { Phase::Connecting },
+            phase: if cfg.discovery { EvccPhase::Discovering } else { EvccPhase::Connecting },
             at: start,
             sent_at: start,
             response_by: Time::MAX,
@@ -57,16 +57,16 @@ impl Evcc {
             processing_by: Time::MAX,
             charged_at: Time::MAX,
             written: Written::default(),
-            reader: Reader::default(),
-            record: Record::default(),
+            reader: V2gtpReader::default(),
+            record: SideRecord::default(),
         }
     }
 
     pub(super) fn next_wake(&self) -> Time {
         let due = match self.phase {
-            Phase::Discovering | Phase::Connecting | Phase::Pausing => self.at,
-            Phase::Closing | Phase::Closed => return Time::MAX,
-            Phase::Opening | Phase::Waiting => Time::MAX,
+            EvccPhase::Discovering | EvccPhase::Connecting | EvccPhase::Pausing => self.at,
+            EvccPhase::Closing | EvccPhase::Closed => return Time::MAX,
+            EvccPhase::Opening | EvccPhase::Waiting => Time::MAX,
         };
         due.min(self.response_by).min(self.setup_by).min(self.processing_by)
     }
@@ -74,16 +74,16 @@ impl Evcc {
     pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig) {
         let current = self.plan.get(self.step).copied();
         if expire(&mut self.response_by, now) {
-            self.violate(now, Cause::Message, current, cfg);
+            self.violate(now, EndCause::Message, current, cfg);
         }
         if expire(&mut self.setup_by, now) {
-            self.violate(now, Cause::CommunicationSetup, None, cfg);
+            self.violate(now, EndCause::CommunicationSetup, None, cfg);
         }
         if expire(&mut self.processing_by, now) {
             let cause = match current {
-                Some(Message::CableCheck) => Cause::CableCheck,
-                Some(Message::PreCharge) => Cause::PreCharge,
-                _ => Cause::Ongoing,
+                Some(V2gMessage::CableCheck) => EndCause::CableCheck,
+                Some(V2gMessage::PreCharge) => EndCause::PreCharge,
+                _ => EndCause::Ongoing,
             };
             self.violate(now, cause, None, cfg);
         }
@@ -91,28 +91,28 @@ impl Evcc {
 
     pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {
         match self.phase {
-            Phase::Discovering if self.at <= now => {
+            EvccPhase::Discovering if self.at <= now => {
                 if self.record.discovery_tries == cfg.limits.discovery_tries {
-                    self.phase = Phase::Closed;
-                    self.record.end(now, Outcome::Failed, Some(Cause::Discovery));
+                    self.phase = EvccPhase::Closed;
+                    self.record.end(now, SessionOutcome::Failed, Some(EndCause::Discovery));
                     return None;
                 }
                 self.record.discovery_tries += 1;
                 self.at = now + cfg.limits.discovery_period;
                 Some(Action::Datagram(SDP_REQUEST))
             }
-            Phase::Connecting if self.at <= now => {
-                self.phase = Phase::Opening;
+            EvccPhase::Connecting if self.at <= now => {
+                self.phase = EvccPhase::Opening;
                 Some(Action::Connect)
             }
-            Phase::Pausing if self.at <= now => {
+            EvccPhase::Pausing if self.at <= now => {
                 let m = self.plan[self.step];
-                self.phase = Phase::Waiting;
+                self.phase = EvccPhase::Waiting;
                 self.sent_at = now;
                 self.response_by = now.saturating_add(cfg.message(m).timeout);
                 if !self.repeated {
                     self.processing_by = processing_limit(m, cfg).map_or(Time::MAX, |limit| now.saturating_add(limit));
-                    if matches!(m, Message::CurrentDemand | Message::ChargingStatus) {
+                    if matches!(m, V2gMessage::CurrentDemand | V2gMessage::ChargingStatus) {
                         self.charged_at = cfg.charge.map_or(Time::MAX, |t| now.saturating_add(t));
                     }
                 }
@@ -120,8 +120,8 @@ impl Evcc {
                 self.written.write(cfg.message(m).request, Document::Request(m));
                 Some(Action::Write(cfg.message(m).request))
             }
-            Phase::Closing => {
-                self.phase = Phase::Closed;
+            EvccPhase::Closing => {
+                self.phase = EvccPhase::Closed;
                 Some(Action::Close)
             }
             _ => None,
@@ -130,48 +130,48 @@ impl Evcc {
 
     /// Processes an SDP response; later ones are ignored.
     pub(super) fn on_datagram(&mut self, now: Time) {
-        if self.phase == Phase::Discovering {
-            self.phase = Phase::Connecting;
+        if self.phase == EvccPhase::Discovering {
+            self.phase = EvccPhase::Connecting;
             self.at = now;
         }
     }
 
     pub(super) fn on_connected(&mut self, now: Time) {
-        if self.phase == Phase::Opening {
-            self.phase = Phase::Pausing;
+        if self.phase == EvccPhase::Opening {
+            self.phase = EvccPhase::Pausing;
             self.at = now;
         }
     }
 
     pub(super) fn on_response(&mut self, now: Time, r: Response, cfg: &SessionConfig) {
         self.wake(now, cfg); // a response exactly at the limit is late
-        if self.phase != Phase::Waiting {
+        if self.phase != EvccPhase::Waiting {
             return;
         }
         let m = self.plan[self.step];
         self.response_by = Time::MAX;
         if r.message != m {
-            self.fail(now, Cause::Protocol);
+            self.fail(now, EndCause::Protocol);
             return;
         }
         self.record.response(m, Some(now - self.sent_at));
         if !r.in_sequence {
             self.record.sequence_errors += 1;
-            self.fail(now, Cause::SequenceError);
+            self.fail(now, EndCause::SequenceError);
             return;
         }
-        if m == Message::SessionSetup {
+        if m == V2gMessage::SessionSetup {
             self.setup_by = Time::MAX;
             self.record.setup = Some(now);
         }
-        self.phase = Phase::Pausing;
+        self.phase = EvccPhase::Pausing;
         self.at = now + cfg.pause;
         self.repeated = match m {
-            Message::CurrentDemand | Message::ChargingStatus => now < self.charged_at,
+            V2gMessage::CurrentDemand | V2gMessage::ChargingStatus => now < self.charged_at,
             _ => !r.finished,
         };
         if self.repeated {
-            if matches!(m, Message::CurrentDemand | Message::ChargingStatus) {
+            if matches!(m, V2gMessage::CurrentDemand | V2gMessage::ChargingStatus) {
                 self.at = now.max(self.sent_at + cfg.period);
             }
             return;
@@ -179,28 +179,28 @@ impl Evcc {
         self.processing_by = Time::MAX;
         self.step += 1;
         if self.step == self.plan.len() {
-            self.phase = Phase::Closing;
-            self.record.end(now, Outcome::Completed, None);
+            self.phase = EvccPhase::Closing;
+            self.record.end(now, SessionOutcome::Completed, None);
         }
     }
 
     /// Ends the session because it cannot continue: the charger closed the connection, it was lost, or its data is not
     /// a message.
-    pub(super) fn fail(&mut self, now: Time, cause: Cause) {
-        if !matches!(self.phase, Phase::Closing | Phase::Closed) {
-            self.phase = Phase::Closing;
-            self.record.end(now, Outcome::Failed, Some(cause));
+    pub(super) fn fail(&mut self, now: Time, cause: EndCause) {
+        if !matches!(self.phase, EvccPhase::Closing | EvccPhase::Closed) {
+            self.phase = EvccPhase::Closing;
+            self.record.end(now, SessionOutcome::Failed, Some(cause));
         }
     }
 
-    fn violate(&mut self, now: Time, cause: Cause, m: Option<Message>, cfg: &SessionConfig) {
-        if matches!(self.phase, Phase::Closing | Phase::Closed) {
+    fn violate(&mut self, now: Time, cause: EndCause, m: Option<V2gMessage>, cfg: &SessionConfig) {
+        if matches!(self.phase, EvccPhase::Closing | EvccPhase::Closed) {
             return;
         }
         self.record.violation(now, cause, m);
-        if cfg.policy == Policy::Abort {
-            self.phase = Phase::Closing;
-            self.record.end(now, Outcome::Aborted, Some(cause));
+        if cfg.policy == LimitPolicy::Abort {
+            self.phase = EvccPhase::Closing;
+            self.record.end(now, SessionOutcome::Aborted, Some(cause));
         }
     }
 }
@@ -215,27 +215,29 @@ pub(super) fn expire(limit: &mut Time, now: Time) -> bool {
 }
 
 /// Returns the messages of a session in order; some are repeated until done.
-fn plan(cfg: &SessionConfig) -> Vec<Message> {
-    let dc = cfg.mode == Mode::Dc;
-    let skipped = |m: &Message| match m {
-        Message::ServiceDetail => !cfg.service_detail,
-        Message::CableCheck | Message::PreCharge | Message::CurrentDemand | Message::WeldingDetection => !dc,
-        Message::ChargingStatus => dc,
+fn plan(cfg: &SessionConfig) -> Vec<V2gMessage> {
+    let dc = cfg.mode == ChargingMode::Dc;
+    let skipped = |m: &V2gMessage| match m {
+        V2gMessage::ServiceDetail => !cfg.service_detail,
+        V2gMessage::CableCheck | V2gMessage::PreCharge | V2gMessage::CurrentDemand | V2gMessage::WeldingDetection => {
+            !dc
+        }
+        V2gMessage::ChargingStatus => dc,
         _ => false,
     };
-    let mut plan: Vec<Message> = Message::ALL.into_iter().filter(|m| !skipped(m)).collect();
+    let mut plan: Vec<V2gMessage> = V2gMessage::ALL.into_iter().filter(|m| !skipped(m)).collect();
     // PowerDelivery starts and stops the current, so it occurs again after the charging loop.
-    let after = plan.iter().position(|m| matches!(m, Message::CurrentDemand | Message::ChargingStatus));
-    plan.insert(after.expect("every mode has a charging loop") + 1, Message::PowerDelivery);
+    let after = plan.iter().position(|m| matches!(m, V2gMessage::CurrentDemand | V2gMessage::ChargingStatus));
+    plan.insert(after.expect("every mode has a charging loop") + 1, V2gMessage::PowerDelivery);
     plan
 }
 
 /// Returns the time, counted from the first request, for which the vehicle accepts "ongoing" as answer to `m`.
-fn processing_limit(m: Message, cfg: &SessionConfig) -> Option<Time> {
+fn processing_limit(m: V2gMessage, cfg: &SessionConfig) -> Option<Time> {
     match m {
-        Message::Authorization | Message::ChargeParameterDiscovery => Some(cfg.limits.ongoing),
-        Message::CableCheck => Some(cfg.limits.cable_check),
-        Message::PreCharge => Some(cfg.limits.precharge),
+        V2gMessage::Authorization | V2gMessage::ChargeParameterDiscovery => Some(cfg.limits.ongoing),
+        V2gMessage::CableCheck => Some(cfg.limits.cable_check),
+        V2gMessage::PreCharge => Some(cfg.limits.precharge),
         _ => None,
     }
 }
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn plans() {
-        use Message::*;
+        use V2gMessage::*;
         let dc = [
             SupportedAppProtocol,
             SessionSetup,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are ISO 15118-2's")]
-pub enum Message {
+pub enum V2gMessage {
     SupportedAppProtocol,
     SessionSetup,
     ServiceDiscovery,
@@ -31,14 +31,14 @@ pub enum Message {
     SessionStop,
 }
 
-use Message::*;
+use V2gMessage::*;
 
 /// UDP port of the charger's discovery, and the TCP port that it announces.
 pub const PORT: u16 = 15118;
 
-impl Message {
+impl V2gMessage {
     /// All messages, in the order of a session.
-    pub const ALL: [Message; 14] = [
+    pub const ALL: [V2gMessage; 14] = [
         SupportedAppProtocol,
         SessionSetup,
         ServiceDiscovery,
@@ -65,7 +65,7 @@ impl Message {
     /// assert!(Message::CurrentDemand.may_follow(Some(Message::CurrentDemand)));
     /// assert!(!Message::CurrentDemand.may_follow(Some(Message::PreCharge)));
     /// ```
-    pub fn may_follow(self, last: Option<Message>) -> bool {
+    pub fn may_follow(self, last: Option<V2gMessage>) -> bool {
         let Some(last) = last else { return self == SupportedAppProtocol };
         match (last, self) {
             (SessionStop, _) => false,
@@ -168,7 +168,7 @@ pub struct MessageSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Message that it answers.
-    pub message: Message,
+    pub message: V2gMessage,
     /// True if the charger's processing is finished; otherwise the vehicle repeats its request.
     pub finished: bool,
     /// True if the request was allowed; otherwise the code is FAILED_SequenceError.
@@ -179,7 +179,7 @@ pub struct Response {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
     /// Sent by the vehicle.
-    Request(Message),
+    Request(V2gMessage),
     /// Sent by the charger.
     Response(Response),
 }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn sizes_are_within_what_was_captured() {
         // TCP data segments of real sessions: 12 to 76 bytes.
-        for m in Message::ALL {
+        for m in V2gMessage::ALL {
             let s = m.spec();
             assert!((12..=76).contains(&s.request) && (12..=76).contains(&s.response), "{m:?}");
         }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_standard() {
-        for m in Message::ALL {
+        for m in V2gMessage::ALL {
             let want = match m {
                 CurrentDemand => (250, 25),
                 ServiceDetail | PowerDelivery => (5_000, 4_500),
@@ -225,7 +225,7 @@ mod tests {
         assert!(!SessionStop.may_follow(Some(SupportedAppProtocol)));
         assert!(CurrentDemand.may_follow(Some(CurrentDemand)) && !CurrentDemand.may_follow(Some(PreCharge)));
         assert!(!ChargingStatus.may_follow(Some(CurrentDemand)));
-        for m in Message::ALL {
+        for m in V2gMessage::ALL {
             assert!(!m.may_follow(Some(SessionStop)), "{m:?} after the end");
         }
     }

@@ -1,6 +1,6 @@
 //! Records of each side of a session, and the result formed from both.
 
-use super::message::Message;
+use super::message::V2gMessage;
 use crate::quantiles::DelayResult;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Violated limit or other cause that ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum EndCause {
     /// The vehicle waited too long for a response (V2G_EVCC_Msg_Timeout).
     Message,
     /// SessionSetupRes did not arrive in time (V2G_EVCC_CommunicationSetup_Timeout).
@@ -38,7 +38,7 @@ pub enum Cause {
 /// Outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum SessionOutcome {
     /// Still running when the scenario ended.
     #[default]
     Running,
@@ -51,22 +51,22 @@ pub enum Outcome {
 }
 
 /// Time, outcome and cause.
-type End = (Time, Outcome, Option<Cause>);
+type SessionEnd = (Time, SessionOutcome, Option<EndCause>);
 
 /// Record of one side.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct SideRecord {
     /// End of the session on this side.
-    end: Option<End>,
+    end: Option<SessionEnd>,
     /// Time at which SessionSetupRes arrived or left.
     pub setup: Option<Time>,
     /// SDP requests sent or received.
     pub discovery_tries: u32,
     pub sequence_errors: u64,
     pub slow_responses: u64,
-    violations: Vec<(Time, Cause, Option<Message>)>,
+    violations: Vec<(Time, EndCause, Option<V2gMessage>)>,
     /// Records in the order of [`Message::ALL`].
-    messages: [MessageRecord; Message::ALL.len()],
+    messages: [MessageRecord; V2gMessage::ALL.len()],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,24 +76,24 @@ struct MessageRecord {
     latencies: Vec<Time>,
 }
 
-impl Record {
-    pub(super) fn request(&mut self, m: Message) {
+impl SideRecord {
+    pub(super) fn request(&mut self, m: V2gMessage) {
         self.messages[m as usize].requests += 1;
     }
     /// Counts a response that arrived or left; only the vehicle has a latency.
-    pub(super) fn response(&mut self, m: Message, latency: Option<Time>) {
+    pub(super) fn response(&mut self, m: V2gMessage, latency: Option<Time>) {
         let message = &mut self.messages[m as usize];
         message.responses += 1;
         message.latencies.extend(latency);
     }
     /// Counts a violated limit; `m` is the message concerned, if any. Violations after the end are ignored.
-    pub(super) fn violation(&mut self, now: Time, cause: Cause, m: Option<Message>) {
+    pub(super) fn violation(&mut self, now: Time, cause: EndCause, m: Option<V2gMessage>) {
         if self.end.is_none() {
             self.violations.push((now, cause, m));
         }
     }
     /// Ends the session; only the first end counts.
-    pub(super) fn end(&mut self, now: Time, outcome: Outcome, cause: Option<Cause>) {
+    pub(super) fn end(&mut self, now: Time, outcome: SessionOutcome, cause: Option<EndCause>) {
         self.end.get_or_insert((now, outcome, cause));
     }
     pub(super) fn is_over(&self) -> bool {
@@ -103,29 +103,29 @@ impl Record {
     /// Returns the memory of latencies and violations.
     pub(super) fn bytes(&self) -> usize {
         let latencies = self.messages.iter().map(|m| m.latencies.capacity() * size_of::<Time>()).sum::<usize>();
-        latencies + self.violations.capacity() * size_of::<(Time, Cause, Option<Message>)>()
+        latencies + self.violations.capacity() * size_of::<(Time, EndCause, Option<V2gMessage>)>()
     }
 }
 
 /// Forms the result of a session that began at `start` from the records of vehicle and charger; a side outside the
 /// network has no record.
-pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult {
+pub(super) fn join(start: Time, records: [Option<&SideRecord>; 2]) -> SessionResult {
     let [vehicle, charger] = records;
     // The earlier of the two ends counts, with the violations that each side recorded before it. At the same instant,
     // the loss of the connection follows from the other end; otherwise the vehicle's end counts.
     let ends = records.map(|r| r?.end);
-    let follows = |cause| matches!(cause, Some(Cause::Connection | Cause::Discovery));
+    let follows = |cause| matches!(cause, Some(EndCause::Connection | EndCause::Discovery));
     let end = ends.into_iter().flatten().min_by_key(|end| (end.0, follows(end.2)));
     let violations = records.into_iter().enumerate().flat_map(|(side, r)| {
         // A failed discovery comes after the other events of the same instant.
-        let last = |end: &End| end.2 == Some(Cause::Discovery);
+        let last = |end: &SessionEnd| end.2 == Some(EndCause::Discovery);
         let before = move |at: Time| {
             ends[1 - side].is_none_or(|end| (at, side) < (end.0, 1 - side) || (at == end.0 && last(&end)))
         };
         r.into_iter().flat_map(|r| &r.violations).filter(move |v| before(v.0))
     });
-    let mut counts = BTreeMap::<Cause, u64>::new();
-    let mut late = BTreeMap::<Message, u64>::new();
+    let mut counts = BTreeMap::<EndCause, u64>::new();
+    let mut late = BTreeMap::<V2gMessage, u64>::new();
     let mut first = None;
     for &(at, cause, message) in violations {
         *counts.entry(cause).or_default() += 1;
@@ -133,7 +133,7 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
         first = Some(first.map_or(at, |first: Time| first.min(at)));
     }
     let main = vehicle.or(charger).cloned().unwrap_or_default();
-    let used = Message::ALL.into_iter().zip(main.messages).filter(|(_, r)| r.requests > 0);
+    let used = V2gMessage::ALL.into_iter().zip(main.messages).filter(|(_, r)| r.requests > 0);
     let messages = used.map(|(message, mut r)| {
         r.latencies.sort_unstable();
         MessageResult {
@@ -144,14 +144,14 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
             violations: late.get(&message).copied().unwrap_or(0),
         }
     });
-    let outcome = end.map_or(Outcome::Running, |end| end.1);
+    let outcome = end.map_or(SessionOutcome::Running, |end| end.1);
     SessionResult {
         outcome,
         cause: end.and_then(|end| end.2),
         survived: match outcome {
-            Outcome::Completed => true,
-            Outcome::Running => main.setup.is_some(),
-            Outcome::Aborted | Outcome::Failed => false,
+            SessionOutcome::Completed => true,
+            SessionOutcome::Running => main.setup.is_some(),
+            SessionOutcome::Aborted | SessionOutcome::Failed => false,
         },
         end_s: end.map(|end| end.0.as_secs_f64()),
         setup_ms: main.setup.map(|t| (t - start).as_millis_f64()),
@@ -170,9 +170,9 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
     /// Outcome.
-    pub outcome: Outcome,
+    pub outcome: SessionOutcome,
     /// Cause, unless it completed or still runs.
-    pub cause: Option<Cause>,
+    pub cause: Option<EndCause>,
     /// True if it completed, or was set up and still runs.
     pub survived: bool,
     /// End, s since the start of the scenario.
@@ -182,7 +182,7 @@ pub struct SessionResult {
     /// SDP requests sent; with the vehicle outside, those received.
     pub discovery_tries: u32,
     /// Violations by limit.
-    pub violations: BTreeMap<Cause, u64>,
+    pub violations: BTreeMap<EndCause, u64>,
     /// Time of the first violation, s since the start of the scenario; `abort` would have ended the session then.
     pub first_violation_s: Option<f64>,
     /// Requests that the charger refused because of their order; with the charger outside, refusals received.
@@ -196,11 +196,11 @@ pub struct SessionResult {
 impl SessionResult {
     /// Returns the message of the charging loop, if the session reached it.
     pub fn charging_loop(&self) -> Option<&MessageResult> {
-        self.messages.iter().find(|m| matches!(m.message, Message::CurrentDemand | Message::ChargingStatus))
+        self.messages.iter().find(|m| matches!(m.message, V2gMessage::CurrentDemand | V2gMessage::ChargingStatus))
     }
     /// Returns true if the session was not set up by the end of the run.
     pub fn never_began(&self) -> bool {
-        self.outcome == Outcome::Running && self.setup_ms.is_none()
+        self.outcome == SessionOutcome::Running && self.setup_ms.is_none()
     }
     /// Returns the number of violated limits.
     pub fn violations(&self) -> u64 {
@@ -212,7 +212,7 @@ impl SessionResult {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageResult {
     /// Message.
-    pub message: Message,
+    pub message: V2gMessage,
     /// Requests sent.
     pub requests: u64,
     /// Requests answered.

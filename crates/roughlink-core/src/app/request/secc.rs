@@ -1,19 +1,19 @@
 //! Charger's side: responses, in order and in time.
 
 use super::evcc::expire;
-use super::message::{Document, Message, Response, SDP_RESPONSE};
-use super::record::{Cause, Outcome, Record};
-use super::v2gtp::Reader;
-use super::{Action, Policy, SessionConfig, Written};
+use super::message::{Document, Response, SDP_RESPONSE, V2gMessage};
+use super::record::{EndCause, SessionOutcome, SideRecord};
+use super::v2gtp::V2gtpReader;
+use super::{Action, LimitPolicy, SessionConfig, Written};
 use crate::link::jitter::jittered;
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 use crate::units::Time;
 
 /// Supply equipment communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Secc {
     /// Last allowed request, and the time since which this kind is requested.
-    last: Option<Message>,
+    last: Option<V2gMessage>,
     since: Time,
     /// Time of the SDP response.
     found_at: Time,
@@ -21,25 +21,25 @@ pub(super) struct Secc {
     answer: Option<(Time, Response)>,
     setup_by: Time,
     /// Random numbers of the turnaround.
-    stream: Stream,
+    stream: RandomStream,
     /// Time after which the next request is late.
     request_by: Time,
-    end: End,
+    end: StreamEnd,
     pub written: Written,
     /// Reader of the stream of a vehicle outside the network.
-    pub reader: Reader,
-    pub record: Record,
+    pub reader: V2gtpReader,
+    pub record: SideRecord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum StreamEnd {
     Open,
     Closing,
     Closed,
 }
 
 impl Secc {
-    pub(super) fn new(cfg: &SessionConfig, start: Time, stream: Stream) -> Self {
+    pub(super) fn new(cfg: &SessionConfig, start: Time, stream: RandomStream) -> Self {
         Secc {
             stream,
             last: None,
@@ -48,15 +48,15 @@ impl Secc {
             answer: None,
             setup_by: start.saturating_add(cfg.limits.secc_communication_setup),
             request_by: Time::MAX,
-            end: End::Open,
+            end: StreamEnd::Open,
             written: Written::default(),
-            reader: Reader::default(),
-            record: Record::default(),
+            reader: V2gtpReader::default(),
+            record: SideRecord::default(),
         }
     }
 
     pub(super) fn next_wake(&self) -> Time {
-        if self.end != End::Open {
+        if self.end != StreamEnd::Open {
             return Time::MAX;
         }
         let answer = self.answer.map_or(Time::MAX, |a| a.0);
@@ -65,10 +65,10 @@ impl Secc {
 
     pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig) {
         if expire(&mut self.setup_by, now) {
-            self.violate(now, Cause::SeccCommunicationSetup, cfg);
+            self.violate(now, EndCause::SeccCommunicationSetup, cfg);
         }
         if expire(&mut self.request_by, now) {
-            self.violate(now, Cause::Sequence, cfg);
+            self.violate(now, EndCause::Sequence, cfg);
         }
     }
 
@@ -77,15 +77,15 @@ impl Secc {
         self.found_at = self.found_at.min(now + cfg.turnaround);
     }
 
-    pub(super) fn on_request(&mut self, now: Time, m: Message, cfg: &SessionConfig) {
+    pub(super) fn on_request(&mut self, now: Time, m: V2gMessage, cfg: &SessionConfig) {
         self.wake(now, cfg);
-        if self.end != End::Open {
+        if self.end != StreamEnd::Open {
             return;
         }
         self.request_by = Time::MAX;
         self.record.request(m);
         if self.answer.is_some() {
-            return self.fail(now, Cause::Protocol); // a vehicle waits for the answer to its request
+            return self.fail(now, EndCause::Protocol); // a vehicle waits for the answer to its request
         }
         let in_sequence = m.may_follow(self.last);
         if in_sequence {
@@ -105,18 +105,18 @@ impl Secc {
     }
 
     /// Returns when the response to a request that arrives at `now` is due.
-    fn turnaround(&mut self, now: Time, m: Message, cfg: &SessionConfig) -> Time {
+    fn turnaround(&mut self, now: Time, m: V2gMessage, cfg: &SessionConfig) -> Time {
         let (delay, jitter, distribution) = cfg.turnaround(m);
         let due = now.saturating_add(delay);
         if jitter.is_zero() { due } else { jittered(&mut self.stream, (due, delay), jitter, distribution).max(now) }
     }
 
     pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {
-        if self.end == End::Closing {
-            self.end = End::Closed;
+        if self.end == StreamEnd::Closing {
+            self.end = StreamEnd::Closed;
             return Some(Action::Close);
         }
-        if self.end == End::Closed {
+        if self.end == StreamEnd::Closed {
             return None;
         }
         if expire(&mut self.found_at, now) {
@@ -124,15 +124,15 @@ impl Secc {
         }
         let (_, response) = self.answer.take_if(|a| a.0 <= now)?;
         let m = response.message;
-        if m == Message::SessionSetup {
+        if m == V2gMessage::SessionSetup {
             self.setup_by = Time::MAX;
             self.record.setup = Some(now);
         }
-        if m != Message::SessionStop {
+        if m != V2gMessage::SessionStop {
             self.request_by = now.saturating_add(cfg.limits.sequence);
         }
         if !response.in_sequence {
-            self.fail(now, Cause::SequenceError); // closes after sending this
+            self.fail(now, EndCause::SequenceError); // closes after sending this
         }
         self.record.response(m, None);
         self.written.write(cfg.message(m).response, Document::Response(response));
@@ -141,30 +141,30 @@ impl Secc {
 
     /// Processes the close by the vehicle, the normal end of a session after SessionStop.
     pub(super) fn on_closed(&mut self, now: Time) {
-        if self.end == End::Open && self.last == Some(Message::SessionStop) && self.answer.is_none() {
-            self.end = End::Closing;
-            self.record.end(now, Outcome::Completed, None);
+        if self.end == StreamEnd::Open && self.last == Some(V2gMessage::SessionStop) && self.answer.is_none() {
+            self.end = StreamEnd::Closing;
+            self.record.end(now, SessionOutcome::Completed, None);
         } else {
-            self.fail(now, Cause::Connection);
+            self.fail(now, EndCause::Connection);
         }
     }
 
     /// Ends the session because it cannot continue: the connection was lost, or its data is not a message.
-    pub(super) fn fail(&mut self, now: Time, cause: Cause) {
-        if self.end == End::Open {
-            self.end = End::Closing;
-            self.record.end(now, Outcome::Failed, Some(cause));
+    pub(super) fn fail(&mut self, now: Time, cause: EndCause) {
+        if self.end == StreamEnd::Open {
+            self.end = StreamEnd::Closing;
+            self.record.end(now, SessionOutcome::Failed, Some(cause));
         }
     }
 
-    fn violate(&mut self, now: Time, cause: Cause, cfg: &SessionConfig) {
-        if self.end != End::Open {
+    fn violate(&mut self, now: Time, cause: EndCause, cfg: &SessionConfig) {
+        if self.end != StreamEnd::Open {
             return;
         }
         self.record.violation(now, cause, None);
-        if cfg.policy == Policy::Abort {
-            self.end = End::Closing;
-            self.record.end(now, Outcome::Aborted, Some(cause));
+        if cfg.policy == LimitPolicy::Abort {
+            self.end = StreamEnd::Closing;
+            self.record.end(now, SessionOutcome::Aborted, Some(cause));
         }
     }
 }

@@ -4,13 +4,13 @@ use super::*;
 use crate::packet::flags;
 use crate::rng::Seed;
 use crate::tcp::dialogue::{self, Pair};
-use crate::tcp::{Stack, State, TcpConfig};
+use crate::tcp::{ConnectionState, Stack, TcpConfig};
 
 const MS: fn(u64) -> Time = Time::from_millis;
 const DELAY: Time = Time::from_millis(3);
 const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 
-fn stream() -> Stream {
+fn stream() -> RandomStream {
     Seed { seed: 1, replica: 0 }.stream("session", "turnaround")
 }
 
@@ -35,7 +35,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
         }
         loop {
             pair.step(now);
-            if pair.ends[0].state() == State::Established {
+            if pair.ends[0].state() == ConnectionState::Established {
                 session.connected(now);
             }
             for (i, side) in SIDES.into_iter().enumerate() {
@@ -113,27 +113,27 @@ fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     s.result()
 }
 
-fn of(r: &SessionResult, m: Message) -> MessageResult {
+fn of(r: &SessionResult, m: V2gMessage) -> MessageResult {
     *r.messages.iter().find(|x| x.message == m).unwrap_or_else(|| panic!("no {m:?}"))
 }
 
-fn counts(r: &SessionResult) -> Vec<(Cause, u64)> {
+fn counts(r: &SessionResult) -> Vec<(EndCause, u64)> {
     r.violations.iter().map(|(&c, &n)| (c, n)).collect()
 }
 
 #[test]
 fn a_session_with_direct_current() {
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Linux), &[], 0);
-    assert_eq!((r.outcome, r.cause, r.survived), (Outcome::Completed, None, true));
+    assert_eq!((r.outcome, r.cause, r.survived), (SessionOutcome::Completed, None, true));
     assert_eq!((counts(&r), r.sequence_errors, r.slow_responses), (vec![], 0, 0));
     // Discovery 16 ms, handshake 6, SupportedAppProtocol 16, pause 90, SessionSetup 16.
     assert_eq!((r.setup_ms, r.discovery_tries), (Some(144.0), 1));
     // Polls are 106 ms apart: the 49th is the first after 5 s, the 25th after 2.5 s. CurrentDemand each 100 ms for 2 s.
     let requests = |m| of(&r, m).requests;
-    assert_eq!(requests(Message::CableCheck), 49);
-    assert_eq!(requests(Message::PreCharge), 25);
-    assert_eq!(requests(Message::CurrentDemand), 21);
-    assert_eq!((requests(Message::PowerDelivery), requests(Message::Authorization)), (2, 1));
+    assert_eq!(requests(V2gMessage::CableCheck), 49);
+    assert_eq!(requests(V2gMessage::PreCharge), 25);
+    assert_eq!(requests(V2gMessage::CurrentDemand), 21);
+    assert_eq!((requests(V2gMessage::PowerDelivery), requests(V2gMessage::Authorization)), (2, 1));
     for m in &r.messages {
         let l = m.latency_ms.unwrap();
         assert_eq!((m.count, l.p50, l.p99, l.max), (m.requests, 16.0, 16.0, 16.0), "{:?}", m.message);
@@ -150,9 +150,9 @@ fn a_session_with_direct_current() {
 fn a_session_with_alternating_current() {
     let cfg = SessionConfig { charge: Some(MS(10_000)), ..SessionConfig::ac() };
     let (r, _) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
-    assert_eq!(r.outcome, Outcome::Completed);
-    assert_eq!(of(&r, Message::ChargingStatus).requests, 11);
-    assert!(!r.messages.iter().any(|m| matches!(m.message, Message::CableCheck | Message::CurrentDemand)));
+    assert_eq!(r.outcome, SessionOutcome::Completed);
+    assert_eq!(of(&r, V2gMessage::ChargingStatus).requests, 11);
+    assert!(!r.messages.iter().any(|m| matches!(m.message, V2gMessage::CableCheck | V2gMessage::CurrentDemand)));
 }
 
 #[test]
@@ -167,21 +167,21 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost], 0);
     let repair = pair.data()[lost + 1].0 - sent_at;
     assert!((MS(206)..=MS(216)).contains(&repair), "{repair}");
-    let late = of(&r, Message::CurrentDemand);
+    let late = of(&r, V2gMessage::CurrentDemand);
     assert_eq!(late.latency_ms.unwrap().max, (repair + MS(16)).as_millis_f64());
-    assert_eq!((r.outcome, late.violations, r.survived), (Outcome::Completed, 0, true));
+    assert_eq!((r.outcome, late.violations, r.survived), (SessionOutcome::Completed, 0, true));
 
     // The retransmission is lost too: the RTO doubles, and that is too late.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost, lost + 1], 0);
     assert_eq!(pair.data()[lost + 2].0 - sent_at, repair * 3);
-    let late = of(&r, Message::CurrentDemand);
+    let late = of(&r, V2gMessage::CurrentDemand);
     assert_eq!((late.violations, late.count), (1, late.requests));
-    assert_eq!((r.outcome, counts(&r), r.survived), (Outcome::Completed, vec![(Cause::Message, 1)], true));
+    assert_eq!((r.outcome, counts(&r), r.survived), (SessionOutcome::Completed, vec![(EndCause::Message, 1)], true));
     assert_eq!(r.first_violation_s, Some((sent_at + MS(250)).as_secs_f64()));
 
-    let cfg = SessionConfig { policy: Policy::Abort, ..short(SessionConfig::dc()) };
+    let cfg = SessionConfig { policy: LimitPolicy::Abort, ..short(SessionConfig::dc()) };
     let (r, pair) = over_tcp(cfg, &tcp, &[lost, lost + 1], 0);
-    assert_eq!((r.outcome, r.cause, r.survived), (Outcome::Aborted, Some(Cause::Message), false));
+    assert_eq!((r.outcome, r.cause, r.survived), (SessionOutcome::Aborted, Some(EndCause::Message), false));
     assert_eq!(r.end_s, Some((sent_at + MS(250)).as_secs_f64()));
     assert_eq!(r.first_violation_s, r.end_s);
     assert!(pair.ends.iter().all(|e| e.is_done()), "both sides close");
@@ -191,24 +191,24 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
 fn a_message_longer_than_a_segment() {
     // AuthorizationReq of ISO 15118-20 with a contract: 2283 B.
     let mut cfg = short(SessionConfig::dc());
-    cfg.message_mut(Message::Authorization).request = 2283;
+    cfg.message_mut(V2gMessage::Authorization).request = 2283;
     let (r, pair) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
-    assert_eq!(r.outcome, Outcome::Completed);
+    assert_eq!(r.outcome, SessionOutcome::Completed);
     let long: Vec<_> = pair.data().into_iter().filter(|d| d.2.payload() > 100).collect();
     assert_eq!(
         long.iter().map(|d| (d.2.payload(), d.2.is(flags::PSH))).collect::<Vec<_>>(),
         [(1448, false), (835, true)]
     );
-    assert_eq!(of(&r, Message::Authorization).latency_ms.unwrap().max, 16.0);
+    assert_eq!(of(&r, V2gMessage::Authorization).latency_ms.unwrap().max, 16.0);
 }
 
 #[test]
 fn discovery_tries_again() {
     let tcp = TcpConfig::preset(Stack::Rfc);
     let (r, _) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 3);
-    assert_eq!((r.outcome, r.discovery_tries, r.setup_ms), (Outcome::Completed, 4, Some(144.0 + 750.0)));
+    assert_eq!((r.outcome, r.discovery_tries, r.setup_ms), (SessionOutcome::Completed, 4, Some(144.0 + 750.0)));
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[], usize::MAX);
-    assert_eq!((r.outcome, r.cause, r.discovery_tries), (Outcome::Failed, Some(Cause::Discovery), 50));
+    assert_eq!((r.outcome, r.cause, r.discovery_tries), (SessionOutcome::Failed, Some(EndCause::Discovery), 50));
     assert_eq!((r.end_s, r.survived, r.violations.len()), (Some(12.5), false, 0));
     assert!(pair.data().is_empty());
 }
@@ -218,7 +218,7 @@ fn a_lost_connection_ends_it() {
     let (r, pair) =
         over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Ns2), &(20..200).collect::<Vec<_>>(), 0);
     assert!(pair.ends.iter().any(|e| e.failed()));
-    assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::Connection)));
+    assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::Connection)));
 }
 
 #[test]
@@ -227,34 +227,34 @@ fn limits_of_processing() {
     let cases = [
         (
             processing(Processing { cable_check: MS(41_000), ..Processing::default() }),
-            Cause::CableCheck,
-            Message::CableCheck,
+            EndCause::CableCheck,
+            V2gMessage::CableCheck,
             40,
         ),
         (
             processing(Processing { precharge: MS(8_000), ..Processing::default() }),
-            Cause::PreCharge,
-            Message::PreCharge,
+            EndCause::PreCharge,
+            V2gMessage::PreCharge,
             7,
         ),
         (
             processing(Processing { authorization: MS(61_000), ..Processing::default() }),
-            Cause::Ongoing,
-            Message::Authorization,
+            EndCause::Ongoing,
+            V2gMessage::Authorization,
             60,
         ),
         (
             processing(Processing { charge_parameter_discovery: MS(61_000), ..Processing::default() }),
-            Cause::Ongoing,
-            Message::ChargeParameterDiscovery,
+            EndCause::Ongoing,
+            V2gMessage::ChargeParameterDiscovery,
             60,
         ),
     ];
     for (cfg, cause, message, limit) in cases {
         let r = over_air(short(cfg.clone()), usize::MAX, MS(200_000));
-        assert_eq!((r.outcome, counts(&r)), (Outcome::Completed, vec![(cause, 1)]));
-        let r = over_air(SessionConfig { policy: Policy::Abort, ..short(cfg) }, usize::MAX, MS(200_000));
-        assert_eq!((r.outcome, r.cause), (Outcome::Aborted, Some(cause)));
+        assert_eq!((r.outcome, counts(&r)), (SessionOutcome::Completed, vec![(cause, 1)]));
+        let r = over_air(SessionConfig { policy: LimitPolicy::Abort, ..short(cfg) }, usize::MAX, MS(200_000));
+        assert_eq!((r.outcome, r.cause), (SessionOutcome::Aborted, Some(cause)));
         // All messages before take their rounds of 106 ms, then the limit runs.
         let before: u64 = r.messages.iter().filter(|m| m.message < message).map(|m| m.requests * 106).sum();
         assert_eq!(r.end_s, Some((before as f64 + limit as f64 * 1000.0) / 1000.0));
@@ -265,41 +265,44 @@ fn limits_of_processing() {
 fn setup_has_two_limits() {
     let mut cfg = SessionConfig::dc();
     let r = over_air(cfg.clone(), 0, MS(100_000));
-    let want = [(Cause::Message, 1), (Cause::CommunicationSetup, 1), (Cause::SeccCommunicationSetup, 1)];
+    let want = [(EndCause::Message, 1), (EndCause::CommunicationSetup, 1), (EndCause::SeccCommunicationSetup, 1)];
     assert_eq!((counts(&r), r.first_violation_s), (want.to_vec(), Some(2.0)));
-    assert_eq!((r.outcome, r.survived, of(&r, Message::SupportedAppProtocol).count), (Outcome::Running, false, 0));
-    cfg.policy = Policy::Abort;
+    assert_eq!(
+        (r.outcome, r.survived, of(&r, V2gMessage::SupportedAppProtocol).count),
+        (SessionOutcome::Running, false, 0)
+    );
+    cfg.policy = LimitPolicy::Abort;
     assert_eq!(over_air(cfg.clone(), 0, MS(100_000)).end_s, Some(2.0));
-    cfg.message_mut(Message::SupportedAppProtocol).timeout = MS(30_000);
+    cfg.message_mut(V2gMessage::SupportedAppProtocol).timeout = MS(30_000);
     let r = over_air(cfg.clone(), 0, MS(100_000));
-    assert_eq!((r.cause, r.end_s), (Some(Cause::SeccCommunicationSetup), Some(18.0)));
+    assert_eq!((r.cause, r.end_s), (Some(EndCause::SeccCommunicationSetup), Some(18.0)));
     cfg.limits.secc_communication_setup = MS(30_000);
     let r = over_air(cfg, 0, MS(100_000));
-    assert_eq!((r.cause, r.end_s), (Some(Cause::CommunicationSetup), Some(20.0)));
+    assert_eq!((r.cause, r.end_s), (Some(EndCause::CommunicationSetup), Some(20.0)));
 }
 
 #[test]
 fn silence_of_the_vehicle_is_noticed_after_60_s() {
     // Four messages arrive, the ServiceDiscoveryReq does not: the charger sent SessionSetupRes at 119 ms.
     let r = over_air(SessionConfig::dc(), 4, MS(100_000));
-    assert_eq!(counts(&r), [(Cause::Message, 1), (Cause::Sequence, 1)]);
-    let mut cfg = SessionConfig { policy: Policy::Abort, ..SessionConfig::dc() };
-    cfg.message_mut(Message::ServiceDiscovery).timeout = MS(90_000);
+    assert_eq!(counts(&r), [(EndCause::Message, 1), (EndCause::Sequence, 1)]);
+    let mut cfg = SessionConfig { policy: LimitPolicy::Abort, ..SessionConfig::dc() };
+    cfg.message_mut(V2gMessage::ServiceDiscovery).timeout = MS(90_000);
     let r = over_air(cfg, 4, MS(100_000));
-    assert_eq!((r.cause, r.end_s), (Some(Cause::Sequence), Some(60.119)));
+    assert_eq!((r.cause, r.end_s), (Some(EndCause::Sequence), Some(60.119)));
 }
 
 #[test]
 fn a_slow_charger() {
     // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as the answers.
     let r = over_air(SessionConfig { turnaround: MS(211), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
-    let loop_ = of(&r, Message::CurrentDemand);
+    let loop_ = of(&r, V2gMessage::CurrentDemand);
     assert_eq!((r.slow_responses, loop_.violations, counts(&r)), (loop_.requests, 0, vec![]));
     assert_eq!((loop_.requests, loop_.latency_ms.unwrap().p50), (10, 217.0)); // 9 x 217 ms < 2 s <= 10 x 217 ms
     // A response exactly at the limit is late.
     let r = over_air(SessionConfig { turnaround: MS(244), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
-    let loop_ = of(&r, Message::CurrentDemand);
-    assert_eq!((loop_.violations, counts(&r)), (loop_.requests, vec![(Cause::Message, loop_.requests)]));
+    let loop_ = of(&r, V2gMessage::CurrentDemand);
+    assert_eq!((loop_.violations, counts(&r)), (loop_.requests, vec![(EndCause::Message, loop_.requests)]));
     let r = over_air(SessionConfig { turnaround: MS(243), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
     assert_eq!(counts(&r), []);
 }
@@ -308,22 +311,22 @@ fn a_slow_charger() {
 #[test]
 fn a_message_has_a_turnaround_of_its_own() {
     let mut cfg = SessionConfig { charge: Some(MS(60_000)), ..SessionConfig::dc() };
-    cfg.message_mut(Message::CurrentDemand).turnaround = Some(MS(20));
+    cfg.message_mut(V2gMessage::CurrentDemand).turnaround = Some(MS(20));
     let latencies = |cfg: &SessionConfig| {
         let r = over_air(cfg.clone(), usize::MAX, MS(100_000));
         let ms = |m| of(&r, m).latency_ms.unwrap();
-        assert_eq!(ms(Message::PowerDelivery).max, 16.0, "10 ms and 3 ms each way");
-        let l = ms(Message::CurrentDemand);
-        (r.slow_responses, of(&r, Message::CurrentDemand).count, l.p50, l.max)
+        assert_eq!(ms(V2gMessage::PowerDelivery).max, 16.0, "10 ms and 3 ms each way");
+        let l = ms(V2gMessage::CurrentDemand);
+        (r.slow_responses, of(&r, V2gMessage::CurrentDemand).count, l.p50, l.max)
     };
     let (slow, count, p50, max) = latencies(&cfg);
     assert_eq!((slow, p50, max), (0, 26.0, 26.0));
     assert!(!cfg.is_random());
-    cfg.message_mut(Message::CurrentDemand).turnaround_jitter = Some(MS(10));
+    cfg.message_mut(V2gMessage::CurrentDemand).turnaround_jitter = Some(MS(10));
     let (slow, _, p50, max) = latencies(&cfg);
     assert!(cfg.is_random() && (29.0..33.0).contains(&p50) && (35.0..=36.0).contains(&max), "{p50} {max}");
     assert!((2 * slow).abs_diff(count) < count / 4, "half of the answers take more than 25 ms: {slow} of {count}");
-    cfg.message_mut(Message::CurrentDemand).turnaround_distribution = Some(Distribution::Pareto);
+    cfg.message_mut(V2gMessage::CurrentDemand).turnaround_distribution = Some(Distribution::Pareto);
     let (_, _, p50, max) = latencies(&cfg);
     assert!(p50 < 26.0 && max > 46.0, "{p50} {max}");
 }
@@ -335,7 +338,7 @@ fn the_wrong_order_is_refused() {
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
     s.connected(Time::ZERO);
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Write(42)));
-    s.evcc.as_mut().unwrap().written.messages[0].1 = Document::Request(Message::CurrentDemand);
+    s.evcc.as_mut().unwrap().written.messages[0].1 = Document::Request(V2gMessage::CurrentDemand);
     s.received(MS(3), Side::Secc, 41);
     assert_eq!(s.next_wake(), MS(2000), "a message short of a byte is none");
     s.received(MS(3), Side::Secc, 42);
@@ -344,7 +347,7 @@ fn the_wrong_order_is_refused() {
     s.received(MS(16), Side::Evcc, 52);
     assert_eq!(s.transmit(MS(16), Side::Evcc), Some(Action::Close));
     let r = s.result();
-    assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::SequenceError)));
+    assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::SequenceError)));
     assert_eq!((r.sequence_errors, s.is_done()), (1, true));
 }
 

@@ -10,7 +10,7 @@
 //! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
 //! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.
 
-use super::message::{Document, LONGEST_MESSAGE, Message, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
+use super::message::{Document, LONGEST_MESSAGE, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
 use super::{Side, Written};
 use crate::wire::{Addresses, IpPair, Payload};
 use std::net::Ipv6Addr;
@@ -93,7 +93,7 @@ impl Document {
     }
 
     fn of_code(code: u8) -> Option<Document> {
-        let message = *Message::ALL.get(usize::from(code & MESSAGE))?;
+        let message = *V2gMessage::ALL.get(usize::from(code & MESSAGE))?;
         match code & !MESSAGE {
             0 => Some(Document::Request(message)),
             kind if kind & !(ONGOING | REFUSED) == RESPONSE => Some(Document::Response(Response {
@@ -115,7 +115,7 @@ impl Document {
 
 /// Part of the stream of one side: the payload of a segment. Bytes that the peer has already read are zero.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'w> {
+pub struct StreamPart<'w> {
     pub(super) written: &'w Written,
     /// Offset of the part in the stream.
     pub(super) offset: u64,
@@ -123,7 +123,7 @@ pub struct Part<'w> {
     pub(super) bytes: usize,
 }
 
-impl Payload for Part<'_> {
+impl Payload for StreamPart<'_> {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -156,7 +156,7 @@ pub(super) struct Malformed;
 
 /// Reads the messages in the stream of a side outside the network. Keeps at most the beginning of one message.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct V2gtpReader {
     /// Header and first byte of the current message, and the number of these bytes received.
     head: [u8; HEAD],
     have: usize,
@@ -166,7 +166,7 @@ pub(super) struct Reader {
     malformed: bool,
 }
 
-impl Reader {
+impl V2gtpReader {
     /// Consumes bytes up to the end of the next message and returns the message if it is complete. Returns nothing
     /// after malformed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Document, Malformed>> {
@@ -230,11 +230,11 @@ mod tests {
         written
     }
 
-    const ASKED: Document = Document::Request(Message::CurrentDemand);
+    const ASKED: Document = Document::Request(V2gMessage::CurrentDemand);
 
     #[test]
     fn a_stream_is_the_same_however_it_is_cut() {
-        let stop = Document::Request(Message::SessionStop);
+        let stop = Document::Request(V2gMessage::SessionStop);
         let mut written = Written::default();
         written.extend(&stream(&[(21, stop), (29, ASKED)]));
         written.extend(&stream(&[(50, ASKED), (9000, ASKED)]));
@@ -263,8 +263,8 @@ mod tests {
     /// Every message, in pieces of any size, is decoded unchanged when its last byte arrives.
     #[test]
     fn what_was_written_is_read() {
-        let mut documents: Vec<Document> = Message::ALL.map(Document::Request).to_vec();
-        for message in Message::ALL {
+        let mut documents: Vec<Document> = V2gMessage::ALL.map(Document::Request).to_vec();
+        for message in V2gMessage::ALL {
             for (finished, in_sequence) in [(false, false), (false, true), (true, false), (true, true)] {
                 documents.push(Document::Response(Response { message, finished, in_sequence }));
             }
@@ -274,7 +274,7 @@ mod tests {
         let mut all = vec![0; written.end() as usize];
         written.part(0, all.len()).fill(0, &mut all);
         for piece in [1, 2, 8, 9, 10, 57, 5000] {
-            let (mut reader, mut whole, mut arrived) = (Reader::default(), written.clone(), 0);
+            let (mut reader, mut whole, mut arrived) = (V2gtpReader::default(), written.clone(), 0);
             for part in all.chunks(piece) {
                 let mut part = part;
                 arrived += part.len() as u64;
@@ -306,17 +306,17 @@ mod tests {
             head(8, 0x80),
         ];
         for bytes in broken {
-            let (mut reader, mut rest) = (Reader::default(), &bytes[..]);
+            let (mut reader, mut rest) = (V2gtpReader::default(), &bytes[..]);
             assert_eq!(reader.next(&mut rest), Some(Err(Malformed)), "{bytes:?}");
             assert_eq!(reader.next(&mut rest), None);
         }
-        let (mut reader, bytes) = (Reader::default(), head(8, 0));
+        let (mut reader, bytes) = (V2gtpReader::default(), head(8, 0));
         let mut rest = &bytes[..];
-        assert_eq!(reader.next(&mut rest), Some(Ok(Document::Request(Message::SupportedAppProtocol))));
+        assert_eq!(reader.next(&mut rest), Some(Ok(Document::Request(V2gMessage::SupportedAppProtocol))));
         assert_eq!(reader.next(&mut rest), None, "a header that is cut off may go on");
         // A length of zero is rejected immediately.
         let mut rest = &header(EXI, 0)[..];
-        assert_eq!(Reader::default().next(&mut rest), Some(Err(Malformed)));
+        assert_eq!(V2gtpReader::default().next(&mut rest), Some(Err(Malformed)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! RTP (RFC 3550): packets of a call that leave the network, and the state of a talker outside.
 
-use super::{Sender, VoipConfig};
+use super::{VoipConfig, VoipSender};
 use crate::units::Time;
 
 /// The fixed header (RFC 3550 section 5.1), without CSRCs.
@@ -67,17 +67,17 @@ impl Header {
 
 /// Random SSRC and first sequence number and timestamp of a talker (RFC 3550 section 5.1).
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct RtpSource {
     ssrc: u32,
     sequence: u16,
     timestamp: u32,
 }
 
-impl Source {
+impl RtpSource {
     /// Creates the values from 64 random bits.
     pub fn new(bits: u64) -> Self {
         let ssrc = (bits >> 32) as u32;
-        Source { ssrc, sequence: (bits >> 16) as u16, timestamp: (bits as u32).rotate_left(16) ^ ssrc }
+        RtpSource { ssrc, sequence: (bits >> 16) as u16, timestamp: (bits as u32).rotate_left(16) ^ ssrc }
     }
 
     /// Returns the UDP payload of packet `number`: header and silence.
@@ -172,20 +172,20 @@ impl ObservedStream {
     }
 
     /// Returns the talker as observed, at its own pace, or at the codec's if the timestamps are implausible.
-    pub fn sender(&self, cfg: &VoipConfig) -> Sender {
+    pub fn sender(&self, cfg: &VoipConfig) -> VoipSender {
         let usual = cfg.speech.interval;
         if self.is_silent() {
-            return Sender::silent(usual);
+            return VoipSender::silent(usual);
         }
         let own = u128::from(self.samples) * 1_000_000_000 / CLOCK / u128::from(self.steps.max(1));
         let own = u64::try_from(own).map(Time).ok().filter(|t| (LEAST_SPEECH..=MOST_SPEECH).contains(t));
         let interval = own.unwrap_or(usual);
         let before = interval * u64::from(FIRST - self.lowest);
-        Sender {
+        VoipSender {
             first: self.since.saturating_sub(before),
             base: self.lowest,
             sent: self.highest + 1,
-            ..Sender::silent(interval)
+            ..VoipSender::silent(interval)
         }
     }
 }
@@ -212,7 +212,7 @@ const MOST_SPEECH: Time = Time::from_millis(200);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::voip::{Codec, Receiver};
+    use crate::app::voip::{Codec, VoipReceiver};
 
     fn header(sequence: u16) -> Header {
         Header { payload_type: 0, sequence, timestamp: 7, ssrc: 9 }
@@ -225,7 +225,7 @@ mod tests {
             [(Codec::G711, 0, 160), (Codec::G729, 18, 160), (Codec::G7231, 4, 240), (Codec::GsmEfr, 96, 160)]
         {
             let cfg = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
-            let source = Source { ssrc: 77, sequence: u16::MAX, timestamp: u32::MAX };
+            let source = RtpSource { ssrc: 77, sequence: u16::MAX, timestamp: u32::MAX };
             let [one, two] = [0, 1].map(|n| source.packet(&cfg, n));
             assert_eq!(one.len(), usize::from(cfg.datagram()));
             let [one, two] = [one, two].map(|p| Header::read(&p).unwrap());
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn numbers_do_not_run_ahead_of_time() {
         let cfg = VoipConfig::default();
-        let (mut heard, mut listener) = (ObservedStream::default(), Receiver::default());
+        let (mut heard, mut listener) = (ObservedStream::default(), VoipReceiver::default());
         for i in 0..100_000_u32 {
             if let Some(n) = heard.hear(Time::from_secs(1), &header((i * 2999) as u16)) {
                 listener.receive(Time::from_secs(1), Time::from_secs(1), n);

@@ -5,7 +5,7 @@ use super::Params;
 
 /// A value and the round in which it was measured.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct MaxSample {
     round: u32,
     value: u64,
 }
@@ -13,7 +13,7 @@ struct Entry {
 /// The largest value of the last rounds, the largest since then, and the largest since the second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
-    candidates: [Entry; 3],
+    candidates: [MaxSample; 3],
     /// Value before the first one; the next value replaces it.
     initial: u64,
 }
@@ -21,7 +21,7 @@ pub(super) struct MaxFilter {
 impl MaxFilter {
     /// Creates a filter with the largest value `initial` until the first update.
     pub(super) fn starting_with(initial: u64) -> Self {
-        MaxFilter { candidates: [Entry { round: 0, value: initial }; 3], initial }
+        MaxFilter { candidates: [MaxSample { round: 0, value: initial }; 3], initial }
     }
 
     /// Returns the largest value.
@@ -32,7 +32,7 @@ impl MaxFilter {
     /// Adds `value` of `round`, and discards values older than `bandwidth_rounds`.
     pub(super) fn update(&mut self, p: &Params, round: u32, value: u64) {
         let window = p.bandwidth_rounds;
-        let new = Entry { round, value };
+        let new = MaxSample { round, value };
         let c = &mut self.candidates;
         if value >= c[0].value || c[0].value == self.initial || round - c[2].round > window {
             *c = [new; 3];

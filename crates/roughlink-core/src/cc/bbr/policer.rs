@@ -7,7 +7,7 @@ use crate::units::{Rate, Time};
 
 /// The progress of the connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct ConnectionProgress {
     /// Current time.
     pub now: Time,
     /// Bytes delivered so far.
@@ -20,7 +20,7 @@ pub(super) struct Progress {
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PolicerUpdate {
     /// No change.
     Nothing,
     /// A policer was found.
@@ -38,7 +38,7 @@ pub(super) struct Policer {
     sampling: bool,
     /// Rounds in this interval, or since the policer was found.
     rounds: u32,
-    start: Progress,
+    start: ConnectionProgress,
 }
 
 impl Policer {
@@ -48,69 +48,75 @@ impl Policer {
     }
 
     /// Resets everything.
-    pub(super) fn reset(&mut self, at: &Progress) {
+    pub(super) fn reset(&mut self, at: &ConnectionProgress) {
         *self = Policer { start: *at, ..Policer::default() };
     }
 
     /// Processes a rate sample.
-    pub(super) fn update(&mut self, p: &Params, at: &Progress, sample: &RateSample, probing: bool) -> Verdict {
+    pub(super) fn update(
+        &mut self,
+        p: &Params,
+        at: &ConnectionProgress,
+        sample: &RateSample,
+        probing: bool,
+    ) -> PolicerUpdate {
         if self.policed {
             if probing && at.round_start {
                 self.rounds += 1;
                 if self.rounds >= p.policer_hold_rounds {
                     self.reset(at);
-                    return Verdict::Released;
+                    return PolicerUpdate::Released;
                 }
             }
-            return Verdict::Nothing;
+            return PolicerUpdate::Nothing;
         }
         // Start sampling at the first loss, when the bucket is empty. Before, its tokens would count as bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
-                return Verdict::Nothing;
+                return PolicerUpdate::Nothing;
             }
             self.begin(at);
             self.sampling = true;
         }
         if sample.app_limited {
             self.reset(at);
-            return Verdict::Nothing;
+            return PolicerUpdate::Nothing;
         }
         self.rounds += u32::from(at.round_start);
         if self.rounds > 4 * p.policer_rounds {
             self.reset(at);
-            return Verdict::Nothing;
+            return PolicerUpdate::Nothing;
         }
         // An interval must also end with an empty bucket.
         if self.rounds < p.policer_rounds || sample.losses == 0 {
-            return Verdict::Nothing;
+            return PolicerUpdate::Nothing;
         }
         let lost = at.lost - self.start.lost;
         let delivered = at.delivered - self.start.delivered;
         let time = Time::from_millis(at.now.as_millis() - self.start.now.as_millis());
         if delivered == 0 || (lost as f64) < p.policer_loss * delivered as f64 || time.is_zero() {
-            return Verdict::Nothing;
+            return PolicerUpdate::Nothing;
         }
         self.end(p, at, Rate::from_bytes_per(delivered, time).bytes_per_sec())
     }
 
-    fn begin(&mut self, at: &Progress) {
+    fn begin(&mut self, at: &ConnectionProgress) {
         self.start = *at;
         self.rounds = 0;
     }
 
-    fn end(&mut self, p: &Params, at: &Progress, rate: u64) -> Verdict {
+    fn end(&mut self, p: &Params, at: &ConnectionProgress, rate: u64) -> PolicerUpdate {
         let difference = rate.abs_diff(self.rate);
         let alike = difference as f64 <= p.policer_ratio * self.rate as f64 || difference <= p.policer_difference / 8;
         if self.rate > 0 && alike {
             self.rate = rate.midpoint(self.rate);
             self.policed = true;
             self.rounds = 0;
-            return Verdict::Policed;
+            return PolicerUpdate::Policed;
         }
         self.rate = rate;
         self.begin(at);
-        Verdict::Nothing
+        PolicerUpdate::Nothing
     }
 }
 
@@ -119,7 +125,13 @@ mod tests {
     use super::*;
 
     /// Runs rounds of 40 ms with `delivered` and `lost` bytes each, until the verdict changes.
-    fn rounds(policer: &mut Policer, at: &mut Progress, n: u32, delivered: u64, lost: u64) -> Option<(u32, Verdict)> {
+    fn rounds(
+        policer: &mut Policer,
+        at: &mut ConnectionProgress,
+        n: u32,
+        delivered: u64,
+        lost: u64,
+    ) -> Option<(u32, PolicerUpdate)> {
         let p = Params::default();
         for i in 1..=n {
             at.now += Time::from_millis(40);
@@ -127,7 +139,7 @@ mod tests {
             at.lost += lost;
             at.round_start = true;
             let v = policer.update(&p, at, &RateSample { losses: lost, ..RateSample::default() }, true);
-            if v != Verdict::Nothing {
+            if v != PolicerUpdate::Nothing {
                 return Some((i, v));
             }
         }
@@ -136,21 +148,21 @@ mod tests {
 
     #[test]
     fn two_alike_intervals_of_a_fifth_lost() {
-        let (mut policer, mut at) = (Policer::default(), Progress::default());
+        let (mut policer, mut at) = (Policer::default(), ConnectionProgress::default());
         // 10 000 B per 40 ms = 250 kB/s; 19.5 % is the threshold.
         assert_eq!(rounds(&mut policer, &mut at, 12, 10_000, 1900), None);
-        let (mut policer, mut at) = (Policer::default(), Progress::default());
+        let (mut policer, mut at) = (Policer::default(), ConnectionProgress::default());
         let (n, v) = rounds(&mut policer, &mut at, 40, 10_000, 2000).unwrap();
-        assert_eq!((n, v), (8, Verdict::Policed));
+        assert_eq!((n, v), (8, PolicerUpdate::Policed));
         let rate = policer.rate().unwrap();
         assert!((245_000..=340_000).contains(&rate), "{rate}");
-        assert_eq!(rounds(&mut policer, &mut at, 100, 10_000, 0), Some((48, Verdict::Released)));
+        assert_eq!(rounds(&mut policer, &mut at, 100, 10_000, 0), Some((48, PolicerUpdate::Released)));
         assert_eq!(policer.rate(), None);
     }
 
     #[test]
     fn changing_rates_are_no_policer() {
-        let (mut policer, mut at) = (Policer::default(), Progress::default());
+        let (mut policer, mut at) = (Policer::default(), ConnectionProgress::default());
         for delivered in [10_000, 20_000, 10_000, 20_000, 10_000] {
             assert_eq!(rounds(&mut policer, &mut at, 4, delivered, delivered / 4), None);
         }

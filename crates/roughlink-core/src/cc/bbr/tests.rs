@@ -34,7 +34,7 @@ fn data_in_flight_at_the_next_departure() {
 }
 
 /// A segment in flight: arrival time of its ACK (never if lost), and the stamp of the delivery-rate estimate.
-struct Segment {
+struct PathSegment {
     ack_at: Option<Time>,
     sent_at: Time,
     delivered: u64,
@@ -60,7 +60,7 @@ struct Path {
     free_at: Time,
     next_send: Time,
     sent: u64,
-    on_air: VecDeque<Segment>,
+    on_air: VecDeque<PathSegment>,
     delivered_at: Time,
     first_sent: Time,
     /// Segments sent when recovery began, and segments whose acknowledgment ends it.
@@ -147,7 +147,7 @@ impl Path {
         if !lost {
             self.free_at = self.free_at.max(now) + self.rate.time_for(MSS);
         }
-        self.on_air.push_back(Segment {
+        self.on_air.push_back(PathSegment {
             ack_at: (!lost).then(|| self.free_at + self.delay),
             sent_at: now,
             delivered: self.flow.delivered,
@@ -218,7 +218,7 @@ impl Path {
         (self.recovery, self.repaired) = (self.sent, self.sent + 1);
     }
 
-    fn mode(&self) -> Mode {
+    fn mode(&self) -> BbrMode {
         self.cc.mode
     }
 }
@@ -247,7 +247,7 @@ fn fills_the_pipe_then_leaves_no_queue() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
     // Doubling from 10 segments per RTT to 35, three rounds to see that it is full, one to drain.
     p.run(Time::from_millis(1000));
-    assert_eq!(p.mode(), Mode::ProbeBw);
+    assert_eq!(p.mode(), BbrMode::ProbeBw);
     let goodput = p.run(Time::from_secs(9));
     assert!(goodput > 9.7e6, "{goodput}");
     let estimate = p.cc.bandwidth() as f64 * 8.0;
@@ -304,7 +304,7 @@ fn probes_the_rtt_every_ten_seconds() {
     let mut left = Time::ZERO;
     for ms in 9000..21_000 {
         p.run(Time::from_millis(ms));
-        if p.mode() == Mode::ProbeRtt {
+        if p.mode() == BbrMode::ProbeRtt {
             assert!(p.cc.cwnd <= 4 * MSS);
             entered = if entered.is_zero() { p.flow.now } else { entered };
         } else if !entered.is_zero() && left.is_zero() {
@@ -335,7 +335,7 @@ fn equal_rtts_renew_the_smallest_only_in_ns3() {
             let rate = RateSample { rtt: DELAY, interval: DELAY, delivered: 2 * MSS, ..RateSample::default() };
             let rate = RateSample { prior_delivered: prior, acked_sacked: 2 * MSS, ..rate };
             b.on_ack(&f, &Ack { rate: Some(rate), ..Ack::default() });
-            entries += u32::from(b.mode == Mode::ProbeRtt && before != Mode::ProbeRtt);
+            entries += u32::from(b.mode == BbrMode::ProbeRtt && before != BbrMode::ProbeRtt);
             before = b.mode;
         }
         assert_eq!(entries, expected, "{stack}");
@@ -473,7 +473,7 @@ fn idle_restart_paces_at_the_estimate() {
     assert_eq!(b.rate, (b.bandwidth() as f64 * (1.0 - 0.01)) as u64);
     // The smallest RTT is stale, but a path that was idle needs no draining.
     b.on_ack(&f, &ack(1, f.delivered, 0));
-    assert_eq!(b.mode, Mode::ProbeBw);
+    assert_eq!(b.mode, BbrMode::ProbeBw);
 }
 
 #[test]
@@ -544,10 +544,10 @@ fn nothing_breaks_at_the_extremes() {
 #[test]
 fn path_without_queues_is_probed_every_ten_seconds() {
     let mut p = Path::new(bbr(""), TEN, Time::from_millis(100));
-    let (mut entered, mut before) = (0, Mode::Startup);
+    let (mut entered, mut before) = (0, BbrMode::Startup);
     for ms in (0..35_000).step_by(10) {
         p.run(Time::from_millis(ms));
-        entered += u32::from(p.mode() == Mode::ProbeRtt && before != Mode::ProbeRtt);
+        entered += u32::from(p.mode() == BbrMode::ProbeRtt && before != BbrMode::ProbeRtt);
         before = p.mode();
     }
     assert_eq!(entered, 3);

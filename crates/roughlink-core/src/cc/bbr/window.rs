@@ -1,7 +1,7 @@
 //! The window of BBR: its target, and what recovery makes of it.
 
 use super::aggregation::carried;
-use super::{Bbr, Mode};
+use super::{Bbr, BbrMode};
 use crate::cc::{CongestionState, Flow, RateSample};
 use crate::units::Time;
 
@@ -19,7 +19,7 @@ impl Bbr {
             }
             self.cwnd = self.cwnd.max(least);
         }
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == BbrMode::ProbeRtt {
             self.cwnd = self.cwnd.min(least);
         }
     }
@@ -73,7 +73,7 @@ impl Bbr {
     /// Saves the window. If recovery or ProbeRtt has reduced it, the larger of it and the saved window is kept.
     pub(super) fn save_cwnd(&mut self) {
         let in_loss = self.params.full_conservation && self.state == CongestionState::Loss;
-        let cut = in_loss || self.state == CongestionState::Recovery || self.mode == Mode::ProbeRtt;
+        let cut = in_loss || self.state == CongestionState::Recovery || self.mode == BbrMode::ProbeRtt;
         self.prior_cwnd = if cut { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
@@ -97,7 +97,7 @@ impl Bbr {
         if self.params.even_window {
             window = window.div_ceil(2 * mss) * 2 * mss;
         }
-        if self.mode == Mode::ProbeBw && self.phase == 0 {
+        if self.mode == BbrMode::ProbeBw && self.phase == 0 {
             window += 2 * mss; // so that probing exceeds even a small product
         }
         window

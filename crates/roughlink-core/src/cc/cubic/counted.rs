@@ -2,7 +2,7 @@
 
 use super::super::window::{AdditiveCounter, Window};
 use super::super::{Ack, Congestion, Flow};
-use super::{Arithmetic, CONCAVE, CONVEX, FRIENDLY, Params};
+use super::{CONCAVE, CONVEX, CubicArithmetic, FRIENDLY, Params};
 use crate::units::Time;
 
 /// The curve of Linux and ns-3: a count of acknowledged segments per segment of growth.
@@ -45,7 +45,7 @@ impl Counted {
     /// Creates the state at the start of a connection.
     pub(super) fn new(params: &Params) -> Self {
         let beta_1024 = libm::round(params.beta * 1024.0);
-        let linux = params.arithmetic == Arithmetic::Linux;
+        let linux = params.arithmetic == CubicArithmetic::Linux;
         let numerator = 1024.0 + if linux { beta_1024 } else { params.beta * 1024.0 };
         let denominator = 1024.0 - if linux { beta_1024 } else { params.beta * 1024.0 };
         let scale = 8.0 * numerator / 3.0;
@@ -83,7 +83,7 @@ impl Counted {
     pub(super) fn grow(&mut self, params: &Params, window: &mut Window, flow: &Flow, segments: u64) -> &'static str {
         let w = window.segments(flow.mss);
         let phase = self.update(params, flow.now, w, segments);
-        if params.arithmetic == Arithmetic::Linux {
+        if params.arithmetic == CubicArithmetic::Linux {
             self.counter.advance(&mut window.cwnd, flow.mss, self.count, segments);
         } else {
             self.acknowledged += segments;
@@ -97,7 +97,7 @@ impl Counted {
 
     /// Sets `count` for a window of `w` segments (`bictcp_update`).
     fn update(&mut self, params: &Params, now: Time, w: u64, acked: u64) -> &'static str {
-        let linux = params.arithmetic == Arithmetic::Linux;
+        let linux = params.arithmetic == CubicArithmetic::Linux;
         if let Some(e) = &mut self.epoch {
             e.reno_acked += acked;
         }
@@ -167,7 +167,7 @@ impl Counted {
         self.counter = AdditiveCounter::default();
         if cause.is_timeout() {
             self.min_rtt = None;
-            if params.arithmetic == Arithmetic::Linux {
+            if params.arithmetic == CubicArithmetic::Linux {
                 self.last_max = 0;
                 self.count = 0;
                 self.last_window = 0;

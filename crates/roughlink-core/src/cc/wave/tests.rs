@@ -6,17 +6,17 @@ use super::*;
 const MSS: u64 = 1000;
 
 /// A sender on a simulated path: the test sets the packets that leave, the acknowledgments, and their times.
-struct Connection {
+struct WaveBench {
     cc: Box<dyn CongestionControl>,
     flow: Flow,
     /// Time of the last transmission of each segment.
     sent_at: Vec<Time>,
 }
 
-impl Connection {
+impl WaveBench {
     fn new(name: &str, params: &str) -> Self {
         let flow = Flow { mss: MSS as u32, snd_una: 1, snd_nxt: 1, ..Flow::default() };
-        Connection { cc: build(name, "ns3", params, &flow).unwrap(), flow, sent_at: Vec::new() }
+        WaveBench { cc: build(name, "ns3", params, &flow).unwrap(), flow, sent_at: Vec::new() }
     }
     fn allowed(&self) -> u64 {
         match self.cc.permit(&self.flow) {
@@ -91,7 +91,7 @@ fn near(a: f64, b: f64) {
 
 #[test]
 fn bursts_leave_by_the_clock_and_acks_release_nothing() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     assert_eq!(c.cc.timer(), None, "no clock before there is something to send");
     assert_eq!(c.burst(), 10);
     assert_eq!(c.allowed(), 0);
@@ -107,7 +107,7 @@ fn bursts_leave_by_the_clock_and_acks_release_nothing() {
 #[test]
 fn the_interval_is_the_trains_duration() {
     // 2 Mbit/s: 4 ms per segment. The update comes with the last ACK; the scheduled burst keeps its time.
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     near(c.interval_ms(), 40.0);
@@ -116,7 +116,7 @@ fn the_interval_is_the_trains_duration() {
     assert_eq!(c.cc.timer(), Some(milliseconds(540.0)));
     // In pairs: 5 ACKs, 4 gaps of two segments. Without scaling, the train appears 20 % too short.
     for (params, interval) in [("", 40.0), ("scale_dispersion = false", 32.0)] {
-        let mut c = Connection::new("wave", params);
+        let mut c = WaveBench::new("wave", params);
         c.burst();
         for i in 1..=5 {
             c.ack(60.0 + 8.0 * i as f64, 2 * i);
@@ -127,7 +127,7 @@ fn the_interval_is_the_trains_duration() {
 
 #[test]
 fn a_queue_lengthens_the_interval_by_half_its_delay() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
@@ -149,7 +149,7 @@ fn a_queue_lengthens_the_interval_by_half_its_delay() {
 
 #[test]
 fn too_long_a_queue_starts_over() {
-    let mut c = Connection::new("wave", "beta_ms = 150");
+    let mut c = WaveBench::new("wave", "beta_ms = 150");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
@@ -173,7 +173,7 @@ fn too_long_a_queue_starts_over() {
     near(c.interval_ms(), 40.0);
     // The adjustment uses the largest RTT, 800 ms, as the average. With 330 ms after 300 for the first train that
     // counts, avg = 30/330 x 800 + 300 = 372.7.
-    let mut c = Connection::new("wave", "beta_ms = 150");
+    let mut c = WaveBench::new("wave", "beta_ms = 150");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
@@ -188,7 +188,7 @@ fn too_long_a_queue_starts_over() {
 #[test]
 fn bounds_and_blind_tries() {
     // A single cumulative ACK per burst shows no pace: half the interval each time, until one does.
-    let mut c = Connection::new("wave", "min_txtime_ms = 200");
+    let mut c = WaveBench::new("wave", "min_txtime_ms = 200");
     c.burst();
     c.ack(60.0, 10);
     near(c.interval_ms(), 250.0);
@@ -197,12 +197,12 @@ fn bounds_and_blind_tries() {
     c.acks(900.0, 20, 30, 0.1);
     near(c.interval_ms(), 200.0);
     // Never longer than at the start.
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(60.0, 0, 10, 90.0);
     near(c.interval_ms(), 500.0);
     // Once a pace is known, a cumulative ACK does not change it.
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(60.0, 0, 10, 4.0);
     c.ack(560.0, 20);
@@ -216,7 +216,7 @@ fn bounds_and_blind_tries() {
 
 #[test]
 fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.ack(60.0, 1);
     c.left(1, true);
@@ -237,7 +237,7 @@ fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
 
 #[test]
 fn a_repair_ends_one_train_and_gives_no_pace() {
-    let mut c = Connection::new("wave", "duplicates = \"ignored\"");
+    let mut c = WaveBench::new("wave", "duplicates = \"ignored\"");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
@@ -265,7 +265,7 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
 
 #[test]
 fn duplicates_make_trains() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(560.0); // bursts at 500 and 540
@@ -303,7 +303,7 @@ fn duplicates_make_trains() {
 
 #[test]
 fn an_ack_that_jumps_is_no_part_of_a_pace() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
@@ -316,7 +316,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
     c.acks(702.0, 25, 30, 0.5);
     near(c.interval_ms(), 20.0 + 38.56 / 2.0);
     // One ACK before an ACK that ends a loss shows no pace either; the millisecond between them does not count.
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(540.0);
@@ -324,7 +324,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
     c.ack(565.0, 30);
     near(c.interval_ms(), 40.0);
     // A receiver that acknowledges every fifth segment.
-    let mut c = Connection::new("wave", "max_ack_segments = 5");
+    let mut c = WaveBench::new("wave", "max_ack_segments = 5");
     c.burst();
     c.ack(80.0, 5);
     c.ack(100.0, 10);
@@ -334,7 +334,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
 #[test]
 fn the_time_of_a_repair_is_no_pace() {
     // A train interrupted by a time-out, longer than the average RTT. Without other information: half the interval.
-    let timeout = |c: &mut Connection, first: usize| {
+    let timeout = |c: &mut WaveBench, first: usize| {
         c.flow.state = CongestionState::Loss;
         c.cc.on_congestion(&c.flow, Congestion::Timeout);
         c.flow.in_flight = 0;
@@ -342,7 +342,7 @@ fn the_time_of_a_repair_is_no_pace() {
             c.left(i, true);
         }
     };
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 2, 4.0);
     c.until(499.0);
@@ -350,7 +350,7 @@ fn the_time_of_a_repair_is_no_pace() {
     c.ack(900.0, 4);
     near(c.interval_ms(), 250.0);
     // With a queue that would confirm the train: a = 100/164, dRTT = 39.02.
-    let mut c = Connection::new("wave", "timeout_forgets_min_rtt = false");
+    let mut c = WaveBench::new("wave", "timeout_forgets_min_rtt = false");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
@@ -364,7 +364,7 @@ fn the_time_of_a_repair_is_no_pace() {
 #[test]
 fn a_lost_first_packet_makes_a_long_sample() {
     for (params, first, repaired) in [("duplicates = \"ignored\"", None, Some(150.0)), ("", Some(68.0), None)] {
-        let mut c = Connection::new("wave", params);
+        let mut c = WaveBench::new("wave", params);
         c.burst();
         c.acks(64.0, 0, 10, 4.0);
         c.until(540.0);
@@ -379,7 +379,7 @@ fn a_lost_first_packet_makes_a_long_sample() {
 
 #[test]
 fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(700.0);
@@ -405,7 +405,7 @@ fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
 #[test]
 fn the_smallest_rtt_is_forgotten_with_a_timeout() {
     for (params, interval) in [("", 10.0), ("timeout_forgets_min_rtt = false", 10.0 + 50.96 / 2.0)] {
-        let mut c = Connection::new("wave", params);
+        let mut c = WaveBench::new("wave", params);
         c.burst();
         c.acks(64.0, 0, 10, 4.0);
         c.until(499.0);
@@ -419,7 +419,7 @@ fn the_smallest_rtt_is_forgotten_with_a_timeout() {
 
 #[test]
 fn deliveries_are_measured_during_a_repair() {
-    let mut c = Connection::new("wave-fr", "");
+    let mut c = WaveBench::new("wave-fr", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     near(c.interval_ms(), 40.0);
@@ -445,7 +445,7 @@ fn deliveries_are_measured_during_a_repair() {
     // The duration grows without a queue that confirms it.
     near(c.interval_ms(), 18.0 * 10.0 / 7.0);
     // An answer faster than the path belongs to the original.
-    let mut c = Connection::new("wave-fr", "");
+    let mut c = WaveBench::new("wave-fr", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
@@ -457,14 +457,14 @@ fn deliveries_are_measured_during_a_repair() {
 
 #[test]
 fn sources_of_rto_samples() {
-    let mut c = Connection::new("wave-fr", "");
+    let mut c = WaveBench::new("wave-fr", "");
     c.burst();
     assert_eq!(c.ack(64.0, 1), Some(Time(7)), "wave-fr leaves it to the endpoint");
 }
 
 #[test]
 fn an_ack_that_waited_for_the_next_burst_belongs_to_that() {
-    let mut c = Connection::new("wave", "");
+    let mut c = WaveBench::new("wave", "");
     c.burst();
     // Pairs, out of step: 1, then 3, 5, 7, 9 segments, 4 ms each; the tenth waits for the second burst, which leaves at
     // 500 ms.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// A burst that was sent.
 #[derive(Clone, Debug)]
-struct Burst {
+struct SentBurst {
     /// Stream offsets of its first byte and after its last.
     start: u64,
     end: u64,
@@ -33,7 +33,7 @@ struct AckTrain {
 
 /// The measurement of a complete ACK train.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Train {
+pub(super) struct TrainMeasurement {
     /// Time from the departure of the burst to the first ACK.
     pub first_rtt: Time,
     /// Time between the first and the last ACK that show the arrival of a segment; zero with fewer than two.
@@ -63,19 +63,19 @@ pub(super) struct AckReport {
     /// RTT, if the ACK is the first of a train.
     pub first_rtt: Option<Time>,
     /// Train that the ACK completed.
-    pub train: Option<Train>,
+    pub train: Option<TrainMeasurement>,
 }
 
 /// Bursts that are not completely answered, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Trains {
-    bursts: VecDeque<Burst>,
+    bursts: VecDeque<SentBurst>,
     attribution: Attribution,
     /// Bytes of a whole burst.
     whole: u64,
 }
 
-impl Burst {
+impl SentBurst {
     /// Adds an ACK to the train. Returns the RTT if it is the first.
     fn add_ack(&mut self, now: Time, bytes: u64) -> Option<Time> {
         if let Some(t) = &mut self.train {
@@ -88,7 +88,7 @@ impl Burst {
         Some(now - self.sent_at)
     }
 
-    fn measure(&self, attribution: Attribution, whole: u64, partial: bool) -> Option<Train> {
+    fn measure(&self, attribution: Attribution, whole: u64, partial: bool) -> Option<TrainMeasurement> {
         let t = self.train?;
         let scale = match attribution {
             Attribution::Acknowledged if !partial => {
@@ -98,7 +98,7 @@ impl Burst {
             // Segments may be missing. All segments after the first ACK arrived within the spread.
             _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
-        Some(Train {
+        Some(TrainMeasurement {
             first_rtt: t.first - self.sent_at,
             spread: if self.no_pace { Time::ZERO } else { t.last - t.first },
             scale,
@@ -122,7 +122,7 @@ impl Trains {
                 b.bytes += end - start;
                 b.segments += 1;
             }
-            _ => self.bursts.push_back(Burst {
+            _ => self.bursts.push_back(SentBurst {
                 start,
                 end,
                 sent_at: now,

@@ -8,16 +8,16 @@
 //!
 //! An attacker that knows the numbers of a flow, or forges both ends, cannot be detected.
 
-use super::{Counters, Params, Phase};
+use super::{FlowPhase, FlowTableCounters, Params};
 use crate::gateway::bytes::LinkHeader;
-use crate::gateway::{Control, FlowStats, Heading, Key, Segment, before};
+use crate::gateway::{Control, FlowKey, FlowStats, Heading, Segment, before};
 use crate::packet::{SynOptions, flags};
 use crate::units::Time;
 use crate::wire::IpPair;
 
 /// One end of a flow, as its segments show it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct End {
+pub struct FlowEnd {
     /// Options of the end's SYN, with the sequence numbers of the SYN and of the byte after it.
     pub(super) syn: Option<SynOptions>,
     pub(super) syn_range: Option<(u32, u32)>,
@@ -33,21 +33,21 @@ pub struct End {
     /// Sequence number after its FIN.
     fin: Option<u32>,
     /// Feature of its latest segment that forbids changing the window.
-    mark: Option<Phase>,
+    mark: Option<FlowPhase>,
 }
 
-impl End {
+impl FlowEnd {
     pub(super) fn of_syn(s: &Segment) -> Self {
         let widest = u32::from(s.window);
-        End { syn: s.syn, syn_range: Some((s.seq, s.end())), next: Some(s.end()), widest, ..End::default() }
+        FlowEnd { syn: s.syn, syn_range: Some((s.seq, s.end())), next: Some(s.end()), widest, ..FlowEnd::default() }
     }
 }
 
 /// A flow, with the gateway's own state `S`.
 #[derive(Clone, Debug)]
-pub struct Flow<S> {
+pub struct WatchedFlow<S> {
     /// Phase, apart from reasons to leave the flow unmodified.
-    pub(super) known: Phase,
+    pub(super) known: FlowPhase,
     /// Round-trip time of the handshake.
     pub rtt: Option<Time>,
     /// True if more than one SYN may be the answered one, so that `rtt` may be wrong.
@@ -69,7 +69,7 @@ pub struct Flow<S> {
     pub(super) queued: Option<Time>,
     pub(super) last_seen: Time,
     /// Ends, by the heading of their segments.
-    pub(super) ends: [End; 2],
+    pub(super) ends: [FlowEnd; 2],
     /// Heading of the SYN.
     pub(super) opener: Heading,
     /// Times of the first SYN, the last SYN, and the last SYN before the SYN-ACK.
@@ -83,9 +83,9 @@ pub struct Flow<S> {
     closed: Option<Time>,
 }
 
-impl<S: Default> Flow<S> {
-    pub(super) fn new(known: Phase, opener: Heading, now: Time) -> Self {
-        Flow {
+impl<S: Default> WatchedFlow<S> {
+    pub(super) fn new(known: FlowPhase, opener: Heading, now: Time) -> Self {
+        WatchedFlow {
             known,
             rtt: None,
             ambiguous: false,
@@ -111,19 +111,19 @@ impl<S: Default> Flow<S> {
 
     /// Creates the flow that the SYN `s` opens.
     pub(super) fn of_syn(now: Time, heading: Heading, s: &Segment) -> Self {
-        let mut flow = Flow::new(Phase::Handshake, heading, now);
-        flow.ends[heading as usize] = End::of_syn(s);
+        let mut flow = WatchedFlow::new(FlowPhase::Handshake, heading, now);
+        flow.ends[heading as usize] = FlowEnd::of_syn(s);
         flow
     }
 }
 
-impl<S> Flow<S> {
+impl<S> WatchedFlow<S> {
     /// Returns the phase in the flow table.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> FlowPhase {
         self.ends.iter().find_map(|e| e.mark).unwrap_or(self.known)
     }
 
-    pub(super) fn stats(&self, key: Key, queue_share: f64, control: Option<Control>) -> FlowStats {
+    pub(super) fn stats(&self, key: FlowKey, queue_share: f64, control: Option<Control>) -> FlowStats {
         FlowStats {
             key,
             phase: self.phase(),
@@ -142,7 +142,7 @@ impl<S> Flow<S> {
     }
 
     /// Returns the end whose segments travel `heading`.
-    pub fn end_of(&self, heading: Heading) -> &End {
+    pub fn end_of(&self, heading: Heading) -> &FlowEnd {
         &self.ends[heading as usize]
     }
 
@@ -169,10 +169,10 @@ impl<S> Flow<S> {
     /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
     /// them. Without an announcement, the default or the largest inward segment, since some simulated stacks announce
     /// no MSS.
-    pub fn mss(&self, key: &Key) -> u32 {
+    pub fn mss(&self, key: &FlowKey) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
-            Key::Real(a) if matches!(a.ip, IpPair::V6 { .. }) => 1220,
+            FlowKey::Real(a) if matches!(a.ip, IpPair::V6 { .. }) => 1220,
             _ => 536,
         };
         let syns = self.ends.each_ref().map(|e| e.syn.unwrap_or_default());
@@ -195,7 +195,7 @@ impl<S> Flow<S> {
         if fits {
             self.ambiguous |= self.answered_syn_at.is_some();
             self.answered_syn_at = Some(self.syn_at);
-            self.ends[heading as usize] = End::of_syn(s);
+            self.ends[heading as usize] = FlowEnd::of_syn(s);
         }
         fits
     }
@@ -208,14 +208,14 @@ impl<S> Flow<S> {
     }
 
     /// Completes the handshake.
-    pub(super) fn establish(&mut self, now: Time, p: &Params, counters: &mut Counters) {
+    pub(super) fn establish(&mut self, now: Time, p: &Params, counters: &mut FlowTableCounters) {
         let rtt = now.saturating_sub(self.answered_syn_at.expect("the third segment follows the second"));
         self.rtt = Some(rtt.clamp(Time::from_millis(p.min_rtt_ms), Time::from_millis(p.max_rtt_ms)));
         if rtt > Time::from_millis(p.max_rtt_ms) {
-            self.known = Phase::Slow;
+            self.known = FlowPhase::Slow;
             counters.slow += 1;
         } else {
-            self.known = Phase::Established;
+            self.known = FlowPhase::Established;
             counters.established += 1;
         }
         self.confirmed = true;
@@ -305,8 +305,8 @@ impl<S> Flow<S> {
             end.fin = None;
         }
         end.mark = match (s.signed, s.multipath) {
-            (true, _) => Some(Phase::Signed),
-            (_, true) => Some(Phase::Multipath),
+            (true, _) => Some(FlowPhase::Signed),
+            (_, true) => Some(FlowPhase::Multipath),
             _ => None,
         };
         let mut advanced = false;

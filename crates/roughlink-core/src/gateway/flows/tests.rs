@@ -2,25 +2,25 @@
 
 use super::*;
 use crate::gateway::FlowStats;
-use crate::gateway::registry::Construct;
-use crate::gateway::tests::{Bench, key_of};
+use crate::gateway::registry::BuildGateway;
+use crate::gateway::tests::{GatewayBench, key_of};
 use crate::gateway::window::{self, RateControl};
 use crate::gateway::{Gateway, Stats};
 use crate::packet::SynOptions;
 use crate::wire::IpPair;
 
-fn bench() -> Bench<RateControl> {
-    Bench::new(RateControl::new(&Default::default()))
+fn bench() -> GatewayBench<RateControl> {
+    GatewayBench::new(RateControl::new(&Default::default()))
 }
-fn small(capacity: usize) -> Bench<RateControl> {
+fn small(capacity: usize) -> GatewayBench<RateControl> {
     let table = Params { capacity, ..Params::default() };
-    Bench::new(RateControl::new(&window::Params { table, ..Default::default() }))
+    GatewayBench::new(RateControl::new(&window::Params { table, ..Default::default() }))
 }
-fn stats<G: Gateway>(b: &mut Bench<G>) -> Stats {
+fn stats<G: Gateway>(b: &mut GatewayBench<G>) -> Stats {
     b.gateway.wake(b.now);
     b.gateway.stats(None)
 }
-fn only<G: Gateway>(b: &mut Bench<G>) -> FlowStats {
+fn only<G: Gateway>(b: &mut GatewayBench<G>) -> FlowStats {
     let s = stats(b);
     assert_eq!(s.flows.len(), 1);
     s.flows[0]
@@ -31,7 +31,7 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
     let mut b = bench();
     b.open(0, 66);
     let f = only(&mut b);
-    assert_eq!((f.phase, f.rtt, f.ambiguous), (Phase::Established, Some(Time::from_millis(66)), false));
+    assert_eq!((f.phase, f.rtt, f.ambiguous), (FlowPhase::Established, Some(Time::from_millis(66)), false));
     // The server opens: the same segments in the other direction.
     let mut b = bench();
     let key = key_of(0);
@@ -41,10 +41,10 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
     b.pass(Heading::Outward, Segment { seq: 70, ack: 8, ..syn(key.reversed(), flags::SYN | flags::ACK) });
     b.wait(60);
     b.pass(Heading::Inward, Segment { seq: 8, ack: 70, ..syn(key, flags::ACK) });
-    assert_eq!(only(&mut b).phase, Phase::Handshake, "it acknowledges something else");
+    assert_eq!(only(&mut b).phase, FlowPhase::Handshake, "it acknowledges something else");
     b.pass(Heading::Inward, Segment { seq: 8, ack: 71, payload: 10, ..syn(key, flags::ACK) });
     let f = only(&mut b);
-    assert_eq!((f.phase, f.rtt, f.active), (Phase::Established, Some(Time::from_millis(61)), true));
+    assert_eq!((f.phase, f.rtt, f.active), (FlowPhase::Established, Some(Time::from_millis(61)), true));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn long_handshakes_are_left_alone() {
     b.open(0, 3_001);
     b.data(0, 5);
     let f = only(&mut b);
-    assert_eq!((f.phase, f.active, f.control), (Phase::Slow, false, None));
+    assert_eq!((f.phase, f.active, f.control), (FlowPhase::Slow, false, None));
     let mut b = bench();
     b.open(0, 0);
     assert_eq!(only(&mut b).rtt, Some(Time::from_millis(1)), "clamped");
@@ -86,7 +86,7 @@ fn long_handshakes_are_left_alone() {
     b.third(0);
     assert!(stats(&mut b).flows.is_empty());
     b.data(0, 1);
-    assert_eq!(only(&mut b).phase, Phase::MidStream);
+    assert_eq!(only(&mut b).phase, FlowPhase::MidStream);
     assert_eq!(b.ack(0, 60_000), 60_000);
 }
 
@@ -150,7 +150,7 @@ fn ports_are_used_again() {
     b.data(0, 1);
     let old = Segment { flags: flags::SYN, seq: 1_000, syn: Some(b.options), ..b.segment(0, Heading::Outward) };
     b.pass(Heading::Outward, old);
-    assert_eq!(only(&mut b).phase, Phase::Established, "its own SYN, late");
+    assert_eq!(only(&mut b).phase, FlowPhase::Established, "its own SYN, late");
     // The other end confirms that the old connection is gone, with the third segment at the latest.
     let syn = Segment { seq: 77, ..old };
     b.pass(Heading::Outward, syn);
@@ -159,13 +159,13 @@ fn ports_are_used_again() {
     let answer = Segment { flags: flags::SYN | flags::ACK, seq: 900, ack: 78, syn: syn.syn, ..Segment::new(key) };
     b.pass(Heading::Inward, answer);
     let f = only(&mut b);
-    assert_eq!((f.phase, f.active, f.rtt), (Phase::Established, true, Some(Time::from_millis(100))));
+    assert_eq!((f.phase, f.active, f.rtt), (FlowPhase::Established, true, Some(Time::from_millis(100))));
     let third = Segment { flags: flags::ACK, seq: 78, ack: 901, ..Segment::new(key.reversed()) };
     b.pass(Heading::Outward, Segment { ack: 902, ..third });
     assert_eq!(stats(&mut b).counters.replaced, 0, "it acknowledges something else");
     b.pass(Heading::Outward, third);
     let f = only(&mut b);
-    assert_eq!((f.phase, f.active, f.rtt), (Phase::Established, false, Some(Time::from_millis(40))));
+    assert_eq!((f.phase, f.active, f.rtt), (FlowPhase::Established, false, Some(Time::from_millis(40))));
     assert_eq!(stats(&mut b).counters.replaced, 1);
 }
 
@@ -216,9 +216,11 @@ fn the_table_is_bounded() {
 
 #[test]
 fn excluded_flows_are_not_rewritten() {
-    type Mark = fn(Segment) -> Segment;
-    let mark: [(Phase, Mark); 2] =
-        [(Phase::Signed, |s| Segment { signed: true, ..s }), (Phase::Multipath, |s| Segment { multipath: true, ..s })];
+    type SetMark = fn(Segment) -> Segment;
+    let mark: [(FlowPhase, SetMark); 2] = [
+        (FlowPhase::Signed, |s| Segment { signed: true, ..s }),
+        (FlowPhase::Multipath, |s| Segment { multipath: true, ..s }),
+    ];
     for (phase, mark) in mark {
         let mut b = bench();
         b.open(0, 10);
@@ -236,7 +238,7 @@ fn excluded_flows_are_not_rewritten() {
         assert!(b.ack(0, 60_000) < 60_000, "neither does any more");
         b.data(0, 1);
         let f = only(&mut b);
-        assert_eq!((f.phase, f.active), (Phase::Established, true));
+        assert_eq!((f.phase, f.active), (FlowPhase::Established, true));
         let c = stats(&mut b).counters;
         assert_eq!((c.signed + c.multipath, c.established), (1, 1));
     }
@@ -245,7 +247,7 @@ fn excluded_flows_are_not_rewritten() {
 #[test]
 fn options_of_both_ends_count() {
     let syn = |mss, window_scale, timestamps| Some(SynOptions { mss, window_scale, sack_permitted: true, timestamps });
-    let mut f: Flow<()> = Flow::new(Phase::Established, Heading::Outward, Time::ZERO);
+    let mut f: WatchedFlow<()> = WatchedFlow::new(FlowPhase::Established, Heading::Outward, Time::ZERO);
     let key = key_of(0);
     let mut of = |client, server| {
         f.ends[Heading::Outward as usize].syn = client;
@@ -257,14 +259,14 @@ fn options_of_both_ends_count() {
     assert_eq!(of(syn(0, Some(7), false), syn(1460, Some(0), false)), (7, 0, 536));
     let v6 = std::net::Ipv6Addr::LOCALHOST;
     let addresses = crate::wire::Addresses { ip: IpPair::V6 { src: v6, dst: v6 }, src_port: 1, dst_port: 2 };
-    assert_eq!(f.mss(&Key::Real(addresses)), 1220);
+    assert_eq!(f.mss(&FlowKey::Real(addresses)), 1220);
 }
 
 /// Flows that were closed, reset or replaced are remembered; unfinished handshakes are not.
 #[test]
 fn ended_flows_are_remembered() {
     let mut b = bench();
-    let ended = |b: &Bench<RateControl>| b.gateway.ended().iter().map(|f| f.key).collect::<Vec<_>>();
+    let ended = |b: &GatewayBench<RateControl>| b.gateway.ended().iter().map(|f| f.key).collect::<Vec<_>>();
     b.open(0, 66);
     b.data(0, 5);
     b.ack(0, 60_000);

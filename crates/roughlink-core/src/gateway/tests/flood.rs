@@ -11,13 +11,13 @@
 //! Meanwhile honest flows open, some with the ports of closed flows, transfer in both directions, fall silent, close
 //! and are reset. On the train, coverage ends and returns.
 
-use super::{Gateway, Heading, Key, Modem, Segment};
+use super::{FlowKey, Gateway, Heading, Modem, Segment};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::LinkHeader;
-use crate::gateway::flows::{self, Flows, Phase};
+use crate::gateway::flows::{self, FlowPhase, Flows};
 use crate::gateway::{REGISTRY, Stats, build};
 use crate::packet::{SynOptions, flags};
-use crate::rng::{Seed, Stream};
+use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
 use crate::wire::{Addresses, IpPair};
 use std::collections::VecDeque;
@@ -34,10 +34,10 @@ const MSS: u32 = 1_460;
 struct Slow;
 
 impl Modem for Slow {
-    fn waiting(&self, _key: &Key) -> u32 {
+    fn waiting(&self, _key: &FlowKey) -> u32 {
         200
     }
-    fn backlog(&self, _key: &Key) -> u32 {
+    fn backlog(&self, _key: &FlowKey) -> u32 {
         200
     }
     fn occupied(&self) -> u32 {
@@ -53,7 +53,7 @@ impl Modem for Slow {
 
 /// State of an honest flow at its ends.
 struct Honest {
-    key: Key,
+    key: FlowKey,
     shift: u8,
     /// Flags: the flow is open, data has arrived, and the gateway has not seen the SYN.
     open: bool,
@@ -83,7 +83,7 @@ struct Flood<'g> {
     /// Flags: the gateway closes and opens windows; the gateway keeps windows small.
     on_train: bool,
     in_modem: bool,
-    rng: Stream,
+    rng: RandomStream,
     now: Time,
     honest: Vec<Honest>,
     /// Honest segments that have passed.
@@ -95,9 +95,9 @@ struct Flood<'g> {
     originated: u64,
 }
 
-fn key(inside: u32, port: u16) -> Key {
+fn key(inside: u32, port: u16) -> FlowKey {
     let ip = IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::from(0x0a00_0000 + inside) };
-    Key::Real(Addresses { ip, src_port: 443, dst_port: port })
+    FlowKey::Real(Addresses { ip, src_port: 443, dst_port: port })
 }
 
 impl<'g> Flood<'g> {
@@ -378,7 +378,7 @@ impl<'g> Flood<'g> {
     fn check_end(&self) {
         let stats = self.gateway.stats(None);
         for h in self.honest.iter().filter(|h| h.open) {
-            let phase = if h.mid_stream { Phase::MidStream } else { Phase::Established };
+            let phase = if h.mid_stream { FlowPhase::MidStream } else { FlowPhase::Established };
             assert!(stats.flows.iter().any(|f| f.key == h.key && f.phase == phase), "{:?}", h.key);
         }
         assert_eq!(stats.counters.evicted, 0);
@@ -412,9 +412,9 @@ fn control_is_kept_in_a_long_flood() {
 
 /// The flow table without a gateway.
 #[derive(Debug)]
-struct Table(Flows<()>);
+struct BareFlowTable(Flows<()>);
 
-impl Gateway for Table {
+impl Gateway for BareFlowTable {
     fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) {
         self.0.observe(now, heading, s);
     }
@@ -434,7 +434,7 @@ impl Gateway for Table {
 fn the_work_per_segment_does_not_grow_with_the_table() {
     for capacity in [CAPACITY, 4_096] {
         let params = flows::Params { capacity, handshake_ms: 2_000, ..flows::Params::default() };
-        let mut table = Table(Flows::new(params));
+        let mut table = BareFlowTable(Flows::new(params));
         // Flows that never end, each silent since a different instant.
         for i in 0..capacity as u16 {
             let inward = key(1_000, i);

@@ -1,10 +1,10 @@
 //! Forged segments in the name of a flow, or of flows that do not exist, do not affect control of the others.
 
-use super::{Bench, Gateway, Heading, Key, Segment, key_of};
+use super::{FlowKey, Gateway, GatewayBench, Heading, Segment, key_of};
 use crate::cc::LinkEvent;
 use crate::gateway::avoca_rx::AvocaRx;
-use crate::gateway::flows::Phase;
-use crate::gateway::registry::Construct;
+use crate::gateway::flows::FlowPhase;
+use crate::gateway::registry::BuildGateway;
 use crate::gateway::window::RateControl;
 use crate::packet::{SynOptions, flags};
 use crate::units::Time;
@@ -15,8 +15,8 @@ const CAPACITY: u32 = 1_024;
 const FIXED: &str = "scheme = \"fixed\"\nsample = \"whole\"";
 
 /// Creates a flow whose window is limited to two segments of the receiver's 60000 bytes.
-fn held() -> Bench<RateControl> {
-    let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
+fn held() -> GatewayBench<RateControl> {
+    let mut b = GatewayBench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
     b.open(0, 66);
     for _ in 0..50 {
@@ -27,19 +27,19 @@ fn held() -> Bench<RateControl> {
     b
 }
 
-fn assert_still_held(b: &mut Bench<RateControl>, what: &str) {
+fn assert_still_held(b: &mut GatewayBench<RateControl>, what: &str) {
     for _ in 0..3 {
         b.data(0, 1);
         assert_eq!(b.ack(0, 60_000), 2_920, "{what}");
     }
     let flows = b.gateway.stats(None).flows;
     let f = flows.iter().find(|f| f.key == key_of(0)).expect("the flow is known");
-    assert_eq!((f.phase, f.active), (Phase::Established, true), "{what}");
+    assert_eq!((f.phase, f.active), (FlowPhase::Established, true), "{what}");
 }
 
 /// Creates three flows of a passenger, ordered by number.
-fn train() -> Bench<AvocaRx> {
-    let mut b = Bench::new(AvocaRx::new(&toml::from_str("").unwrap()));
+fn train() -> GatewayBench<AvocaRx> {
+    let mut b = GatewayBench::new(AvocaRx::new(&toml::from_str("").unwrap()));
     for flow in 0..3 {
         b.open(flow, 60);
         b.data(flow, 3);
@@ -48,21 +48,21 @@ fn train() -> Bench<AvocaRx> {
     b
 }
 
-fn sent(b: &mut Bench<AvocaRx>) -> Vec<Segment> {
+fn sent(b: &mut GatewayBench<AvocaRx>) -> Vec<Segment> {
     std::iter::from_fn(|| b.gateway.transmit(b.now)).map(|(_, s)| s).collect()
 }
 
-fn come_back(b: &mut Bench<AvocaRx>) {
+fn come_back(b: &mut GatewayBench<AvocaRx>) {
     [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| b.gateway.on_link(b.now, e));
 }
 
 /// Segments that the agent of [`train`] must send when coverage is back.
-fn openings(b: &Bench<AvocaRx>) -> Vec<Segment> {
+fn openings(b: &GatewayBench<AvocaRx>) -> Vec<Segment> {
     let last = |flow: u32| Segment { window: 1_000 + flow as u16, ..b.segment(flow, Heading::Outward) };
     (0..3).flat_map(|flow| [last(flow); 3]).collect()
 }
 
-fn syn(key: Key, seq: u32) -> Segment {
+fn syn(key: FlowKey, seq: u32) -> Segment {
     let options = SynOptions { mss: 1460, window_scale: Some(14), ..SynOptions::default() };
     Segment { seq, flags: flags::SYN, window: 65_535, syn: Some(options), ..Segment::new(key) }
 }
@@ -186,7 +186,7 @@ fn numbers_beyond_the_windows_move_nothing() {
     assert_eq!(sent(&mut b), right);
 }
 
-fn outside() -> impl Iterator<Item = Key> {
+fn outside() -> impl Iterator<Item = FlowKey> {
     (0..2 * CAPACITY).map(|i| key_of(100 + i))
 }
 
@@ -211,7 +211,7 @@ fn a_flood_of_syns_does_not_evict_frozen_flows() {
 /// A flood does not keep out a flow that opens during it.
 #[test]
 fn a_flood_of_segments_keeps_nobody_out() {
-    let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
+    let mut b = GatewayBench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
     for flood in 0..3 {
         for key in outside() {

@@ -2,11 +2,11 @@
 
 use super::{Fake, Heading};
 use crate::cc::LinkEvent;
-use crate::gateway::bytes::{Bytes, Framing};
-use crate::gateway::flows::Phase;
-use crate::gateway::{Gateway, Key, REGISTRY, before, build};
-use crate::packet::{FlowId, Packet, SackBlock, Side, SynOptions, flags};
-use crate::rng::{Seed, Stream};
+use crate::gateway::bytes::{FrameGateway, Framing};
+use crate::gateway::flows::FlowPhase;
+use crate::gateway::{FlowKey, Gateway, REGISTRY, before, build};
+use crate::packet::{FlowId, Packet, SackBlock, SideContent, SynOptions, flags};
+use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
 use crate::wire::{self, Addresses, IpPair, checksum};
 use proptest::prelude::*;
@@ -35,14 +35,19 @@ fn directed(a: Addresses, heading: Heading) -> Addresses {
     if heading == Heading::Inward { a } else { a.reversed() }
 }
 
-fn encode(p: &Packet, side: Option<&Side>, a: &Addresses, payload: &[u8]) -> Vec<u8> {
+fn encode(p: &Packet, side: Option<&SideContent>, a: &Addresses, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     wire::encode(p, side, a, payload, &mut out).unwrap();
     out
 }
 
 /// Creates a segment of `payload` bytes with random options; a SYN has SYN options with this window scale.
-fn random_segment(rng: &mut Stream, flags: u8, payload: usize, window_scale: Option<u8>) -> (Packet, Option<Side>) {
+fn random_segment(
+    rng: &mut RandomStream,
+    flags: u8,
+    payload: usize,
+    window_scale: Option<u8>,
+) -> (Packet, Option<SideContent>) {
     let mut p = Packet::tcp(FlowId::new(0, false));
     p.flags = flags;
     let ts = rng.range(0, 1) == 1;
@@ -53,26 +58,26 @@ fn random_segment(rng: &mut Stream, flags: u8, payload: usize, window_scale: Opt
         let mss = rng.range(1, 2000) as u16;
         let o = SynOptions { mss, window_scale, sack_permitted: true, timestamps: ts };
         p.size = p.header_bytes(o.header_bytes());
-        return (p, Some(Side::Syn(o)));
+        return (p, Some(SideContent::Syn(o)));
     }
     let blocks = rng.range(0, 3) as usize;
-    let side = Side::Sacks([SackBlock { left: rng.bits() as u32, right: rng.bits() as u32 }; 4]);
+    let side = SideContent::Sacks([SackBlock { left: rng.bits() as u32, right: rng.bits() as u32 }; 4]);
     p.set_sacks(blocks, p.side());
     p.set_payload(payload as u16);
     (p, (blocks > 0).then_some(side))
 }
 
-struct Port {
+struct HostilePort {
     framing: Framing,
     gateway: Box<dyn Gateway>,
-    bytes: Bytes,
+    bytes: FrameGateway,
     now: Time,
     modem: Fake,
 }
 
-impl Port {
+impl HostilePort {
     fn new(gateway: Box<dyn Gateway>, framing: Framing) -> Self {
-        Port { framing, gateway, bytes: Bytes::new(framing), now: Time::ZERO, modem: Fake::default() }
+        HostilePort { framing, gateway, bytes: FrameGateway::new(framing), now: Time::ZERO, modem: Fake::default() }
     }
 
     fn receive(&mut self, heading: Heading, frame: &mut [u8]) {
@@ -110,10 +115,10 @@ impl Port {
 }
 
 /// Opens a connection with window scale `shift`, in which the client first offers a window of `units`.
-fn connect(port: &mut Port, a: Addresses, (shift, units): (u8, u16), iss: u32) {
+fn connect(port: &mut HostilePort, a: Addresses, (shift, units): (u8, u16), iss: u32) {
     let mut p = Packet::tcp(FlowId::new(0, false));
     let o = SynOptions { mss: 1460, window_scale: Some(shift), ..SynOptions::default() };
-    let side = Side::Syn(o);
+    let side = SideContent::Syn(o);
     (p.flags, p.seq, p.window) = (flags::SYN, iss, 65_535);
     p.size = p.header_bytes(o.header_bytes());
     port.receive(Heading::Outward, &mut encode(&p, Some(&side), &a.reversed(), &[]));
@@ -133,7 +138,7 @@ fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
     let a = addresses(0, false);
     // The twin computes the expected window, which does not depend on payloads.
-    let mut ports = [(); 2].map(|()| Port::new(small("muniz", "allow_retract = true"), Framing::Ip));
+    let mut ports = [(); 2].map(|()| HostilePort::new(small("muniz", "allow_retract = true"), Framing::Ip));
     ports.iter_mut().for_each(|p| connect(p, a, (7, 65_535), 1));
     let sum = |b: &[u8]| u16::from_be_bytes([b[36], b[37]]);
     let put = |b: &mut [u8], at: usize, w: u16| b[at..at + 2].copy_from_slice(&w.to_be_bytes());
@@ -147,7 +152,7 @@ fn checksums_equal_recomputation() {
     let mut next = 7_001_u32;
     for i in 0..100_000 {
         for port in &mut ports {
-            port.modem.backlog.insert(Key::Real(a), (0, if i / 5_000 % 2 == 0 { 100 } else { 0 }));
+            port.modem.backlog.insert(FlowKey::Real(a), (0, if i / 5_000 % 2 == 0 { 100 } else { 0 }));
             let (mut p, side) =
                 random_segment(&mut Seed { seed: i, replica: 0 }.stream("a", "b"), flags::ACK, 1000, None);
             p.seq = next;
@@ -202,7 +207,7 @@ fn edges_are_never_taken_back() {
         for shift in 0..=14_u8 {
             let mut rng = Seed { seed: u64::from(shift), replica: 0 }.stream(scheme, "edges");
             let a = addresses(0, shift % 2 == 0);
-            let mut port = Port::new(small(name, &format!("scheme = \"{scheme}\"")), Framing::Ip);
+            let mut port = HostilePort::new(small(name, &format!("scheme = \"{scheme}\"")), Framing::Ip);
             let iss = u32::MAX - rng.range(0, 100_000) as u32;
             let unit = 1_u64 << shift;
             let first = (40_000 / unit).max(2);
@@ -212,7 +217,7 @@ fn edges_are_never_taken_back() {
                 (0_u64, 0_u64, first * unit, first * unit, 0);
             for _ in 0..3_000 {
                 let backlog = rng.range(0, 80) as u32;
-                port.modem.backlog.insert(Key::Real(a), (0, backlog));
+                port.modem.backlog.insert(FlowKey::Real(a), (0, backlog));
                 // The server sends as much as the window allows.
                 let payload = rng.range(1, 1460).min(edge.saturating_sub(sent)) as usize;
                 let mut p = Packet::tcp(FlowId::new(0, false));
@@ -326,14 +331,14 @@ fn scale(flow: u8) -> Option<u8> {
 /// is known from a handshake until another SYN passes.
 #[derive(Default)]
 struct Senders {
-    edges: BTreeMap<Addresses, Sender>,
+    edges: BTreeMap<Addresses, HostileSender>,
     /// Flows whose SYNs announced other scales.
     odd: BTreeSet<Addresses>,
 }
 
 /// State of a sender.
 #[derive(Clone, Copy)]
-struct Sender {
+struct HostileSender {
     /// Highest acknowledgment, and right edge.
     una: u32,
     edge: u32,
@@ -349,7 +354,7 @@ impl Senders {
         let a = directed(old.addresses, heading);
         if old.packet.is(flags::SYN) {
             let told = match old.side {
-                Some(Side::Syn(o)) => o.window_scale,
+                Some(SideContent::Syn(o)) => o.window_scale,
                 _ => None,
             };
             if (0..3).all(|flow| a.dst_port != addresses(flow, false).dst_port || told != scale(flow)) {
@@ -360,7 +365,7 @@ impl Senders {
             }
         } else if old.packet.is(flags::ACK) && !old.packet.is(flags::RST) {
             let sender = self.edges.get_mut(&a).filter(|_| !self.odd.contains(&a));
-            let Some(Sender { una, edge, acked, offered }) = sender else { return };
+            let Some(HostileSender { una, edge, acked, offered }) = sender else { return };
             let (seq, ack) = (old.packet.seq, old.packet.ack);
             if heading == Heading::Inward {
                 *acked = if before(*acked, ack) { ack } else { *acked };
@@ -387,16 +392,16 @@ impl Senders {
     fn opened(&mut self, flow: u8, v6: bool, [offered, units]: [u16; 2]) {
         let edge = 1 + (u32::from(units) << scale(flow).unwrap_or(0));
         let offered = 1 + u32::from(offered); // the window of a SYN is never scaled
-        self.edges.insert(addresses(flow, v6), Sender { una: 1, edge, acked: 1, offered });
+        self.edges.insert(addresses(flow, v6), HostileSender { una: 1, edge, acked: 1, offered });
     }
 }
 
 /// A port with frames of one kind, and the frames that passed it.
 struct Attack {
     senders: Option<Senders>,
-    port: Port,
+    port: HostilePort,
     link: usize,
-    rng: Stream,
+    rng: RandomStream,
     seen: Vec<(Heading, Vec<u8>)>,
     rewritten: u64,
     sent: u64,
@@ -446,7 +451,7 @@ impl Attack {
             Act::Open { flow, v6 } => {
                 let a = addresses(flow, v6);
                 let flows = self.port.gateway.stats(None).flows;
-                let known = flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established);
+                let known = flows.iter().any(|f| f.key == FlowKey::Real(a) && f.phase == FlowPhase::Established);
                 let before = self.senders.as_ref().and_then(|s| s.edges.get(&a)).copied();
                 let mut offered = 0;
                 for (outward, f) in
@@ -507,7 +512,7 @@ fn anything_is_survived() {
         let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };
         let input = (prop::collection::vec(act(), 1..150), 0..LINKS.len(), any::<u64>());
         let attack = |(acts, link, seed): (Vec<Act>, usize, u64)| {
-            let port = Port::new(small(kind.name, ""), Framing::Ethernet);
+            let port = HostilePort::new(small(kind.name, ""), Framing::Ethernet);
             let rng = Seed { seed, replica: 0 }.stream("hostile", "segments");
             // avoca-rx moves edges back: that is how it closes windows.
             let senders = kind.needs_modem.then(Senders::default);

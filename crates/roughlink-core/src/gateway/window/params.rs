@@ -19,7 +19,7 @@ pub enum Scheme {
 /// Method to compute Sample_Awnd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sample {
+pub enum AwndSample {
     /// Whole PDUs, and the SDUs that fit into the rest of the RTT.
     Whole,
     /// All PDUs that begin within the RTT, rounded up to whole ones.
@@ -53,7 +53,7 @@ pub enum Acks {
 /// Queue that decides whether a window grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Queue {
+pub enum GrowthQueue {
     /// The flow's own SDUs that wait or are not yet acknowledged by the other modem, against L/N.
     Flow,
     /// The flow's own SDUs that wait, against L/N.
@@ -89,7 +89,7 @@ pub struct Params {
     /// The algorithm.
     pub scheme: Scheme,
     /// Method to compute Sample_Awnd.
-    pub sample: Sample,
+    pub sample: AwndSample,
     /// Reduce Sample_Awnd by the share of repeated SDUs. The paper uses the maximum.
     pub error_factor: bool,
     /// Time when a window moves; in the paper with each TCP ACK.
@@ -98,7 +98,7 @@ pub struct Params {
     pub acks: Acks,
     /// Queue that decides whether a window grows. The paper uses the queue of the flow for both schemes, but its figure
     /// 8(a) is reproducible only with the queue of all flows, the default of `mizutani`.
-    pub queue: Queue,
+    pub queue: GrowthQueue,
     /// The smallest window, SDUs.
     pub floor: f64,
     /// Time when rho, the RTT of a flow over the smallest RTT, is computed.
@@ -122,11 +122,11 @@ impl Default for Params {
     fn default() -> Self {
         Params {
             scheme: Scheme::Muniz,
-            sample: Sample::Begun,
+            sample: AwndSample::Begun,
             error_factor: false,
             update: Update::Ack,
             acks: Acks::Advancing,
-            queue: Queue::Flow,
+            queue: GrowthQueue::Flow,
             floor: 2.0,
             rho: Rho::Current,
             max_rho: 8.0,

@@ -6,8 +6,8 @@
 //! is shortened, or starts after the region.
 
 use super::csma::Csma;
-use super::station::{Station, Stream};
-use super::{Class, GreenPhyConfig};
+use super::station::{ClassQueue, PortStation};
+use super::{GreenPhyConfig, PriorityClass};
 use crate::link::medium::{Backlog, Medium};
 use crate::link::noise::air::AirJudge;
 use crate::link::pipe::{Fragments, PipeStats};
@@ -21,11 +21,11 @@ use std::collections::VecDeque;
 pub struct GreenPhy {
     config: GreenPhyConfig,
     /// Stations by port.
-    stations: Vec<Station>,
+    stations: Vec<PortStation>,
     /// Class of each flow, if it differs from its port's.
-    classes: Vec<Option<Class>>,
+    classes: Vec<Option<PriorityClass>>,
     noise: AirJudge,
-    phase: Phase,
+    phase: MediumPhase,
     /// End of the phase.
     next: Time,
     /// Start of the first beacon region, and the beacon period.
@@ -38,7 +38,7 @@ pub struct GreenPhy {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum MediumPhase {
     /// No station has anything to send.
     Idle,
     /// Waiting for the end of the beacon region.
@@ -51,22 +51,29 @@ enum Phase {
 
 impl GreenPhy {
     /// Creates the network `name` of `pairs` pairs; `classes` has the class of each flow that differs from its port's.
-    pub fn new(config: &GreenPhyConfig, pairs: usize, classes: &[Option<Class>], name: &str, seed: &Seed) -> Self {
+    pub fn new(
+        config: &GreenPhyConfig,
+        pairs: usize,
+        classes: &[Option<PriorityClass>],
+        name: &str,
+        seed: &Seed,
+    ) -> Self {
         let station = |port: usize| {
             let name = format!("{name}.{}.{}", port / 2, ["forward", "reverse"][port % 2]);
-            let stream =
-                |class, name: &str| Stream::new(class, Csma::new(config.backoff(class), seed.stream(name, "access")));
+            let stream = |class, name: &str| {
+                ClassQueue::new(class, Csma::new(config.backoff(class), seed.stream(name, "access")))
+            };
             let own = config.class(port);
-            let others = Class::ALL.into_iter().filter(|c| *c != own && classes.contains(&Some(*c)));
+            let others = PriorityClass::ALL.into_iter().filter(|c| *c != own && classes.contains(&Some(*c)));
             let others = others.map(|class| stream(class, &format!("{name}.{}", class.name())));
-            Station::new(std::iter::once(stream(own, &name)).chain(others).collect())
+            PortStation::new(std::iter::once(stream(own, &name)).chain(others).collect())
         };
         let beacon_period = config.beacon_period();
         GreenPhy {
             stations: (0..2 * pairs).map(station).collect(),
             classes: classes.to_vec(),
             noise: AirJudge::new(&config.noise, name, seed),
-            phase: Phase::Idle,
+            phase: MediumPhase::Idle,
             next: Time::MAX,
             first_beacon: Time(seed.stream(name, "beacon").range(0, beacon_period.0 - 1)),
             beacon_period,
@@ -80,7 +87,7 @@ impl GreenPhy {
     fn contend(&mut self, now: Time) {
         let streams = || self.stations.iter().flat_map(|s| &s.streams);
         let Some(class) = streams().filter(|s| s.is_pending()).map(|s| s.class).max() else {
-            (self.phase, self.next) = (Phase::Idle, Time::MAX);
+            (self.phase, self.next) = (MediumPhase::Idle, Time::MAX);
             return;
         };
         let mut least = u32::MAX;
@@ -93,9 +100,9 @@ impl GreenPhy {
         let start = now + self.config.slot * u64::from(2 + least);
         let region = self.beacon_after(now);
         (self.phase, self.next) = if start + self.busy[1] <= region {
-            (Phase::Backoff(now, least), start)
+            (MediumPhase::Backoff(now, least), start)
         } else {
-            (Phase::Beacon, region + self.config.beacon)
+            (MediumPhase::Beacon, region + self.config.beacon)
         };
     }
 
@@ -120,7 +127,7 @@ impl GreenPhy {
         let mut senders = 0;
         let mut sender = (0, 0);
         let mut longest = 0;
-        for (port, Station { streams, tally }) in self.stations.iter_mut().enumerate() {
+        for (port, PortStation { streams, tally }) in self.stations.iter_mut().enumerate() {
             for (i, s) in streams.iter_mut().enumerate().filter(|(_, s)| s.contends) {
                 s.contends = s.csma.idle(slots);
                 if s.contends {
@@ -139,14 +146,14 @@ impl GreenPhy {
                 s.tally.stats.arq.collisions += 1;
             }
             let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { self.busy[longest] };
-            (self.phase, self.next) = (Phase::Exchange(false), now + rest);
+            (self.phase, self.next) = (MediumPhase::Exchange(false), now + rest);
         }
     }
 
     /// Sends `n` PBs of a stream without a collision.
     fn send(&mut self, now: Time, (port, stream): (usize, usize), n: usize) {
         let GreenPhy { config, stations, noise, arrivals, busy, .. } = self;
-        let Station { streams, tally } = &mut stations[port];
+        let PortStation { streams, tally } = &mut stations[port];
         let data = now + config.delimiter;
         let air = busy[n] - busy[0];
         let mut acknowledged = false;
@@ -161,14 +168,14 @@ impl GreenPhy {
             self.next = now + busy[n];
         }
         tally.stats.arq.unacknowledged += u64::from(!acknowledged);
-        self.phase = Phase::Exchange(acknowledged);
+        self.phase = MediumPhase::Exchange(acknowledged);
     }
 
     /// Ends an exchange, including its gaps.
     fn finish(&mut self, now: Time, acknowledged: bool, dropped: &mut dyn FnMut(Packet)) {
         let GreenPhy { config, stations, arrivals, .. } = self;
         let arrival = now + config.latency;
-        for (port, Station { streams, tally }) in stations.iter_mut().enumerate() {
+        for (port, PortStation { streams, tally }) in stations.iter_mut().enumerate() {
             for s in streams.iter_mut().filter(|s| s.contends) {
                 s.contends = false;
                 s.csma.sent(acknowledged);
@@ -193,9 +200,9 @@ impl Medium for GreenPhy {
             dropped(p);
         }
         match self.phase {
-            Phase::Idle => self.contend(now),
+            MediumPhase::Idle => self.contend(now),
             // Stations that become ready at the same time take part.
-            Phase::Backoff(since, _) if since == now => self.contend(now),
+            MediumPhase::Backoff(since, _) if since == now => self.contend(now),
             _ => {}
         }
     }
@@ -208,10 +215,10 @@ impl Medium for GreenPhy {
     fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) {
         while self.next <= now {
             match self.phase {
-                Phase::Idle => unreachable!("an idle medium has nothing before it"),
-                Phase::Beacon => self.contend(self.next),
-                Phase::Backoff(_, slots) => self.begin(self.next, slots),
-                Phase::Exchange(acknowledged) => self.finish(self.next, acknowledged, dropped),
+                MediumPhase::Idle => unreachable!("an idle medium has nothing before it"),
+                MediumPhase::Beacon => self.contend(self.next),
+                MediumPhase::Backoff(_, slots) => self.begin(self.next, slots),
+                MediumPhase::Exchange(acknowledged) => self.finish(self.next, acknowledged, dropped),
             }
         }
     }
@@ -246,7 +253,7 @@ impl Medium for GreenPhy {
     }
 
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
-        let queued = self.stations.iter().flat_map(Station::packets);
+        let queued = self.stations.iter().flat_map(PortStation::packets);
         Box::new(queued.chain(self.arrivals.iter().map(|a| &a.2)))
     }
 }

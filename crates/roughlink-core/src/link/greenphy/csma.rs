@@ -4,7 +4,7 @@
 //! slot decrements BC. A busy medium decrements both, unless DC is 0: then the station moves to the next stage without
 //! having sent, because the medium is crowded. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
 
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 
 /// Contention windows and deferral counters by stage; stages beyond the last repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub(super) struct Csma {
     stage: usize,
     counter: u32,
     deferral: u32,
-    stream: Stream,
+    stream: RandomStream,
 }
 
 impl Csma {
-    pub(super) fn new(backoff: &Backoff, stream: Stream) -> Self {
+    pub(super) fn new(backoff: &Backoff, stream: RandomStream) -> Self {
         let mut csma = Csma { backoff: *backoff, stage: 0, counter: 0, deferral: 0, stream };
         csma.enter(0);
         csma

@@ -6,7 +6,7 @@
 //! bands of a host's priority queue (Linux `pfifo_fast`). Assumption: nothing before the modem mixes the classes again.
 
 use super::csma::Csma;
-use super::{Class, GreenPhyConfig};
+use super::{GreenPhyConfig, PriorityClass};
 use crate::link::medium::Backlogs;
 use crate::link::pipe::PipeStats;
 use crate::packet::Packet;
@@ -15,23 +15,23 @@ use std::collections::VecDeque;
 
 /// Sender of one port.
 #[derive(Debug)]
-pub(super) struct Station {
+pub(super) struct PortStation {
     /// Streams; the first has the port's class.
-    pub(super) streams: Vec<Stream>,
-    pub(super) tally: Tally,
+    pub(super) streams: Vec<ClassQueue>,
+    pub(super) tally: PortTally,
 }
 
 /// Counters of a port over all its streams.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PortTally {
     pub(super) backlogs: Backlogs,
     pub(super) stats: PipeStats,
 }
 
 /// Frames of one class.
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) class: Class,
+pub(super) struct ClassQueue {
+    pub(super) class: PriorityClass,
     pub(super) csma: Csma,
     /// True if the stream takes part in the current contention.
     pub(super) contends: bool,
@@ -42,7 +42,7 @@ pub(super) struct Stream {
     /// Number of frames, at the back, of which nothing has been sent.
     waiting: usize,
     /// Blocks sent and not acknowledged; they come first in the next MPDU.
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<PhyBlock>,
     /// Number of blocks in the last MPDU.
     loaded: usize,
     /// End of the stream, and the offset up to which it is cut into blocks.
@@ -64,7 +64,7 @@ struct Frame {
 
 /// Piece of the stream in a PHY block.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct PhyBlock {
     start: u64,
     end: u64,
     first_sent: Time,
@@ -73,9 +73,9 @@ struct Block {
     received: bool,
 }
 
-impl Station {
-    pub(super) fn new(streams: Vec<Stream>) -> Self {
-        Station { streams, tally: Tally::default() }
+impl PortStation {
+    pub(super) fn new(streams: Vec<ClassQueue>) -> Self {
+        PortStation { streams, tally: PortTally::default() }
     }
 
     /// Adds a packet to the queue of `class`, or of the port's class; returns the packet if the queue is full.
@@ -83,7 +83,7 @@ impl Station {
         &mut self,
         now: Time,
         packet: Packet,
-        class: Option<Class>,
+        class: Option<PriorityClass>,
         config: &GreenPhyConfig,
     ) -> Option<Packet> {
         let index = class.and_then(|class| self.streams.iter().position(|s| s.class == class)).unwrap_or(0);
@@ -110,9 +110,9 @@ impl Station {
     }
 }
 
-impl Stream {
-    pub(super) fn new(class: Class, csma: Csma) -> Self {
-        Stream {
+impl ClassQueue {
+    pub(super) fn new(class: PriorityClass, csma: Csma) -> Self {
+        ClassQueue {
             class,
             csma,
             contends: false,
@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// Builds an MPDU of up to `most` PBs: unacknowledged blocks, then new ones. Returns the number of PBs.
-    pub(super) fn load(&mut self, now: Time, most: usize, body: u64, tally: &mut Tally) -> usize {
+    pub(super) fn load(&mut self, now: Time, most: usize, body: u64, tally: &mut PortTally) -> usize {
         let repeats = self.blocks.len().min(most);
         for b in self.blocks.iter_mut().take(repeats) {
             b.transmissions += 1;
@@ -159,7 +159,7 @@ impl Stream {
         self.loaded = repeats;
         while self.loaded == self.blocks.len() && self.loaded < most && self.cut < self.end {
             let (start, end) = (self.cut, self.end.min(self.cut + body));
-            self.blocks.push_back(Block { start, end, first_sent: now, transmissions: 1, received: false });
+            self.blocks.push_back(PhyBlock { start, end, first_sent: now, transmissions: 1, received: false });
             self.cut = end;
             self.loaded += 1;
             self.begin_frames(now, tally);
@@ -172,7 +172,7 @@ impl Stream {
     }
 
     /// Ends the wait of the frames that the last block has reached.
-    fn begin_frames(&mut self, now: Time, tally: &mut Tally) {
+    fn begin_frames(&mut self, now: Time, tally: &mut PortTally) {
         while self.waiting > 0 {
             let frame = &self.frames[self.frames.len() - self.waiting];
             if frame.start >= self.cut {
@@ -191,7 +191,7 @@ impl Stream {
     pub(super) fn pass(
         &mut self,
         mut bad: impl FnMut(usize) -> bool,
-        tally: &mut Tally,
+        tally: &mut PortTally,
         deliver: &mut impl FnMut(Packet),
     ) {
         let mut at = self.settled;
@@ -202,7 +202,7 @@ impl Stream {
                 tally.stats.arq.duplicates += 1;
             } else {
                 self.blocks[i].received = true;
-                let Block { start, end, .. } = self.blocks[i];
+                let PhyBlock { start, end, .. } = self.blocks[i];
                 // Blocks are in order, and delivered frames have no missing bytes.
                 while self.frames.get(at).is_some_and(|f| f.end <= start) {
                     at += 1;
@@ -224,11 +224,11 @@ impl Stream {
         now: Time,
         acknowledged: bool,
         config: &GreenPhyConfig,
-        tally: &mut Tally,
+        tally: &mut PortTally,
         dropped: &mut dyn FnMut(Packet),
         deliver: &mut impl FnMut(Packet),
     ) {
-        let Stream { blocks, frames, loaded, .. } = self;
+        let ClassQueue { blocks, frames, loaded, .. } = self;
         let stats = &mut tally.stats;
         let mut left = std::mem::take(loaded);
         let lost_before = stats.lost;
@@ -266,7 +266,7 @@ impl Stream {
 
     /// Drops the blocks that only lost frames need, and the unsent rest of these frames.
     fn forget_lost(&mut self) {
-        let Stream { blocks, frames, .. } = self;
+        let ClassQueue { blocks, frames, .. } = self;
         blocks.retain(|b| b.received || touched(frames, b.start, b.end).any(|f| !f.lost));
         let begun = self.frames.len() - self.waiting;
         if let Some(last) = begun.checked_sub(1).map(|i| &self.frames[i])

@@ -4,22 +4,22 @@ use super::HdplcConfig;
 use crate::link::medium::Backlogs;
 use crate::link::pipe::PipeStats;
 use crate::packet::Packet;
-use crate::rng::{Seed, Stream};
+use crate::rng::{RandomStream, Seed};
 use crate::units::{Rate, Time};
 use std::collections::VecDeque;
 
 /// One direction of the link.
 #[derive(Debug)]
-pub(super) struct Modem {
+pub(super) struct HdplcModem {
     /// SDUs sent and not acknowledged, by number; first in the next PDU.
     pub(super) unacknowledged: VecDeque<Sdu>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingSdu>,
     /// Number of SDUs of `unacknowledged` in the last PDU.
     loaded: usize,
     /// Number of the next new SDU.
     next: u64,
-    receiver: Receiver,
-    access: Stream,
+    receiver: ReorderBuffer,
+    access: RandomStream,
     /// Access slots drawn for the next PDU.
     slots: Option<u32>,
     pub(super) backlogs: Backlogs,
@@ -41,28 +41,28 @@ pub(super) struct Sdu {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSdu {
     packet: Packet,
     came: Time,
 }
 
 /// Reordering state of the far end.
 #[derive(Debug, Default)]
-struct Receiver {
+struct ReorderBuffer {
     /// Number of the SDU to deliver next.
     expected: u64,
     /// SDUs later than `expected`, by number; `None` if the sender abandoned the SDU.
     held: VecDeque<(u64, Option<Packet>)>,
 }
 
-impl Modem {
+impl HdplcModem {
     pub(super) fn new(name: &str, seed: &Seed) -> Self {
-        Modem {
+        HdplcModem {
             unacknowledged: VecDeque::new(),
             waiting: VecDeque::new(),
             loaded: 0,
             next: 0,
-            receiver: Receiver::default(),
+            receiver: ReorderBuffer::default(),
             access: seed.stream(name, "access"),
             slots: None,
             backlogs: Backlogs::default(),
@@ -83,7 +83,7 @@ impl Modem {
             self.stats.dropped += 1;
             return Some(packet);
         }
-        self.waiting.push_back(Waiting { packet, came: now });
+        self.waiting.push_back(WaitingSdu { packet, came: now });
         self.stats.queue_max = self.stats.queue_max.max(queued as u32 + 1);
         self.backlogs.of(packet.flow).waiting += 1;
         None
@@ -96,7 +96,7 @@ impl Modem {
             return Some(Time::ZERO);
         }
         let oldest = self.waiting.front()?;
-        let mut load = Load::default();
+        let mut load = PduLoad::default();
         let full = self.waiting.iter().enumerate().find(|(i, w)| {
             // The last SDU that may join, or the first that no longer fits, completes the PDU.
             !load.takes(w.packet.size, rate, config) || i + 1 == config.max_sdus
@@ -122,7 +122,7 @@ impl Modem {
     /// Builds the next PDU: unacknowledged SDUs, then new ones. Returns its bytes with overhead.
     pub(super) fn load(&mut self, now: Time, config: &HdplcConfig) -> u64 {
         let rate = config.rate_at(now);
-        let mut load = Load::default();
+        let mut load = PduLoad::default();
         self.loaded = 0;
         for sdu in self.unacknowledged.iter_mut().take(config.max_sdus) {
             if !load.takes(sdu.packet.size, rate, config) {
@@ -137,7 +137,7 @@ impl Modem {
             if !load.takes(w.packet.size, rate, config) {
                 break;
             }
-            let Waiting { packet, came } = *w;
+            let WaitingSdu { packet, came } = *w;
             self.waiting.pop_front();
             if !config.queue_counts_unacknowledged {
                 self.stats.waited((now - came).0);
@@ -198,7 +198,7 @@ impl Modem {
         dropped: &mut dyn FnMut(Packet),
         deliver: &mut impl FnMut(Packet),
     ) {
-        let Modem { unacknowledged, receiver, backlogs, stats, loaded, rejected, .. } = self;
+        let HdplcModem { unacknowledged, receiver, backlogs, stats, loaded, rejected, .. } = self;
         let mut left = std::mem::take(loaded);
         if acknowledged && left > 0 {
             let failed = unacknowledged.iter().take(left).filter(|sdu| !sdu.received).count();
@@ -236,7 +236,7 @@ impl Modem {
     }
 }
 
-impl Receiver {
+impl ReorderBuffer {
     /// Receives SDU `number`; `None` if the sender abandoned it.
     fn receive(&mut self, number: u64, packet: Option<Packet>, deliver: &mut impl FnMut(Packet)) {
         if number > self.expected {
@@ -255,11 +255,11 @@ impl Receiver {
 
 /// SDUs in a PDU under construction.
 #[derive(Default)]
-struct Load {
+struct PduLoad {
     bytes: u64,
 }
 
-impl Load {
+impl PduLoad {
     /// Adds an SDU of `size` bytes and returns true if it fits. The first always fits.
     fn takes(&mut self, size: u16, rate: Rate, config: &HdplcConfig) -> bool {
         let bytes = self.bytes + u64::from(size) + u64::from(config.sdu_overhead);

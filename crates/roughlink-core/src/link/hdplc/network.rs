@@ -7,7 +7,7 @@
 //! repeated SDUs by their numbers.
 
 use super::HdplcConfig;
-use super::modem::Modem;
+use super::modem::HdplcModem;
 use crate::link::medium::{Backlog, Medium};
 use crate::link::noise::air::AirJudge;
 use crate::link::pipe::{Fragments, PipeStats};
@@ -22,12 +22,12 @@ pub struct Hdplc {
     /// Configurations by pair; they differ only in their channels.
     configs: Vec<HdplcConfig>,
     /// Modems by port.
-    modems: Vec<Modem>,
+    modems: Vec<HdplcModem>,
     /// Noise processes, and the one of each pair. Pairs with the same noise have the same process.
     noises: Vec<AirJudge>,
     noise_of: Vec<usize>,
     /// Current exchange on the medium.
-    exchange: Option<Exchange>,
+    exchange: Option<PduExchange>,
     /// Time since which the medium is free, if it is.
     free: Time,
     /// Port of the last sender.
@@ -40,7 +40,7 @@ pub struct Hdplc {
 
 /// A PDU, or several that collided, until the end of the PLC-ACK or its timeout.
 #[derive(Clone, Copy, Debug)]
-struct Exchange {
+struct PduExchange {
     end: Time,
     /// Sending port; `None` in a collision.
     port: Option<usize>,
@@ -52,7 +52,7 @@ impl Hdplc {
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         let modem = |port: usize| {
             let direction = ["forward", "reverse"][port % 2];
-            Modem::new(
+            HdplcModem::new(
                 &match port / 2 {
                     0 => format!("{name}.{direction}"),
                     pair => format!("{name}.{pair}.{direction}"),
@@ -125,7 +125,7 @@ impl Hdplc {
     }
 
     /// Sends the PDUs of all modems that start less than a slot after `first`; all are lost.
-    fn collide(&mut self, now: Time, first: Time, timeout: Time) -> Exchange {
+    fn collide(&mut self, now: Time, first: Time, timeout: Time) -> PduExchange {
         let mut end = first;
         for port in 0..self.modems.len() {
             let start = self.start(now, port);
@@ -135,11 +135,11 @@ impl Hdplc {
                 end = end.max(start + self.pdu_air(start, port, bytes));
             }
         }
-        Exchange { end: end + timeout, port: None, acknowledged: false }
+        PduExchange { end: end + timeout, port: None, acknowledged: false }
     }
 
     /// Sends the PDU of a modem without a collision.
-    fn send(&mut self, now: Time, port: usize, timeout: Time) -> Exchange {
+    fn send(&mut self, now: Time, port: usize, timeout: Time) -> PduExchange {
         let Hdplc { configs, modems, noises, noise_of, arrivals, .. } = self;
         let (config, noise) = (&configs[port / 2], &mut noises[noise_of[port / 2]]);
         let bytes = modems[port].load(now, config);
@@ -155,12 +155,12 @@ impl Hdplc {
         }
         modems[port].stats.arq.unacknowledged += u64::from(!acknowledged);
         let end = end + if acknowledged { config.rifs + config.ack } else { timeout };
-        Exchange { end, port: Some(port), acknowledged }
+        PduExchange { end, port: Some(port), acknowledged }
     }
 
     /// Ends an exchange.
-    fn finish(&mut self, exchange: Exchange, dropped: &mut dyn FnMut(Packet)) {
-        let Exchange { end, port, acknowledged } = exchange;
+    fn finish(&mut self, exchange: PduExchange, dropped: &mut dyn FnMut(Packet)) {
+        let PduExchange { end, port, acknowledged } = exchange;
         let Hdplc { configs, modems, arrivals, .. } = self;
         for (i, m) in modems.iter_mut().enumerate() {
             if port.is_none_or(|p| p == i) {
@@ -245,7 +245,7 @@ impl Medium for Hdplc {
     }
 
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
-        let queued = self.modems.iter().flat_map(Modem::packets);
+        let queued = self.modems.iter().flat_map(HdplcModem::packets);
         Box::new(queued.chain(self.arrivals.iter().map(|a| &a.2)))
     }
 }

@@ -10,10 +10,10 @@
 //!
 //! All noise is a function of seed and time. Impulses and fading are generated in time order, each from its own stream,
 //! regardless of the number of blocks tested. The random number of a block depends on its position in time
-//! ([`crate::rng::Field`]). Two systems on the same line thus encounter the same noise.
+//! ([`crate::rng::RandomField`]). Two systems on the same line thus encounter the same noise.
 
-use super::impulses::{Impulses, Source, Train};
-use crate::rng::{Field, Seed, Stream};
+use super::impulses::{Impulses, PulseTrain, TrainForm};
+use crate::rng::{RandomField, RandomStream, Seed};
 use crate::units::Time;
 
 /// The noise of a medium.
@@ -59,8 +59,12 @@ impl AirNoise {
 
     /// Returns [`AirNoise::inverter45`] on a mains of `mains_hz`: at 50 Hz 6.2 % of those SDUs are bad.
     pub fn inverter45_at(mains_hz: f64) -> Self {
-        let source =
-            Source::Mains { mains_hz, length: Time::from_micros(500), variation: 0.3, jitter: Time::from_micros(100) };
+        let source = TrainForm::Mains {
+            mains_hz,
+            length: Time::from_micros(500),
+            variation: 0.3,
+            jitter: Time::from_micros(100),
+        };
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
@@ -73,7 +77,7 @@ impl AirNoise {
     /// Returns [`AirNoise::stress`] on a mains of `mains_hz`.
     pub fn stress_at(mains_hz: f64) -> Self {
         let source =
-            Source::Mains { mains_hz, length: Time::from_millis(1), variation: 0.5, jitter: Time::from_micros(300) };
+            TrainForm::Mains { mains_hz, length: Time::from_millis(1), variation: 0.5, jitter: Time::from_micros(300) };
         AirNoise {
             stationary: 0.02,
             fading: Some(Fading { good: Time::from_secs(5), bad: Time::from_millis(300), stationary: 0.3 }),
@@ -174,17 +178,17 @@ impl AirNoise {
 pub struct AirJudge {
     stationary: f64,
     fading: Option<Fade>,
-    trains: Vec<Train>,
+    trains: Vec<PulseTrain>,
     recorded: Vec<(Time, f64)>,
     /// Current step of `recorded`.
     at: usize,
-    draws: Field,
+    draws: RandomField,
 }
 
 #[derive(Debug)]
 struct Fade {
     config: Fading,
-    stream: Stream,
+    stream: RandomStream,
     bad: bool,
     /// End of the state.
     until: Time,
@@ -197,7 +201,7 @@ impl AirJudge {
             stationary: noise.stationary,
             fading: noise.fading.map(|config| Fade::new(config, seed.stream(name, "fading"))),
             trains: (noise.impulses.iter().enumerate())
-                .map(|(i, impulses)| Train::new(impulses, seed.stream(name, &format!("impulses {i}"))))
+                .map(|(i, impulses)| PulseTrain::new(impulses, seed.stream(name, &format!("impulses {i}"))))
                 .collect(),
             recorded: noise.recorded.clone(),
             at: 0,
@@ -226,7 +230,7 @@ impl AirJudge {
 }
 
 impl Fade {
-    fn new(config: Fading, mut stream: Stream) -> Self {
+    fn new(config: Fading, mut stream: RandomStream) -> Self {
         let until = exponential(&mut stream, config.good);
         Fade { config, stream, bad: false, until }
     }
@@ -243,7 +247,7 @@ impl Fade {
 }
 
 /// Draws an exponentially distributed time.
-pub(super) fn exponential(stream: &mut Stream, mean: Time) -> Time {
+pub(super) fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
     Time(stream.exponential(mean.0 as f64) as u64)
 }
 
@@ -287,7 +291,8 @@ mod tests {
         let with = |impulses| AirNoise { impulses: vec![impulses], ..Default::default() };
         let heavy = with(Impulses::measured(MeasuredClass::Heavy));
         let (index, memory, sample) = (0.05, 0.98, Time::from_micros(1));
-        let middleton = with(Impulses::new(Source::MarkovMiddleton { index, memory, sample, harm: [0.1, 0.9] }, 0.3));
+        let middleton =
+            with(Impulses::new(TrainForm::MarkovMiddleton { index, memory, sample, harm: [0.1, 0.9] }, 0.3));
         let clean = AirNoise::clean().scaled(50.0);
         for noise in [clean, AirNoise::inverter45(), AirNoise::stress(), often, heavy, middleton] {
             for air in [Time(93_663), SDU, Time::from_millis(2)] {

@@ -4,7 +4,7 @@
 //! overlaps. Where the literature only gives amplitudes (Middleton), states stand for error probabilities.
 
 use super::air::exponential;
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impulses {
     /// Times and lengths of the impulses.
-    pub source: Source,
+    pub source: TrainForm,
     /// Probability that an impulse corrupts a block it overlaps, 0..=1.
     pub hit: f64,
     /// Time span of impulse starts, such as while current flows. Default: from 0 to the end.
@@ -22,7 +22,7 @@ pub struct Impulses {
 
 /// The form of a train.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum TrainForm {
     /// Two bursts per period of the mains. Centers are evenly spaced with a random phase and normal jitter (cut at a
     /// quarter of the spacing); lengths are lognormal (cut at half the spacing).
     Mains {
@@ -40,7 +40,7 @@ pub enum Source {
         /// Impulses per second.
         rate: f64,
         /// Lengths of the impulses.
-        length: Length,
+        length: LengthDistribution,
         /// Length below which impulses have no effect.
         harmless: Time,
     },
@@ -72,7 +72,7 @@ pub enum Source {
 
 /// The distribution of a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum LengthDistribution {
     /// Exponential with this mean.
     Exponential(Time),
     /// Uniform between the two.
@@ -81,29 +81,29 @@ pub enum Length {
 
 impl Impulses {
     /// Creates a train without a time limit.
-    pub fn new(source: Source, hit: f64) -> Self {
+    pub fn new(source: TrainForm, hit: f64) -> Self {
         Impulses { source, hit, during: ALWAYS }
     }
 
     /// Returns asynchronous impulses, `rate` per second: lengths exponential with mean 100 us, harmless below 300 us
     /// (Hrasnica et al.: 5 /s, disturbed 25 /s). The assumption is that longer impulses always hit.
     pub fn asynchronous(rate: f64) -> Self {
-        let length = Length::Exponential(Time::from_micros(100));
-        Impulses::new(Source::Poisson { rate, length, harmless: Time::from_micros(300) }, 1.0)
+        let length = LengthDistribution::Exponential(Time::from_micros(100));
+        Impulses::new(TrainForm::Poisson { rate, length, harmless: Time::from_micros(300) }, 1.0)
     }
 
     /// Returns the noise of a mains supply at a charging cable (AC charging): bursts of 0.3 ms, hit 0.3. Relative
     /// spread and jitter are the same as in [`super::AirNoise::inverter45`]. Values are assumptions.
     pub fn charging_mains(mains_hz: f64) -> Self {
         let (length, jitter) = (Time::from_micros(300), Time::from_micros(100));
-        Impulses::new(Source::Mains { mains_hz, length, variation: 0.3, jitter }, 0.3)
+        Impulses::new(TrainForm::Mains { mains_hz, length, variation: 0.3, jitter }, 0.3)
     }
 
     /// Returns the noise of a DC charger's power stage while current flows: `rate` per second (50-500), 20-100 us long,
     /// hit 0.2. Values are assumptions.
     pub fn charger_switching(rate: f64, current: (Time, Time)) -> Self {
-        let length = Length::Uniform(Time::from_micros(20), Time::from_micros(100));
-        let source = Source::Poisson { rate, length, harmless: Time::ZERO };
+        let length = LengthDistribution::Uniform(Time::from_micros(20), Time::from_micros(100));
+        let source = TrainForm::Poisson { rate, length, harmless: Time::ZERO };
         Impulses { source, hit: 0.2, during: current }
     }
 
@@ -115,7 +115,7 @@ impl Impulses {
             MeasuredClass::Medium => (Time::from_millis(960), Time(60_700)),
             MeasuredClass::Weak => (Time::from_millis(8_197), Time(110_700)),
         };
-        Impulses::new(Source::Partitioned { gap: vec![(1.0, gap)], width: vec![(1.0, width)] }, 1.0)
+        Impulses::new(TrainForm::Partitioned { gap: vec![(1.0, gap)], width: vec![(1.0, width)] }, 1.0)
     }
 
     /// Returns a partitioned chain with short and long gaps (15 ms, 1 s) and widths (60 us, 300 us). The values are
@@ -123,17 +123,17 @@ impl Impulses {
     pub fn partitioned() -> Self {
         let gap = vec![(0.7, Time::from_millis(15)), (0.3, Time::from_secs(1))];
         let width = vec![(0.9, Time::from_micros(60)), (0.1, Time::from_micros(300))];
-        Impulses::new(Source::Partitioned { gap, width }, 1.0)
+        Impulses::new(TrainForm::Partitioned { gap, width }, 1.0)
     }
 
     /// Returns the mean number of impulses, or of samples drawn for them, per second.
     pub(super) fn rate(&self) -> f64 {
         match &self.source {
-            Source::Mains { mains_hz, .. } => 2.0 * mains_hz,
-            Source::Poisson { rate, .. } => *rate,
-            Source::Partitioned { gap, width } => 1.0 / (mean(gap) + mean(width)),
-            Source::MarkovMiddleton { sample, .. } => 1.0 / sample.as_secs_f64(),
-            Source::Events(_) => 0.0,
+            TrainForm::Mains { mains_hz, .. } => 2.0 * mains_hz,
+            TrainForm::Poisson { rate, .. } => *rate,
+            TrainForm::Partitioned { gap, width } => 1.0 / (mean(gap) + mean(width)),
+            TrainForm::MarkovMiddleton { sample, .. } => 1.0 / sample.as_secs_f64(),
+            TrainForm::Events(_) => 0.0,
         }
     }
 
@@ -146,21 +146,21 @@ impl Impulses {
         let air = air.as_secs_f64();
         let hit = self.hit * share;
         match &self.source {
-            Source::Mains { mains_hz, length, .. } => {
+            TrainForm::Mains { mains_hz, length, .. } => {
                 // Evenly spaced, so that the number is the whole part of the overlap, or one more.
                 let n = (air + length.as_secs_f64()) * 2.0 * mains_hz;
                 let (whole, rest) = (libm::floor(n), n - libm::floor(n));
                 libm::pow(1.0 - hit, whole) * (1.0 - rest * hit)
             }
-            Source::Poisson { rate, length, harmless } => {
+            TrainForm::Poisson { rate, length, harmless } => {
                 let (share_longer, mean_longer) = length.above(*harmless);
                 libm::exp(-hit * rate * share_longer * (air + mean_longer))
             }
-            Source::Partitioned { gap, width } => {
+            TrainForm::Partitioned { gap, width } => {
                 let (gap, width) = (mean(gap), mean(width));
                 libm::exp(-hit * (width + air) / (gap + width))
             }
-            Source::MarkovMiddleton { index, memory, sample, harm } => {
+            TrainForm::MarkovMiddleton { index, memory, sample, harm } => {
                 let overlaps = |p: f64| p + air / sample.as_secs_f64() * p * (1.0 - p) * (1.0 - memory);
                 let first = libm::exp(-index) * index;
                 let mut total = harm[0] * overlaps(first);
@@ -171,7 +171,7 @@ impl Impulses {
                 }
                 libm::exp(-hit * total)
             }
-            Source::Events(_) => 1.0,
+            TrainForm::Events(_) => 1.0,
         }
     }
 }
@@ -188,27 +188,27 @@ pub enum MeasuredClass {
     Weak,
 }
 
-impl Length {
-    fn draw(self, stream: &mut Stream) -> Time {
+impl LengthDistribution {
+    fn draw(self, stream: &mut RandomStream) -> Time {
         match self {
-            Length::Exponential(mean) => exponential(stream, mean),
-            Length::Uniform(a, b) => Time(stream.range(a.0, b.0)),
+            LengthDistribution::Exponential(mean) => exponential(stream, mean),
+            LengthDistribution::Uniform(a, b) => Time(stream.range(a.0, b.0)),
         }
     }
     /// Returns the share of lengths from `least` on, and their mean in seconds.
     fn above(self, least: Time) -> (f64, f64) {
         match self {
-            Length::Exponential(mean) => {
+            LengthDistribution::Exponential(mean) => {
                 let (least, mean) = (least.as_secs_f64(), mean.as_secs_f64());
                 (libm::exp(-least / mean), least + mean)
             }
-            Length::Uniform(_, b) if least > b => (0.0, b.as_secs_f64()),
-            Length::Uniform(a, b) if least > a => {
+            LengthDistribution::Uniform(_, b) if least > b => (0.0, b.as_secs_f64()),
+            LengthDistribution::Uniform(a, b) if least > a => {
                 let least = least.as_secs_f64();
                 let (a, b) = (a.as_secs_f64(), b.as_secs_f64());
                 ((b - least) / (b - a), (least + b) / 2.0)
             }
-            Length::Uniform(a, b) => (1.0, (a + b).as_secs_f64() / 2.0),
+            LengthDistribution::Uniform(a, b) => (1.0, (a + b).as_secs_f64() / 2.0),
         }
     }
 }
@@ -224,19 +224,19 @@ pub(super) struct Pulse {
 
 /// A train in operation.
 #[derive(Debug)]
-pub(super) struct Train {
+pub(super) struct PulseTrain {
     config: Impulses,
-    stream: Stream,
+    stream: RandomStream,
     /// Next impulse; `None` after the last.
     next: Option<Pulse>,
     /// Impulses that may still touch a block.
     recent: Vec<Pulse>,
-    state: State,
+    state: ImpulseState,
 }
 
 /// Progress of the generation of impulses.
 #[derive(Debug)]
-enum State {
+enum ImpulseState {
     /// Nominal center of the next burst, s; mu and sigma of the logarithm of lengths in s.
     Mains { centre: f64, mu: f64, sigma: f64 },
     /// End of the generated part: the last start (Poisson) or the last end.
@@ -247,19 +247,19 @@ enum State {
     Count(usize),
 }
 
-impl Train {
-    pub(super) fn new(config: &Impulses, mut stream: Stream) -> Self {
+impl PulseTrain {
+    pub(super) fn new(config: &Impulses, mut stream: RandomStream) -> Self {
         let state = match &config.source {
-            Source::Mains { mains_hz, length, variation, .. } => {
+            TrainForm::Mains { mains_hz, length, variation, .. } => {
                 let sigma = libm::sqrt(libm::log(1.0 + variation * variation));
                 let mu = libm::log(length.as_secs_f64()) - sigma * sigma / 2.0;
-                State::Mains { centre: stream.unit() / (2.0 * mains_hz), mu, sigma }
+                ImpulseState::Mains { centre: stream.unit() / (2.0 * mains_hz), mu, sigma }
             }
-            Source::Poisson { .. } | Source::Partitioned { .. } => State::Time(Time::ZERO),
-            Source::MarkovMiddleton { .. } => State::Middleton(Time::ZERO, 0),
-            Source::Events(_) => State::Count(0),
+            TrainForm::Poisson { .. } | TrainForm::Partitioned { .. } => ImpulseState::Time(Time::ZERO),
+            TrainForm::MarkovMiddleton { .. } => ImpulseState::Middleton(Time::ZERO, 0),
+            TrainForm::Events(_) => ImpulseState::Count(0),
         };
-        let mut train = Train { config: config.clone(), stream, next: None, recent: Vec::new(), state };
+        let mut train = PulseTrain { config: config.clone(), stream, next: None, recent: Vec::new(), state };
         train.next = train.pulse();
         train
     }
@@ -287,10 +287,10 @@ impl Train {
 
     /// Generates the next impulse.
     fn pulse(&mut self) -> Option<Pulse> {
-        let Train { config, stream, state, .. } = self;
+        let PulseTrain { config, stream, state, .. } = self;
         let hit = config.hit;
         match (&config.source, state) {
-            (Source::Mains { mains_hz, jitter, .. }, State::Mains { centre, mu, sigma }) => {
+            (TrainForm::Mains { mains_hz, jitter, .. }, ImpulseState::Mains { centre, mu, sigma }) => {
                 let spacing = 1.0 / (2.0 * mains_hz);
                 let shift = (jitter.as_secs_f64() * stream.normal()).clamp(-spacing / 4.0, spacing / 4.0);
                 let length = libm::exp(*mu + *sigma * stream.normal()).min(spacing / 2.0);
@@ -299,7 +299,7 @@ impl Train {
                 *centre += spacing;
                 Some(Pulse { start, end, hit })
             }
-            (Source::Poisson { rate, length, harmless }, State::Time(last)) => loop {
+            (TrainForm::Poisson { rate, length, harmless }, ImpulseState::Time(last)) => loop {
                 if *rate <= 0.0 {
                     return None;
                 }
@@ -309,14 +309,14 @@ impl Train {
                     return Some(Pulse { start: *last, end: *last + length, hit });
                 }
             },
-            (Source::Partitioned { gap, width }, State::Time(last)) => {
+            (TrainForm::Partitioned { gap, width }, ImpulseState::Time(last)) => {
                 let start = *last + mixture(stream, gap);
                 // At least a nanosecond, so that time advances.
                 *last = start + mixture(stream, width).max(Time(1));
                 Some(Pulse { start, end: *last, hit })
             }
-            (Source::MarkovMiddleton { index, memory, sample, harm }, State::Middleton(last, m)) => loop {
-                let stay = Stay { index: *index, memory: *memory, sample: *sample };
+            (TrainForm::MarkovMiddleton { index, memory, sample, harm }, ImpulseState::Middleton(last, m)) => loop {
+                let stay = DwellTimes { index: *index, memory: *memory, sample: *sample };
                 let start = *last;
                 let left = *m;
                 *last += stay.length(stream, left);
@@ -325,7 +325,7 @@ impl Train {
                     return Some(Pulse { start, end: *last, hit: hit * harm[usize::from(left > 1)] });
                 }
             },
-            (Source::Events(events), State::Count(n)) => {
+            (TrainForm::Events(events), ImpulseState::Count(n)) => {
                 let &(start, length) = events.get(*n)?;
                 *n += 1;
                 Some(Pulse { start, end: start + length, hit })
@@ -336,25 +336,25 @@ impl Train {
 }
 
 /// Dwell times of a Markov-Middleton chain.
-struct Stay {
+struct DwellTimes {
     index: f64,
     memory: f64,
     sample: Time,
 }
 
-impl Stay {
+impl DwellTimes {
     /// Returns the class A probability of state m.
     fn probability(&self, m: usize) -> f64 {
         (1..=m).fold(libm::exp(-self.index), |p, i| p * self.index / i as f64)
     }
     /// Draws a geometric number of samples: each leaves with probability (1 - x) (1 - P_m).
-    fn length(&self, stream: &mut Stream, m: usize) -> Time {
+    fn length(&self, stream: &mut RandomStream, m: usize) -> Time {
         let leave = (1.0 - self.memory) * (1.0 - self.probability(m));
         let samples = 1.0 + libm::floor(libm::log(1.0 - stream.unit()) / libm::log1p(-leave));
         Time((samples * self.sample.0 as f64) as u64)
     }
     /// Draws a state other than `m`, by its probability.
-    fn next(&self, stream: &mut Stream, m: usize) -> usize {
+    fn next(&self, stream: &mut RandomStream, m: usize) -> usize {
         let mut u = stream.unit() * (1.0 - self.probability(m));
         let found = (0..STATES).filter(|&k| k != m).find(|&k| {
             u -= self.probability(k);
@@ -366,7 +366,7 @@ impl Stay {
 }
 
 /// Draws from a mixture of exponentials.
-fn mixture(stream: &mut Stream, parts: &[(f64, Time)]) -> Time {
+fn mixture(stream: &mut RandomStream, parts: &[(f64, Time)]) -> Time {
     let total: f64 = parts.iter().map(|p| p.0).sum();
     let mut u = stream.unit() * total;
     let part = parts.iter().find(|p| {
@@ -395,7 +395,7 @@ mod tests {
     /// Returns the impulses of the first `secs` seconds.
     fn pulses(impulses: &Impulses, secs: u64) -> Vec<Pulse> {
         let stream = Seed { seed: 3, replica: 0 }.stream("x", "impulses");
-        let mut train = Train::new(impulses, stream);
+        let mut train = PulseTrain::new(impulses, stream);
         train.overlapping(Time::ZERO, Time::from_secs(secs)).collect()
     }
     fn mean_length(pulses: &[Pulse]) -> f64 {
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn mains_bursts_have_their_spacing_jitter_and_lengths() {
-        let source = Source::Mains {
+        let source = TrainForm::Mains {
             mains_hz: 50.0,
             length: Time::from_micros(500),
             variation: 0.3,
@@ -460,8 +460,8 @@ mod tests {
     fn markov_middleton_has_its_marginals_and_memory() {
         let (index, memory, sample) = (0.1, 0.98, Time::from_micros(1));
         let harm = [0.1, 0.9];
-        let p = pulses(&Impulses::new(Source::MarkovMiddleton { index, memory, sample, harm }, 1.0), 20);
-        let stay = Stay { index, memory, sample };
+        let p = pulses(&Impulses::new(TrainForm::MarkovMiddleton { index, memory, sample, harm }, 1.0), 20);
+        let stay = DwellTimes { index, memory, sample };
         let time_in =
             |harm: f64| p.iter().filter(|p| p.hit == harm).map(|p| (p.end - p.start).as_secs_f64()).sum::<f64>();
         near(time_in(0.1) / 20.0, stay.probability(1), 0.03);
@@ -476,7 +476,7 @@ mod tests {
     fn events_come_at_their_times() {
         let outage = (Time::from_secs(2), Time::from_millis(20));
         let stream = Seed { seed: 3, replica: 0 }.stream("x", "impulses");
-        let mut train = Train::new(&Impulses::new(Source::Events(vec![outage]), 1.0), stream);
+        let mut train = PulseTrain::new(&Impulses::new(TrainForm::Events(vec![outage]), 1.0), stream);
         let mut at = |ms| train.overlapping(Time::from_millis(ms), Time::from_millis(ms + 1)).count();
         assert_eq!([at(1990), at(1999), at(2015), at(2020), at(2021)], [0, 1, 1, 1, 0]);
     }

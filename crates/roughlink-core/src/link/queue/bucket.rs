@@ -69,7 +69,7 @@ fn cost(bytes: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{SEED, packet};
-    use super::super::{Discipline, Queue};
+    use super::super::{ActiveQueue, Discipline};
     use super::*;
     use crate::packet::Ecn;
     use crate::units::QueueLimit;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_policer_drops_what_exceeds_rate_and_burst() {
-        let mut q = Queue::new(&Discipline::Police(CONFIG), QueueLimit::Packets(100), "x", &SEED);
+        let mut q = ActiveQueue::new(&Discipline::Police(CONFIG), QueueLimit::Packets(100), "x", &SEED);
         let mut dropped = Vec::new();
         // 1000 B take 1 ms at 8 Mbit/s: three are the burst, then one per millisecond.
         for (seq, us) in [0, 0, 0, 0, 999, 1000, 1500, 2000, 9000, 9000, 9000, 9000].into_iter().enumerate() {

@@ -5,7 +5,7 @@
 //! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
 //! leaves, which ends the turn.
 
-use super::{CodelConfig, Fifo, Tally};
+use super::{CodelConfig, Fifo, QueueTally};
 use crate::packet::Packet;
 use crate::units::Time;
 
@@ -29,7 +29,7 @@ impl Codel {
         now: Time,
         fifo: &mut Fifo,
         config: &CodelConfig,
-        tally: &mut Tally,
+        tally: &mut QueueTally,
         dropped: &mut dyn FnMut(Packet),
     ) -> Option<(Time, Packet)> {
         let (mut next, mut late) = self.pop(now, fifo, config, tally);
@@ -71,7 +71,7 @@ impl Codel {
         now: Time,
         fifo: &mut Fifo,
         config: &CodelConfig,
-        tally: &mut Tally,
+        tally: &mut QueueTally,
     ) -> (Option<(Time, Packet)>, bool) {
         let next = fifo.pop(now, tally);
         let above = next.is_some_and(|(since, _)| now - since >= config.target) && fifo.bytes > tally.largest.into();
@@ -98,7 +98,7 @@ fn control_law(t: Time, interval: Time, count: u32) -> Time {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{SEED, packet};
-    use super::super::{Discipline, Queue};
+    use super::super::{ActiveQueue, Discipline};
     use super::*;
     use crate::packet::Ecn;
     use crate::units::QueueLimit;
@@ -108,7 +108,7 @@ mod tests {
 
     /// Keeps `waiting` packets in a queue, with one departure and one arrival per millisecond. Returns the times of
     /// drops or marks.
-    fn decisions(queue: &mut Queue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
+    fn decisions(queue: &mut ActiveQueue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
         let mut at = Vec::new();
         while (queue.len() as u64) < waiting {
             queue.put(MS(from), packet(0, 0, 1000, ecn), &mut |_| {});
@@ -125,8 +125,8 @@ mod tests {
         at
     }
 
-    fn codel(ecn: bool) -> Queue {
-        Queue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
+    fn codel(ecn: bool) -> ActiveQueue {
+        ActiveQueue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
     }
 
     /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others

@@ -6,9 +6,9 @@
 //! and direction of a flow, so its queue does not depend on other flows.
 
 use super::codel::Codel;
-use super::{CodelConfig, Fifo, Tally, reaches};
+use super::{CodelConfig, Fifo, QueueTally, reaches};
 use crate::packet::{FlowId, Packet};
-use crate::rng::Field;
+use crate::rng::RandomField;
 use crate::units::{QueueLimit, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct FqCodel {
     codel: CodelConfig,
     quantum: i64,
-    hash: Field,
+    hash: RandomField,
     /// Hash key of each flow, by its number.
     keys: Arc<[u64]>,
     /// Number of queues, and those that have been used.
@@ -40,7 +40,7 @@ struct FlowQueue {
 }
 
 impl FqCodel {
-    pub(super) fn new(codel: CodelConfig, flows: u32, quantum: u32, hash: Field) -> Self {
+    pub(super) fn new(codel: CodelConfig, flows: u32, quantum: u32, hash: RandomField) -> Self {
         FqCodel {
             codel,
             quantum: i64::from(quantum.max(1)),
@@ -70,7 +70,7 @@ impl FqCodel {
         now: Time,
         p: Packet,
         limit: QueueLimit,
-        tally: &mut Tally,
+        tally: &mut QueueTally,
         dropped: &mut dyn FnMut(Packet),
     ) {
         let index = self.queue_of(p.flow);
@@ -90,7 +90,7 @@ impl FqCodel {
     }
 
     /// Drops half of the bytes of the flow with most bytes, at most [`BATCH`] packets, from the head.
-    fn relieve(&mut self, now: Time, tally: &mut Tally, dropped: &mut dyn FnMut(Packet)) {
+    fn relieve(&mut self, now: Time, tally: &mut QueueTally, dropped: &mut dyn FnMut(Packet)) {
         let Some(fattest) = self.flows.values_mut().rev().max_by_key(|f| f.fifo.bytes) else { return };
         let half = fattest.fifo.bytes / 2;
         for _ in 0..BATCH {
@@ -106,7 +106,7 @@ impl FqCodel {
     pub(super) fn take(
         &mut self,
         now: Time,
-        tally: &mut Tally,
+        tally: &mut QueueTally,
         dropped: &mut dyn FnMut(Packet),
     ) -> Option<(Time, Packet)> {
         loop {
@@ -151,18 +151,18 @@ const BATCH: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::super::tests::{SEED, packet};
-    use super::super::{Discipline, Queue};
+    use super::super::{ActiveQueue, Discipline};
     use super::*;
     use crate::packet::Ecn;
 
-    fn fq(limit: QueueLimit) -> Queue {
+    fn fq(limit: QueueLimit) -> ActiveQueue {
         let codel = CodelConfig { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: true };
-        Queue::new(&Discipline::FqCodel { codel, flows: 1024, quantum: 1514 }, limit, "x", &SEED)
+        ActiveQueue::new(&Discipline::FqCodel { codel, flows: 1024, quantum: 1514 }, limit, "x", &SEED)
     }
-    fn put(q: &mut Queue, flow: u32, seq: u32, size: u16) {
+    fn put(q: &mut ActiveQueue, flow: u32, seq: u32, size: u16) {
         q.put(Time::ZERO, packet(flow, seq, size, Ecn::NotEct), &mut |_| panic!("dropped"));
     }
-    fn take(q: &mut Queue) -> Option<(usize, u32)> {
+    fn take(q: &mut ActiveQueue) -> Option<(usize, u32)> {
         q.take(Time::ZERO, &mut |_| panic!("dropped")).map(|p| (p.flow.index(), p.seq))
     }
 

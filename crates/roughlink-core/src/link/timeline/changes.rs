@@ -4,7 +4,7 @@
 //! the same, and recomputes them at each change. Without changes the results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
-use super::{Policy, State, States, Step, Timeline};
+use super::{DirectionState, DirectionStates, OutagePolicy, Step, Timeline};
 use crate::link::Direction;
 use crate::link::noise::{Judge, Noise};
 use crate::packet::Packet;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Changes {
     timeline: Arc<Timeline>,
-    states: States,
+    states: DirectionStates,
     /// The next change.
-    next: Option<(Time, State)>,
-    state: State,
-    clock: Clock,
+    next: Option<(Time, DirectionState)>,
+    state: DirectionState,
+    clock: ServiceClock,
     overhead: u32,
     /// Packets not yet serialized; at most the first is in service.
     service: VecDeque<Service>,
@@ -37,7 +37,7 @@ pub struct Changes {
 
 /// Serialization times.
 #[derive(Debug)]
-enum Clock {
+enum ServiceClock {
     Rate(Serializer),
     /// Index of the opportunity in use and the bytes used of it.
     Opportunities(u64, u32),
@@ -71,15 +71,15 @@ pub struct Serialized {
 impl Changes {
     /// Creates the timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
     pub fn new(timeline: &Arc<Timeline>, direction: &Direction, overhead: u16, name: &str, seed: &Seed) -> Self {
-        let state = State::of(direction);
-        let mut states = States::new(Arc::clone(timeline), state);
+        let state = DirectionState::of(direction);
+        let mut states = DirectionStates::new(Arc::clone(timeline), state);
         Changes {
             next: states.next(),
             states,
             state,
             clock: match timeline.opportunities {
-                Some(_) => Clock::Opportunities(0, 0),
-                None => Clock::Rate(Serializer::new(direction.rate)),
+                Some(_) => ServiceClock::Opportunities(0, 0),
+                None => ServiceClock::Rate(Serializer::new(direction.rate)),
             },
             overhead: u32::from(overhead),
             service: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Changes {
             number
         });
         self.states.change(now, &to, self.next.as_mut().map(|(_, state)| state));
-        let state = State {
+        let state = DirectionState {
             up: to.up.unwrap_or(self.state.up),
             rate: to.rate.unwrap_or(self.state.rate),
             delay: to.delay.unwrap_or(self.state.delay),
@@ -114,7 +114,7 @@ impl Changes {
     }
 
     /// Returns the current state.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &DirectionState {
         &self.state
     }
 
@@ -165,7 +165,7 @@ impl Changes {
         }
         let from = self.service.back().map_or(now, |last| last.end);
         match (&self.clock, &self.timeline.opportunities) {
-            (Clock::Opportunities(index, used), Some(trace)) => trace.time(trace.next(*index, *used, from)),
+            (ServiceClock::Opportunities(index, used), Some(trace)) => trace.time(trace.next(*index, *used, from)),
             _ => from,
         }
     }
@@ -217,7 +217,7 @@ impl Changes {
 
     /// Returns true if a packet that arrives at `now` is lost. `own` is the noise of the link itself.
     pub fn takes(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
-        if !self.state.up && self.timeline.policy == Policy::Drop {
+        if !self.state.up && self.timeline.policy == OutagePolicy::Drop {
             return true;
         }
         let new = |i: u32| {
@@ -234,14 +234,14 @@ impl Changes {
 
     /// Returns true if the serializer runs.
     fn runs(&self) -> bool {
-        self.state.up || self.timeline.policy == Policy::Drop
+        self.state.up || self.timeline.policy == OutagePolicy::Drop
     }
 
-    fn change(&mut self, now: Time, to: State, waited_ns: &mut u128) {
+    fn change(&mut self, now: Time, to: DirectionState, waited_ns: &mut u128) {
         let (ran, rate) = (self.runs(), self.state.rate);
         self.state = to;
         let runs = self.runs();
-        let clocked = matches!(self.clock, Clock::Rate(_));
+        let clocked = matches!(self.clock, ServiceClock::Rate(_));
         if ran == runs && (rate == to.rate || !clocked) {
             return;
         }
@@ -250,9 +250,9 @@ impl Changes {
             first.left = Some((first.end - now).0 * rate.0 + first.remainder);
         }
         match &mut self.clock {
-            Clock::Rate(clock) => *clock = Serializer::resume(to.rate, clock.remainder()),
-            Clock::Opportunities(index, used) if ran != runs => (*index, *used) = (0, 0), // sought again when served
-            Clock::Opportunities(..) => {}
+            ServiceClock::Rate(clock) => *clock = Serializer::resume(to.rate, clock.remainder()),
+            ServiceClock::Opportunities(index, used) if ran != runs => (*index, *used) = (0, 0), // sought again when served
+            ServiceClock::Opportunities(..) => {}
         }
         let mut from = now;
         for s in &mut waiting {
@@ -277,22 +277,22 @@ impl Changes {
         let left = s.left.take();
         let start;
         (start, s.end) = match (&mut self.clock, &self.timeline.opportunities) {
-            (Clock::Rate(clock), _) => match left {
+            (ServiceClock::Rate(clock), _) => match left {
                 Some(left) => {
                     *clock = Serializer::resume(clock.rate(), left % clock.rate().0);
                     (from, from + Time(left / clock.rate().0))
                 }
                 None => (from, from + clock.time(bytes)),
             },
-            (Clock::Opportunities(index, used), Some(trace)) => {
+            (ServiceClock::Opportunities(index, used), Some(trace)) => {
                 if trace.time(*index) < from {
                     (*index, *used) = (trace.first(from), 0);
                 }
                 use_opportunities(trace, index, used, bytes)
             }
-            (Clock::Opportunities(..), None) => unreachable!("made from a trace"),
+            (ServiceClock::Opportunities(..), None) => unreachable!("made from a trace"),
         };
-        if let Clock::Rate(clock) = &self.clock {
+        if let ServiceClock::Rate(clock) = &self.clock {
             s.remainder = clock.remainder();
         }
         if left.is_none() {
@@ -328,7 +328,7 @@ mod tests {
 
     /// Returns the arrival times of packets of (gap to the previous one, size). At each of `times` the link changes to
     /// another rate, or stops, and back.
-    fn arrivals(sent: &[(u64, u16)], rate: u64, policy: Policy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u128) {
+    fn arrivals(sent: &[(u64, u16)], rate: u64, policy: OutagePolicy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u128) {
         let direction = Direction {
             rate: Rate(rate),
             delay: DELAY,
@@ -342,17 +342,18 @@ mod tests {
         };
         let timeline = Arc::new(Timeline::new(Vec::<Step>::new(), Vec::new(), Time::MAX).with(policy, None));
         let mut link = Changes::new(&timeline, &direction, 0, "x", &Seed { seed: 1, replica: 0 });
-        let same = State::of(&direction);
+        let same = DirectionState::of(&direction);
         let (mut arrived, mut waited, mut now) = (Vec::new(), 0, 0);
-        let mut sent: Vec<(Time, Option<u16>, State)> = sent
+        let mut sent: Vec<(Time, Option<u16>, DirectionState)> = sent
             .iter()
             .map(|(gap, size)| {
                 now += gap;
                 (Time(now), Some(*size), same)
             })
             .collect();
-        let other =
-            |&(at, rate, stop): &(u64, u64, bool)| (Time(at), None, State { up: !stop, rate: Rate(rate), ..same });
+        let other = |&(at, rate, stop): &(u64, u64, bool)| {
+            (Time(at), None, DirectionState { up: !stop, rate: Rate(rate), ..same })
+        };
         sent.extend(times.iter().map(other));
         sent.sort_by_key(|s| s.0);
         for (now, size, state) in sent {
@@ -381,7 +382,7 @@ mod tests {
             times in prop::collection::vec((0u64..200_000_000, 1_000u64..50_000_000, any::<bool>()), 0..20),
             keep in any::<bool>(),
         ) {
-            let policy = if keep { Policy::Keep } else { Policy::Drop };
+            let policy = if keep { OutagePolicy::Keep } else { OutagePolicy::Drop };
             prop_assert_eq!(arrivals(&sent, rate, policy, &times), arrivals(&sent, rate, policy, &[]));
         }
     }

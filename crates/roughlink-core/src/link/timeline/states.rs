@@ -1,6 +1,6 @@
 //! States that result from the steps of a timeline, one after the other.
 
-use super::{State, Step, Timeline};
+use super::{DirectionState, Step, Timeline};
 use crate::units::{Rate, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,32 +11,32 @@ use std::sync::Arc;
 /// Steps wait in the order of their times. Steps that end or recur wait in a heap, whose size is therefore the number
 /// of steps in force or recurring.
 #[derive(Debug)]
-pub struct States {
+pub struct DirectionStates {
     timeline: Arc<Timeline>,
-    base: State,
+    base: DirectionState,
     /// Number of steps that have begun.
     begun: usize,
-    due: BinaryHeap<Reverse<Mark>>,
+    due: BinaryHeap<Reverse<StepBoundary>>,
     properties: Properties,
-    last: Option<State>,
+    last: Option<DirectionState>,
     /// Number of changes from outside.
     changed: u32,
 }
 
 /// Begin or end of a step: its time, the begin of this occurrence, index of the step, and true for an end. Earlier
 /// begins sort first, so at equal times ends precede begins.
-type Mark = (Time, Time, u32, bool);
+type StepBoundary = (Time, Time, u32, bool);
 
-impl States {
+impl DirectionStates {
     /// Creates the states of a direction whose state is `base` where no step sets anything.
-    pub fn new(timeline: Arc<Timeline>, base: State) -> Self {
+    pub fn new(timeline: Arc<Timeline>, base: DirectionState) -> Self {
         let (due, properties) = (BinaryHeap::new(), Properties::default());
-        States { timeline, base, begun: 0, due, properties, last: None, changed: 0 }
+        DirectionStates { timeline, base, begun: 0, due, properties, last: None, changed: 0 }
     }
 
     /// Applies a change from outside at `now`, in force until a later step sets the same property. If the last state
     /// yielded begins after `now`, it is passed as `next` and updated.
-    pub(super) fn change(&mut self, now: Time, change: &Step, next: Option<&mut State>) {
+    pub(super) fn change(&mut self, now: Time, change: &Step, next: Option<&mut DirectionState>) {
         self.changed += 1;
         self.properties.set((now, FROM_OUTSIDE + self.changed), change);
         if let Some(next) = next {
@@ -45,13 +45,13 @@ impl States {
         }
     }
 
-    fn next_mark(&self) -> Option<Mark> {
+    fn next_mark(&self) -> Option<StepBoundary> {
         let first = self.timeline.steps.get(self.begun).map(|step| (step.at, step.at, self.begun as u32, false));
         let due = self.due.peek().map(|Reverse(mark)| *mark);
         first.into_iter().chain(due).min().filter(|mark| mark.0 <= self.timeline.end)
     }
 
-    fn take(&mut self, mark: Mark) {
+    fn take(&mut self, mark: StepBoundary) {
         let (now, began, i, ceases) = mark;
         if self.due.peek() == Some(&Reverse(mark)) {
             self.due.pop();
@@ -73,8 +73,8 @@ impl States {
     }
 }
 
-impl Iterator for States {
-    type Item = (Time, State);
+impl Iterator for DirectionStates {
+    type Item = (Time, DirectionState);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -165,8 +165,8 @@ impl Properties {
         self.noise.0.remove(&began);
     }
 
-    fn over(&self, base: &State) -> State {
-        State {
+    fn over(&self, base: &DirectionState) -> DirectionState {
+        DirectionState {
             up: self.up.value().unwrap_or(base.up),
             rate: self.rate.value().unwrap_or(base.rate),
             delay: self.delay.value().unwrap_or(base.delay),
@@ -180,13 +180,13 @@ impl Properties {
 mod tests {
     use super::*;
 
-    fn states(steps: Vec<Step>) -> States {
-        let base = State { up: true, rate: Rate::from_mbps(1), delay: Time::ZERO, signal: None, noise: None };
-        States::new(Arc::new(Timeline::new(steps, Vec::new(), Time::from_secs(100))), base)
+    fn states(steps: Vec<Step>) -> DirectionStates {
+        let base = DirectionState { up: true, rate: Rate::from_mbps(1), delay: Time::ZERO, signal: None, noise: None };
+        DirectionStates::new(Arc::new(Timeline::new(steps, Vec::new(), Time::from_secs(100))), base)
     }
 
     /// Returns the memory of the heap and of all properties, through which a change must search.
-    fn size(states: &States) -> usize {
+    fn size(states: &DirectionStates) -> usize {
         let Properties { up, rate, delay, signal, noise } = &states.properties;
         states.due.len() + up.0.len() + rate.0.len() + delay.0.len() + signal.0.len() + noise.0.len()
     }

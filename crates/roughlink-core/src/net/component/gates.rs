@@ -1,7 +1,7 @@
 //! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
-use super::{Component, Flow, Media, Observer, Ports};
-use crate::gateway::{self, FlowStats, Gateway, Heading, Key, Modem, packets};
+use super::{Component, Media, NetworkFlow, Observer, Ports};
+use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
 use crate::scenario::Scenario;
@@ -23,7 +23,13 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Returns the gateway's counters, with the scenario's flow numbers.
-    pub(super) fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
+    pub(super) fn stats(
+        &self,
+        now: Time,
+        media: &Media,
+        flows: &[NetworkFlow],
+        ports: Option<&Ports>,
+    ) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
         rename(&mut stats.flows, flows, ports);
@@ -31,24 +37,24 @@ impl Gate {
     }
 
     /// Returns the gateway's counters of flows that have ended, in the same form.
-    pub(super) fn ended(&self, flows: &[Flow], ports: Option<&Ports>) -> Vec<FlowStats> {
+    pub(super) fn ended(&self, flows: &[NetworkFlow], ports: Option<&Ports>) -> Vec<FlowStats> {
         let mut ended = self.gateway.ended();
         rename(&mut ended, flows, ports);
         ended
     }
 
-    fn port<'m>(&self, now: Time, media: &'m Media) -> Option<Port<'m>> {
-        self.modem.map(|place| media.port(place)).map(|(medium, port)| Port { now, medium, port })
+    fn port<'m>(&self, now: Time, media: &'m Media) -> Option<ModemPort<'m>> {
+        self.modem.map(|place| media.port(place)).map(|(medium, port)| ModemPort { now, medium, port })
     }
 }
 
 /// Replaces the component's numbers of flows by the scenario's, and of flows from outside by their addresses.
-fn rename(stats: &mut [FlowStats], flows: &[Flow], ports: Option<&Ports>) {
+fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow], ports: Option<&Ports>) {
     for f in stats {
-        if let Key::Simulated(flow) = f.key {
+        if let FlowKey::Simulated(flow) = f.key {
             f.key = match ports.filter(|_| flows[flow.index()].is_passing()) {
-                Some(ports) => Key::Real(ports.addresses(flow)),
-                None => Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
+                Some(ports) => FlowKey::Real(ports.addresses(flow)),
+                None => FlowKey::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
             };
         }
     }
@@ -76,26 +82,26 @@ pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) ->
 }
 
 /// The modem at a port, as visible to gateways at `now`.
-struct Port<'m> {
+struct ModemPort<'m> {
     now: Time,
     medium: &'m dyn Medium,
     port: usize,
 }
 
-impl Port<'_> {
-    fn of(&self, key: &Key) -> crate::link::Backlog {
+impl ModemPort<'_> {
+    fn of(&self, key: &FlowKey) -> crate::link::Backlog {
         match key {
-            Key::Simulated(flow) => self.medium.backlog(self.port, *flow),
-            Key::Real(_) => Default::default(),
+            FlowKey::Simulated(flow) => self.medium.backlog(self.port, *flow),
+            FlowKey::Real(_) => Default::default(),
         }
     }
 }
 
-impl Modem for Port<'_> {
-    fn waiting(&self, key: &Key) -> u32 {
+impl Modem for ModemPort<'_> {
+    fn waiting(&self, key: &FlowKey) -> u32 {
         self.of(key).waiting
     }
-    fn backlog(&self, key: &Key) -> u32 {
+    fn backlog(&self, key: &FlowKey) -> u32 {
         let b = self.of(key);
         b.waiting + b.unacknowledged
     }

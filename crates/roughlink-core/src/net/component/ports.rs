@@ -1,7 +1,7 @@
 //! Open ports: datagrams enter the network from outside and leave it again.
 //!
 //! A port stands at a node and takes the place of its host. A datagram that enters is routed by its destination address
-//! to the node that has the address or leads to it ([`Options::beyond`]). A datagram that reaches the node leaves
+//! to the node that has the address or leads to it ([`RunOptions::beyond`]). A datagram that reaches the node leaves
 //! through the port at its arrival time. Links and queues only see its length. The bytes leave unchanged, except for a
 //! window reduced by a gateway and an ECN field marked by a queue. A fragment is treated like any other datagram: if a
 //! link fragments it further, its parts are reassembled before it leaves.
@@ -20,14 +20,14 @@
 //! found by its address and port. Packets of that end leave with the bytes of the flow's application, or else with
 //! [`Implied`] bytes.
 
-use super::{Component, Flow, Observer, VARIES};
+use super::{Component, NetworkFlow, Observer, VARIES};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
 use crate::net::routing::{Hop, Routes};
-use crate::net::{Crossing, Options, Outgoing, PortStats, Way};
-use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, Side, flags};
+use crate::net::{Crossing, InterfaceDirection, NetworkOutput, PortStats, RunOptions};
+use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, SideContent, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
-use crate::wire::{self, Addresses, Decoded, Implied, IpPair, Stamp, ethernet};
+use crate::wire::{self, Addresses, Decoded, Implied, IpPair, UdpStamp, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -43,28 +43,28 @@ pub(super) struct Ports {
     /// Place of each hop.
     places: Vec<u32>,
     /// Flows by addresses, protocol, and the nodes at which they enter and leave.
-    known: BTreeMap<Conversation, FlowId>,
+    known: BTreeMap<ConversationKey, FlowId>,
     /// Flows of the scenario with a listening end here, by address, port and protocol.
-    listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
+    listening: BTreeMap<(IpAddr, u16, ProtocolNumber), Vec<u32>>,
     /// Those of `listening` that have a peer.
-    claimed: BTreeSet<(u32, Transport)>,
+    claimed: BTreeSet<(u32, ProtocolNumber)>,
     /// Addresses of every flow of the component, from source to destination.
     addresses: Vec<Addresses>,
     /// Addresses of discovery datagrams of each session whose vehicle is outside, once some have been seen.
     discovery: BTreeMap<u32, Addresses>,
-    out: VecDeque<Outgoing>,
+    out: VecDeque<NetworkOutput>,
     ident: u16,
     stats: PortStats,
 }
 
 /// Transport protocol; 0 for an unknown one.
-type Transport = u8;
-const UDP: Transport = 17;
+type ProtocolNumber = u8;
+const UDP: ProtocolNumber = 17;
 /// Any protocol, for conversations that share a flow; no protocol has this number.
-const SHARED: Transport = 255;
-type Conversation = (Addresses, Transport, [usize; 2]);
+const SHARED: ProtocolNumber = 255;
+type ConversationKey = (Addresses, ProtocolNumber, [usize; 2]);
 
-const fn transport(protocol: Protocol) -> Transport {
+const fn transport(protocol: Protocol) -> ProtocolNumber {
     match protocol {
         Protocol::Tcp => 6,
         Protocol::Udp => UDP,
@@ -74,7 +74,7 @@ const fn transport(protocol: Protocol) -> Transport {
 
 impl Ports {
     /// Creates ports where `options` has them; `places` has the place of each hop, `flows` the flows of the scenario.
-    pub(super) fn new(s: &Scenario, options: &Options, places: Vec<u32>, flows: &[Flow]) -> Self {
+    pub(super) fn new(s: &Scenario, options: &RunOptions, places: Vec<u32>, flows: &[NetworkFlow]) -> Self {
         let mut ports = Ports {
             nodes: options.ports.clone(),
             hosts: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl Ports {
     }
 
     /// Makes the source of `a` the outside end of `flow` for this transport.
-    fn claim(&mut self, a: Addresses, transport: Transport, (index, flow): (u32, &Flow)) -> FlowId {
+    fn claim(&mut self, a: Addresses, transport: ProtocolNumber, (index, flow): (u32, &NetworkFlow)) -> FlowId {
         self.claimed.insert((index, transport));
         let discovery = transport == UDP && flow.session().is_some();
         let known = if discovery {
@@ -155,12 +155,12 @@ impl Ports {
         self.out.iter().map(|out| out.datagram.len()).sum()
     }
 
-    fn remember(&mut self, a: Addresses, transport: Transport, flow: FlowId, nodes: [usize; 2]) {
+    fn remember(&mut self, a: Addresses, transport: ProtocolNumber, flow: FlowId, nodes: [usize; 2]) {
         self.known.insert((a, transport, nodes), flow);
         self.known.insert((a.reversed(), transport, [nodes[1], nodes[0]]), flow.flipped());
     }
 
-    fn forget(&mut self, a: Addresses, transport: Transport, nodes: [usize; 2]) {
+    fn forget(&mut self, a: Addresses, transport: ProtocolNumber, nodes: [usize; 2]) {
         self.known.remove(&(a, transport, nodes));
         self.known.remove(&(a.reversed(), transport, [nodes[1], nodes[0]]));
     }
@@ -175,7 +175,7 @@ fn destination(pair: &IpPair) -> IpAddr {
 
 impl Component {
     /// Opens ports before the first event.
-    pub(super) fn open(&mut self, s: &Scenario, options: &Options) {
+    pub(super) fn open(&mut self, s: &Scenario, options: &RunOptions) {
         let mut places = vec![u32::MAX; 2 * s.links.len()];
         for (place, (hop, _)) in self.places.iter().enumerate() {
             places[*hop as usize] = place as u32;
@@ -197,7 +197,7 @@ impl Component {
             ports.stats.unreachable += 1;
             return;
         };
-        let content = Content { length: envelope.end, datagram: Some((0, envelope)) };
+        let content = DatagramContent { length: envelope.end, datagram: Some((0, envelope)) };
         self.enter(now, [node, to], &bytes[..envelope.end], content, observer);
     }
 
@@ -217,13 +217,20 @@ impl Component {
         let datagram = ethernet::envelope(frame).ok();
         let length = datagram.map_or(frame.len() - payload, |(_, envelope)| envelope.end);
         let nodes = between.map(|port| ports.nodes[port]);
-        self.enter(now, nodes, frame, Content { length, datagram }, observer);
+        self.enter(now, nodes, frame, DatagramContent { length, datagram }, observer);
     }
 
     /// Sends a datagram or frame from one node into the network, for another node.
-    fn enter<O: Observer>(&mut self, now: Time, nodes: [usize; 2], bytes: &[u8], content: Content, observer: &mut O) {
+    fn enter<O: Observer>(
+        &mut self,
+        now: Time,
+        nodes: [usize; 2],
+        bytes: &[u8],
+        content: DatagramContent,
+        observer: &mut O,
+    ) {
         let Some(ports) = &mut self.ports else { return };
-        let Content { length, datagram } = content;
+        let DatagramContent { length, datagram } = content;
         if !(1..=LONGEST).contains(&length) {
             ports.stats.unreadable += 1;
             return;
@@ -251,7 +258,8 @@ impl Component {
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
         if O::ACTIVE {
             let hop = self.places[leaf].0;
-            let at = Crossing { node: nodes[0], hop, way: Way::Out, flow: self.flows[flow.index()].global };
+            let at =
+                Crossing { node: nodes[0], hop, way: InterfaceDirection::Out, flow: self.flows[flow.index()].global };
             match datagram {
                 Some(_) => observer.datagram(now, at, inner),
                 None => observer.frame(now, at, nodes[1], bytes),
@@ -269,14 +277,14 @@ impl Component {
     }
 
     /// Returns the next datagram or frame that reached a port, in order of arrival.
-    pub(in crate::net) fn transmit(&mut self) -> Option<Outgoing> {
+    pub(in crate::net) fn transmit(&mut self) -> Option<NetworkOutput> {
         self.ports.as_mut()?.out.pop_front()
     }
 
     /// IP datagrams that came from outside and are still in the component: on links, in reassembly, or at a port.
     pub(in crate::net) fn in_flight(&self) -> impl Iterator<Item = &[u8]> {
         let out = self.ports.iter().flat_map(|ports| &ports.out).filter(|out| out.since.is_some());
-        self.sides.datagrams().chain(out.filter_map(Outgoing::ip_datagram))
+        self.sides.datagrams().chain(out.filter_map(NetworkOutput::ip_datagram))
     }
 
     /// Returns the flow of traffic from one node to another; `None` if there is no path.
@@ -324,7 +332,7 @@ impl Component {
         let index = self.flows.len() as u32;
         let ipv6 = matches!(addresses.ip, IpPair::V6 { .. });
         let global = self.flows.last().map_or(0, |last| last.global + 1);
-        self.flows.push(Flow::passing((index, global), path, nodes, open, ipv6));
+        self.flows.push(NetworkFlow::passing((index, global), path, nodes, open, ipv6));
         ports.addresses.push(addresses);
         ports.remember(addresses, transport, FlowId::new(index, false), nodes);
         Some(FlowId::new(index, false))
@@ -354,7 +362,7 @@ impl Component {
         let flow = &mut self.flows[p.flow.index()];
         let end = usize::from(!p.flow.reverse());
         let (hop, node) = self.places[leaf];
-        let at = Crossing { node, hop, way: Way::In, flow: flow.global };
+        let at = Crossing { node, hop, way: InterfaceDirection::In, flow: flow.global };
         if flow.open[end] {
             let mut datagram = Vec::new();
             let since = self.sides.outside(&p).map(|_| p.udp_sent_at());
@@ -389,7 +397,7 @@ impl Component {
             self.sides.free(&p);
             let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             ports.stats.sent += 1;
-            ports.out.push_back(Outgoing { due: now, since, port, datagram, is_frame });
+            ports.out.push_back(NetworkOutput { due: now, since, port, datagram, is_frame });
             return None;
         }
         let bytes = self.sides.datagram(&p);
@@ -407,7 +415,7 @@ impl Component {
             return None;
         };
         if decoded.packet.protocol() == Protocol::Udp {
-            Stamp { number: p.seq, sent: p.udp_sent_at() }.apply(&mut decoded.packet);
+            UdpStamp { number: p.seq, sent: p.udp_sent_at() }.apply(&mut decoded.packet);
         }
         if decoded.packet.protocol() == Protocol::Sctp {
             let bytes = bytes.to_vec();
@@ -442,7 +450,7 @@ impl Component {
 }
 
 /// Contents of bytes that enter.
-struct Content {
+struct DatagramContent {
     /// Length for links.
     length: usize,
     /// Offset of the IP datagram, and its envelope.
@@ -458,7 +466,7 @@ fn between(nodes: [usize; 2]) -> IpPair {
 fn begins(d: &Decoded) -> bool {
     match d.packet.protocol() {
         Protocol::Tcp => d.packet.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN,
-        Protocol::Sctp => matches!(d.side, Some(Side::Init(_))),
+        Protocol::Sctp => matches!(d.side, Some(SideContent::Init(_))),
         Protocol::Udp => true,
     }
 }

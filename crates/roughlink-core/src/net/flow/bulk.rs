@@ -1,27 +1,27 @@
 //! Transfers.
 
-use super::{Application, Progress, just_before};
+use super::{Application, FlowProgress, just_before};
 use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
-use crate::net::end::{End, Sending};
+use crate::net::end::{Sending, TransportEndpoint};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
 
 /// A transfer from end 0 to end 1; one of them may be outside.
-pub(super) struct Bulk {
-    ends: [End; 2],
+pub(super) struct BulkFlow {
+    ends: [TransportEndpoint; 2],
     open: [bool; 2],
     bytes: Option<u64>,
     delivered: u64,
     started: bool,
 }
 
-impl Bulk {
+impl BulkFlow {
     /// Creates the transfer of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
-        Bulk { ends: End::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
+        BulkFlow { ends: TransportEndpoint::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
     }
 
     #[cold]
@@ -39,7 +39,7 @@ impl Bulk {
 
     /// Derives the bytes delivered to a sink outside from its acknowledgments.
     #[cold]
-    fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
+    fn acknowledged(&mut self, now: Time, progress: &mut FlowProgress) {
         let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
         let delivered = acknowledged.min(self.bytes.unwrap_or(u64::MAX)); // without the FIN
         if delivered > self.delivered {
@@ -52,9 +52,9 @@ impl Bulk {
     }
 }
 
-impl Application for Bulk {
+impl Application for BulkFlow {
     #[inline(always)]
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if end == 1 && p.payload() > 0 {
             progress.note_delay(self.ends[0].age_of(now, p));
         }
@@ -84,7 +84,7 @@ impl Application for Bulk {
         self.ends[end].transmit(now, sides)
     }
     #[inline(always)]
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
         if !self.started {
             self.start();
             return None;
@@ -112,8 +112,8 @@ impl Application for Bulk {
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
-        out.failed = self.ends.iter().filter_map(End::failed_at).min();
-        out.rejected = self.ends.iter().map(End::rejected).sum();
+        out.failed = self.ends.iter().filter_map(TransportEndpoint::failed_at).min();
+        out.rejected = self.ends.iter().map(TransportEndpoint::rejected).sum();
         out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
     }
 }

@@ -3,9 +3,9 @@
 //! An end in the network has a talker and a listener. For an end outside, the network judges both directions by its own
 //! clock. Packets from that end depart when they enter at the port; packets for it arrive when they leave there.
 
-use super::{Application, Progress, datagram};
-use crate::app::voip::rtp::{Header, ObservedStream, Source};
-use crate::app::voip::{Receiver, Sender, VoipConfig};
+use super::{Application, FlowProgress, datagram};
+use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
+use crate::app::voip::{VoipConfig, VoipReceiver, VoipSender};
 use crate::metrics::FlowOutcome;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
@@ -18,7 +18,7 @@ pub(super) struct Call {
     cfg: VoipConfig,
     talkers: [Talker; 2],
     /// Listener at each end.
-    listeners: [Receiver; 2],
+    listeners: [VoipReceiver; 2],
     /// Payload bytes that reached either end.
     delivered: u64,
     span: (Time, Time),
@@ -26,7 +26,7 @@ pub(super) struct Call {
 
 enum Talker {
     /// Talker in the network, and the source of its packets outside.
-    Here(Sender, Source),
+    Here(VoipSender, RtpSource),
     Outside(ObservedStream),
 }
 
@@ -40,13 +40,13 @@ impl Call {
             }
             let name = format!("{}.{}", spec.name, ["forward", "reverse"][i]);
             let source = if open[1 - i] { seed.stream(&name, "rtp").bits() } else { 0 };
-            Talker::Here(Sender::new(cfg, span, seed, &name), Source::new(source))
+            Talker::Here(VoipSender::new(cfg, span, seed, &name), RtpSource::new(source))
         };
         Call { cfg: *cfg, talkers: [0, 1].map(talker), listeners: Default::default(), delivered: 0, span }
     }
 
     /// Records a packet that reached `end` or left the network for it.
-    fn hear(&mut self, now: Time, end: usize, p: &Packet, progress: &mut Progress) {
+    fn hear(&mut self, now: Time, end: usize, p: &Packet, progress: &mut FlowProgress) {
         self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
@@ -54,7 +54,7 @@ impl Call {
 }
 
 impl Application for Call {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
         self.hear(now, end, p, progress);
         false
     }
@@ -73,7 +73,7 @@ impl Application for Call {
             Talker::Outside(_) => None,
         }
     }
-    fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
+    fn left(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.seq != STRAY {
             self.hear(now, usize::from(!p.flow.reverse()), p, progress);
         }
@@ -87,7 +87,7 @@ impl Application for Call {
             Talker::Outside(_) => None,
         }
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
         Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
@@ -97,7 +97,7 @@ impl Application for Call {
         }
     }
     fn bytes(&self) -> usize {
-        self.listeners.iter().map(Receiver::bytes).sum()
+        self.listeners.iter().map(VoipReceiver::bytes).sum()
     }
     fn report(&self, end: Time, out: &mut FlowOutcome) {
         let talkers = self.talkers.each_ref().map(|talker| match talker {

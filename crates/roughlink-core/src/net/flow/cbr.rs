@@ -1,33 +1,33 @@
 //! Datagrams at a constant rate.
 
-use super::{Application, Progress, datagram};
-use crate::app::cbr::Sender;
+use super::{Application, FlowProgress, datagram};
+use crate::app::cbr::CbrSender;
 use crate::metrics::FlowOutcome;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::units::{Rate, Time};
 
 /// Datagrams at a constant rate, from end 0 to end 1.
-pub(super) struct Cbr {
-    sender: Sender,
+pub(super) struct CbrFlow {
+    sender: CbrSender,
     bytes: Option<u64>,
     delivered: u64,
 }
 
-impl Cbr {
+impl CbrFlow {
     /// Creates a flow of `packet` bytes per datagram at `rate`, up to `bytes` in total if given, from start to stop.
     pub(super) fn new((rate, packet, bytes): (Rate, u16, Option<u64>), span: (Time, Time)) -> Self {
-        Cbr { sender: Sender::new(rate, packet, bytes, span), bytes, delivered: 0 }
+        CbrFlow { sender: CbrSender::new(rate, packet, bytes, span), bytes, delivered: 0 }
     }
 }
 
-impl Application for Cbr {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+impl Application for CbrFlow {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
         if end == 1 {
             self.left(now, p, progress);
         }
         false
     }
-    fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
+    fn left(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.flow.reverse() {
             return; // response between two ends outside
         }
@@ -39,7 +39,7 @@ impl Application for Cbr {
         let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
         Some(datagram(id, n, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
         Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {

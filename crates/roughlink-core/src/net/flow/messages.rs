@@ -1,7 +1,7 @@
 //! Messages over SCTP.
 
-use super::{Application, Progress, just_before};
-use crate::app::messages::{Clock, MessagesConfig};
+use super::{Application, FlowProgress, just_before};
+use crate::app::messages::{MessageClock, MessagesConfig};
 use crate::cc::LinkEvent;
 use crate::metrics::{FlowOutcome, MessagesResult, RttResult};
 use crate::net::end::{Sending, association};
@@ -9,18 +9,18 @@ use crate::packet::{FlowId, Packet, Sides};
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
-use crate::sctp::{Endpoint, SctpConfig, State};
+use crate::sctp::{AssociationState, SctpConfig, SctpEndpoint};
 use crate::units::Time;
 use std::sync::Arc;
 
 /// An association with its applications: end 0 writes messages, and end 1 reads each at once. An end outside remains
 /// closed.
-pub(super) struct Messages {
-    ends: [Endpoint; 2],
+pub(super) struct MessageFlow {
+    ends: [SctpEndpoint; 2],
     open: [bool; 2],
     start: Time,
     cfg: MessagesConfig,
-    clock: Clock,
+    clock: MessageClock,
     started: bool,
     delivered: u64,
     bytes: u64,
@@ -28,7 +28,7 @@ pub(super) struct Messages {
     latency: Histogram,
 }
 
-impl Messages {
+impl MessageFlow {
     /// Creates the association of flow `index` of a component.
     pub(super) fn new(
         spec: &FlowSpec,
@@ -43,12 +43,12 @@ impl Messages {
         if !open[1] {
             ends[1].listen();
         }
-        Messages {
+        MessageFlow {
             ends,
             open,
             start: spec.start,
             cfg,
-            clock: Clock::new(cfg, spec.start),
+            clock: MessageClock::new(cfg, spec.start),
             started: false,
             delivered: 0,
             bytes: 0,
@@ -57,7 +57,7 @@ impl Messages {
     }
 
     /// Reads messages that arrived at end 1.
-    fn read(&mut self, now: Time, progress: &mut Progress) {
+    fn read(&mut self, now: Time, progress: &mut FlowProgress) {
         let [source, sink] = &mut self.ends;
         while let Some((tsn, bytes)) = sink.read_message() {
             if let Some(written) = source.written_at(tsn) {
@@ -72,7 +72,7 @@ impl Messages {
     }
 
     /// Derives the messages delivered to a sink outside from its acknowledgments.
-    fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
+    fn acknowledged(&mut self, now: Time, progress: &mut FlowProgress) {
         let delivered = self.ends[0].sender().map_or(0, |s| s.messages());
         if delivered > self.delivered {
             (self.delivered, self.bytes) = (delivered, delivered * u64::from(self.cfg.size));
@@ -108,7 +108,7 @@ impl Messages {
     }
 
     /// Lets the application at `end` read or write.
-    fn act(&mut self, now: Time, end: usize, progress: &mut Progress) {
+    fn act(&mut self, now: Time, end: usize, progress: &mut FlowProgress) {
         match end {
             0 if self.open[0] => {}
             0 => {
@@ -134,8 +134,8 @@ impl Messages {
     }
 }
 
-impl Application for Messages {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+impl Application for MessageFlow {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if end == 1 && p.payload() > 0 {
             progress.note_delay(self.ends[0].age_of(now, p));
         }
@@ -146,7 +146,7 @@ impl Application for Messages {
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
         self.ends[end].transmit(now, sides)
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time> {
         if !self.started && !self.open[0] && self.start <= now {
             self.started = true;
             self.ends[0].connect();
@@ -162,7 +162,7 @@ impl Application for Messages {
         self.ends[end].next_wake(now).min(app)
     }
     fn listens(&self) -> bool {
-        self.open == [true, false] && self.ends[1].state() == State::Listen
+        self.open == [true, false] && self.ends[1].state() == AssociationState::Listen
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
@@ -177,7 +177,7 @@ impl Application for Messages {
         let [source, sink] = &self.ends;
         out.delivered = self.bytes;
         out.sized = self.cfg.count.is_some();
-        out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
+        out.failed = self.ends.iter().filter_map(SctpEndpoint::failed_at).min();
         out.skipped = sink.skipped_bytes(source);
         out.messages = Some(Box::new(MessagesResult {
             sent: if self.open[0] { self.delivered } else { self.clock.due_by(end) },

@@ -4,7 +4,7 @@
 //! bytes of a segment are created where it leaves the network for an end outside. Bytes from outside are put in order,
 //! as an application at a socket receives them.
 
-use super::{Application, Progress, datagram, just_before};
+use super::{Application, FlowProgress, datagram, just_before};
 use crate::app::request::{Action, Session, SessionConfig, Side, v2gtp};
 use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
@@ -12,7 +12,7 @@ use crate::net::end::Sending;
 use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
-use crate::tcp::{Endpoint, State, Unread, unwrap};
+use crate::tcp::{ConnectionState, TcpEndpoint, Unread, unwrap};
 use crate::units::Time;
 use crate::wire::{Addresses, Payload};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// A charging session: end 0 is the vehicle.
 pub(super) struct Requests {
     /// Endpoints; one that is outside remains closed.
-    ends: [Endpoint; 2],
+    ends: [TcpEndpoint; 2],
     open: [bool; 2],
     /// Start; neither side has a session before.
     start: Time,
@@ -34,7 +34,7 @@ pub(super) struct Requests {
 }
 
 impl Application for Requests {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if now < self.start {
             return false;
         }
@@ -68,14 +68,14 @@ impl Application for Requests {
         Some(out)
     }
     fn listens(&self) -> bool {
-        self.open == [true, false] && self.ends[1].state() == State::Listen
+        self.open == [true, false] && self.ends[1].state() == ConnectionState::Listen
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet> {
         let Some(payload) = self.datagrams[end].pop_front() else { return self.ends[end].transmit(now, sides) };
         self.sent[end] += 1;
         Some(datagram(id, self.sent[end] - 1, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time> {
         if end == 0 && self.session.next_wake() <= now {
             self.session.wake(now);
         }
@@ -104,8 +104,8 @@ impl Application for Requests {
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.delivered(0) + self.delivered(1);
         out.sized = true;
-        out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
-        out.rejected = self.ends.iter().map(Endpoint::rejected).sum();
+        out.failed = self.ends.iter().filter_map(TcpEndpoint::failed_at).min();
+        out.rejected = self.ends.iter().map(TcpEndpoint::rejected).sum();
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
         // A session that only passes through has no known results.
         out.session = (self.open != [true; 2]).then(|| Box::new(self.session.result()));
@@ -117,7 +117,7 @@ impl Requests {
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig, seed: &Seed) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
-            Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
+            TcpEndpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
         });
         if !open[1] {
             ends[1].listen();
@@ -137,14 +137,14 @@ impl Requests {
     /// Returns the bytes that reached an end; for an end outside, the bytes that it acknowledged.
     fn delivered(&self, end: usize) -> u64 {
         let acknowledged =
-            |e: &Endpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));
+            |e: &TcpEndpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));
         if self.open[end] { acknowledged(&self.ends[1 - end]) } else { self.ends[end].delivered() }
     }
 
     /// Passes events between the sides that are here and their connection until neither has any left.
-    fn act(&mut self, now: Time, progress: &mut Progress) {
+    fn act(&mut self, now: Time, progress: &mut FlowProgress) {
         loop {
-            if !self.connected && self.ends[0].state() == State::Established {
+            if !self.connected && self.ends[0].state() == ConnectionState::Established {
                 self.connected = true;
                 self.session.connected(now);
             }

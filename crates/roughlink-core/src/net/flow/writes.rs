@@ -1,6 +1,6 @@
 //! Applications that write to a TCP connection at any time: on-off traffic, and requests with responses.
 
-use super::{Application, Progress, just_before};
+use super::{Application, FlowProgress, just_before};
 use crate::app::onoff::OnOff;
 use crate::app::web::Web;
 use crate::cc::LinkEvent;
@@ -8,12 +8,12 @@ use crate::metrics::{FlowOutcome, RttResult, WebResult};
 use crate::net::end::Sending;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::scenario::FlowSpec;
-use crate::tcp::{Endpoint, State};
+use crate::tcp::{ConnectionState, TcpEndpoint};
 use crate::units::Time;
 use std::sync::Arc;
 
 /// The writing application.
-pub(super) enum Writer {
+pub(super) enum WritingApplication {
     /// End 0 writes; the second value is the total, if limited.
     OnOff(OnOff, Option<u64>),
     /// End 0 requests, end 1 responds.
@@ -22,10 +22,10 @@ pub(super) enum Writer {
 
 /// A connection and its applications. An end outside remains closed.
 pub(super) struct Writes {
-    ends: [Endpoint; 2],
+    ends: [TcpEndpoint; 2],
     open: [bool; 2],
     start: Time,
-    writer: Writer,
+    writer: WritingApplication,
     started: bool,
     connected: bool,
     /// Bytes that each end's application cannot write yet because the send buffer is full.
@@ -35,10 +35,10 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Creates the connection of flow `index` of a component.
-    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], writer: Writer) -> Self {
+    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], writer: WritingApplication) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a flow over TCP has a congestion control");
-            Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
+            TcpEndpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
         });
         if !open[1] {
             ends[1].listen();
@@ -49,21 +49,21 @@ impl Writes {
 
     /// Returns the end that receives most.
     fn receiver(&self) -> usize {
-        usize::from(matches!(self.writer, Writer::OnOff(..)))
+        usize::from(matches!(self.writer, WritingApplication::OnOff(..)))
     }
 
     /// Returns the bytes that reached an end; for an end outside, the bytes that it acknowledged.
     fn delivered(&self, end: usize) -> u64 {
         let acknowledged =
-            |e: &Endpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));
+            |e: &TcpEndpoint| e.sender().map_or(0, |s| s.una().saturating_sub(1 + u64::from(s.fin_acked())));
         if self.open[end] { acknowledged(&self.ends[1 - end]) } else { self.ends[end].delivered() }
     }
 
     /// Lets the applications write and close.
-    fn act(&mut self, now: Time, progress: &mut Progress) {
-        if !self.connected && self.ends[0].state() == State::Established {
+    fn act(&mut self, now: Time, progress: &mut FlowProgress) {
+        if !self.connected && self.ends[0].state() == ConnectionState::Established {
             self.connected = true;
-            if let Writer::Web(web) = &mut self.writer {
+            if let WritingApplication::Web(web) = &mut self.writer {
                 web.connected(now);
             }
         }
@@ -73,14 +73,14 @@ impl Writes {
             progress.last_delivery = now;
         }
         let done = match &mut self.writer {
-            Writer::OnOff(onoff, all) => {
+            WritingApplication::OnOff(onoff, all) => {
                 self.waiting[0] += onoff.take_due(now);
                 if *all == Some(received) {
                     progress.end.get_or_insert(now);
                 }
                 onoff.is_done()
             }
-            Writer::Web(web) => {
+            WritingApplication::Web(web) => {
                 self.waiting[1] += web.respond(self.ends[1].delivered());
                 web.on_response(now, self.ends[0].delivered());
                 self.waiting[0] += web.request(now);
@@ -109,14 +109,14 @@ impl Writes {
         match &self.writer {
             _ if self.open[0] => Time::MAX,
             _ if !self.started => self.start,
-            Writer::OnOff(onoff, _) => onoff.next_wake(),
-            Writer::Web(web) => web.next_wake(),
+            WritingApplication::OnOff(onoff, _) => onoff.next_wake(),
+            WritingApplication::Web(web) => web.next_wake(),
         }
     }
 }
 
 impl Application for Writes {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if end == self.receiver() && p.payload() > 0 {
             progress.note_delay(self.ends[1 - end].age_of(now, p));
         }
@@ -127,7 +127,7 @@ impl Application for Writes {
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
         self.ends[end].transmit(now, sides)
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time> {
         if !self.started && !self.open[0] && self.start <= now {
             self.started = true;
             self.ends[0].connect();
@@ -143,7 +143,7 @@ impl Application for Writes {
         self.ends[end].next_wake(now).min(app)
     }
     fn listens(&self) -> bool {
-        self.open == [true, false] && self.ends[1].state() == State::Listen
+        self.open == [true, false] && self.ends[1].state() == ConnectionState::Listen
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
@@ -155,11 +155,11 @@ impl Application for Writes {
     }
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.received;
-        out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
-        out.rejected = self.ends.iter().map(Endpoint::rejected).sum();
+        out.failed = self.ends.iter().filter_map(TcpEndpoint::failed_at).min();
+        out.rejected = self.ends.iter().map(TcpEndpoint::rejected).sum();
         match &self.writer {
-            Writer::OnOff(_, all) => out.sized = all.is_some(),
-            Writer::Web(web) => {
+            WritingApplication::OnOff(_, all) => out.sized = all.is_some(),
+            WritingApplication::Web(web) => {
                 let (requests, responses, took) = web.result();
                 out.sized = web.has_end();
                 out.web = Some(Box::new(WebResult { requests, responses, response_ms: RttResult::of(took) }));

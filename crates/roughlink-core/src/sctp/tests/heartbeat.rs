@@ -3,18 +3,18 @@
 use super::*;
 
 /// Returns the times in ms at which end `i` sent `chunk`.
-fn times(c: &Channel<Endpoint>, i: usize, chunk: Chunk) -> Vec<u64> {
+fn times(c: &EndpointPair<SctpEndpoint>, i: usize, chunk: Chunk) -> Vec<u64> {
     c.sent.iter().filter(|s| s.1 == i && s.2.chunk() == Some(chunk)).map(|s| s.0.as_millis()).collect()
 }
 
 /// Sends one message from end 0 to end 1 over an association that stays open.
-fn idle(cfg: &SctpConfig) -> Channel<Endpoint> {
+fn idle(cfg: &SctpConfig) -> EndpointPair<SctpEndpoint> {
     let mut source = endpoint(false, cfg, "sctp", "");
     source.offer(1_000, false);
     source.connect();
     let mut sink = endpoint(true, cfg, "sctp", "");
     sink.listen();
-    Channel::new([source, sink], ms(20), Seed { seed: 1, replica: 0 }.stream("sctp", "channel"))
+    EndpointPair::new([source, sink], ms(20), Seed { seed: 1, replica: 0 }.stream("sctp", "channel"))
 }
 
 /// RFC 9260 section 8.3: every HB.interval (30 s) and RTO (1 s), with a jitter of half the RTO either way.

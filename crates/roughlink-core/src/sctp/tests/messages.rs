@@ -4,30 +4,30 @@ use super::*;
 use crate::sctp::config::SctpConfig;
 
 /// Connects two ends; the application of end 1 reads whole messages.
-fn connected(cfg: &SctpConfig, seed: u64) -> Channel<Endpoint> {
+fn connected(cfg: &SctpConfig, seed: u64) -> EndpointPair<SctpEndpoint> {
     let (mut source, mut sink) = (endpoint(false, cfg, "sctp", ""), endpoint(true, cfg, "sctp", ""));
     sink.read_messages();
     source.connect();
     sink.listen();
-    let mut c = Channel::new([source, sink], ms(20), Seed { seed, replica: 0 }.stream("sctp", "channel"));
+    let mut c = EndpointPair::new([source, sink], ms(20), Seed { seed, replica: 0 }.stream("sctp", "channel"));
     c.run_until(ms(200));
     assert_eq!(c.ends[0].streams(), cfg.streams);
     c
 }
 
 /// Writes a message now; end 0 sends as many packets as it may.
-fn write(c: &mut Channel<Endpoint>, stream: u16, bytes: u32) {
+fn write(c: &mut EndpointPair<SctpEndpoint>, stream: u16, bytes: u32) {
     let now = c.now;
     c.ends[0].write(stream, bytes, now);
     c.pump(0);
 }
 
 /// Returns TSN and bytes of the messages that arrived.
-fn read(c: &mut Channel<Endpoint>) -> Vec<(u64, u64)> {
+fn read(c: &mut EndpointPair<SctpEndpoint>) -> Vec<(u64, u64)> {
     std::iter::from_fn(|| c.ends[1].read_message()).collect()
 }
 
-fn abandoned(c: &Channel<Endpoint>) -> (u64, u64) {
+fn abandoned(c: &EndpointPair<SctpEndpoint>) -> (u64, u64) {
     c.ends[0].sender().unwrap().abandoned()
 }
 

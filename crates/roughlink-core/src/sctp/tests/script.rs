@@ -3,15 +3,15 @@
 use super::*;
 
 /// A peer that is a script, after the handshake.
-struct Script {
-    e: Endpoint,
+struct ScriptedPeer {
+    e: SctpEndpoint,
     sides: Sides,
     now: Time,
 }
 
-impl Script {
+impl ScriptedPeer {
     fn new(cfg: &SctpConfig, a_rwnd: u32, bytes: u64) -> Self {
-        let mut s = Script { e: endpoint(false, cfg, "sctp", ""), sides: Sides::default(), now: Time::ZERO };
+        let mut s = ScriptedPeer { e: endpoint(false, cfg, "sctp", ""), sides: Sides::default(), now: Time::ZERO };
         s.e.offer(bytes, false);
         s.e.connect();
         assert_eq!(s.sent().len(), 1);
@@ -24,12 +24,12 @@ impl Script {
             forward_tsn: true,
             cookie: Some(Cookie::Own([0; 48])),
         };
-        s.get(Packet::sctp_init(FlowId::new(0, true), s.e.tag, &init), Some(Side::Init(init)));
+        s.get(Packet::sctp_init(FlowId::new(0, true), s.e.tag, &init), Some(SideContent::Init(init)));
         assert_eq!(s.sent()[0].chunk(), Some(Chunk::CookieEcho));
         s.get(Packet::sctp(FlowId::new(0, true), s.e.tag, Chunk::CookieAck), None);
         s
     }
-    fn get(&mut self, mut p: Packet, side: Option<Side>) {
+    fn get(&mut self, mut p: Packet, side: Option<SideContent>) {
         if let Some(side) = side {
             p.set_side(self.sides.store(side));
         }
@@ -39,7 +39,7 @@ impl Script {
     fn sack(&mut self, n: u32, a_rwnd: u32, blocks: &[(u16, u16)]) {
         let gaps = Gaps::new(blocks.iter().map(|&(start, end)| Gap { start, end }), []);
         let p = Packet::sctp_sack(FlowId::new(0, true), self.e.tag, (u32::MAX - 6).wrapping_add(n), a_rwnd, &gaps);
-        self.get(p, (!blocks.is_empty()).then_some(Side::Gaps(gaps)));
+        self.get(p, (!blocks.is_empty()).then_some(SideContent::Gaps(gaps)));
     }
     fn sent(&mut self) -> Vec<Packet> {
         std::iter::from_fn(|| Peer::transmit(&mut self.e, self.now, &mut self.sides)).collect()
@@ -56,7 +56,7 @@ impl Script {
 #[test]
 fn a_closed_window_is_probed_and_no_failure() {
     let cfg = SctpConfig { data_retries: 3, ..silent() };
-    let mut s = Script::new(&cfg, 2 * 1452, u64::MAX);
+    let mut s = ScriptedPeer::new(&cfg, 2 * 1452, u64::MAX);
     assert_eq!(s.sent().len(), 2); // a_rwnd, not cwnd
     s.now = ms(40);
     s.sack(2, 0, &[]);
@@ -90,7 +90,7 @@ fn a_closed_window_is_probed_and_no_failure() {
 
 #[test]
 fn a_window_smaller_than_a_chunk_lets_one_leave() {
-    let mut s = Script::new(&SctpConfig::default(), 1_000, u64::MAX);
+    let mut s = ScriptedPeer::new(&SctpConfig::default(), 1_000, u64::MAX);
     for n in 1..5 {
         assert_eq!(s.sent().len(), 1, "nothing else is in flight");
         s.now += ms(40);
@@ -106,7 +106,7 @@ fn max_burst_bounds_what_leaves_at_once() {
     let window = Some(crate::tcp::Amount::Segments(10));
     for (max_burst, at_once) in [(Some(4), 4), (None, 10)] {
         let cfg = SctpConfig { initial_window: window, max_burst, ..SctpConfig::default() };
-        let mut s = Script::new(&cfg, 100_000, u64::MAX);
+        let mut s = ScriptedPeer::new(&cfg, 100_000, u64::MAX);
         assert_eq!(s.sent().len(), at_once as usize);
         s.now = ms(40);
         s.sack(at_once, 100_000, &[]);
@@ -117,7 +117,7 @@ fn max_burst_bounds_what_leaves_at_once() {
 
 #[test]
 fn a_sack_ends_the_count_of_errors() {
-    let mut s = Script::new(&SctpConfig { data_retries: 3, ..silent() }, 100_000, 10 * 1452);
+    let mut s = ScriptedPeer::new(&SctpConfig { data_retries: 3, ..silent() }, 100_000, 10 * 1452);
     s.sent();
     (0..3).for_each(|_| drop(s.wake()));
     s.sack(1, 100_000, &[]);
@@ -132,7 +132,7 @@ fn a_sack_ends_the_count_of_errors() {
 fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
     let window = Some(crate::tcp::Amount::Segments(8));
     let cfg = SctpConfig { initial_window: window, max_burst: None, ..SctpConfig::default() };
-    let mut s = Script::new(&cfg, 100_000, 8 * 1452);
+    let mut s = ScriptedPeer::new(&cfg, 100_000, 8 * 1452);
     assert_eq!((s.sent().len(), s.e.next_wake(s.now)), (8, ms(1_000)));
     s.now = ms(900);
     (2..5).for_each(|end| s.sack(0, 100_000, &[(2, end)]));
@@ -146,7 +146,7 @@ fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
 fn miss_indications_need_something_newly_acknowledged_above() {
     let cfg =
         SctpConfig { initial_window: Some(crate::tcp::Amount::Segments(8)), max_burst: None, ..SctpConfig::default() };
-    let mut s = Script::new(&cfg, 100_000, 8 * 1452);
+    let mut s = ScriptedPeer::new(&cfg, 100_000, 8 * 1452);
     assert_eq!(s.sent().len(), 8);
     s.sack(0, 100_000, &[(5, 5)]);
     s.sack(0, 100_000, &[(5, 5)]); // repeats nothing new

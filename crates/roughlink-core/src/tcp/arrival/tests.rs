@@ -1,9 +1,11 @@
 //! Fast paths do not change results: header prediction, runs of segments acknowledged at once, events that an algorithm
 //! does not use.
 
-use super::{Endpoint, Stack, TcpConfig};
-use crate::cc::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit, Sent, Vitals, algorithm};
-use crate::channel::{Channel, Impairments, Peer};
+use super::{Stack, TcpConfig, TcpEndpoint};
+use crate::cc::{
+    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit, Sent, algorithm,
+};
+use crate::channel::{EndpointPair, Impairments, Peer};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::units::Time;
@@ -23,7 +25,7 @@ impl CongestionControl for Everything {
     fn permit(&self, flow: &Flow) -> Permit {
         self.0.permit(flow)
     }
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> AlgorithmTrace {
         self.0.vitals()
     }
     fn listens(&self) -> Listens {
@@ -56,12 +58,12 @@ impl CongestionControl for Everything {
 }
 
 /// An endpoint that predicts headers, or examines each.
-struct End {
-    endpoint: Endpoint,
+struct ArrivalBench {
+    endpoint: TcpEndpoint,
     predicts: bool,
 }
 
-impl Peer for End {
+impl Peer for ArrivalBench {
     fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if self.predicts {
             self.endpoint.receive(now, p, sides);
@@ -96,12 +98,16 @@ fn transfer(
     let everything: crate::cc::Factory = Arc::new(move |flow| Box::new(Everything(told(flow))));
     let mut ends = [false, true].map(|reverse| {
         let factory = if short_cuts { Arc::clone(&factory) } else { Arc::clone(&everything) };
-        End { endpoint: Endpoint::new(FlowId::new(0, reverse), Arc::clone(cfg), factory, 7), predicts: short_cuts }
+        ArrivalBench {
+            endpoint: TcpEndpoint::new(FlowId::new(0, reverse), Arc::clone(cfg), factory, 7),
+            predicts: short_cuts,
+        }
     });
     ends[1].endpoint.listen();
     ends[0].endpoint.offer(400_000, true);
     ends[0].endpoint.connect();
-    let mut channel = Channel::new(ends, Time::from_millis(10), Seed { seed: 5, replica: 0 }.stream("prediction", cc));
+    let mut channel =
+        EndpointPair::new(ends, Time::from_millis(10), Seed { seed: 5, replica: 0 }.stream("prediction", cc));
     channel.impairments = impairments;
     channel.run_until(Time::from_secs(60));
     assert_eq!(channel.ends[1].endpoint.delivered(), 400_000, "{stack:?} {cc}");

@@ -4,7 +4,7 @@
 //! the next episode. Retransmissions in flight when an episode begins therefore count with it. The time of the first
 //! retransmission is kept until none is in flight.
 
-use super::super::Sender;
+use super::super::TcpSender;
 use super::super::scoreboard::EVER_RETRANS;
 use crate::units::Time;
 
@@ -41,7 +41,7 @@ impl Undo {
     }
 }
 
-impl Sender {
+impl TcpSender {
     /// Prepares for a reduction of the window, with `on_their_way` retransmissions in flight.
     pub(super) fn may_prove_spurious(&mut self, on_their_way: u64) {
         self.rack.undo.marker = Some(self.board.una());

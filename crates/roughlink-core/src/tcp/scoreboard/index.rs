@@ -5,7 +5,7 @@
 //! sending, so one position is enough: no result lies below it. Only [`Index::account`] changes both. A position moves
 //! up only during a search, and back to a segment that becomes a result.
 
-use super::segment::{LOST, RETRANS, SACKED, Segment};
+use super::segment::{LOST, RETRANS, SACKED, SentSegment};
 use crate::ring::Ring;
 use crate::tcp::ranges::Ranges;
 use crate::tcp::sorted::Sorted;
@@ -32,7 +32,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Records that a segment changed its state or was sent again.
-    pub(super) fn account(&mut self, before: &Segment, after: &Segment) {
+    pub(super) fn account(&mut self, before: &SentSegment, after: &SentSegment) {
         let (start, end) = (after.start, after.end());
         match (before.is(SACKED), after.is(SACKED)) {
             (false, true) => self.sacked.insert(start, end),
@@ -57,8 +57,8 @@ impl Index {
     }
 
     /// Updates the place of a segment among retransmitted ones; `after` is `None` if it is gone.
-    pub(super) fn rank(&mut self, before: &Segment, after: Option<&Segment>) {
-        let place = |s: &Segment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
+    pub(super) fn rank(&mut self, before: &SentSegment, after: Option<&SentSegment>) {
+        let place = |s: &SentSegment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
         let (before, after) = (place(before), after.and_then(place));
         if before != after {
             before.iter().for_each(|place| self.resent.remove(place));
@@ -78,8 +78,8 @@ impl Index {
     }
 
     /// Panics unless it agrees with the segments: for tests.
-    pub(super) fn check(&self, segments: &Ring<Segment>) {
-        let covered = |ranges: &Ranges, of: &dyn Fn(&Segment) -> bool| {
+    pub(super) fn check(&self, segments: &Ring<SentSegment>) {
+        let covered = |ranges: &Ranges, of: &dyn Fn(&SentSegment) -> bool| {
             assert!(segments.iter().all(|s| of(s) == ranges.covering(s.start).is_some_and(|r| s.end() <= r.1)));
             let bytes: u64 = segments.iter().filter(|s| of(s)).map(|s| u64::from(s.len)).sum();
             assert_eq!(bytes, ranges.iter().map(|(start, end)| end - start).sum::<u64>());
@@ -87,7 +87,7 @@ impl Index {
         covered(&self.sacked, &|s| s.is(SACKED));
         covered(&self.repairs, &|s| s.needs_repair());
         let again = segments.iter().filter(|s| s.transmissions > 1 && s.is_awaited());
-        assert_eq!(self.resent, again.map(Segment::sent_order).collect());
+        assert_eq!(self.resent, again.map(SentSegment::sent_order).collect());
         let below = |position: u64| segments.iter().take_while(move |s| s.start < position);
         assert!(below(self.judged).all(|s| !s.is_awaited() || s.transmissions > 1));
         assert!(below(self.counted).all(|s| s.is(LOST | SACKED)));

@@ -1,11 +1,11 @@
 //! A segment, its state, and the data that an acknowledgment delivers.
 
-use crate::sender::{Newest, Stamp};
+use crate::sender::{Newest, RateStamp};
 use crate::units::Time;
 
 /// A segment sent. Offsets are 64-bit sequence offsets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct SentSegment {
     /// First byte.
     pub start: u64,
     /// Payload bytes; a FIN is a segment of one.
@@ -17,7 +17,7 @@ pub(crate) struct Segment {
     /// Time of the last transmission.
     pub sent_at: Time,
     /// State of delivery-rate sampling when the segment left.
-    pub stamp: Stamp,
+    pub stamp: RateStamp,
 }
 
 /// Selectively acknowledged.
@@ -33,7 +33,7 @@ pub(crate) const NO_SAMPLE: u8 = 16;
 /// Ends a write, so that it carries PSH whenever it is sent.
 pub(crate) const PUSHED: u8 = 32;
 
-impl Segment {
+impl SentSegment {
     /// Returns the offset after the last byte.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
@@ -54,7 +54,7 @@ impl Segment {
     pub(super) fn is_awaited(&self) -> bool {
         !self.is(SACKED) && self.flags & (LOST | RETRANS) != LOST
     }
-    /// Returns the segment in the form of [`Delivered::newest`].
+    /// Returns the segment in the form of [`NewlyDelivered::newest`].
     #[inline]
     fn as_newest(&self, retransmitted: bool) -> Newest {
         Newest { end: self.end(), sent_at: self.sent_at, retransmitted, stamp: self.stamp }
@@ -68,7 +68,7 @@ impl Segment {
 
 /// Data newly covered by an acknowledgment, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Delivered {
+pub(crate) struct NewlyDelivered {
     /// Bytes delivered for the first time.
     pub bytes: u64,
     /// Segments delivered for the first time.
@@ -88,13 +88,13 @@ pub(crate) struct Delivered {
     pub lowest_original: u64,
 }
 
-impl Delivered {
+impl NewlyDelivered {
     /// Adds the `n` segments from `first` to `last`, sent once each; they must be the first that this acknowledgment
     /// delivers.
     #[inline(always)]
-    pub(super) fn take_run(&mut self, first: &Segment, last: &Segment, newest: &Segment, n: u32) {
+    pub(super) fn take_run(&mut self, first: &SentSegment, last: &SentSegment, newest: &SentSegment, n: u32) {
         debug_assert_eq!(self.segments, 0);
-        *self = Delivered {
+        *self = NewlyDelivered {
             bytes: last.end() - first.start,
             segments: n,
             newest: Some(newest.as_newest(false)),
@@ -108,7 +108,7 @@ impl Delivered {
 
     /// Adds the segment `s`. With `by_stamp`, `newest` is the segment that ns-3 samples.
     #[inline]
-    pub(super) fn take(&mut self, s: &Segment, by_stamp: bool) {
+    pub(super) fn take(&mut self, s: &SentSegment, by_stamp: bool) {
         self.bytes += u64::from(s.len);
         self.segments += 1;
         let retransmitted = s.is(EVER_RETRANS);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn board(n: u64) -> Scoreboard {
     let mut b = Scoreboard::new(1, true, false);
     for i in 0..n {
-        b.send(100, Time(i), Stamp::default());
+        b.send(100, Time(i), RateStamp::default());
     }
     b
 }
@@ -18,7 +18,7 @@ fn check(b: &Scoreboard) {
 #[test]
 fn three_sacked_segments_above_make_a_loss() {
     let mut b = board(6);
-    let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
+    let mut d = NewlyDelivered { lowest_original: u64::MAX, ..NewlyDelivered::default() };
     b.sack(101, 301, &mut d);
     assert_eq!(b.mark_lost_by_count(3), 0);
     b.sack(301, 401, &mut d);
@@ -26,10 +26,10 @@ fn three_sacked_segments_above_make_a_loss() {
     assert_eq!((d.bytes, d.segments), (300, 3));
     assert_eq!(b.next_repair(), Some(0));
     assert_eq!(b.in_flight(), 200);
-    b.resend(0, Time(50), Stamp::default());
+    b.resend(0, Time(50), RateStamp::default());
     assert_eq!((b.next_repair(), b.in_flight()), (None, 300));
     check(&b);
-    let mut d = Delivered::default();
+    let mut d = NewlyDelivered::default();
     b.acknowledge(401, &mut d);
     assert_eq!((d.bytes, d.retransmitted, b.in_flight()), (100, true, 200));
     check(&b);
@@ -40,7 +40,7 @@ fn a_partly_acknowledged_segment_is_cut() {
     let mut b = board(2);
     b.mark_all_lost(true);
     check(&b);
-    let mut d = Delivered::default();
+    let mut d = NewlyDelivered::default();
     b.acknowledge(151, &mut d);
     assert_eq!((d.bytes, b.una(), b.head().unwrap().len), (150, 151, 50));
     check(&b);
@@ -53,10 +53,10 @@ fn reno_guesses_move_off_the_head() {
         b.add_reno_sack();
     }
     b.mark_head_lost();
-    b.resend(0, Time(9), Stamp::default());
+    b.resend(0, Time(9), RateStamp::default());
     check(&b);
     assert_eq!(b.in_flight(), 200);
-    let mut d = Delivered::default();
+    let mut d = NewlyDelivered::default();
     b.acknowledge(101, &mut d);
     b.settle_reno_sack();
     check(&b);
@@ -67,7 +67,7 @@ fn reno_guesses_move_off_the_head() {
 /// Reference scoreboard: each query searches all segments.
 #[derive(Clone, Debug)]
 struct Linear {
-    segments: Vec<Segment>,
+    segments: Vec<SentSegment>,
     una: u64,
     nxt: u64,
     highest_sacked: u64,
@@ -80,8 +80,8 @@ impl Linear {
         self.segments.iter().filter(|s| s.is(flag)).map(|s| u64::from(s.len)).sum()
     }
     fn send(&mut self, len: u32, now: Time) {
-        let stamp = Stamp::default();
-        self.segments.push(Segment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
+        let stamp = RateStamp::default();
+        self.segments.push(SentSegment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
         self.nxt += u64::from(len);
     }
     fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
@@ -105,11 +105,11 @@ impl Linear {
         s.transmissions = s.transmissions.saturating_add(1);
         s.sent_at = now;
     }
-    fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
+    fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
         while let Some(s) = self.segments.first_mut().filter(|s| s.start < ack) {
             let cut = (ack - s.start).min(u64::from(s.len)) as u32;
             if self.guessing || !s.is(SACKED) {
-                d.take(&Segment { len: cut, ..*s }, false);
+                d.take(&SentSegment { len: cut, ..*s }, false);
             }
             s.start += u64::from(cut);
             s.len -= cut;
@@ -122,7 +122,7 @@ impl Linear {
             self.highest_sacked = 0;
         }
     }
-    fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
+    fn sack(&mut self, left: u64, right: u64, d: &mut NewlyDelivered) {
         for s in self.segments.iter_mut().filter(|s| s.start >= left && s.end() <= right && !s.is(SACKED)) {
             s.flags &= if self.sack_ends_retrans { !(LOST | RETRANS) } else { !LOST };
             s.flags |= SACKED;
@@ -146,7 +146,7 @@ impl Linear {
         }
     }
     fn last_awaited_before(&self, mark: (Time, u64)) -> Option<Time> {
-        let awaited = |s: &&Segment| !s.is(SACKED) && s.flags & (LOST | RETRANS) != LOST;
+        let awaited = |s: &&SentSegment| !s.is(SACKED) && s.flags & (LOST | RETRANS) != LOST;
         self.segments.iter().filter(awaited).filter(|s| (s.sent_at, s.end()) < mark).map(|s| s.sent_at).max()
     }
     fn mark_head_lost(&mut self) {
@@ -208,7 +208,8 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
     let mut mark = (Time(0), 0);
     for &(kind, a, b) in steps {
         now += Time(b % 3); // several leave at once
-        let mut d = (Delivered { lowest_original: u64::MAX, ..Delivered::default() }, Delivered::default());
+        let mut d =
+            (NewlyDelivered { lowest_original: u64::MAX, ..NewlyDelivered::default() }, NewlyDelivered::default());
         d.1 = d.0;
         let n = linear.segments.len();
         let offset = |x: u64| linear.una + x % (linear.nxt - linear.una + 1);
@@ -216,12 +217,12 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
             0..6 => {
                 for _ in 0..=a % 8 {
                     let len = if b % 5 == 0 { 1 + (a % u64::from(MSS)) as u32 } else { MSS };
-                    board.send(len, now, Stamp::default());
+                    board.send(len, now, RateStamp::default());
                     linear.send(len, now);
                 }
             }
             6..8 => {
-                let whole = linear.segments.get(a as usize % n.max(1)).map_or(linear.una, Segment::end);
+                let whole = linear.segments.get(a as usize % n.max(1)).map_or(linear.una, SentSegment::end);
                 let ack = if b % 4 == 0 { offset(a) } else { whole };
                 board.acknowledge(ack, &mut d.0);
                 linear.acknowledge(ack, &mut d.1);
@@ -254,7 +255,7 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
                 if let Some(i) = chosen {
                     board.coalesce(i, MSS, b % 2 == 0);
                     linear.coalesce(i, MSS, b % 2 == 0);
-                    board.resend(i, now, Stamp::default());
+                    board.resend(i, now, RateStamp::default());
                     linear.resend(i, now);
                 }
             }
@@ -294,7 +295,7 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
         }
         assert_eq!(format!("{:?}", d.0), format!("{:?}", d.1));
         board.check();
-        let state = |s: &Segment| (s.start, s.len, s.flags, s.transmissions, s.sent_at);
+        let state = |s: &SentSegment| (s.start, s.len, s.flags, s.transmissions, s.sent_at);
         assert!(board.segments().map(state).eq(linear.segments.iter().map(state)));
         assert_eq!((board.una(), board.nxt()), (linear.una, linear.nxt));
         assert_eq!((board.sacked(), board.lost()), (linear.sum(SACKED), linear.sum(LOST)));

@@ -4,7 +4,7 @@
 //! acknowledgment is near, Linux waits for that acknowledgment (`tcp_tso_should_defer`). Pacing pauses after bursts,
 //! not after segments.
 
-use super::{LARGEST_SKB, Sender};
+use super::{LARGEST_SKB, TcpSender};
 use crate::cc::CongestionState;
 use crate::units::{Rate, Time};
 
@@ -24,7 +24,7 @@ pub(super) struct Burst {
     pub(super) paced_out: bool,
 }
 
-impl Sender {
+impl TcpSender {
     /// Returns true if the segment at offset `start` may leave now, as part of the current burst or as the first of a
     /// new one. `before` is the previous departure of a lost segment, which all segments of its burst share; `None` for
     /// new data.

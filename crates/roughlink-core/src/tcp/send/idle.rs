@@ -2,8 +2,8 @@
 //! was not used (RFC 2861).
 
 use super::super::config::Stack;
-use super::Sender;
-use crate::cc::{CongestionState, Vitals};
+use super::TcpSender;
+use crate::cc::{AlgorithmTrace, CongestionState};
 use crate::units::Time;
 
 /// Use of the window by the application.
@@ -27,7 +27,7 @@ impl Idle {
     }
 }
 
-impl Sender {
+impl TcpSender {
     /// Lowers the window to the initial window if no data left for more than an RTO. On Linux, halves the window for
     /// each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
     #[cold]
@@ -37,7 +37,7 @@ impl Sender {
         if !self.cfg.slow_start_after_idle {
             return;
         }
-        let Vitals { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.vitals();
         let restart = self.core.flow.initial_window.min(cwnd);
         if self.cfg.stack != Stack::Linux {
             self.core.cc.lower_window(&self.core.flow, restart, ssthresh);
@@ -56,7 +56,7 @@ impl Sender {
             return;
         }
         let flow = &self.core.flow;
-        let Vitals { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.vitals();
         if flow.cwnd_limited || (cwnd < ssthresh && cwnd < 2 * flow.max_outstanding) {
             self.idle.on_full(now);
             return;
@@ -97,7 +97,7 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), resume.saturating_sub(MS(1)));
-        let cwnd = |e: &super::super::super::Endpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().vitals().cwnd;
         let (before, last) = (cwnd(&p.ends[0]), p.data().last().unwrap().0);
         let rto = p.ends[0].sender().unwrap().flow().rto;
         p.ends[0].write(1_000);
@@ -148,7 +148,7 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), MS(1_500));
-        let cwnd = |e: &super::super::super::Endpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().vitals().cwnd;
         let before = cwnd(&p.ends[0]);
         for i in 0..100 {
             p.ends[0].write(1_448);

@@ -1,17 +1,17 @@
 //! Delivery-rate samples of the sending half, and when they are application-limited.
 
-use super::Sender;
+use super::TcpSender;
 use crate::cc::RateSample;
-use crate::tcp::scoreboard::Delivered;
+use crate::tcp::scoreboard::NewlyDelivered;
 use crate::units::Time;
 
-impl Sender {
+impl TcpSender {
     /// The delivery rate that an acknowledgement of `d` shows, which found `lost` bytes lost.
     #[inline(always)]
     pub(in crate::tcp) fn rate_sample(
         &mut self,
         now: Time,
-        d: &Delivered,
+        d: &NewlyDelivered,
         lost: u64,
         prior_in_flight: u64,
         rtt: Time,

@@ -1,12 +1,12 @@
 //! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and
 //! the wake-ups of pacing, RACK and the algorithm.
 
-use super::super::config::{FrOffUntil, Recovery, Stack};
-use super::{Force, Sender};
+use super::super::config::{FrOffUntil, LossRecovery, Stack};
+use super::{Force, TcpSender};
 use crate::cc::{Congestion, CongestionState};
 use crate::units::Time;
 
-impl Sender {
+impl TcpSender {
     /// Returns the next time-out of any kind.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
@@ -88,7 +88,7 @@ impl Sender {
     pub(in crate::tcp) fn enter_loss(&mut self, now: Time) {
         self.core.flow.now = now;
         let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
-        if self.cfg.recovery == Recovery::Rack {
+        if self.cfg.recovery == LossRecovery::Rack {
             self.before_loss(cause == Congestion::Timeout);
         }
         self.sync();
@@ -109,7 +109,7 @@ impl Sender {
         // The head leaves even if the peer's window has closed over it, because only a probe can open the window (RFC
         // 9293 section 3.8.6.1).
         let closed = self.board.head().is_some_and(|head| self.core.flow.send_window < u64::from(head.len));
-        self.forced = (self.cfg.recovery == Recovery::Rack || closed).then_some(Force::Head);
+        self.forced = (self.cfg.recovery == LossRecovery::Rack || closed).then_some(Force::Head);
         self.core.flow.recovery_window = None;
         self.core.flow.state = CongestionState::Loss;
         self.sync();
@@ -120,8 +120,8 @@ impl Sender {
     /// nor for a first loss in a window with marked packets, but for the loss of a retransmission.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
-            Recovery::Tahoe => true,
-            Recovery::Rack => match self.core.flow.state {
+            LossRecovery::Tahoe => true,
+            LossRecovery::Rack => match self.core.flow.state {
                 CongestionState::Open | CongestionState::Disorder => true,
                 CongestionState::Recovery | CongestionState::Cwr => self.recover <= self.board.una(),
                 CongestionState::Loss => self.recover <= self.board.una() || self.core.retries <= 1,

@@ -1,6 +1,6 @@
 //! The series with their fields, rows and columns.
 
-use crate::cc::{CongestionState, Flow, Vitals};
+use crate::cc::{AlgorithmTrace, CongestionState, Flow};
 use crate::net::routing::Hop;
 use crate::units::Time;
 
@@ -42,7 +42,7 @@ impl Series {
     /// let rtt = Series::Flows.fields().iter().find(|field| field.name == "rtt_ms").unwrap();
     /// assert_eq!((rtt.unit, rtt.nullable), ("ms", true)); // null before the first sample
     /// ```
-    pub const fn fields(self) -> &'static [Field] {
+    pub const fn fields(self) -> &'static [ColumnHeading] {
         match self {
             Series::Flows => &FLOWS,
             Series::Links => &LINKS,
@@ -54,11 +54,11 @@ impl Series {
 
 /// Heading of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct ColumnHeading {
     /// Name, with the unit if there is one.
     pub name: &'static str,
     /// Type of the values.
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// True if values may be absent.
     pub nullable: bool,
     /// Unit; empty if the column has none.
@@ -69,7 +69,7 @@ pub struct Field {
 
 /// Type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnType {
     /// Integers from 0.
     Whole,
     /// Real numbers.
@@ -119,14 +119,14 @@ impl Column<'_> {
         self.len() == 0
     }
     /// Returns true if the column matches the type of `field`.
-    pub fn suits(&self, field: &Field) -> bool {
+    pub fn suits(&self, field: &ColumnHeading) -> bool {
         let (kind, nullable) = match self {
-            Column::Whole(_) => (Kind::Whole, false),
-            Column::WholeOrNull(_) => (Kind::Whole, true),
-            Column::Real(_) => (Kind::Real, false),
-            Column::RealOrNull(_) => (Kind::Real, true),
-            Column::Flag(_) => (Kind::Flag, false),
-            Column::Word { .. } => (Kind::Word, false),
+            Column::Whole(_) => (ColumnType::Whole, false),
+            Column::WholeOrNull(_) => (ColumnType::Whole, true),
+            Column::Real(_) => (ColumnType::Real, false),
+            Column::RealOrNull(_) => (ColumnType::Real, true),
+            Column::Flag(_) => (ColumnType::Flag, false),
+            Column::Word { .. } => (ColumnType::Word, false),
         };
         (kind, nullable) == (field.kind, field.nullable)
     }
@@ -160,28 +160,28 @@ impl Words {
     }
 }
 
-const fn integer_field(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
-    Field { name, kind: Kind::Whole, nullable: false, unit, meaning }
+const fn integer_field(name: &'static str, unit: &'static str, meaning: &'static str) -> ColumnHeading {
+    ColumnHeading { name, kind: ColumnType::Whole, nullable: false, unit, meaning }
 }
 
-const fn real_field(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
-    Field { name, kind: Kind::Real, nullable: false, unit, meaning }
+const fn real_field(name: &'static str, unit: &'static str, meaning: &'static str) -> ColumnHeading {
+    ColumnHeading { name, kind: ColumnType::Real, nullable: false, unit, meaning }
 }
 
-const fn word(name: &'static str, meaning: &'static str) -> Field {
-    Field { name, kind: Kind::Word, nullable: false, unit: "", meaning }
+const fn word(name: &'static str, meaning: &'static str) -> ColumnHeading {
+    ColumnHeading { name, kind: ColumnType::Word, nullable: false, unit: "", meaning }
 }
 
-const fn flag(name: &'static str, meaning: &'static str) -> Field {
-    Field { name, kind: Kind::Flag, nullable: false, unit: "", meaning }
+const fn flag(name: &'static str, meaning: &'static str) -> ColumnHeading {
+    ColumnHeading { name, kind: ColumnType::Flag, nullable: false, unit: "", meaning }
 }
 
-const fn or_null(field: Field) -> Field {
-    Field { nullable: true, ..field }
+const fn or_null(field: ColumnHeading) -> ColumnHeading {
+    ColumnHeading { nullable: true, ..field }
 }
 
-const TIME: Field = integer_field("time_ns", "ns", "time since the start of the scenario");
-const FLOW: Field = word("flow", "name of the flow");
+const TIME: ColumnHeading = integer_field("time_ns", "ns", "time since the start of the scenario");
+const FLOW: ColumnHeading = word("flow", "name of the flow");
 
 /// The state of a sender at `time`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -209,7 +209,7 @@ impl FlowRow {
         now: Time,
         index: usize,
         flow: &Flow,
-        vitals: &Vitals,
+        vitals: &AlgorithmTrace,
         phase: u32,
         delivered: u64,
         rtt_samples: u64,
@@ -236,7 +236,7 @@ impl FlowRow {
     }
 }
 
-const FLOWS: [Field; 16] = [
+const FLOWS: [ColumnHeading; 16] = [
     TIME,
     FLOW,
     word("state", "state of loss recovery: Open, Disorder, Recovery, Loss or Cwr"),
@@ -278,16 +278,16 @@ pub(super) struct FlowColumns {
     rtt_samples: Vec<u64>,
     srtt: Vec<Option<f64>>,
     rto: Vec<f64>,
-    states: States,
+    states: StateNames,
 }
 
 /// Names of the values of [`CongestionState`], in order.
 #[derive(Debug)]
-struct States(Words);
+struct StateNames(Words);
 
-impl Default for States {
+impl Default for StateNames {
     fn default() -> Self {
-        States(Words::new(["Open", "Disorder", "Recovery", "Loss", "Cwr"].map(String::from).into_iter()))
+        StateNames(Words::new(["Open", "Disorder", "Recovery", "Loss", "Cwr"].map(String::from).into_iter()))
     }
 }
 
@@ -372,7 +372,7 @@ pub(super) struct LinkRow {
     pub(super) drops: u64,
 }
 
-const LINKS: [Field; 6] = [
+const LINKS: [ColumnHeading; 6] = [
     TIME,
     word("link", "name of the link"),
     word("direction", "forward, from the first node of `between` to the second, or reverse"),
@@ -455,7 +455,7 @@ pub(super) struct SegmentRow {
     pub(super) again: bool,
 }
 
-const SEGMENTS: [Field; 6] = [
+const SEGMENTS: [ColumnHeading; 6] = [
     TIME,
     FLOW,
     integer_field(
@@ -528,7 +528,7 @@ pub(super) struct GatewayRow {
     pub(super) queue_share: f64,
 }
 
-const GATEWAYS: [Field; 7] = [
+const GATEWAYS: [ColumnHeading; 7] = [
     TIME,
     word("gateway", "name of the gateway"),
     FLOW,
@@ -618,7 +618,7 @@ mod tests {
 
     #[test]
     fn states_have_their_words() {
-        let States(words) = States::default();
+        let StateNames(words) = StateNames::default();
         use CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
         for s in [Open, Disorder, Recovery, Loss, Cwr] {
             assert_eq!(words.words[s as usize], format!("{s:?}"));

@@ -1,29 +1,29 @@
 //! The figures of a claim, computed from the cells of an experiment. A combination that ran has a figure even if its
 //! cells have no value; such a figure leaves the claim undecided.
 
-use super::{Claim, Kind, Statistic};
-use crate::experiment::result::{Cell, ExperimentResult, Outcome};
-use crate::statistics::{Interval, median, ratio};
+use super::{Claim, ComparisonKind, Statistic};
+use crate::experiment::result::{Cell, ClaimOutcome, ExperimentResult};
+use crate::statistics::{ConfidenceInterval, median, ratio};
 use std::collections::BTreeMap;
 
 /// A value for each axis except the one with `a` and `b`.
-type Place = BTreeMap<String, String>;
+type FixedAxes = BTreeMap<String, String>;
 
 /// The figure of one combination.
-pub(super) struct Figure {
+pub(super) struct ClaimFigure {
     pub at: String,
     /// Bounds of the figure; they are equal if all runs reached a value. None without a value.
-    pub range: Option<Interval>,
+    pub range: Option<ConfidenceInterval>,
     /// The 95 % interval, or the reason for its absence.
-    pub interval: Result<Interval, &'static str>,
+    pub interval: Result<ConfidenceInterval, &'static str>,
     pub from: String,
 }
 
-impl Figure {
-    fn new(at: String, estimate: Option<Estimate>, from: String) -> Figure {
+impl ClaimFigure {
+    fn new(at: String, estimate: Option<Estimate>, from: String) -> ClaimFigure {
         match estimate {
-            Some(Estimate { range, interval }) => Figure { at, range: Some(range), interval, from },
-            None => Figure { at, range: None, interval: Err(NO_VALUE), from },
+            Some(Estimate { range, interval }) => ClaimFigure { at, range: Some(range), interval, from },
+            None => ClaimFigure { at, range: None, interval: Err(NO_VALUE), from },
         }
     }
 
@@ -37,27 +37,27 @@ impl Figure {
         self.range.map_or("no value".into(), words)
     }
 
-    pub(crate) fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
+    pub(crate) fn outcome(&self, (low, high): (f64, f64)) -> ClaimOutcome {
         match self.interval {
-            Ok([from, to]) if low <= from && to <= high => Outcome::Confirmed,
-            Ok([from, to]) if to < low || high < from => Outcome::NotConfirmed,
-            _ => Outcome::Undecided,
+            Ok([from, to]) if low <= from && to <= high => ClaimOutcome::Confirmed,
+            Ok([from, to]) if to < low || high < from => ClaimOutcome::NotConfirmed,
+            _ => ClaimOutcome::Undecided,
         }
     }
 }
 
-/// A figure and its interval, with the same meaning as in [`Figure`].
+/// A figure and its interval, with the same meaning as in [`ClaimFigure`].
 struct Estimate {
-    range: Interval,
-    interval: Result<Interval, &'static str>,
+    range: ConfidenceInterval,
+    interval: Result<ConfidenceInterval, &'static str>,
 }
 
 impl Estimate {
     /// Creates an estimate from means. If a run of `a` did not reach its value, the upper end is open; if a run of `b`
     /// did not, the lower one.
-    fn of_means(value: f64, interval: Option<Interval>, a: &Cell, b: Option<&Cell>) -> Estimate {
+    fn of_means(value: f64, interval: Option<ConfidenceInterval>, a: &Cell, b: Option<&Cell>) -> Estimate {
         let bounded = |c: &Cell| !c.at_least.is_empty();
-        let open = |[from, to]: Interval| {
+        let open = |[from, to]: ConfidenceInterval| {
             let from = if b.is_some_and(bounded) { f64::NEG_INFINITY } else { from };
             [from, if bounded(a) { f64::INFINITY } else { to }]
         };
@@ -66,7 +66,7 @@ impl Estimate {
     }
 
     /// Returns the median of values that lie between these bounds.
-    fn of_median(values: &[Interval], deterministic: bool) -> Option<Estimate> {
+    fn of_median(values: &[ConfidenceInterval], deterministic: bool) -> Option<Estimate> {
         let (range, interval) = median(values)?;
         let interval = if deterministic { Ok(range) } else { interval.ok_or(FEW_FOR_A_MEDIAN) };
         Some(Estimate { range, interval })
@@ -90,13 +90,13 @@ fn why_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
 
 impl Claim {
     /// Computes the figures of all combinations that were run.
-    pub(super) fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<Figure> {
+    pub(super) fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<ClaimFigure> {
         let mut places = vec![self.at.clone()];
         for (axis, values) in &self.over {
             let known = result.axes.iter().find(|a| a.name == *axis).map(|a| a.values.as_slice()).unwrap_or_default();
             let wanted = known.iter().filter(|v| values.is_empty() || values.contains(&v.value));
             let wanted: Vec<&str> = wanted.map(|v| v.value.as_str()).collect();
-            let with = |place: &Place, value: &str| {
+            let with = |place: &FixedAxes, value: &str| {
                 let mut place = place.clone();
                 place.insert(axis.clone(), value.into());
                 place
@@ -107,12 +107,12 @@ impl Claim {
         let mut figures = Vec::new();
         for subject in self.subjects() {
             let named = self.subjects().len() > 1;
-            if matches!(self.kind, Kind::Spread | Kind::Largest) {
+            if matches!(self.kind, ComparisonKind::Spread | ComparisonKind::Largest) {
                 let metric = (result, self.metric(result));
                 let cell = |place| Some((self.cell(stack, metric, subject, place)?, place));
-                let cells: Vec<(&Cell, &Place)> = places.iter().filter_map(cell).collect();
+                let cells: Vec<(&Cell, &FixedAxes)> = places.iter().filter_map(cell).collect();
                 figures.extend(match self.kind {
-                    Kind::Spread => self.spread(result, subject, &cells),
+                    ComparisonKind::Spread => self.spread(result, subject, &cells),
                     _ => self.largest(result, subject, &cells),
                 });
                 continue;
@@ -134,11 +134,11 @@ impl Claim {
         stack: &str,
         [result, other]: [&ExperimentResult; 2],
         subject: &str,
-        place: &Place,
+        place: &FixedAxes,
         at: String,
-    ) -> Option<Figure> {
+    ) -> Option<ClaimFigure> {
         let a = self.cell(stack, (result, self.metric(result)), subject, place)?;
-        if self.kind == Kind::Rank {
+        if self.kind == ComparisonKind::Rank {
             let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
             if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
@@ -147,31 +147,31 @@ impl Claim {
             return Some(self.place(result, a, cells, at));
         }
         let Some(b) = self.b.as_ref() else {
-            return Some(Figure::new(at, self.value(a), self.said(result, a)));
+            return Some(ClaimFigure::new(at, self.value(a), self.said(result, a)));
         };
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
         let from = format!("{}, {}", self.said(result, a), self.said(result, b));
         let estimate = match self.kind {
-            Kind::Difference => self.difference(a, b),
-            Kind::Value => self.value(a),
+            ComparisonKind::Difference => self.difference(a, b),
+            ComparisonKind::Value => self.value(a),
             _ => self.ratio(a, b),
         };
         let scaled = |x: f64| match self.kind {
-            Kind::Gain => 100.0 * (x - 1.0),
-            Kind::More => x - 1.0,
+            ComparisonKind::Gain => 100.0 * (x - 1.0),
+            ComparisonKind::More => x - 1.0,
             _ => x,
         };
-        Some(Figure::new(at, estimate.map(|e| e.map(scaled)), from))
+        Some(ClaimFigure::new(at, estimate.map(|e| e.map(scaled)), from))
     }
 
     /// Returns the best and worst rank of `a` among all cells that their values and differences allow.
-    fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> Figure {
+    fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> ClaimFigure {
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
         let value = |c: &Cell| self.value(c).map(|estimate| estimate.range);
         let others: Vec<&Cell> = all.iter().copied().filter(|c| !std::ptr::eq(*c, a)).collect();
         // Returns the best and worst rank if the others are ahead by these amounts.
-        let place = |ahead: &dyn Fn(&Cell) -> Interval| {
-            let ahead: Vec<Interval> = others.iter().map(|c| ahead(c)).collect();
+        let place = |ahead: &dyn Fn(&Cell) -> ConfidenceInterval| {
+            let ahead: Vec<ConfidenceInterval> = others.iter().map(|c| ahead(c)).collect();
             let surely = ahead.iter().filter(|[from, _]| *from > 0.0).count();
             let perhaps = ahead.iter().filter(|[_, to]| *to > 0.0).count();
             [surely, perhaps].map(|better| better as f64 + 1.0)
@@ -183,10 +183,10 @@ impl Claim {
         let first = |c: &Cell| value(c).map_or(f64::NEG_INFINITY, |[from, _]| from);
         all.sort_by(|x, y| first(y).total_cmp(&first(x)));
         let shown: Vec<String> = all.iter().take(3).map(|c| self.said(result, c)).collect();
-        Figure::new(at, estimate, shown.join(", "))
+        ClaimFigure::new(at, estimate, shown.join(", "))
     }
 
-    fn spread(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &Place)]) -> Option<Figure> {
+    fn spread(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &FixedAxes)]) -> Option<ClaimFigure> {
         let cells: Vec<&Cell> = cells.iter().map(|(cell, _)| *cell).collect();
         if cells.len() < 2 {
             return None;
@@ -194,21 +194,21 @@ impl Claim {
         let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (a, b))).filter(|(a, b)| !std::ptr::eq(*a, *b));
         let ratios: Option<Vec<Estimate>> = pairs.map(|(a, b)| self.ratio(a, b)).collect();
         // The spread is at least the largest certain ratio of two cells, and at most the largest possible one.
-        let widest = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
+        let widest = |[x, y]: ConfidenceInterval, [from, to]: ConfidenceInterval| [x.max(from), y.max(to)];
         let estimate = ratios.map(|ratios| Estimate {
             range: ratios.iter().map(|r| r.range).fold([1.0; 2], widest),
             interval: ratios.iter().try_fold([1.0; 2], |ends, r| Ok(widest(ends, r.interval?))),
         });
-        let mut ranges: Vec<Interval> = cells.iter().filter_map(|c| Some(self.value(c)?.range)).collect();
+        let mut ranges: Vec<ConfidenceInterval> = cells.iter().filter_map(|c| Some(self.value(c)?.range)).collect();
         ranges.sort_by(|x, y| x[0].total_cmp(&y[0]));
         let ends = [ranges.first(), ranges.last()].map(|end| end.copied().map_or("no value".into(), words));
-        Some(Figure::new(self.label(result, subject), estimate, ends.join(" to ")))
+        Some(ClaimFigure::new(self.label(result, subject), estimate, ends.join(" to ")))
     }
 
-    fn largest(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &Place)]) -> Option<Figure> {
+    fn largest(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &FixedAxes)]) -> Option<ClaimFigure> {
         let values: Option<Vec<Estimate>> = cells.iter().map(|(cell, _)| self.value(cell)).collect();
         // The largest value lies between the largest lower end and the largest upper end.
-        let larger = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
+        let larger = |[x, y]: ConfidenceInterval, [from, to]: ConfidenceInterval| [x.max(from), y.max(to)];
         let estimate = values.map(|values| Estimate {
             range: values.iter().map(|v| v.range).fold([f64::NEG_INFINITY; 2], larger),
             interval: values.iter().try_fold([f64::NEG_INFINITY; 2], |ends, v| Ok(larger(ends, v.interval?))),
@@ -218,13 +218,13 @@ impl Claim {
         let axes = result.axes.iter().filter(|axis| self.over.contains_key(&axis.name));
         let labels = axes.filter_map(|axis| axis.values.iter().find(|v| place.get(&axis.name) == Some(&v.value)));
         let labels: Vec<&str> = labels.map(|v| v.label.as_str()).collect();
-        Some(Figure::new(self.label(result, subject), estimate, format!("at {}", labels.join(", "))))
+        Some(ClaimFigure::new(self.label(result, subject), estimate, format!("at {}", labels.join(", "))))
     }
 
     /// Computes the statistic of a cell's replicas.
     fn value(&self, cell: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
-            let values: Vec<Interval> = cell.by_replica().into_values().collect();
+            let values: Vec<ConfidenceInterval> = cell.by_replica().into_values().collect();
             return Estimate::of_median(&values, cell.deterministic);
         }
         let s = cell.summary()?;
@@ -245,7 +245,9 @@ impl Claim {
     /// `a / b`, infinite if only `b` is zero.
     fn ratio(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
-            let least = |a: Interval, b: Interval| if b[1].is_finite() { a[0] / b[1] } else { f64::NEG_INFINITY };
+            let least = |a: ConfidenceInterval, b: ConfidenceInterval| {
+                if b[1].is_finite() { a[0] / b[1] } else { f64::NEG_INFINITY }
+            };
             return of_pairs(a, b, |a, b| [least(a, b), a[1] / b[0]]);
         }
         let pairs: Vec<(f64, f64)> = a.pairs(b).iter().map(|(a, b)| (a[0], b[0])).collect();
@@ -268,7 +270,7 @@ impl Claim {
     }
 
     /// Returns the cells of a metric along the axis at a place that were run, with or without a value.
-    fn all<'r>(&self, stack: &str, (r, metric): (&'r ExperimentResult, &str), place: &Place) -> Vec<&'r Cell> {
+    fn all<'r>(&self, stack: &str, (r, metric): (&'r ExperimentResult, &str), place: &FixedAxes) -> Vec<&'r Cell> {
         let here = |c: &&Cell| {
             let value = c.axes.get(&self.axis);
             c.stack == stack
@@ -285,7 +287,7 @@ impl Claim {
         stack: &str,
         measured: (&'r ExperimentResult, &str),
         value: &str,
-        place: &Place,
+        place: &FixedAxes,
     ) -> Option<&'r Cell> {
         let all = self.all(stack, measured, place);
         all.into_iter().find(|c| c.axes.get(&self.axis).is_some_and(|v| v == value))
@@ -294,14 +296,18 @@ impl Claim {
 
 /// Returns the median over the replicas in which both cells have a value; replicas share their seeds. A cell that is
 /// not random has the same value in all replicas.
-fn of_pairs(a: &Cell, b: &Cell, of: impl Fn(Interval, Interval) -> Interval) -> Option<Estimate> {
+fn of_pairs(
+    a: &Cell,
+    b: &Cell,
+    of: impl Fn(ConfidenceInterval, ConfidenceInterval) -> ConfidenceInterval,
+) -> Option<Estimate> {
     let pairs = a.pairs(b).into_iter().map(|(a, b)| of(a, b));
-    let pairs: Vec<Interval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
+    let pairs: Vec<ConfidenceInterval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
     Estimate::of_median(&pairs, a.deterministic && b.deterministic)
 }
 
 /// Formats an interval for users.
-pub(super) fn words([from, to]: Interval) -> String {
+pub(super) fn words([from, to]: ConfidenceInterval) -> String {
     match (from.is_finite(), to.is_finite()) {
         (true, true) if from == to => short(from),
         (true, true) => format!("{} to {}", short(from), short(to)),

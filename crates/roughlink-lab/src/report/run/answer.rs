@@ -1,8 +1,8 @@
 //! The results of a run in sentences.
 
 use super::{percent, seconds, size, three};
-use crate::folder::run::Run;
-use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
+use crate::folder::run::SingleRun;
+use roughlink_core::app::request::{EndCause, SessionOutcome, SessionResult, V2gMessage};
 use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const SINGLY: usize = 2;
 
 /// Returns the sentences, those on the flows first.
-pub(super) fn sentences(run: &Run) -> Vec<String> {
+pub(super) fn sentences(run: &SingleRun) -> Vec<String> {
     let mut out = Vec::new();
     out.extend(of_sessions(run));
     out.extend(of_calls(run));
@@ -25,11 +25,11 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
 }
 
 /// Returns the flows of a kind that ran.
-pub(super) fn of_kind<'a>(run: &'a Run, kind: &'a str) -> Vec<&'a FlowResult> {
+pub(super) fn of_kind<'a>(run: &'a SingleRun, kind: &'a str) -> Vec<&'a FlowResult> {
     run.result.flows.iter().filter(|f| f.kind == kind && !f.not_run).collect()
 }
 
-fn of_flows_not_run(run: &Run) -> Option<String> {
+fn of_flows_not_run(run: &SingleRun) -> Option<String> {
     let names: Vec<&str> = run.result.flows.iter().filter(|f| f.not_run).map(|f| &*f.name).collect();
     let (flows, did) = if names.len() == 1 { ("Flow", "its") } else { ("Flows", "their") };
     (!names.is_empty()).then(|| {
@@ -44,12 +44,12 @@ fn naming(flows: &[&FlowResult], what: &'static str) -> impl Fn(&FlowResult) -> 
 }
 
 /// Returns how long a vehicle waits for the answer to a message, ms: the run's value if known, else the standard's.
-pub(super) fn timeout(run: &Run, session: &str, message: Message) -> f64 {
+pub(super) fn timeout(run: &SingleRun, session: &str, message: V2gMessage) -> f64 {
     let own = run.manifest.as_ref().and_then(|m| m.message_timeouts_ms.get(session)).and_then(|m| m.get(&message));
     own.copied().unwrap_or_else(|| message.spec().timeout.as_millis_f64())
 }
 
-fn of_sessions(run: &Run) -> Vec<String> {
+fn of_sessions(run: &SingleRun) -> Vec<String> {
     let sessions: Vec<(&FlowResult, &SessionResult)> =
         of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
     if sessions.len() > SINGLY {
@@ -69,7 +69,7 @@ fn of_sessions(run: &Run) -> Vec<String> {
     sessions.into_iter().flat_map(|(f, s)| of_session(run, f, s, name(f))).collect()
 }
 
-fn of_session(run: &Run, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
+fn of_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
     let mut first = format!("{name} {}", outcome(s));
     if let Some(end) = s.end_s {
         first += &format!(" at {} s", seconds(end));
@@ -113,30 +113,30 @@ fn too_late(s: &SessionResult) -> u64 {
 pub(super) fn outcome(session: &SessionResult) -> &'static str {
     match session.outcome {
         _ if session.never_began() => "never began",
-        Outcome::Running => "was still running at the end",
-        Outcome::Completed => "completed",
-        Outcome::Aborted => "was aborted",
-        Outcome::Failed => "failed",
+        SessionOutcome::Running => "was still running at the end",
+        SessionOutcome::Completed => "completed",
+        SessionOutcome::Aborted => "was aborted",
+        SessionOutcome::Failed => "failed",
     }
 }
 
-fn because(cause: Cause) -> &'static str {
+fn because(cause: EndCause) -> &'static str {
     match cause {
-        Cause::Message => "an answer came too late",
-        Cause::CommunicationSetup => "the vehicle had no SessionSetupRes in time",
-        Cause::SeccCommunicationSetup => "the charger sent no SessionSetupRes in time",
-        Cause::Ongoing => "the charger's processing took too long",
-        Cause::CableCheck => "the insulation test took too long",
-        Cause::PreCharge => "matching the voltage took too long",
-        Cause::Sequence => "the charger waited too long for a request",
-        Cause::SequenceError => "a request came out of order",
-        Cause::Discovery => "no charger was found",
-        Cause::Connection => "the connection was lost",
-        Cause::Protocol => "the other side sent no message of a session",
+        EndCause::Message => "an answer came too late",
+        EndCause::CommunicationSetup => "the vehicle had no SessionSetupRes in time",
+        EndCause::SeccCommunicationSetup => "the charger sent no SessionSetupRes in time",
+        EndCause::Ongoing => "the charger's processing took too long",
+        EndCause::CableCheck => "the insulation test took too long",
+        EndCause::PreCharge => "matching the voltage took too long",
+        EndCause::Sequence => "the charger waited too long for a request",
+        EndCause::SequenceError => "a request came out of order",
+        EndCause::Discovery => "no charger was found",
+        EndCause::Connection => "the connection was lost",
+        EndCause::Protocol => "the other side sent no message of a session",
     }
 }
 
-fn of_calls(run: &Run) -> Vec<String> {
+fn of_calls(run: &SingleRun) -> Vec<String> {
     let calls = of_kind(run, "voip");
     let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
     if calls.len() > SINGLY {
@@ -173,7 +173,7 @@ pub(super) fn satisfaction(r: f64) -> &'static str {
     }
 }
 
-fn of_transfers(run: &Run) -> Vec<String> {
+fn of_transfers(run: &SingleRun) -> Vec<String> {
     let transfers = of_kind(run, "bulk");
     if transfers.len() <= SINGLY {
         let name = naming(&transfers, "transfer");
@@ -197,7 +197,7 @@ fn of_transfers(run: &Run) -> Vec<String> {
     vec![out + "."]
 }
 
-fn of_transfer(run: &Run, f: &FlowResult, name: String) -> String {
+fn of_transfer(run: &SingleRun, f: &FlowResult, name: String) -> String {
     let bytes = size(f.delivered_bytes as f64);
     let mut out = match (f.end_s, f.failed) {
         (Some(end), _) => format!("{name} delivered {bytes} in {} s", seconds(end - f.start_s)),
@@ -236,7 +236,7 @@ fn count(n: u64, what: &str) -> String {
 }
 
 /// Describes the queue in which packets waited longest, which explains the delays.
-fn of_queues(run: &Run) -> Option<String> {
+fn of_queues(run: &SingleRun) -> Option<String> {
     let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
     let (link, way, d): (_, _, &DirectionResult) =
         all.max_by(|a, b| a.2.queue_mean_pkt.total_cmp(&b.2.queue_mean_pkt))?;
@@ -255,7 +255,7 @@ fn of_queues(run: &Run) -> Option<String> {
     ))
 }
 
-fn of_outages(run: &Run) -> Option<String> {
+fn of_outages(run: &SingleRun) -> Option<String> {
     let parts: Vec<String> = run
         .outages
         .iter()
@@ -268,7 +268,7 @@ fn of_outages(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; ") + ".")
 }
 
-fn of_datagrams(run: &Run) -> Vec<String> {
+fn of_datagrams(run: &SingleRun) -> Vec<String> {
     let flows = of_kind(run, "cbr");
     let rate = |f: &FlowResult| f.throughput_mbps.map_or(String::new(), |r| format!(", {} Mbit/s", three(r)));
     let one =

@@ -2,12 +2,12 @@
 
 use super::answer::of_kind;
 use super::seconds;
-use crate::folder::run::{Direction, Run, united};
+use crate::folder::run::{LinkDirection, SingleRun, united};
 use crate::quantity::{self, Quantity};
 use crate::report::figure::{Drawing, Panel};
 use crate::report::html::rounded;
-use crate::report::slots::{Form, Slots};
-use crate::report::thin::Point;
+use crate::report::slots::{SeriesStyle, Slots};
+use crate::report::thin::CurvePoint;
 use serde_json::{Value, json};
 
 /// Maximum number of queues to draw, and the length in packets that a queue must reach to be drawn.
@@ -32,39 +32,39 @@ pub(super) struct Chart<'a> {
     caption: String,
     /// Caption of the y axis.
     y: &'a str,
-    curves: Vec<(String, &'a [Point])>,
+    curves: Vec<(String, &'a [CurvePoint])>,
     /// Ends of the y axis, if they differ from the range of the curves.
     range: Option<(f64, f64)>,
 }
 
 impl<'a> Chart<'a> {
-    pub(super) fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
-        let drawn = |points: &[Point]| points.iter().filter(|p| p.1.is_some()).count() > 1;
+    pub(super) fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
+        let drawn = |points: &[CurvePoint]| points.iter().filter(|p| p.1.is_some()).count() > 1;
         Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
     }
 
-    fn of(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
+    fn of(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
         Chart::new(quantity.label, quantity.unit, curves)
     }
 }
 
 /// Returns the sections, the most important first.
-pub(super) fn sections(run: &Run) -> Vec<Section> {
+pub(super) fn sections(run: &SingleRun) -> Vec<Section> {
     [calls(run), throughput(run), gateways(run), queues(run), senders(run), round_trips(run)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn calls(run: &Run) -> Option<Section> {
-    let mut curves: Vec<(String, [Vec<Point>; 2])> = Vec::new();
+fn calls(run: &SingleRun) -> Option<Section> {
+    let mut curves: Vec<(String, [Vec<CurvePoint>; 2])> = Vec::new();
     for f in of_kind(run, "voip") {
         for (end, v) in ["", ", near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
             let windows = &v.windows;
             let [first, second, ..] = windows.as_slice() else { continue };
             let length = second.start_s - first.start_s;
             let over_time = |value: fn(&roughlink_core::app::voip::VoipWindow) -> f64| {
-                let mut points: Vec<Point> = windows.iter().map(|w| (w.start_s, Some(value(w)))).collect();
+                let mut points: Vec<CurvePoint> = windows.iter().map(|w| (w.start_s, Some(value(w)))).collect();
                 points.extend(windows.last().map(|w| ((w.start_s + length).min(run.result.sim_s), Some(value(w)))));
                 points
             };
@@ -78,7 +78,7 @@ fn calls(run: &Run) -> Option<Section> {
     over_time(run, "calls", "Calls over time", about, vec![mos, r])
 }
 
-fn throughput(run: &Run) -> Option<Section> {
+fn throughput(run: &SingleRun) -> Option<Section> {
     let transfers = of_kind(run, "bulk");
     let is_transfer = |name: &str| transfers.iter().any(|f| f.name == name);
     let all = run.flows.iter().filter(|c| is_transfer(&c.flow));
@@ -93,7 +93,7 @@ fn throughput(run: &Run) -> Option<Section> {
     Some(section)
 }
 
-fn gateways(run: &Run) -> Option<Section> {
+fn gateways(run: &SingleRun) -> Option<Section> {
     let several = run.result.gateways.len() > 1;
     let name = |gateway: &str, flow: &str| if several { format!("{gateway}: {flow}") } else { flow.to_owned() };
     let windows = run.allowed.iter().take(MOST_FLOWS).map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
@@ -108,13 +108,14 @@ fn gateways(run: &Run) -> Option<Section> {
     Some(section)
 }
 
-fn queues(run: &Run) -> Option<Section> {
-    let mean = |d: &Direction| {
+fn queues(run: &SingleRun) -> Option<Section> {
+    let mean = |d: &LinkDirection| {
         let link = run.result.links.iter().find(|l| l.name == d.link);
         link.map_or(0.0, |l| if d.reverse { l.reverse.queue_mean_pkt } else { l.forward.queue_mean_pkt })
     };
-    let is_one = |points: &[Point]| points.iter().any(|p| p.1.is_some_and(|v| v >= A_QUEUE));
-    let mut longest: Vec<&(Direction, Vec<Point>)> = run.queues.iter().filter(|(_, points)| is_one(points)).collect();
+    let is_one = |points: &[CurvePoint]| points.iter().any(|p| p.1.is_some_and(|v| v >= A_QUEUE));
+    let mut longest: Vec<&(LinkDirection, Vec<CurvePoint>)> =
+        run.queues.iter().filter(|(_, points)| is_one(points)).collect();
     longest.sort_by(|a, b| mean(&b.0).total_cmp(&mean(&a.0)));
     let left_out = longest.len().saturating_sub(MOST_QUEUES);
     longest.truncate(MOST_QUEUES);
@@ -130,7 +131,7 @@ fn queues(run: &Run) -> Option<Section> {
     Some(section)
 }
 
-fn senders(run: &Run) -> Option<Section> {
+fn senders(run: &SingleRun) -> Option<Section> {
     let flows = || run.flows.iter().take(MOST_FLOWS);
     let charts = vec![
         Chart::of(const { quantity::of("cwnd_kb") }, flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
@@ -152,9 +153,9 @@ fn senders(run: &Run) -> Option<Section> {
     Some(section)
 }
 
-fn round_trips(run: &Run) -> Option<Section> {
+fn round_trips(run: &SingleRun) -> Option<Section> {
     let measured = run.flows.iter().filter(|c| c.rtt_cdf.len() > 1).count();
-    let curves: Vec<(String, Vec<Point>)> = run
+    let curves: Vec<(String, Vec<CurvePoint>)> = run
         .flows
         .iter()
         .filter(|c| c.rtt_cdf.len() > 1)
@@ -193,7 +194,7 @@ fn first_of(n: usize) -> String {
 
 /// Creates a section of charts over time, all with the same axis and shaded outages.
 pub(super) fn over_time(
-    run: &Run,
+    run: &SingleRun,
     id: &'static str,
     title: &str,
     about: &str,
@@ -238,7 +239,7 @@ fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: 
     let panel = |chart: &Chart<'_>| {
         let highest = chart.curves.iter().flat_map(|c| c.1).filter_map(|p| p.1).fold(0.0, f64::max);
         let (low, high) = chart.range.unwrap_or((0.0, if highest > 0.0 { 1.06 * highest } else { 1.0 }));
-        let trace = |(name, points): &(String, &[Point])| {
+        let trace = |(name, points): &(String, &[CurvePoint])| {
             let (x, y): (Vec<Value>, Vec<Value>) =
                 points.iter().map(|(x, y)| (rounded(*x), y.map_or(Value::Null, rounded))).unzip();
             json!({"role": "curve", "slot": slot(name), "name": name, "x": x, "y": y, "text": name})
@@ -258,7 +259,7 @@ fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: 
     Some(Drawing {
         panels: charts.iter().map(panel).collect(),
         series: names.iter().cloned().zip(slots.iter().copied()).collect(),
-        form: Form::Thin,
+        form: SeriesStyle::Thin,
         published: false,
         intervals: false,
         wide: false,

@@ -1,13 +1,13 @@
 //! The parts of a report that only emulations have: conversations, lateness and run delay, changes by hand.
 
 use super::charts::{Chart, Section, over_time};
-use super::tables::{Table, headed};
+use super::tables::{HtmlTable, headed};
 use super::{percent, seconds, size, three};
-use crate::folder::emulation::{Change, Emulation, Times};
-use crate::folder::run::Run;
+use crate::folder::emulation::{EmulationFolderContent, RecordedChange, Times};
+use crate::folder::run::SingleRun;
 use crate::report::html::{escape, number};
 use roughlink_core::metrics::RttResult;
-use roughlink_core::metrics::conversation::{Conversation, Direction};
+use roughlink_core::metrics::conversation::{ConversationCounters, ConversationResult};
 use roughlink_core::metrics::frames::FrameCount;
 
 /// Maximum numbers of conversations described in sentences, and of link directions drawn.
@@ -17,7 +17,7 @@ const MOST_LINKS: usize = 6;
 const MOST_ROWS: usize = 200;
 
 /// Returns the results in sentences: conversations, timing, end, changes.
-pub(super) fn sentences(e: &Emulation) -> Vec<String> {
+pub(super) fn sentences(e: &EmulationFolderContent) -> Vec<String> {
     let mut out = of_conversations(&e.outcome.conversations);
     out.extend(of_timing(e));
     out.extend(of_end(&e.outcome.ended).map(str::to_owned));
@@ -30,15 +30,15 @@ pub(super) fn sentences(e: &Emulation) -> Vec<String> {
 }
 
 /// Returns the directions of conversations, those with the most data first.
-fn directions(all: &[Conversation]) -> Vec<(&Conversation, [&str; 2], &Direction)> {
+fn directions(all: &[ConversationResult]) -> Vec<(&ConversationResult, [&str; 2], &ConversationCounters)> {
     let mut ways: Vec<_> = all.iter().flat_map(|c| c.directions().map(move |(ends, d)| (c, ends, d))).collect();
     ways.sort_by_key(|(.., d)| std::cmp::Reverse(d.carried()));
     ways
 }
 
-fn of_conversations(all: &[Conversation]) -> Vec<String> {
+fn of_conversations(all: &[ConversationResult]) -> Vec<String> {
     let ways = directions(all);
-    let one = |(c, [from, to], half): &(&Conversation, [&str; 2], &Direction)| {
+    let one = |(c, [from, to], half): &(&ConversationResult, [&str; 2], &ConversationCounters)| {
         let mut text = format!("{} from {from} to {to} delivered {}", c.protocol, size(half.carried() as f64));
         text += &half.throughput_mbps.map_or(String::new(), |rate| format!(" at {} Mbit/s", three(rate)));
         let times = [("RTT", half.rtt_ms), ("delay", half.delay_ms.filter(|_| half.retransmits.is_none()))];
@@ -57,7 +57,7 @@ fn of_conversations(all: &[Conversation]) -> Vec<String> {
     out
 }
 
-fn of_timing(e: &Emulation) -> Option<String> {
+fn of_timing(e: &EmulationFolderContent) -> Option<String> {
     let within = |times: Option<Times>, what: &str| Some(format!("99 % of {what} within {} us", three(times?.p99)));
     let o = &e.outcome;
     Some(match &o.faults {
@@ -91,7 +91,7 @@ fn of_end(ended: &str) -> Option<&'static str> {
 }
 
 /// Returns the charts of the CSV files.
-pub(super) fn sections(run: &Run, e: &Emulation) -> Vec<Section> {
+pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Section> {
     let talks = || e.conversations.iter();
     let throughput = Chart::new("Delivered", "Mbit/s", talks().map(|c| (c.name.clone(), &c.throughput_mbps[..])));
     let rtt = Chart::new("Smoothed RTT", "ms", talks().map(|c| (c.name.clone(), &c.srtt_ms[..])));
@@ -115,7 +115,7 @@ fn wide(mut section: Section) -> Section {
 }
 
 /// Renders the tables of conversations, frames, timing and changes.
-pub(super) fn tables(e: &Emulation) -> String {
+pub(super) fn tables(e: &EmulationFolderContent) -> String {
     let tables = [
         ("Conversations", conversations(e)),
         ("Frames without IP", frames(&e.outcome.frames)),
@@ -125,7 +125,7 @@ pub(super) fn tables(e: &Emulation) -> String {
     tables.into_iter().map(|(title, table)| headed(title, &table.html())).collect()
 }
 
-fn conversations(e: &Emulation) -> Table {
+fn conversations(e: &EmulationFolderContent) -> HtmlTable {
     let head = [
         "From",
         "To",
@@ -143,7 +143,7 @@ fn conversations(e: &Emulation) -> Table {
         "p99",
         "Congestion control",
     ];
-    let mut table = Table::new("Conversations", 2, &head);
+    let mut table = HtmlTable::new("Conversations", 2, &head);
     for (c, [from, to], half) in directions(&e.outcome.conversations).into_iter().take(MOST_ROWS) {
         let count = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
         let time = |t: Option<RttResult>, of: fn(&RttResult) -> f64| t.map(|t| number(of(&t))).unwrap_or_default();
@@ -168,8 +168,8 @@ fn conversations(e: &Emulation) -> Table {
     table
 }
 
-fn frames(all: &[FrameCount]) -> Table {
-    let mut table = Table::new("Frames without IP", 3, &["Protocol", "From", "To", "Sent", "Delivered"]);
+fn frames(all: &[FrameCount]) -> HtmlTable {
+    let mut table = HtmlTable::new("Frames without IP", 3, &["Protocol", "From", "To", "Sent", "Delivered"]);
     for c in all.iter().take(MOST_ROWS) {
         let [from, to] = [&c.from, &c.to].map(|node| node.as_deref().map(escape).unwrap_or_default());
         table.rows.push(vec![escape(&c.protocol), from, to, c.sent.to_string(), c.delivered.to_string()]);
@@ -177,8 +177,8 @@ fn frames(all: &[FrameCount]) -> Table {
     table
 }
 
-fn changes(all: &[Change]) -> Table {
-    let mut table = Table::new("Changes by hand", 7, &["At", "Link", "Direction", "Up", "Rate", "Delay", "Noise"]);
+fn changes(all: &[RecordedChange]) -> HtmlTable {
+    let mut table = HtmlTable::new("Changes by hand", 7, &["At", "Link", "Direction", "Up", "Rate", "Delay", "Noise"]);
     for c in all.iter().take(MOST_ROWS) {
         let text = |text: &Option<String>| text.as_deref().map(escape).unwrap_or_default();
         let noise = |noise: &crate::folder::emulation::ChangedNoise| match &noise.loss {
@@ -199,7 +199,7 @@ fn changes(all: &[Change]) -> Table {
 }
 
 /// Returns the facts for the heading: duration of the emulation, and kernel.
-pub(super) fn facts(run: &Run, e: &Emulation) -> Vec<String> {
+pub(super) fn facts(run: &SingleRun, e: &EmulationFolderContent) -> Vec<String> {
     let mut facts = vec![format!("{} s emulated in real time", seconds(run.result.sim_s))];
     if !e.about.kernel.is_empty() {
         facts.push(format!("Linux {}", e.about.kernel));
@@ -207,8 +207,8 @@ pub(super) fn facts(run: &Run, e: &Emulation) -> Vec<String> {
     facts
 }
 
-fn timing(e: &Emulation) -> Table {
-    let mut table = Table::new("Timing", 1, &["", "p50, us", "p99, us", "Longest, us", "Over 1 ms"]);
+fn timing(e: &EmulationFolderContent) -> HtmlTable {
+    let mut table = HtmlTable::new("Timing", 1, &["", "p50, us", "p99, us", "Longest, us", "Over 1 ms"]);
     let o = &e.outcome;
     let all = [("Lateness", o.lateness_us), ("Taken in after", o.waited_us), ("Run delay of programs", o.run_delay_us)];
     for (name, times) in all.into_iter().filter_map(|(name, times)| Some((name, times?))) {

@@ -2,7 +2,7 @@
 
 use super::answer::{of_kind, outcome, satisfaction, timeout};
 use super::{percent, seconds, size, three};
-use crate::folder::run::Run;
+use crate::folder::run::SingleRun;
 use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult};
@@ -11,7 +11,7 @@ use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult};
 const OPEN: usize = 2;
 
 /// A table under construction.
-pub(super) struct Table {
+pub(super) struct HtmlTable {
     label: &'static str,
     head: Vec<&'static str>,
     /// Number of leading columns with text.
@@ -19,9 +19,9 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl HtmlTable {
     pub(super) fn new(label: &'static str, text: usize, head: &[&'static str]) -> Self {
-        Table { label, head: head.to_vec(), text, rows: Vec::new() }
+        HtmlTable { label, head: head.to_vec(), text, rows: Vec::new() }
     }
 
     /// Renders the table. Cells are markup; the first one names the row.
@@ -54,7 +54,7 @@ impl Table {
 }
 
 /// Renders the results, with a table for each kind of flow in the run.
-pub(super) fn of_kinds(run: &Run) -> String {
+pub(super) fn of_kinds(run: &SingleRun) -> String {
     let tables = [sessions(run), calls(run), exchanges(run), transfers(run), stays(run)];
     tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
 }
@@ -63,7 +63,7 @@ pub(super) fn headed(title: &str, table: &str) -> String {
     if table.is_empty() { String::new() } else { format!("<h3>{title}</h3>\n{table}") }
 }
 
-fn sessions(run: &Run) -> (&'static str, String) {
+fn sessions(run: &SingleRun) -> (&'static str, String) {
     let all: Vec<(&FlowResult, &SessionResult)> =
         of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
     let one = |(f, s): &(&FlowResult, &SessionResult)| messages(run, f, s);
@@ -71,7 +71,7 @@ fn sessions(run: &Run) -> (&'static str, String) {
         [] => ("", String::new()),
         [only] => ("How long answers took and may take, ms", one(only)),
         _ => {
-            let mut table = Table::new(
+            let mut table = HtmlTable::new(
                 "Charging sessions",
                 2,
                 &["Session", "Outcome", "Loop p50, ms", "p99", "max", "Time-out", "Too late", "Answers"],
@@ -100,9 +100,9 @@ fn sessions(run: &Run) -> (&'static str, String) {
     }
 }
 
-fn messages(run: &Run, f: &FlowResult, s: &SessionResult) -> String {
+fn messages(run: &SingleRun, f: &FlowResult, s: &SessionResult) -> String {
     let head = ["Message", "p50", "p99", "max", "Time-out", "Too late", "Answers"];
-    let mut table = Table::new("Messages", 1, &head);
+    let mut table = HtmlTable::new("Messages", 1, &head);
     for m in &s.messages {
         let limit = timeout(run, &f.name, m.message);
         let unanswered = if m.requests > m.count {
@@ -138,10 +138,10 @@ fn late(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=\"verdict no\">{n}</span>") }
 }
 
-fn calls(run: &Run) -> (&'static str, String) {
+fn calls(run: &SingleRun) -> (&'static str, String) {
     let head =
         ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
-    let mut table = Table::new("Calls", 3, &head);
+    let mut table = HtmlTable::new("Calls", 3, &head);
     for f in of_kind(run, "voip") {
         for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
             let optional = |x: Option<f64>| x.map(number).unwrap_or_default();
@@ -161,9 +161,9 @@ fn calls(run: &Run) -> (&'static str, String) {
     ("Calls", table.html())
 }
 
-fn exchanges(run: &Run) -> (&'static str, String) {
+fn exchanges(run: &SingleRun) -> (&'static str, String) {
     let head = ["Flow", "Of", "Sent", "Arrived", "Latency p50, ms", "p95, ms", "p99, ms", "max, ms"];
-    let mut table = Table::new("Requests and messages", 2, &head);
+    let mut table = HtmlTable::new("Requests and messages", 2, &head);
     for (f, e) in run.result.flows.iter().filter_map(|f| Some((f, f.exchange()?))) {
         let latency = |value: fn(&RttResult) -> f64| e.latency_ms.as_ref().map(value).map(number).unwrap_or_default();
         let counts = [escape(&f.name), e.of.into(), e.sent.to_string(), e.arrived.to_string()];
@@ -173,7 +173,7 @@ fn exchanges(run: &Run) -> (&'static str, String) {
     ("Requests and messages", table.html())
 }
 
-fn transfers(run: &Run) -> (&'static str, String) {
+fn transfers(run: &SingleRun) -> (&'static str, String) {
     let head = [
         "Transfer",
         "Algorithm",
@@ -185,7 +185,7 @@ fn transfers(run: &Run) -> (&'static str, String) {
         "RTT p50, ms",
         "p99, ms",
     ];
-    let mut table = Table::new("Transfers", 2, &head);
+    let mut table = HtmlTable::new("Transfers", 2, &head);
     for f in of_kind(run, "bulk").into_iter().chain(of_kind(run, "onoff")) {
         let time = match (f.end_s, f.failed_s) {
             (Some(end), _) => seconds(end - f.start_s),
@@ -209,11 +209,11 @@ fn transfers(run: &Run) -> (&'static str, String) {
 }
 
 /// Renders the volume that transfers delivered in each stay in coverage.
-fn stays(run: &Run) -> (&'static str, String) {
+fn stays(run: &SingleRun) -> (&'static str, String) {
     let entries = run.manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let head =
         ["Station", "Class", "From, s", "Usable for, s", "Delivered", "Mean rate, Mbit/s", "First data after, s"];
-    let mut table = Table::new("Coverage", 2, &head);
+    let mut table = HtmlTable::new("Coverage", 2, &head);
     let transfers: Vec<_> =
         run.flows.iter().filter(|c| run.result.flows.iter().any(|f| f.name == c.flow && f.kind == "bulk")).collect();
     let end = run.result.sim_s;
@@ -236,15 +236,15 @@ fn stays(run: &Run) -> (&'static str, String) {
 }
 
 /// Renders all numbers of flows, links and gateways.
-pub(super) fn all(run: &Run) -> String {
-    let details = |title: &str, table: Table| match table.html() {
+pub(super) fn all(run: &SingleRun) -> String {
+    let details = |title: &str, table: HtmlTable| match table.html() {
         table if table.is_empty() => String::new(),
         table => format!("<details>\n<summary>{title}</summary>\n{table}</details>\n"),
     };
     details("Flows", flows(run)) + &details("Links", links(run)) + &details("Gateways", gateways(run))
 }
 
-fn flows(run: &Run) -> Table {
+fn flows(run: &SingleRun) -> HtmlTable {
     let head = [
         "Flow",
         "Kind",
@@ -267,7 +267,7 @@ fn flows(run: &Run) -> Table {
         "p95",
         "p99",
     ];
-    let mut table = Table::new("Flows", 2, &head);
+    let mut table = HtmlTable::new("Flows", 2, &head);
     for f in &run.result.flows {
         let mut row = vec![
             escape(&f.name),
@@ -286,7 +286,7 @@ fn flows(run: &Run) -> Table {
     table
 }
 
-fn links(run: &Run) -> Table {
+fn links(run: &SingleRun) -> HtmlTable {
     let head = [
         "Link",
         "Direction",
@@ -301,7 +301,7 @@ fn links(run: &Run) -> Table {
         "p95",
         "p99",
     ];
-    let mut table = Table::new("Links", 2, &head);
+    let mut table = HtmlTable::new("Links", 2, &head);
     for l in &run.result.links {
         for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
             let d: &DirectionResult = d;
@@ -323,10 +323,10 @@ fn links(run: &Run) -> Table {
     table
 }
 
-fn gateways(run: &Run) -> Table {
+fn gateways(run: &SingleRun) -> HtmlTable {
     let head =
         ["Gateway", "Flow", "State", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT over the smallest"];
-    let mut table = Table::new("Gateways", 3, &head);
+    let mut table = HtmlTable::new("Gateways", 3, &head);
     for g in &run.result.gateways {
         let ended = g.ended.iter().map(|f| (f, "ended"));
         for (f, state) in g.flows.iter().map(|f| (f, "open")).chain(ended) {

@@ -1,7 +1,7 @@
-use super::super::{Class, Robo};
+use super::super::{PriorityClass, Robo};
 use super::*;
 use crate::link::noise::AirNoise;
-use crate::link::noise::impulses::{Impulses, Source};
+use crate::link::noise::impulses::{Impulses, TrainForm};
 
 const SEED: Seed = Seed { seed: 5, replica: 0 };
 
@@ -17,7 +17,7 @@ fn plain() -> GreenPhyConfig {
 }
 
 /// A network and its output: (time, port, packet).
-struct Bench {
+struct CableBench {
     link: GreenPhy,
     now: Time,
     sent: Vec<u32>,
@@ -27,14 +27,14 @@ struct Bench {
     rounds: (u64, u64),
 }
 
-impl Bench {
+impl CableBench {
     fn new(config: &GreenPhyConfig, pairs: usize) -> Self {
-        Bench::with_priorities(config, pairs, &[])
+        CableBench::with_priorities(config, pairs, &[])
     }
-    fn with_priorities(config: &GreenPhyConfig, pairs: usize, priorities: &[Option<Class>]) -> Self {
+    fn with_priorities(config: &GreenPhyConfig, pairs: usize, priorities: &[Option<PriorityClass>]) -> Self {
         let link = GreenPhy::new(config, pairs, priorities, "cable", &SEED);
         let sent = vec![0; 2 * pairs];
-        Bench { link, now: Time::ZERO, sent, out: Vec::new(), dropped: Vec::new(), rounds: (0, 0) }
+        CableBench { link, now: Time::ZERO, sent, out: Vec::new(), dropped: Vec::new(), rounds: (0, 0) }
     }
     /// Offers a packet of a flow other than the port's usual one.
     fn offer_of(&mut self, flow: u32, port: usize, size: u16) {
@@ -50,7 +50,7 @@ impl Bench {
     /// Processes one event.
     fn step(&mut self) {
         self.now = self.link.next_wake();
-        if let Phase::Backoff(_, slots) = self.link.phase
+        if let MediumPhase::Backoff(_, slots) = self.link.phase
             && self.link.next == self.now
         {
             self.rounds = (self.rounds.0 + u64::from(slots), self.rounds.1 + 1);
@@ -112,7 +112,7 @@ fn saturated_stations_collide_as_computed() {
     // Frames of exactly 3 PBs; collisions never abandon a PB.
     let config = GreenPhyConfig { max_pbs: 3, mtu: 1518, transmissions: 255, lifetime: Time::MAX, ..plain() };
     for (n, collisions, idle, mbps) in table {
-        let mut b = Bench::new(&config, n);
+        let mut b = CableBench::new(&config, n);
         let ports: Vec<_> = (0..n).map(|k| 2 * k).collect();
         let secs = 1600.0; // collisions come in runs: less time leaves more than 1 % of chance
         b.saturate(Time::from_secs_f64(secs), &ports, 1518);
@@ -130,7 +130,7 @@ fn saturated_stations_collide_as_computed() {
 fn all_time_is_accounted_for() {
     for eifs_after_collision in [false, true] {
         let config = GreenPhyConfig { eifs_after_collision, max_pbs: 3, mtu: 1518, ..plain() };
-        let mut b = Bench::new(&config, 3);
+        let mut b = CableBench::new(&config, 3);
         b.saturate(Time::from_secs(20), &[0, 2, 4], 1518);
         let (slots, rounds) = b.rounds;
         let frames = |port| &b.link.stats(port).arq;
@@ -144,7 +144,7 @@ fn all_time_is_accounted_for() {
 
 #[test]
 fn the_last_winner_often_wins_again() {
-    let mut b = Bench::new(&GreenPhyConfig { max_pbs: 3, mtu: 1518, ..plain() }, 2);
+    let mut b = CableBench::new(&GreenPhyConfig { max_pbs: 3, mtu: 1518, ..plain() }, 2);
     b.saturate(Time::from_secs(200), &[0, 2], 1518);
     let same = b.out.windows(2).filter(|w| w[0].1 == w[1].1).count() as f64 / (b.out.len() - 1) as f64;
     assert!((same - 0.83).abs() < 0.02, "{same}");
@@ -156,7 +156,7 @@ fn the_last_winner_often_wins_again() {
 fn a_saturated_pair_fills_its_exchanges() {
     for config in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
         let config = GreenPhyConfig { noise: AirNoise::default(), beacon: Time::ZERO, ..config };
-        let mut b = Bench::new(&config, 1);
+        let mut b = CableBench::new(&config, 1);
         b.saturate(Time::from_secs(60), &[0], 1500);
         let n = config.max_pbs;
         let expected = (config.mode.body_bytes() * n as u64) as f64 / config.exchange_time(n).as_secs_f64() / 1518.0;
@@ -168,7 +168,7 @@ fn a_saturated_pair_fills_its_exchanges() {
 #[test]
 fn beacons_take_their_region_and_what_does_not_fit_before() {
     let share = |beacon, mains_hz| {
-        let mut b = Bench::new(&GreenPhyConfig { beacon, mains_hz, ..plain() }, 1);
+        let mut b = CableBench::new(&GreenPhyConfig { beacon, mains_hz, ..plain() }, 1);
         b.saturate(Time::from_secs(60), &[0], 1500);
         let first = b.link.first_beacon;
         let period = b.link.config.beacon_period();
@@ -191,7 +191,7 @@ fn beacons_take_their_region_and_what_does_not_fit_before() {
 
 #[test]
 fn a_handshake_takes_five_milliseconds() {
-    let mut b = Bench::new(&GreenPhyConfig { beacon: Time::ZERO, ..Default::default() }, 1);
+    let mut b = CableBench::new(&GreenPhyConfig { beacon: Time::ZERO, ..Default::default() }, 1);
     let mut rtts = Vec::new();
     for i in 0..1000 {
         b.now = Time::from_millis(100 * i);
@@ -216,14 +216,14 @@ fn a_handshake_takes_five_milliseconds() {
 
 #[test]
 fn the_higher_class_goes_first() {
-    let classes = vec![Class::Ca1, Class::Ca1, Class::Ca3, Class::Ca1];
+    let classes = vec![PriorityClass::Ca1, PriorityClass::Ca1, PriorityClass::Ca3, PriorityClass::Ca1];
     let config = GreenPhyConfig { classes, ..plain() };
-    let mut b = Bench::new(&config, 2);
+    let mut b = CableBench::new(&config, 2);
     b.saturate(Time::from_secs(5), &[0, 2], 1500);
     assert_eq!((b.count(0), b.link.stats(0).arq.frames), (0, 0));
     assert!(b.count(2) > 2000);
     // With little to send, the station takes part only sometimes and never collides with the other.
-    let mut b = Bench::new(&config, 2);
+    let mut b = CableBench::new(&config, 2);
     while b.now < Time::from_secs(20) {
         let next = b.now + Time::from_millis(10);
         b.offer(2, 100);
@@ -238,8 +238,8 @@ fn the_higher_class_goes_first() {
 /// port of the lower class.
 #[test]
 fn the_flow_of_a_higher_class_goes_first() {
-    let priorities = [None, Some(Class::Ca3)];
-    let mut b = Bench::with_priorities(&plain(), 1, &priorities);
+    let priorities = [None, Some(PriorityClass::Ca3)];
+    let mut b = CableBench::with_priorities(&plain(), 1, &priorities);
     (0..200).for_each(|_| b.offer(0, 1500));
     assert_eq!((b.dropped.len(), b.link.waiting(0)), (90, 110));
     let exchange = b.link.config.exchange_time(b.link.config.max_pbs) + b.link.config.slot * 8;
@@ -265,7 +265,7 @@ fn the_flow_of_a_higher_class_goes_first() {
     let of = |flow| b.out.iter().filter(|o| o.2.flow == FlowId::new(flow, false)).count();
     assert_eq!((of(0), of(1)), (110, 20));
     // The same without classes: the queue must drain first.
-    let mut b = Bench::with_priorities(&plain(), 1, &[]);
+    let mut b = CableBench::with_priorities(&plain(), 1, &[]);
     (0..100).for_each(|_| b.offer(0, 1500));
     b.offer_of(1, 0, 100);
     b.drain();
@@ -276,21 +276,21 @@ fn the_flow_of_a_higher_class_goes_first() {
 /// Streams of one port share no back-off: an unused class changes nothing.
 #[test]
 fn a_class_that_sends_nothing_changes_nothing() {
-    let run = |priorities: &[Option<Class>]| {
-        let mut b = Bench::with_priorities(&GreenPhyConfig::hpgp_hs(), 2, priorities);
+    let run = |priorities: &[Option<PriorityClass>]| {
+        let mut b = CableBench::with_priorities(&GreenPhyConfig::hpgp_hs(), 2, priorities);
         b.saturate(Time::from_secs(3), &[0, 1, 2], 1000);
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };
-    assert_eq!(run(&[]), run(&[None, None, Some(Class::Ca0), Some(Class::Ca3)]));
-    assert_eq!(run(&[]), run(&[Some(Class::Ca1)])); // the port's class
-    assert_ne!(run(&[]), run(&[Some(Class::Ca2)]));
+    assert_eq!(run(&[]), run(&[None, None, Some(PriorityClass::Ca0), Some(PriorityClass::Ca3)]));
+    assert_eq!(run(&[]), run(&[Some(PriorityClass::Ca1)])); // the port's class
+    assert_ne!(run(&[]), run(&[Some(PriorityClass::Ca2)]));
 }
 
 #[test]
 fn bad_blocks_are_repeated_and_frames_stay_in_order() {
     let noise = AirNoise { stationary: 0.1, ..AirNoise::cable() };
     let config = GreenPhyConfig { noise, ..GreenPhyConfig::hpgp_hs() };
-    let mut b = Bench::new(&config, 1);
+    let mut b = CableBench::new(&config, 1);
     b.saturate(Time::from_secs(60), &[0, 1], 700);
     b.drain();
     b.balances();
@@ -309,7 +309,7 @@ fn bad_blocks_are_repeated_and_frames_stay_in_order() {
 fn giving_up_loses_whole_frames() {
     for config in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
         let noise = AirNoise { stationary: 0.2, ..Default::default() };
-        let mut b = Bench::new(&GreenPhyConfig { noise, transmissions: 2, ..config.clone() }, 1);
+        let mut b = CableBench::new(&GreenPhyConfig { noise, transmissions: 2, ..config.clone() }, 1);
         b.saturate(Time::from_secs(20), &[0], 1500);
         b.drain();
         b.balances();
@@ -325,7 +325,7 @@ fn giving_up_loses_whole_frames() {
 
 #[test]
 fn impulses_corrupt_blocks_as_computed() {
-    let source = Source::Mains {
+    let source = TrainForm::Mains {
         mains_hz: 50.0,
         length: Time::from_micros(300),
         variation: 0.3,
@@ -333,7 +333,7 @@ fn impulses_corrupt_blocks_as_computed() {
     };
     let noise = AirNoise { impulses: vec![Impulses::new(source, 0.3)], ..Default::default() };
     let config = GreenPhyConfig { noise: noise.clone(), robust_share: 0.0, ..plain() };
-    let mut b = Bench::new(&config, 1);
+    let mut b = CableBench::new(&config, 1);
     b.saturate(Time::from_secs(300), &[0], 1500);
     let arq = &b.link.stats(0).arq;
     let (got, expected) = (arq.errors as f64 / arq.blocks as f64, noise.expected_error(config.payload_air(5) / 5, 1.0));
@@ -347,7 +347,7 @@ fn an_undecodable_frame_control_silences_the_medium() {
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(100), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let config = GreenPhyConfig { noise, robust_share: 1.0, transmissions: 255, ..plain() };
-    let mut b = Bench::new(&config, 1);
+    let mut b = CableBench::new(&config, 1);
     b.offer(0, 1000);
     b.drain();
     b.balances();
@@ -356,7 +356,7 @@ fn an_undecodable_frame_control_silences_the_medium() {
     assert!(tries > 5 && tries <= 100_000_000 / least + 1, "{tries}");
     assert!(b.out[0].0 > Time::from_millis(100));
     // A block whose lifetime ends before that is abandoned.
-    let mut b = Bench::new(&GreenPhyConfig { lifetime: Time::from_millis(50), ..config }, 1);
+    let mut b = CableBench::new(&GreenPhyConfig { lifetime: Time::from_millis(50), ..config }, 1);
     b.offer(0, 1000);
     b.drain();
     b.balances();
@@ -365,7 +365,7 @@ fn an_undecodable_frame_control_silences_the_medium() {
 
 #[test]
 fn the_host_queue_is_finite() {
-    let mut b = Bench::new(&plain(), 1);
+    let mut b = CableBench::new(&plain(), 1);
     (0..200).for_each(|_| b.offer(0, 1500));
     assert_eq!((b.dropped.len(), b.link.waiting(0), b.link.stats(0).dropped), (90, 110, 90));
     assert_eq!(b.link.in_transit().count(), 110);
@@ -382,7 +382,7 @@ fn the_host_queue_is_finite() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed, pairs| {
-        let mut b = Bench::new(&GreenPhyConfig::hpgp_std(), pairs);
+        let mut b = CableBench::new(&GreenPhyConfig::hpgp_std(), pairs);
         b.link = GreenPhy::new(&GreenPhyConfig::hpgp_std(), pairs, &[], "cable", &Seed { seed, replica: 0 });
         b.saturate(Time::from_secs(3), &[0, 1], 1000);
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
@@ -394,13 +394,13 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn a_mini_block_is_a_quarter() {
-    let mut b = Bench::new(&GreenPhyConfig { mode: Robo::Mini, max_pbs: 1, ..plain() }, 1);
+    let mut b = CableBench::new(&GreenPhyConfig { mode: Robo::Mini, max_pbs: 1, ..plain() }, 1);
     b.offer(0, 1500);
     b.drain();
     assert_eq!(b.link.stats(0).arq.frames, 12); // 1518 / 128
     // The rest of a frame is not sent after one of its blocks is abandoned.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0)], ..Default::default() };
-    let mut b = Bench::new(&GreenPhyConfig { noise, robust_share: 0.0, ..GreenPhyConfig::hpgp_mini() }, 1);
+    let mut b = CableBench::new(&GreenPhyConfig { noise, robust_share: 0.0, ..GreenPhyConfig::hpgp_mini() }, 1);
     b.offer(0, 1500);
     b.drain();
     b.balances();
@@ -419,10 +419,10 @@ fn nothing_is_lost_or_invented() {
             noise: noise.clone(),
             host_queue: 10,
             eifs_after_collision: round % 2 == 0,
-            classes: vec![Class::Ca1, Class::Ca0, Class::Ca2, Class::Ca1],
+            classes: vec![PriorityClass::Ca1, PriorityClass::Ca0, PriorityClass::Ca2, PriorityClass::Ca1],
             ..profile.clone()
         };
-        let mut b = Bench::new(&config, 3);
+        let mut b = CableBench::new(&config, 3);
         while b.now < Time::from_secs(1) {
             let next = b.now + Time(random.range(0, 8_000_000));
             while b.link.next_wake() <= next {

@@ -18,7 +18,7 @@ fn silent() -> HdplcConfig {
 }
 
 /// A link and its output: (time, port, packet).
-struct Bench {
+struct HdplcBench {
     link: Box<dyn Medium>,
     now: Time,
     sent: Vec<u32>,
@@ -26,16 +26,16 @@ struct Bench {
     dropped: Vec<Packet>,
 }
 
-impl Bench {
+impl HdplcBench {
     fn new(config: &HdplcConfig) -> Self {
-        Bench::with_seed(config, &SEED)
+        HdplcBench::with_seed(config, &SEED)
     }
     fn with_seed(config: &HdplcConfig, seed: &Seed) -> Self {
-        Bench::of_pairs(1, config, seed)
+        HdplcBench::of_pairs(1, config, seed)
     }
     fn of_pairs(pairs: usize, config: &HdplcConfig, seed: &Seed) -> Self {
         let link = SharedConfig::Hdplc(Box::new(config.clone())).build(pairs, &[], "plc", seed);
-        Bench { link, now: Time::ZERO, sent: vec![0; 2 * pairs], out: Vec::new(), dropped: Vec::new() }
+        HdplcBench { link, now: Time::ZERO, sent: vec![0; 2 * pairs], out: Vec::new(), dropped: Vec::new() }
     }
     fn offer(&mut self, port: usize, size: u16) {
         let flow = FlowId::new(port as u32 / 2, port % 2 == 1);
@@ -95,7 +95,7 @@ fn a_saturated_flow_gets_what_the_cycle_time_predicts() {
         (HdplcConfig::default().with_sdu_error(0.14), 0.01),
         (HdplcConfig { max_air: Time::from_millis(5), ..silent() }, 0.002),
     ] {
-        let mut b = Bench::new(&config);
+        let mut b = HdplcBench::new(&config);
         b.saturate(Time::from_secs(secs), [100, 0], [1500, 0]);
         let (got, expected) = (b.out.len() as f64 / secs as f64, prediction(&config));
         assert!((got / expected - 1.0).abs() < tolerance, "{got} SDU/s for {expected}");
@@ -107,7 +107,7 @@ fn a_saturated_flow_gets_what_the_cycle_time_predicts() {
 fn sdus_fail_as_often_as_the_overlap_formula_says() {
     for (target, size) in [(0.01, 1500), (0.07, 1500), (0.14, 1500), (0.14, 200)] {
         let config = HdplcConfig::default().with_sdu_error(target);
-        let mut b = Bench::new(&config);
+        let mut b = HdplcBench::new(&config);
         b.saturate(Time::from_secs(300), [100, 0], [size, 0]);
         let arq = &b.link.stats(0).arq;
         let (got, expected) = (arq.errors as f64 / arq.blocks as f64, config.sdu_error(size));
@@ -121,7 +121,7 @@ fn sdus_fail_as_often_as_the_overlap_formula_says() {
 #[test]
 fn eight_transmissions_leave_next_to_nothing() {
     let config = HdplcConfig::default().with_sdu_error(0.14);
-    let mut b = Bench::new(&config);
+    let mut b = HdplcBench::new(&config);
     let mut delivered = 0;
     while delivered < 2_500_000 {
         let end = b.now + Time::from_secs(10);
@@ -136,7 +136,7 @@ fn eight_transmissions_leave_next_to_nothing() {
 #[test]
 fn giving_up_loses_packets_but_not_the_order() {
     let config = HdplcConfig { transmissions: 2, ..HdplcConfig::default().with_sdu_error(0.14) };
-    let mut b = Bench::new(&config);
+    let mut b = HdplcBench::new(&config);
     b.saturate(Time::from_secs(60), [100, 0], [1500, 0]);
     b.drain();
     let lost = b.link.stats(0).lost as usize;
@@ -157,7 +157,8 @@ fn an_outage_outlives_the_lifetime() {
     // decides.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0), (Time::from_millis(400), 0.0)], ..Default::default() };
     let run = |transmissions, lifetime| {
-        let mut b = Bench::new(&HdplcConfig { transmissions, lifetime, noise: noise.clone(), ..Default::default() });
+        let mut b =
+            HdplcBench::new(&HdplcConfig { transmissions, lifetime, noise: noise.clone(), ..Default::default() });
         (0..20).for_each(|_| b.offer(0, 1500));
         b.drain();
         (b.out.len(), b.dropped.len())
@@ -170,7 +171,7 @@ fn an_outage_outlives_the_lifetime() {
 #[test]
 fn without_order_later_sdus_overtake() {
     let config = HdplcConfig { in_order: false, ..Default::default() };
-    let mut b = Bench::new(&config);
+    let mut b = HdplcBench::new(&config);
     b.saturate(Time::from_secs(5), [100, 0], [1500, 0]);
     b.drain();
     let mut numbers = b.numbers(0);
@@ -182,7 +183,7 @@ fn without_order_later_sdus_overtake() {
 #[test]
 fn the_queue_counts_unacknowledged_sdus_by_default() {
     for (counts, room) in [(true, 256), (false, 256 + 31)] {
-        let mut b = Bench::new(&HdplcConfig { queue_counts_unacknowledged: counts, ..silent() });
+        let mut b = HdplcBench::new(&HdplcConfig { queue_counts_unacknowledged: counts, ..silent() });
         (0..100).for_each(|_| b.offer(0, 1500));
         while b.link.stats(0).packets == 0 {
             b.step();
@@ -198,7 +199,7 @@ fn the_queue_counts_unacknowledged_sdus_by_default() {
 #[test]
 fn a_lone_packet_waits_for_the_timer_and_a_full_pdu_does_not() {
     let config = HdplcConfig { access_slots: 1, ..silent() };
-    let mut b = Bench::new(&config);
+    let mut b = HdplcBench::new(&config);
     b.offer(0, 1500);
     b.drain();
     // timer, gap, header, 80 symbols of 8.192 us
@@ -217,7 +218,7 @@ fn a_missing_acknowledgement_is_noticed_a_slot_late() {
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(3), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let c = HdplcConfig { access_slots: 1, robust_share: 1.0, noise, ..Default::default() };
-    let mut b = Bench::new(&c);
+    let mut b = HdplcBench::new(&c);
     b.offer(0, 1500);
     b.drain();
     let pdu = c.access_gap + c.header + Time(80 * 8_192);
@@ -229,7 +230,7 @@ fn a_missing_acknowledgement_is_noticed_a_slot_late() {
 #[test]
 fn both_directions_share_the_medium() {
     for collisions in [false, true] {
-        let mut b = Bench::new(&HdplcConfig { collisions, ..silent() });
+        let mut b = HdplcBench::new(&HdplcConfig { collisions, ..silent() });
         b.saturate(Time::from_secs(60), [100, 100], [1500, 1500]);
         let one_way = prediction(&silent()) * 60.0;
         let got = [0, 1].map(|port| b.numbers(port).len() as f64 / one_way);
@@ -255,7 +256,7 @@ fn full_duplex_directions_do_not_slow_each_other() {
     for noise in [AirNoise::default(), AirNoise::inverter45()] {
         let full = HdplcConfig { duplex: Duplex::Full, noise: noise.clone(), ..Default::default() };
         let forward = |config: &HdplcConfig, reverse: [usize; 2]| {
-            let mut b = Bench::new(config);
+            let mut b = HdplcBench::new(config);
             b.saturate(Time::from_secs(60), [100, reverse[0]], [1500, reverse[1] as u16]);
             assert!(b.out.is_sorted_by_key(|o| o.0) && b.numbers(0).is_sorted() && b.numbers(1).is_sorted());
             let back = b.numbers(1).len() as f64;
@@ -285,7 +286,7 @@ fn full_duplex_directions_do_not_slow_each_other() {
 fn acks_come_back_between_the_pdus() {
     // A reply of 52 bytes to every second data packet. (With a reply to each, a PDU would carry 31 replies. Both
     // directions would then contend with full PDUs as equals, and the queue of replies would overflow.)
-    let mut b = Bench::new(&silent());
+    let mut b = HdplcBench::new(&silent());
     let (mut seen, mut data) = (0, 0);
     while b.now < Time::from_secs(20) {
         while b.link.waiting(0) < 100 {
@@ -315,7 +316,7 @@ fn acks_come_back_between_the_pdus() {
 #[test]
 fn the_rate_of_a_pdu_is_that_of_its_start() {
     let trace = vec![(Time::from_secs(10), Rate::from_bps(9_310_000))];
-    let mut b = Bench::new(&HdplcConfig { rate_trace: trace, ..silent() });
+    let mut b = HdplcBench::new(&HdplcConfig { rate_trace: trace, ..silent() });
     b.saturate(Time::from_secs(20), [100, 0], [1500, 0]);
     let early = b.out.iter().filter(|o| o.0 < Time::from_secs(10)).count() as f64 / 10.0;
     let late = b.out.len() as f64 / 10.0 - early;
@@ -326,7 +327,7 @@ fn the_rate_of_a_pdu_is_that_of_its_start() {
 
 #[test]
 fn large_packets_become_fragments() {
-    let mut b = Bench::new(&silent());
+    let mut b = HdplcBench::new(&silent());
     b.offer(0, 1512);
     b.drain();
     assert_eq!(b.out.iter().map(|o| o.2.size).collect::<Vec<_>>(), [1500, 32]);
@@ -335,7 +336,7 @@ fn large_packets_become_fragments() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let mut b = Bench::with_seed(&HdplcConfig::default(), &Seed { seed, replica: 0 });
+        let mut b = HdplcBench::with_seed(&HdplcConfig::default(), &Seed { seed, replica: 0 });
         b.saturate(Time::from_secs(3), [100, 3], [1500, 52]);
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };
@@ -360,7 +361,7 @@ fn nothing_is_lost_or_invented() {
             queue: 60,
             ..Default::default()
         };
-        let mut b = Bench::new(&config);
+        let mut b = HdplcBench::new(&config);
         while b.now < Time::from_secs(1) {
             let next = b.now + Time(random.range(0, 4_000_000));
             while b.link.next_wake() <= next {
@@ -406,7 +407,7 @@ fn pairs_on_one_medium_share_its_capacity() {
     for (config, tolerance) in [(random, 0.03), (turns, 0.001)] {
         let alone = prediction(&HdplcConfig { access_slots: 1, ..config.clone() });
         for pairs in [2, 3] {
-            let mut b = Bench::of_pairs(pairs, &config, &SEED);
+            let mut b = HdplcBench::of_pairs(pairs, &config, &SEED);
             match pairs {
                 2 => b.saturate(end, [60, 0, 60, 0], [1500; 4]),
                 _ => b.saturate(end, [60, 0, 60, 0, 60, 0], [1500; 6]),
@@ -433,7 +434,7 @@ fn silent_pairs_change_nothing() {
     for duplex in [Duplex::Half, Duplex::Full] {
         let config = HdplcConfig { duplex, ..HdplcConfig::default() };
         let run = |pairs| {
-            let mut b = Bench::of_pairs(pairs, &config, &SEED);
+            let mut b = HdplcBench::of_pairs(pairs, &config, &SEED);
             b.saturate(Time::from_secs(5), [40, 3], [1500, 52]);
             b.out.iter().map(|(at, port, p)| (*at, *port, p.seq)).collect::<Vec<_>>()
         };
@@ -446,7 +447,7 @@ fn silent_pairs_change_nothing() {
 fn full_duplex_pairs_share_each_direction() {
     let config = HdplcConfig { duplex: Duplex::Full, access_slots: 1, ..silent() };
     let end = Time::from_secs(30);
-    let mut b = Bench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
     b.saturate(end, [60; 4], [1500; 4]);
     let carried: Vec<f64> = (0..4).map(|port| b.numbers(port).len() as f64 / end.as_secs_f64()).collect();
     let half = prediction(&config) / 2.0;
@@ -460,7 +461,7 @@ fn pairs_have_channels_of_their_own() {
     let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
     let config = HdplcConfig { access_slots: 1, channels: vec![silent().channel(), slow.clone()], ..silent() };
     let end = Time::from_secs(30);
-    let mut b = Bench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
     b.saturate(end, [60, 0, 60, 0], [1500; 4]);
     let cycle = config.cycle_time(31, config.rate) + config.cycle_time(31, slow.rate);
     for port in [0, 2] {
@@ -473,7 +474,7 @@ fn pairs_have_channels_of_their_own() {
     );
     let noisy = Channel { noise: AirNoise::inverter45(), ..slow };
     let config = HdplcConfig { channels: vec![silent().channel(), noisy], ..silent() };
-    let mut b = Bench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
     b.saturate(end, [60, 0, 60, 0], [1500; 4]);
     assert_eq!(b.link.stats(0).arq.errors, 0);
     assert!(b.link.stats(2).arq.errors > 100, "{:?}", b.link.stats(2).arq);
@@ -483,13 +484,13 @@ fn pairs_have_channels_of_their_own() {
 #[test]
 fn pairs_collide_where_that_is_possible() {
     let config = HdplcConfig { collisions: true, access_slots: 1, ..silent() };
-    let mut b = Bench::of_pairs(3, &config, &SEED);
+    let mut b = HdplcBench::of_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
     assert!(b.out.is_empty());
     assert!((0..3).all(|pair| b.link.stats(2 * pair).arq.collisions > 10));
     // With slots, some collide. Packets are lost only if abandoned, and none arrives twice.
     let config = HdplcConfig { collisions: true, ..silent() };
-    let mut b = Bench::of_pairs(3, &config, &SEED);
+    let mut b = HdplcBench::of_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [60, 0, 60, 0, 60, 0], [1500; 6]);
     b.drain();
     let collisions: u64 = (0..3).map(|pair| b.link.stats(2 * pair).arq.collisions).sum();
