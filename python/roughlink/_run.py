@@ -110,4 +110,4 @@ class Run:
 
 def _again(result: str, series: dict[str, Table] | None) -> Run:
     kept = None if series is None else [(name, table._native) for name, table in series.items()]
-    return Run(_native.Run.of(result, kept))
+    return Run(_native.Run.from_json(result, kept))

@@ -160,10 +160,10 @@ def scenario(
     if isinstance(what, (str, os.PathLike)):
         if not isinstance(what, str) or "\n" not in what:
             return load(what)
-        return _made(_native.Scenario.of(what, "scenario", folder or Path(), False, []))
+        return _made(_native.Scenario.from_text(what, "scenario", folder or Path(), False, []))
     if not isinstance(what, Mapping):
         raise TypeError(f"a scenario is a dictionary, a text, a path or a name, not {type(what).__name__}")
-    return _made(_native.Scenario.of_json(plain(what, ""), "scenario", folder or Path()))
+    return _made(_native.Scenario.from_json(plain(what, ""), "scenario", folder or Path()))
 
 
 def scenarios() -> list[str]:
@@ -265,7 +265,7 @@ def _again(
     overrides: Iterable[tuple[str, str]],
     files: Iterable[tuple[str, str]] = (),
 ) -> Scenario:
-    return Scenario(_native.Scenario.of(text, name, folder, allow_outside, list(overrides), list(files)))
+    return Scenario(_native.Scenario.from_text(text, name, folder, allow_outside, list(overrides), list(files)))
 
 
 def _counted(s: Scenario) -> str:

@@ -105,7 +105,7 @@ class Table:
 
 
 def _again(ipc: bytes) -> Table:
-    return Table(_native.Table.of_ipc(ipc))
+    return Table(_native.Table.from_ipc(ipc))
 
 
 def shown(value: Any) -> str:

@@ -152,9 +152,9 @@ def test_tables_are_copied_and_pickled() -> None:
     integers.close()
     for wrong, said in ((b"no stream", "no table"), (sink.getvalue().to_pybytes(), "no table: a column of type Int32")):
         with pytest.raises(ValueError, match=said):
-            _native.Table.of_ipc(wrong)
+            _native.Table.from_ipc(wrong)
     with pytest.raises(ValueError, match="no result of a run"):
-        _native.Run.of("{}", None)
+        _native.Run.from_json("{}", None)
 
 
 def test_runs_in_processes_are_the_same() -> None:

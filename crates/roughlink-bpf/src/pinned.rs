@@ -271,7 +271,7 @@ impl Pinned {
 
     /// Lists the connections that use the algorithm, with the names of their namespaces.
     ///
-    /// Each is an event of the kind [`Kind::Opened`](crate::event::Kind::Opened) with the connection's current values.
+    /// Each is an event of the kind [`EventKind::Opened`](crate::event::EventKind::Opened) with the connection's current values.
     /// Covers every namespace that can be found.
     ///
     /// # Errors

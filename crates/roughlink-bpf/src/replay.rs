@@ -119,8 +119,8 @@ impl InRust {
             }
             EventKind::Opened | EventKind::State | EventKind::Closed | EventKind::Sample => {}
         }
-        let vitals = self.cc.vitals();
-        (vitals.cwnd / mss, if vitals.ssthresh == u64::MAX { u64::MAX } else { vitals.ssthresh / mss })
+        let trace = self.cc.trace();
+        (trace.cwnd / mss, if trace.ssthresh == u64::MAX { u64::MAX } else { trace.ssthresh / mss })
     }
 }
 

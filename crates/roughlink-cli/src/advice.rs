@@ -58,7 +58,7 @@ mod tests {
     use crate::args::{AnyCommand, Roughlink};
     use clap::Parser as _;
 
-    fn said(line: &str) -> String {
+    fn advice_for(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let error = Roughlink::<AnyCommand>::try_parse_from(&words).unwrap_err();
         advise(error, &words).to_string()
@@ -66,16 +66,16 @@ mod tests {
 
     #[test]
     fn an_option_that_is_a_key_of_the_scenario_is_named_as_one() {
-        assert!(said("roughlink run hello --cc bbr").contains("--set tcp.cc=bbr"));
-        assert!(said("roughlink sweep hello --cc=bbr,cubic").contains("--set tcp.cc=bbr,cubic"));
-        assert!(said("roughlink run hello --loss").contains("--set link.*.noise.loss=VALUE"));
-        assert!(!said("roughlink doctor --cc bbr").contains("--set"));
+        assert!(advice_for("roughlink run hello --cc bbr").contains("--set tcp.cc=bbr"));
+        assert!(advice_for("roughlink sweep hello --cc=bbr,cubic").contains("--set tcp.cc=bbr,cubic"));
+        assert!(advice_for("roughlink run hello --loss").contains("--set link.*.noise.loss=VALUE"));
+        assert!(!advice_for("roughlink doctor --cc bbr").contains("--set"));
     }
 
     #[test]
     fn missing_dashes_after_exec_are_named() {
         for line in ["roughlink emulate a.toml --exec car iperf3 -s", "roughlink emulate a.toml --exec=car iperf3"] {
-            assert!(said(line).contains("'--exec car -- iperf3 ...'"), "{}", said(line));
+            assert!(advice_for(line).contains("'--exec car -- iperf3 ...'"), "{}", advice_for(line));
         }
     }
 }

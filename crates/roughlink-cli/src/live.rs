@@ -226,7 +226,7 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
         Ok(change) => change,
         Err(why) => return (StatusCode::BAD_REQUEST, why).into_response(),
     };
-    match live.ask(change) {
+    match live.request(change) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(e) => {
             let code = match e {

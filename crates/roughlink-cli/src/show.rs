@@ -54,7 +54,7 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
 fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
-        let _ = writeln!(out, "{}\n{}\n", caption(&metric), of_metric(e, &metric));
+        let _ = writeln!(out, "{}\n{}\n", caption(&metric), metric_table(e, &metric));
     }
     out + &notes(&e.cells)
 }
@@ -69,7 +69,7 @@ fn caption(metric: &MetricResult) -> String {
     if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
 }
 
-fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
+fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
     let published = here.iter().any(|c| c.published.is_some());
     let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();

@@ -40,7 +40,7 @@ impl CongestionControl for Fixed {
     fn permit(&self, _: &Flow) -> Permit {
         Permit::window(self.0)
     }
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         AlgorithmTrace { cwnd: self.0, ssthresh: u64::MAX, rate: None, phase: "fixed" }
     }
 }

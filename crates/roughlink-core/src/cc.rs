@@ -19,7 +19,7 @@
 //! assert_eq!(newreno.permit(&flow), Permit::window(10_000));
 //!
 //! newreno.on_congestion(&flow, Congestion::Loss);
-//! assert_eq!(newreno.vitals().ssthresh, 5_000);
+//! assert_eq!(newreno.trace().ssthresh, 5_000);
 //! assert_eq!(newreno.permit(&flow), Permit::window(5_000));
 //! # Ok::<(), roughlink_core::cc::BuildError>(())
 //! ```
@@ -293,7 +293,7 @@ pub struct AlgorithmTrace {
 
 /// Optional events that an algorithm needs; the endpoint skips the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Listens {
+pub struct OptionalEvents {
     /// Set if [`CongestionControl::on_sent`] has an effect.
     pub sent: bool,
     /// Set if the algorithm uses [`Ack::rate`]; otherwise it may be `None`.
@@ -307,11 +307,13 @@ pub struct Listens {
     pub rto_sample: bool,
 }
 
-impl Listens {
+impl OptionalEvents {
     /// All events, with ordinary rate samples: always correct.
-    pub const ALL: Listens = Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
+    pub const ALL: OptionalEvents =
+        OptionalEvents { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
     /// Acknowledgments and congestion, without delivery rates.
-    pub const ACKS: Listens = Listens { sent: false, rate: false, kept_rate: false, timer: false, rto_sample: false };
+    pub const ACKS: OptionalEvents =
+        OptionalEvents { sent: false, rate: false, kept_rate: false, timer: false, rto_sample: false };
 }
 
 /// A congestion control algorithm. No I/O, no clock, no simulator types.
@@ -320,7 +322,7 @@ pub trait CongestionControl: Debug + Send {
     /// [`Ack::may_grow`].
     fn on_ack(&mut self, flow: &Flow, ack: &Ack);
     /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
-    /// at its detection. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
+    /// at its detection. After [`Congestion::Loss`], `trace().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
     /// Handles a loss in a window of data for which a mark has already reduced the window; `flow.window` is the limit
     /// while the reduction lasts.
@@ -328,10 +330,10 @@ pub trait CongestionControl: Debug + Send {
     /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
     /// Returns the numbers for traces and for recovery (`ssthresh`).
-    fn vitals(&self) -> AlgorithmTrace;
+    fn trace(&self) -> AlgorithmTrace;
     /// Returns the events needed beyond acknowledgments and congestion; called once, when the connection begins.
-    fn listens(&self) -> Listens {
-        Listens::ALL
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents::ALL
     }
     /// Handles a segment that left.
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}

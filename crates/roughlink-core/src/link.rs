@@ -130,7 +130,7 @@ pub struct Direction {
 impl Direction {
     /// Returns the states that the timeline produces, with their times; none if the direction does not change.
     pub fn states(&self) -> impl Iterator<Item = (Time, DirectionState)> + use<> {
-        let base = DirectionState::of(self);
+        let base = DirectionState::from_direction(self);
         self.timeline.clone().into_iter().flat_map(move |timeline| DirectionStates::new(timeline, base))
     }
 }

@@ -257,7 +257,7 @@ impl From<&SenderStats> for SenderOutcome {
             fast_recoveries: s.fast_recoveries,
             timeouts: s.timeouts,
             undos: s.undos,
-            rtt: RttResult::of(&s.rtt),
+            rtt: RttResult::from_histogram(&s.rtt),
         }
     }
 }
@@ -376,7 +376,7 @@ impl FlowResult {
 
 impl RttResult {
     /// Summarizes a histogram of nanoseconds; `None` if it is empty.
-    pub fn of(samples: &Histogram) -> Option<Self> {
+    pub fn from_histogram(samples: &Histogram) -> Option<Self> {
         let ms = |ns: f64| ns / 1e6;
         Some(RttResult {
             min: ms(samples.min()? as f64),
@@ -404,10 +404,10 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
-            queue_delay_ms: RttResult::of(&s.delay),
+            queue_delay_ms: RttResult::from_histogram(&s.delay),
             qdisc: disciplined.then(|| {
                 let q = s.queue.as_deref().cloned().unwrap_or_default();
-                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::of(&q.delay) }
+                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::from_histogram(&q.delay) }
             }),
             arq: matches!(model, Model::Shared(_)).then_some(s.arq),
         }

@@ -25,11 +25,11 @@ impl DelayResult {
     /// use roughlink_core::units::Time;
     ///
     /// let sample: Vec<Time> = (1..=1000).map(Time::from_millis).collect();
-    /// let delay = DelayResult::of(&sample).unwrap();
+    /// let delay = DelayResult::from_sorted(&sample).unwrap();
     /// assert_eq!((delay.p50, delay.p99, delay.max), (501.0, 991.0, 1000.0));
-    /// assert_eq!(DelayResult::of(&[]), None);
+    /// assert_eq!(DelayResult::from_sorted(&[]), None);
     /// ```
-    pub fn of(sorted: &[Time]) -> Option<Self> {
+    pub fn from_sorted(sorted: &[Time]) -> Option<Self> {
         let at = |q| quantile(sorted, q).map(Time::as_millis_f64);
         Some(DelayResult { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, max: at(1.0)? })
     }
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn quantiles_of_a_sample_are_its_values() {
         let sample: Vec<Time> = (1..=1000).map(Time::from_millis).collect();
-        let d = DelayResult::of(&sample).unwrap();
+        let d = DelayResult::from_sorted(&sample).unwrap();
         assert_eq!((d.p50, d.p95, d.p99, d.max), (501.0, 951.0, 991.0, 1000.0));
         assert_eq!(quantile(&sample, 0.999), Some(Time::from_millis(1000)));
-        assert_eq!(DelayResult::of(&[]), None);
+        assert_eq!(DelayResult::from_sorted(&[]), None);
     }
 }

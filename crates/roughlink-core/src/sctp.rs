@@ -435,7 +435,7 @@ impl SctpEndpoint {
             && !self.heartbeat.is_due()
             && !self.pending
             && !begins
-            && !self.rcv.wants_sack()
+            && !self.rcv.is_sack_due()
             && !self.may_shut_down()
             && self.snd.as_ref().is_none_or(|s| s.has_nothing())
     }
@@ -481,7 +481,7 @@ impl SctpEndpoint {
             snd.offer(bytes);
             self.closing |= close_after;
         }
-        if self.rcv.wants_sack() && !snd.is_held() {
+        if self.rcv.is_sack_due() && !snd.is_held() {
             return Some(self.sack(sides));
         }
         if let Some(out) = snd.poll(now) {

@@ -11,7 +11,9 @@ pub(crate) use rate::{DeliveryRate, Newest, RateStamp};
 pub use rtt::RtoFloor;
 pub(crate) use rtt::RttEstimator;
 
-use crate::cc::{Ack, Congestion, CongestionControl, CongestionState, Factory, Flow, LinkEvent, Listens, Permit, Sent};
+use crate::cc::{
+    Ack, Congestion, CongestionControl, CongestionState, Factory, Flow, LinkEvent, OptionalEvents, Permit, Sent,
+};
 use crate::quantiles::Histogram;
 use crate::units::{Rate, Time};
 
@@ -50,7 +52,7 @@ pub(crate) enum Patience {
 pub struct SenderCore {
     pub(crate) flow: Flow,
     pub(crate) cc: Box<dyn CongestionControl>,
-    pub(crate) listens: Listens,
+    pub(crate) optional_events: OptionalEvents,
     pub(crate) rtt: RttEstimator,
     pub(crate) rate: DeliveryRate,
     /// Expiry of the retransmission timer (TCP's RTO, SCTP's T3-rtx).
@@ -86,7 +88,7 @@ impl SenderCore {
     pub(crate) fn new(flow: Flow, factory: &Factory, rtt: RttEstimator) -> Self {
         let cc = factory(&flow);
         SenderCore {
-            listens: cc.listens(),
+            optional_events: cc.optional_events(),
             cc,
             flow,
             rtt,
@@ -174,7 +176,7 @@ impl SenderCore {
             time -= credit;
             self.pacing_next = self.pacing_next.max(now).saturating_add(time);
         }
-        if self.listens.sent {
+        if self.optional_events.sent {
             self.cc.on_sent(&self.flow, &sent);
         }
     }
@@ -229,7 +231,7 @@ impl SenderCore {
     #[inline(always)]
     pub(crate) fn next_wake(&self, now: Time) -> Time {
         let mut t = Time::MAX;
-        if self.listens.timer
+        if self.optional_events.timer
             && let Some(c) = self.cc.timer()
         {
             t = c;

@@ -325,7 +325,7 @@ impl TcpEndpoint {
     /// Returns true if [`TcpEndpoint::transmit`] would return no packet.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        !self.rcv.wants_ack()
+        !self.rcv.is_ack_due()
             && !self.syn_pending
             && !self.ack_first
             && self.snd.as_ref().is_none_or(|s| s.has_nothing())
@@ -374,7 +374,7 @@ impl TcpEndpoint {
             }
         } else if snd.take_window_probe() {
             (snd.nxt() - 1, 0, 0) // an old byte: the peer must answer
-        } else if self.rcv.wants_ack() {
+        } else if self.rcv.is_ack_due() {
             (snd.nxt(), 0, 0)
         } else {
             return None;

@@ -19,9 +19,9 @@ impl Observer for Recorded {
         }
     }
     fn flow(&mut self, now: Time, _: usize, sender: Sending<'_>, _: u64) {
-        let vitals = sender.cc().vitals();
-        if self.windows.last().is_none_or(|w| (w.1, w.2) != (vitals.cwnd, vitals.ssthresh)) {
-            self.windows.push((now, vitals.cwnd, vitals.ssthresh));
+        let trace = sender.cc().trace();
+        if self.windows.last().is_none_or(|w| (w.1, w.2) != (trace.cwnd, trace.ssthresh)) {
+            self.windows.push((now, trace.cwnd, trace.ssthresh));
         }
     }
 }

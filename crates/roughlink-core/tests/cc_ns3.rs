@@ -77,7 +77,7 @@ fn compare(algorithms: &[&str], trace: &str) {
             if event != "D" {
                 duplicates = 0;
             }
-            let v = cc.vitals();
+            let v = cc.trace();
             assert_eq!(format!("{} {}", v.cwnd, v.ssthresh), parts[column + 1], "{name}, line {}: {line}", number + 1);
         }
     }

@@ -110,7 +110,7 @@ struct Windows {
 impl Observer for Windows {
     fn flow(&mut self, _: Time, _: usize, sender: Sending<'_>, _: u64) {
         self.outstanding = self.outstanding.max(sender.flow().outstanding);
-        self.cwnd = sender.cc().vitals().cwnd;
+        self.cwnd = sender.cc().trace().cwnd;
     }
 }
 

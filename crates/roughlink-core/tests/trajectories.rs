@@ -37,7 +37,7 @@ struct Point {
 fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
     let mut points = Vec::new();
     for round in 0..ROUNDS {
-        let v = cc.vitals();
+        let v = cc.trace();
         let packets = (v.cwnd / MSS).max(1);
         // Packets of the window beyond the capacity wait in the bottleneck.
         let rtt = DELAY + Time(DELAY.0 * packets.saturating_sub(CAPACITY) / CAPACITY);
@@ -241,7 +241,7 @@ impl Observer for Rates {
             self.rows.push(self.present.clone());
             self.until += self.step;
         }
-        self.present[index] = (delivered, sender.cc().vitals().phase);
+        self.present[index] = (delivered, sender.cc().trace().phase);
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn probe(rootless: bool) {
     let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
         // Root may open files that other users may not.
-        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(Operation::Tun(format!(
+        Ok(_) if rootless && !is_open_to_all() => Err(HostError::io(Operation::Tun(format!(
             "open {DRIVER} as another user than root"
         )))(io::ErrorKind::PermissionDenied.into())),
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
@@ -66,7 +66,7 @@ pub(crate) fn probe(rootless: bool) {
 /// Opens the driver: the part of a device's creation that needs no namespace.
 fn open_driver() -> Result<(), HostError> {
     let opened = OpenOptions::new().read(true).write(true).open(DRIVER);
-    opened.map(drop).map_err(HostError::of(Operation::Tun(format!("open {DRIVER}"))))
+    opened.map(drop).map_err(HostError::io(Operation::Tun(format!("open {DRIVER}"))))
 }
 
 fn is_open_to_all() -> bool {

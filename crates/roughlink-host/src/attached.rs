@@ -11,7 +11,7 @@ use crate::error::{HostError, Operation, UnfitReason};
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, Undone};
-use crate::socket_option::{be_promiscuous, ignore_outgoing, tell_of_offloads, tell_of_tags};
+use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
@@ -66,8 +66,8 @@ impl Attached {
             let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll).map_err(refused())?;
             let set = || {
                 ignore_outgoing(socket.as_fd())?;
-                tell_of_tags(socket.as_fd())?;
-                tell_of_offloads(socket.as_fd())?;
+                enable_auxdata(socket.as_fd())?;
+                enable_vnet_header(socket.as_fd())?;
                 setsockopt(&socket, RxqOvfl, &1)?;
                 // Without the capability for it the socket keeps the usual buffer size.
                 let _ = setsockopt(&socket, RcvBufForce, &WAITING);
@@ -86,7 +86,7 @@ impl Attached {
             };
             // Frames received before the socket was bound are from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
-            while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::of(format!("read from {name}")))? {}
+            while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::io(format!("read from {name}")))? {}
             attached.oversized.set(0);
             Ok(attached)
         })?

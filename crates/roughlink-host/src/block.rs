@@ -119,7 +119,7 @@ fn lock_within(file: &File, patience: Duration) -> Result<(), HostError> {
                 let by = holder(&locks, inode).map_or("another process".into(), |process| format!("process {process}"));
                 return Err(HostError::Locked { by, waited });
             }
-            Err(TryLockError::Error(e)) => return Err(HostError::of("lock the network namespace")(e)),
+            Err(TryLockError::Error(e)) => return Err(HostError::io("lock the network namespace")(e)),
         }
     }
 }

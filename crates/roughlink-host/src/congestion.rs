@@ -26,7 +26,7 @@ impl DefaultCongestionControl {
     /// Reads the default of a namespace.
     pub(crate) fn read(namespace: &Namespace) -> Result<Self, HostError> {
         let name =
-            namespace.within(|| fs::read_to_string(DEFAULT))?.map_err(HostError::of(format!("read {DEFAULT}")))?;
+            namespace.within(|| fs::read_to_string(DEFAULT))?.map_err(HostError::io(format!("read {DEFAULT}")))?;
         let name = name.trim().to_owned();
         Ok(DefaultCongestionControl { paced: paces(&name), name, refused: None })
     }
@@ -36,7 +36,7 @@ impl DefaultCongestionControl {
         let write = |name: &str| -> Result<io::Result<()>, HostError> { namespace.within(|| fs::write(DEFAULT, name)) };
         let refused = write(wanted)?.is_err();
         if refused {
-            write(RENO)?.map_err(HostError::of(format!("write {DEFAULT}")))?;
+            write(RENO)?.map_err(HostError::io(format!("write {DEFAULT}")))?;
         }
         Ok(DefaultCongestionControl { refused: refused.then(|| wanted.to_owned()), ..Self::read(namespace)? })
     }

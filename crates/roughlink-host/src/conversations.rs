@@ -154,16 +154,16 @@ impl Conversations {
 
     /// Records a datagram that a kernel sends.
     pub fn sent(&mut self, now: Time, datagram: &[u8]) {
-        self.see(now, datagram, PathPoint::Sent);
+        self.record(now, datagram, PathPoint::Sent);
     }
 
     /// Records a datagram that a kernel gets; `since` is the time when another kernel sent it, or `None` for a
     /// simulated host.
     pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
-        self.see(now, datagram, PathPoint::Received(since));
+        self.record(now, datagram, PathPoint::Received(since));
     }
 
-    fn see(&mut self, now: Time, bytes: &[u8], seen: PathPoint) {
+    fn record(&mut self, now: Time, bytes: &[u8], seen: PathPoint) {
         let Some((key, reversed, body)) = read(bytes) else { return };
         let (_, protocol, whole) = key;
         let Some(place) = self.place(key, reversed, now) else {
@@ -331,9 +331,9 @@ impl ConversationDirection {
             delivered_bytes: delivered,
             throughput_mbps: active.zip(delivered).map(|(s, bytes)| bytes as f64 * 8.0 / 1e6 / s),
             retransmits: (is_tcp && source).then_some(self.stream.retransmits),
-            rtt_ms: RttResult::of(&self.stream.rtt),
+            rtt_ms: RttResult::from_histogram(&self.stream.rtt),
             srtt_ms: self.stream.smoothed.map(|ns| ns / 1e6),
-            delay_ms: RttResult::of(&self.delay),
+            delay_ms: RttResult::from_histogram(&self.delay),
             cc: None,
             paced: None,
         }

@@ -70,13 +70,13 @@ impl Device {
             // together.
             let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
             let device =
-                device.build_sync().map_err(HostError::of(Operation::Tun(format!("make the TUN device {name}"))))?;
+                device.build_sync().map_err(HostError::io(Operation::Tun(format!("make the TUN device {name}"))))?;
             let name = device
                 .name()
-                .map_err(HostError::of(Operation::Tun(format!("ask for the name of the TUN device {name}"))))?;
+                .map_err(HostError::io(Operation::Tun(format!("ask for the name of the TUN device {name}"))))?;
             device
                 .set_nonblocking(true)
-                .map_err(HostError::of(Operation::Tun(format!("prepare the TUN device {name}"))))?;
+                .map_err(HostError::io(Operation::Tun(format!("prepare the TUN device {name}"))))?;
             // There is no router here. If the device has no IPv6, the kernel must not probe its own address, either.
             // Ignore the error: a kernel without IPv6 has no such files.
             let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };

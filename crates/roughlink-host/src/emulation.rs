@@ -471,7 +471,7 @@ fn carrier(
 ) -> Result<Carrier, HostError> {
     let (mut told, mut links) = (Vec::new(), Vec::new());
     for ((host, node), device) in hosts.iter().zip(nodes).zip(devices).filter(|((_, node), _)| node.is_ours()) {
-        told.push((node.namespace.again()?, device.name.clone()));
+        told.push((node.namespace.try_clone()?, device.name.clone()));
         links.push(links_at(scenario, host.node).map(|(number, _)| number).collect());
     }
     Carrier::new(told, links)

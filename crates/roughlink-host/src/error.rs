@@ -109,7 +109,7 @@ pub struct UnfitReason(pub(crate) &'static str, pub(crate) &'static str);
 
 impl HostError {
     /// Returns a function that adds the failed operation to a system error.
-    pub(crate) fn of(operation: impl Into<Operation>) -> impl FnOnce(io::Error) -> HostError {
+    pub(crate) fn io(operation: impl Into<Operation>) -> impl FnOnce(io::Error) -> HostError {
         let operation = operation.into();
         |source| HostError::System { operation, source }
     }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn advice_depends_on_operation_and_cause_not_on_wording() {
-        let help = |operation: Operation, kind: io::ErrorKind| HostError::of(operation)(kind.into()).help();
+        let help = |operation: Operation, kind: io::ErrorKind| HostError::io(operation)(kind.into()).help();
         let advice = |operation, kind| help(operation, kind).unwrap_or_default();
         assert!(advice(Operation::RunIp, NotFound).contains("iproute2"));
         assert!(advice(Operation::Tun("reach the driver".into()), NotFound).contains("modprobe tun"));

@@ -191,7 +191,7 @@ impl Switch {
                 if let Some(mac) = attached.known.get(&to) {
                     *mac
                 } else {
-                    self.unanswered += attached.ask(now, [from, to], out, &mut self.ready);
+                    self.unanswered += attached.request_address(now, [from, to], out, &mut self.ready);
                     return None;
                 }
             }
@@ -256,7 +256,7 @@ impl AttachedHosts {
 
     /// Queues a datagram until the address of its destination is known. Sends a request at most once a second (RFC 1122
     /// section 2.3.2.1) while datagrams arrive. Returns the number of dropped datagrams.
-    fn ask(
+    fn request_address(
         &mut self,
         now: Time,
         [from, to]: [IpAddr; 2],

@@ -18,7 +18,7 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
         child.wait_with_output()
     };
-    let out = run().map_err(HostError::of(Operation::RunIp))?;
+    let out = run().map_err(HostError::io(Operation::RunIp))?;
     if out.status.success() {
         return Ok(());
     }
@@ -31,6 +31,6 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
 
 /// Returns the output of `ip` for some arguments.
 pub(crate) fn ip_prints(args: &[&str]) -> Result<String, HostError> {
-    let out = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(HostError::of(Operation::RunIp))?;
+    let out = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(HostError::io(Operation::RunIp))?;
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }

@@ -36,12 +36,12 @@ pub struct Leftover {
 /// [`crate::inside::main`].
 pub fn leftovers(hidden: &OsStr) -> Vec<Leftover> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut all: Vec<Leftover> = processes.filter_map(|entry| of(&entry.path(), hidden)).collect();
+    let mut all: Vec<Leftover> = processes.filter_map(|entry| leftover(&entry.path(), hidden)).collect();
     all.sort_by_key(|left| left.process);
     all
 }
 
-fn of(place: &Path, hidden: &OsStr) -> Option<Leftover> {
+fn leftover(place: &Path, hidden: &OsStr) -> Option<Leftover> {
     let process: u32 = place.file_name()?.to_str()?.parse().ok()?;
     let line = fs::read(place.join("cmdline")).ok()?;
     let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
@@ -100,7 +100,7 @@ impl Leftover {
             }
             Err(io::Error::other("it does not end"))
         };
-        end().map_err(HostError::of(format!("end process {}", self.process)))
+        end().map_err(HostError::io(format!("end process {}", self.process)))
     }
 
     fn is_there(&self) -> bool {

@@ -115,7 +115,7 @@ impl Live {
     ///
     /// # Panics
     /// Panics if the scenario has no such link.
-    pub fn ask(&self, asked: ChangeRequest) -> Result<(), ChangeRequestError> {
+    pub fn request(&self, asked: ChangeRequest) -> Result<(), ChangeRequestError> {
         asked.change.check(&self.scenario.links[asked.link].model, asked.directions)?;
         let mut shared = self.lock();
         if self.is_over() {
@@ -174,7 +174,7 @@ impl LiveWatch {
 
     /// Records the lateness of a datagram.
     #[inline]
-    pub(crate) fn late(&mut self, late: Time) {
+    pub(crate) fn record_lateness(&mut self, late: Time) {
         if self.live.is_some() {
             self.late.record(late);
         }

@@ -27,7 +27,7 @@ impl Namespace {
     /// # Errors
     /// Returns an error if the permission or `ip` is missing.
     pub fn new() -> Result<Self, HostError> {
-        apart(|| {
+        in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::errno("make a network namespace"))?;
             ip(&["link set lo up".into()])?;
             Self::here()
@@ -40,7 +40,7 @@ impl Namespace {
     /// Returns an error if /proc is missing.
     pub fn here() -> Result<Self, HostError> {
         let path = "/proc/thread-self/ns/net";
-        File::open(path).map(Namespace).map_err(HostError::of(format!("open {path}")))
+        File::open(path).map(Namespace).map_err(HostError::io(format!("open {path}")))
     }
 
     /// Returns the number of the namespace's descriptor in this process.
@@ -62,7 +62,7 @@ impl Namespace {
     /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
-        File::open(&path).map(Namespace).map_err(HostError::of(Operation::OpenNamespace(path)))
+        File::open(&path).map(Namespace).map_err(HostError::io(Operation::OpenNamespace(path)))
     }
 
     /// Visits all namespaces that can be found from here, each once, with a description. Sources are processes,
@@ -79,7 +79,7 @@ impl Namespace {
                 // The process has ended since, or is hidden from ordinary users.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
                 Err(e) if e.raw_os_error() == Some(Errno::ESRCH as i32) => continue,
-                Err(e) => return Err(HostError::of(Operation::OpenNamespace(path))(e)),
+                Err(e) => return Err(HostError::io(Operation::OpenNamespace(path))(e)),
             };
             if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
                 visitor(words, Namespace(file));
@@ -89,8 +89,8 @@ impl Namespace {
     }
 
     /// Duplicates the handle.
-    pub(crate) fn again(&self) -> Result<Self, HostError> {
-        self.0.try_clone().map(Namespace).map_err(HostError::of("hold a network namespace"))
+    pub(crate) fn try_clone(&self) -> Result<Self, HostError> {
+        self.0.try_clone().map(Namespace).map_err(HostError::io("hold a network namespace"))
     }
 
     /// Returns the descriptor that holds the namespace.
@@ -103,7 +103,7 @@ impl Namespace {
     /// # Errors
     /// Returns an error if the kernel does not report it.
     pub fn inode(&self) -> Result<u64, HostError> {
-        self.0.metadata().map(|m| m.ino()).map_err(HostError::of("look at a network namespace"))
+        self.0.metadata().map(|m| m.ino()).map_err(HostError::io("look at a network namespace"))
     }
 
     /// Returns the path at which other processes find the namespace while it is held.
@@ -137,7 +137,7 @@ impl Namespace {
     /// # Errors
     /// Returns an error if the namespace cannot be joined.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
-        apart(|| {
+        in_thread(|| {
             setns(&self.0, CloneFlags::CLONE_NEWNET).map_err(HostError::errno("join a network namespace"))?;
             Ok(work())
         })
@@ -180,7 +180,7 @@ fn mounts(process: &str, root: &str) -> Vec<(String, String)> {
 }
 
 /// Runs `work` in a separate thread.
-fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -204,7 +204,7 @@ pub fn become_root() -> Result<(), HostError> {
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {user} 1")), ("gid_map", format!("0 {group} 1"))];
     for (file, text) in maps {
         let path = format!("/proc/self/{file}");
-        fs::write(&path, text).map_err(HostError::of(Operation::MapUsers(path)))?;
+        fs::write(&path, text).map_err(HostError::io(Operation::MapUsers(path)))?;
     }
     Ok(())
 }

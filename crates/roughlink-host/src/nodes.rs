@@ -58,7 +58,7 @@ pub(crate) fn list(nodes: &[ListedNode]) -> Result<File, HostError> {
         let _ = writeln!(text, "{namespace}\t{}\t{name}", addresses.join(","));
     }
     let mut file = File::from(file);
-    file.write_all(text.as_bytes()).map_err(HostError::of("write a file in memory"))?;
+    file.write_all(text.as_bytes()).map_err(HostError::io("write a file in memory"))?;
     Ok(file)
 }
 
@@ -93,12 +93,12 @@ pub(crate) fn place(list: &Path, node: &str) -> io::Result<(PathBuf, PathBuf)> {
 /// Returns the running emulations of this user.
 pub fn directories() -> Vec<Directory> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut all: Vec<Directory> = processes.filter_map(|entry| of(&entry.path())).collect();
+    let mut all: Vec<Directory> = processes.filter_map(|entry| node_directory(&entry.path())).collect();
     all.sort_by_key(|directory| directory.process);
     all
 }
 
-fn of(process: &Path) -> Option<Directory> {
+fn node_directory(process: &Path) -> Option<Directory> {
     let number = process.file_name()?.to_str()?.parse().ok()?;
     if !is_of_this_user(process) {
         return None;

@@ -60,7 +60,7 @@ pub struct Effort {
 
 impl Effort {
     /// Returns the processor time of the calling thread since its start, or zero if the kernel does not count it.
-    pub(crate) fn of_current_thread() -> Self {
+    pub(crate) fn current_thread() -> Self {
         effort(&fs::read_to_string(SCHEDULING).unwrap_or_default())
     }
     pub(crate) fn since(self, start: Self) -> Self {
@@ -209,11 +209,11 @@ mod tests {
         let clock = MonotonicClock::start();
         let mut sleeper = Sleeper::new(clock);
         // The sleeper polls during waits of this length as long as it has credit.
-        let start = Effort::of_current_thread();
+        let start = Effort::current_thread();
         while clock.now() < Time::from_millis(200) {
             sleeper.sleep(&mut polled, clock.now() + AWAKE).unwrap();
         }
-        let ran = Effort::of_current_thread().since(start).ran;
+        let ran = Effort::current_thread().since(start).ran;
         assert!(
             ran < Duration::from_millis(150),
             "{ran:?} of 200 ms, where a quarter is meant, and falling asleep takes some"

@@ -124,7 +124,7 @@ pub(crate) fn carry<O: Observer>(
     stop: &AtomicBool,
 ) -> (LoopEnd, Counts) {
     let mut counts = Counts { unhurried: raise_priority().err(), ..Counts::default() };
-    let start = Effort::of_current_thread();
+    let start = Effort::current_thread();
     let mut polled: Vec<PollFd<'_>> = devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
     let mut sleeper = Sleeper::new(clock);
     let mut buffer = vec![0; LONGEST];
@@ -186,7 +186,7 @@ pub(crate) fn carry<O: Observer>(
         while let Some(out) = network.transmit_observed(now, observer) {
             let late = clock.now().saturating_sub(out.due);
             counts.late.record(late);
-            watch.late(late);
+            watch.record_lateness(late);
             let Some(bytes) = switch.transmit(now, &out) else { continue };
             // A device that is down takes nothing, like any network interface.
             if devices[out.port].send(bytes).is_ok() {
@@ -208,7 +208,7 @@ pub(crate) fn carry<O: Observer>(
         }
     };
     counts.unanswered = switch.unanswered();
-    counts.effort = Effort::of_current_thread().since(start);
+    counts.effort = Effort::current_thread().since(start);
     counts.elapsed = clock.now();
     (ending, counts)
 }

@@ -23,12 +23,12 @@ pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Adds auxiliary data with the removed VLAN tag to each frame.
-pub(crate) fn tell_of_tags(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn enable_auxdata(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_AUXDATA, &1)
 }
 
 /// Adds a header with the pending offloads before each frame: linux/virtio_net.h.
-pub(crate) fn tell_of_offloads(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn enable_vnet_header(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_VNET_HDR, &1)
 }
 

@@ -323,7 +323,7 @@ fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
 fn limit_buffers() -> Result<(), HostError> {
     for (file, limits) in BUFFERS {
         let path = format!("/proc/sys/net/ipv4/{file}");
-        fs::write(&path, limits).map_err(HostError::of(format!("write {path}")))?;
+        fs::write(&path, limits).map_err(HostError::io(format!("write {path}")))?;
     }
     Ok(())
 }
@@ -338,7 +338,7 @@ fn listen(emulation: &Emulation, transfers: &[KernelTransfer]) -> Result<Vec<Tcp
         }
         if let Entry::Vacant(free) = all.entry(t.to) {
             let open = || TcpListener::bind(t.to).and_then(|l| l.set_nonblocking(true).map(|()| l));
-            let listener = namespace.within(open)?.map_err(HostError::of(format!("listen at {}", t.to)))?;
+            let listener = namespace.within(open)?.map_err(HostError::io(format!("listen at {}", t.to)))?;
             if let Some(window) = t.window {
                 let set = || {
                     // A growing buffer would widen the window. Half of the buffer size holds this window, and the rest
@@ -420,7 +420,7 @@ fn receive(
             let (stream, peer) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if PASSING.contains(&e.kind()) => continue,
-                Err(e) => return Err(HostError::of("accept a connection")(e)),
+                Err(e) => return Err(HostError::io("accept a connection")(e)),
             };
             let whose = transfers.iter().find(|t| t.from == peer);
             if let Some(t) = whose.filter(|_| stream.set_nonblocking(true).is_ok()) {
@@ -466,13 +466,13 @@ fn send(
                 if !begun[i] || failed[i].is_some() || t.is_done() {
                     continue;
                 }
-                let info = Info::of(&senders[i])?;
+                let info = Info::read(&senders[i])?;
                 // The kernel has given up the connection, or the other end has refused it.
                 failed[i] = (info.state() == CLOSE && !t.is_done()).then_some(now);
                 // Skip thresholds beyond infinity, which are not real ones, and the windows that follow from them:
                 // crates/roughlink-bpf/bpf/hooks.h, caught_up().
                 if info.state() != SYN_SENT && info.ssthresh() <= INFINITE {
-                    vitals.push(info.vitals(t, now));
+                    vitals.push(info.tcp_info(t, now));
                 }
             }
             due = Time(now.0 / every.0 * every.0) + every;
@@ -480,7 +480,7 @@ fn send(
         for (i, t) in transfers.iter().enumerate().filter(|(_, t)| t.is_done()) {
             if !std::mem::replace(&mut noted[i], true) {
                 let at = Time(t.read_at.load(Ordering::Acquire));
-                vitals.push(Info::of(&senders[i])?.vitals(t, at));
+                vitals.push(Info::read(&senders[i])?.tcp_info(t, at));
             }
         }
         let all = !open_end && transfers.iter().zip(&failed).all(|(t, failed)| t.is_done() || failed.is_some());
@@ -509,12 +509,12 @@ fn send(
                     }
                 }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(e) if e.kind() == io::ErrorKind::OutOfMemory => return Err(HostError::of("send")(e)),
+                Err(e) if e.kind() == io::ErrorKind::OutOfMemory => return Err(HostError::io("send")(e)),
                 Err(_) => failed[i] = Some(clock.now()), // failure of the connection
             }
         }
     }
-    let last = senders.iter().zip(failed).map(|(s, failed_at)| Ok(Last { info: Info::of(s)?, failed_at }));
+    let last = senders.iter().zip(failed).map(|(s, failed_at)| Ok(Last { info: Info::read(s)?, failed_at }));
     Ok((vitals, last.collect::<Result<_, HostError>>()?))
 }
 

@@ -138,7 +138,7 @@ fn links_are_watched_and_changed_while_they_run() {
     assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
     assert!(sample.achieved.conversations.iter().any(|c| c.protocol == "ICMP"));
 
-    let ask = |change, directions, outage| live.ask(ChangeRequest { link: 0, directions, change, outage });
+    let ask = |change, directions, outage| live.request(ChangeRequest { link: 0, directions, change, outage });
     let slower = LinkChange { delay: Some(Time::from_millis(70)), ..LinkChange::default() };
     ask(slower.clone(), [true, false], None).unwrap();
     let sample = seen((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));

@@ -82,7 +82,7 @@ impl OpenFolder {
     }
 
     /// Opens the parent folder of the file at `path`, and returns it with the name of the file.
-    pub(crate) fn of(path: &Path) -> io::Result<(Self, String)> {
+    pub(crate) fn open_parent(path: &Path) -> io::Result<(Self, String)> {
         let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not the name of a file"))?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok((OpenFolder::open(parent)?, name.to_owned()))
@@ -232,7 +232,7 @@ impl OpenFolder {
     /// Returns the parent folder and the name of this folder in it. Returns `None` if they cannot be determined, or for
     /// the working directory, which must stay the same folder for the user's shell.
     pub(crate) fn place(&self) -> Option<(OpenFolder, String)> {
-        let (parent, name) = OpenFolder::of(&self.path.canonicalize().ok()?).ok()?;
+        let (parent, name) = OpenFolder::open_parent(&self.path.canonicalize().ok()?).ok()?;
         let here = system::same(&parent.inside(&name).ok()?.handle, &self.handle).ok()?;
         let works_here = system::same(&OpenFolder::open(Path::new(".")).ok()?.handle, &self.handle).ok()?;
         (here && !works_here).then_some((parent, name))
@@ -289,19 +289,19 @@ impl Write for OutputFile {
 
 /// Opens the regular file at `path` for reading.
 pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
-    let (folder, name) = OpenFolder::of(path)?;
+    let (folder, name) = OpenFolder::open_parent(path)?;
     folder.reader(&name)
 }
 
 /// Returns the content of the regular file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let (folder, name) = OpenFolder::of(path)?;
+    let (folder, name) = OpenFolder::open_parent(path)?;
     folder.read(&name)
 }
 
 /// Atomically replaces or creates the file at `path`.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (folder, name) = OpenFolder::of(path)?;
+    let (folder, name) = OpenFolder::open_parent(path)?;
     folder.replace(&name, bytes).map(drop)
 }
 

@@ -102,7 +102,7 @@ impl<T> std::fmt::Debug for Measure<T> {
 }
 
 const fn measure<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
-    Measure { quantity: quantity::of(name), value, at_least: |_, _| None, share: false }
+    Measure { quantity: quantity::named(name), value, at_least: |_, _| None, share: false }
 }
 
 const fn measure_until<T>(
@@ -110,11 +110,11 @@ const fn measure_until<T>(
     value: fn(&T) -> Option<f64>,
     at_least: fn(&T, &RunResult) -> Option<f64>,
 ) -> Measure<T> {
-    Measure { quantity: quantity::of(name), value, at_least, share: false }
+    Measure { quantity: quantity::named(name), value, at_least, share: false }
 }
 
 const fn share_of_runs<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
-    Measure { quantity: quantity::of(name), value, at_least: |_, _| None, share: true }
+    Measure { quantity: quantity::named(name), value, at_least: |_, _| None, share: true }
 }
 
 static FLOW: &[Measure<FlowResult>] = &[
@@ -238,7 +238,7 @@ pub fn list() -> Vec<MetricDescription> {
     let listed = |of: Element| {
         let quantity = of.quantity();
         let name = quantity.name.to_owned() + if matches!(of, Element::Window(_)) { "[A..B]" } else { "" };
-        let of = match of {
+        let element = match of {
             Element::Flow(_) => "flow",
             Element::Link(_) => "link",
             Element::Run(_) | Element::Mean(..) => "run",
@@ -246,7 +246,7 @@ pub fn list() -> Vec<MetricDescription> {
             Element::Window(w) if w.is_of_link() => "link",
             Element::Window(_) => "flow",
         };
-        MetricDescription { name, of, unit: quantity.unit, meaning: quantity.meaning() }
+        MetricDescription { name, of: element, unit: quantity.unit, meaning: quantity.meaning() }
     };
     all().into_iter().chain(WINDOWED.iter().map(Element::Window)).map(listed).collect()
 }
@@ -285,12 +285,12 @@ impl Metric {
             if let Err(reason) = window {
                 return Err(unknown(format!("{reason}: write {base}[10..60] for the time from 10 s to 60 s")));
             }
-            let which = which(base, rest, !of.is_of_run()).map_err(unknown)?;
+            let parse_selection = which(base, rest, !of.is_of_run()).map_err(unknown)?;
             return Ok(Metric {
                 name: name.into(),
                 per_run: name.into(),
                 of: Element::Window(of),
-                which,
+                which: parse_selection,
                 quantile: None,
             });
         }
@@ -448,16 +448,16 @@ impl Metric {
                     run.flows.iter().filter(move |f| !among || f.is_transfer()).filter_map(of)
                 };
                 match &self.which {
-                    Selection::Usual => Fold::Mean.of_bounds(alike()),
-                    Selection::Fold(fold) => fold.of_bounds(alike()),
+                    Selection::Usual => Fold::Mean.apply_bounds(alike()),
+                    Selection::Fold(fold) => fold.apply_bounds(alike()),
                     Selection::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(of),
                 }
             }
-            Element::Link(q) => self.of_link(q, run).map(exactly),
+            Element::Link(q) => self.link_value(q, run).map(exactly),
         }
     }
 
-    fn of_link(&self, q: &Measure<DirectionResult>, run: &RunResult) -> Option<f64> {
+    fn link_value(&self, q: &Measure<DirectionResult>, run: &RunResult) -> Option<f64> {
         let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
         match &self.which {
             Selection::Usual => {
@@ -467,7 +467,7 @@ impl Metric {
                 };
                 all().max_by(bottleneck).and_then(q.value)
             }
-            Selection::Fold(fold) => fold.of(all().filter_map(q.value)),
+            Selection::Fold(fold) => fold.apply(all().filter_map(q.value)),
             Selection::Named(name) => {
                 let link = |name: &str| run.links.iter().find(|l| l.name == name);
                 let direction = match (link(name), name.rsplit_once('.')) {
@@ -485,7 +485,7 @@ impl Metric {
 /// Returns the default metrics for scenarios with these kinds of flows: `transfers` for bulk transfers, delays for
 /// on-off flows, response times for web pages, latencies for messages and charging sessions, speech quality for calls.
 /// If there are only other flows, such as datagrams at a constant rate, the defaults are throughput and loss.
-pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
+pub fn default_metrics(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
     let mut names = Vec::new();
     let kinds_and_metrics: [(&str, &[&'static str]); 6] = [
         ("bulk", transfers),
@@ -544,12 +544,12 @@ pub(crate) fn known<'n>(
 
 impl Fold {
     /// Combines values given by their bounds.
-    fn of_bounds(self, values: impl Iterator<Item = ConfidenceInterval>) -> Option<ConfidenceInterval> {
+    fn apply_bounds(self, values: impl Iterator<Item = ConfidenceInterval>) -> Option<ConfidenceInterval> {
         let (low, high): (Vec<f64>, Vec<f64>) = values.map(|[low, high]| (low, high)).unzip();
-        Some([self.of(low.into_iter())?, self.of(high.into_iter())?])
+        Some([self.apply(low.into_iter())?, self.apply(high.into_iter())?])
     }
 
-    fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+    fn apply(self, values: impl Iterator<Item = f64>) -> Option<f64> {
         let values: Vec<f64> = values.collect();
         if values.is_empty() {
             return None;

@@ -37,7 +37,7 @@ impl Quantity {
 }
 
 /// Returns the quantity `name`. In a constant, a name that is not in the table does not compile.
-pub(crate) const fn of(name: &str) -> Quantity {
+pub(crate) const fn named(name: &str) -> Quantity {
     let mut i = 0;
     while i < QUANTITIES.len() {
         if same(QUANTITIES[i].name.as_bytes(), name.as_bytes()) {

@@ -46,7 +46,7 @@ pub fn write_run(path: &Path, run: &SingleRun) -> io::Result<()> {
 /// Renders the report. The report of a paper begins with its verdict, a picture and the recommendation for Linux; the
 /// claims follow, then its description and all its figures.
 pub fn render(input: &ReportInput) -> String {
-    let slots = Slots::of(input);
+    let slots = Slots::new(input);
     let ids = ids(&input.experiments);
     let title = if input.title.is_empty() { "roughlink report" } else { &input.title };
     let about = paragraphs(&input.intro, "lead") + &facts(input);
@@ -65,7 +65,7 @@ pub fn render(input: &ReportInput) -> String {
     } else {
         main += &contents(input, &ids);
         main += &claims::section(input);
-        answer::of(input) + &about
+        answer::answer(input) + &about
     };
     for (experiment, id) in input.experiments.iter().zip(&ids) {
         main += &section(experiment, id, &slots);

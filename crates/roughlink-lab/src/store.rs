@@ -154,7 +154,7 @@ impl Store {
     ///
     /// Rejects a folder with results of another experiment or a paper, or with more runs per cell. If it has fewer runs
     /// per cell, its statistics are removed, because the folder is unfinished until all runs are done.
-    pub fn of(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
+    pub fn open_or_create(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
         let others = || LabError::Usage {
             message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
             help: "name another folder with -o, or remove this one".into(),

@@ -7,7 +7,7 @@ pub mod windows;
 
 pub use series::{CURVES as FLOW_CURVES, TOTAL};
 
-use crate::quantity::{COVERED, Quantity, of};
+use crate::quantity::{COVERED, Quantity, named};
 use covered::CoverageCounters;
 use recovery::{OutageRecovery, Wait};
 use roughlink_core::gateway::Stats;
@@ -76,15 +76,21 @@ pub struct Watched {
 }
 
 /// Curves.
-pub const CURVES: &[Quantity] =
-    &[of("sequence_mb"), of("cwnd_kb"), of("in_flight_kb"), of("srtt_ms"), of("sent_mbps"), of("goodput_mbps")];
+pub const CURVES: &[Quantity] = &[
+    named("sequence_mb"),
+    named("cwnd_kb"),
+    named("in_flight_kb"),
+    named("srtt_ms"),
+    named("sent_mbps"),
+    named("goodput_mbps"),
+];
 
 /// Those of [`CURVES`] that are computed from differences of samples.
 const RATES: std::ops::Range<usize> = 4..6;
 
 /// Metrics of watched runs: means over time, and recovery times of flows.
 pub const MEANS: &[Quantity] =
-    &[of("cwnd_mean_pkt"), of("cwnd_10_share"), of("recovery_s"), of("resume_s"), of(COVERED)];
+    &[named("cwnd_mean_pkt"), named("cwnd_10_share"), named("recovery_s"), named("resume_s"), named(COVERED)];
 
 /// Watches a run.
 #[derive(Debug)]
@@ -234,7 +240,7 @@ impl Observer for Watcher {
         self.record(&Look {
             flow: index,
             at: now,
-            cwnd: sender.cc().vitals().cwnd,
+            cwnd: sender.cc().trace().cwnd,
             mss: flow.mss,
             in_flight: flow.in_flight,
             srtt: flow.srtt,

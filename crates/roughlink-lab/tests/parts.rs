@@ -50,7 +50,7 @@ fn plan(replicas: u32) -> ExperimentPlan {
 
 /// Describes a part in a folder and executes its runs.
 fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
-    let mut store = Store::of(folder, &plan.identity()).unwrap();
+    let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
     of(part).describe(plan, &store).unwrap();
     let jobs = plan.jobs_at(of(part).numbers(plan.runs()));
     let ending = runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
@@ -58,7 +58,7 @@ fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
 }
 
 fn whole(plan: &ExperimentPlan, folder: &Path) -> Store {
-    let mut store = Store::of(folder, &plan.identity()).unwrap();
+    let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     store
 }
@@ -172,7 +172,7 @@ fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
     let paper = root.path().join("paper");
     drop(Store::open(&paper).unwrap());
     fs::write(paper.join(folder::RESULTS), "{}").unwrap();
-    assert!(matches!(Store::of(&paper, &few.identity()), Err(LabError::Usage { .. })));
+    assert!(matches!(Store::open_or_create(&paper, &few.identity()), Err(LabError::Usage { .. })));
     assert!(paper.join(folder::RESULTS).exists());
 }
 
@@ -224,7 +224,7 @@ fn files_that_were_read_later_are_described_however_it_ended() {
     let source = ScenarioText::scenario(home.join("s.toml").to_str().unwrap()).unwrap();
     let vary = [("link.l.timeline.file".to_owned(), names)];
     let plan = sweep(source, &vary, &Grid { replicas: 1, ..Grid::default() }).unwrap();
-    let mut store = Store::of(&path, &plan.identity()).unwrap();
+    let mut store = Store::open_or_create(&path, &plan.identity()).unwrap();
     let mut description = of("1002/1002").describe(&plan, &store).unwrap();
     let jobs = plan.jobs_at([0, 1001].into_iter());
     runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();

@@ -28,7 +28,7 @@ fn hello() -> ScenarioText {
 
 fn done(plan: &ExperimentPlan) -> (ExperimentResult, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::of(folder.path(), &plan.identity()).unwrap();
+    let mut store = Store::open_or_create(folder.path(), &plan.identity()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let columns = plan.columns(&store);
     assert!(columns.iter().all(|c| !matches!(&c.values, CellValues::Real(v) if v.iter().all(Option::is_none))));

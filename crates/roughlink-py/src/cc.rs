@@ -11,8 +11,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use roughlink_core::cc::{
-    Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit,
-    REGISTRY, Sent,
+    Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, LinkEvent, OptionalEvents,
+    Permit, REGISTRY, Sent,
 };
 use roughlink_core::net::Observer;
 use roughlink_core::scenario::Scenario;
@@ -97,7 +97,7 @@ impl CongestionControl for Unbound {
     fn permit(&self, _: &Flow) -> Permit {
         Permit::window(self.0)
     }
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         NOTHING
     }
 }
@@ -142,7 +142,7 @@ struct Methods {
 
 impl Methods {
     fn new(class: &Py<PyAny>, flow: &Flow, py: Python<'_>) -> PyResult<Self> {
-        let instance = class.bind(py).call1((FlowView::of(flow),))?;
+        let instance = class.bind(py).call1((FlowView::new(flow),))?;
         let base = py.import("roughlink")?.getattr("CongestionControl")?;
         if !instance.is_instance(&base)? {
             let what = instance.get_type().name()?;
@@ -213,7 +213,7 @@ impl PythonAlgorithm {
     }
 
     /// Calls an event method, if the class has it, and reads the new state.
-    fn tell<A>(&mut self, method: fn(&Methods) -> Option<&Py<PyAny>>, arguments: impl FnOnce() -> A)
+    fn call_event<A>(&mut self, method: fn(&Methods) -> Option<&Py<PyAny>>, arguments: impl FnOnce() -> A)
     where
         A: for<'py> pyo3::call::PyCallArgs<'py>,
     {
@@ -233,7 +233,7 @@ impl PythonAlgorithm {
     }
 
     /// Calls a method and converts its result.
-    fn ask<T>(&self, method: Option<&Py<PyAny>>, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+    fn call<T>(&self, method: Option<&Py<PyAny>>, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         let method = method.filter(|_| !self.ends.is_raised())?;
         match Python::attach(|py| ask(method.bind(py))) {
             Ok(answer) => Some(answer),
@@ -247,23 +247,23 @@ impl PythonAlgorithm {
 
 impl CongestionControl for PythonAlgorithm {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        self.tell(|m| Some(&m.on_ack), || (FlowView::of(flow), AckView(*ack)));
+        self.call_event(|m| Some(&m.on_ack), || (FlowView::new(flow), AckView(*ack)));
     }
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
-        self.tell(|m| Some(&m.on_congestion), || (FlowView::of(flow), CongestionCause::from(cause)));
+        self.call_event(|m| Some(&m.on_congestion), || (FlowView::new(flow), CongestionCause::from(cause)));
     }
     fn permit(&self, flow: &Flow) -> Permit {
         let usual = Permit::Send { window: flow.window(self.state.vitals.cwnd), rate: self.state.vitals.rate };
         let permit = self.methods.as_ref().and_then(|m| m.permit.as_ref());
-        self.ask(permit, |method| permitted(&method.call1((FlowView::of(flow),))?)).unwrap_or(usual)
+        self.call(permit, |method| permitted(&method.call1((FlowView::new(flow),))?)).unwrap_or(usual)
     }
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         self.state.vitals
     }
-    fn listens(&self) -> Listens {
+    fn optional_events(&self) -> OptionalEvents {
         let has =
             |method: fn(&Methods) -> &Option<Py<PyAny>>| self.methods.as_ref().is_some_and(|m| method(m).is_some());
-        Listens {
+        OptionalEvents {
             sent: has(|m| &m.on_sent),
             rate: true,
             kept_rate: false,
@@ -272,26 +272,26 @@ impl CongestionControl for PythonAlgorithm {
         }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
-        self.tell(|m| m.on_sent.as_ref(), || (FlowView::of(flow), SentView(*sent)));
+        self.call_event(|m| m.on_sent.as_ref(), || (FlowView::new(flow), SentView(*sent)));
     }
     fn on_recovered(&mut self, flow: &Flow) {
-        self.tell(|m| m.on_recovered.as_ref(), || (FlowView::of(flow),));
+        self.call_event(|m| m.on_recovered.as_ref(), || (FlowView::new(flow),));
     }
     fn lower_window(&mut self, flow: &Flow, cwnd: u64, ssthresh: u64) {
-        self.tell(|m| Some(&m.lower_window), || (FlowView::of(flow), cwnd, ssthresh));
+        self.call_event(|m| Some(&m.lower_window), || (FlowView::new(flow), cwnd, ssthresh));
     }
     fn on_undo(&mut self, flow: &Flow) {
-        self.tell(|m| m.on_undo.as_ref(), || (FlowView::of(flow),));
+        self.call_event(|m| m.on_undo.as_ref(), || (FlowView::new(flow),));
     }
     fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
-        self.tell(|m| m.on_link.as_ref(), || (FlowView::of(flow), LinkEventView(*event)));
+        self.call_event(|m| m.on_link.as_ref(), || (FlowView::new(flow), LinkEventView(*event)));
     }
     fn starts_anew(&self) -> bool {
         self.state.starts_anew
     }
     fn on_timer(&mut self, flow: &Flow) {
         let due = self.state.timer;
-        self.tell(|m| m.on_timer.as_ref(), || (FlowView::of(flow),));
+        self.call_event(|m| m.on_timer.as_ref(), || (FlowView::new(flow),));
         if due == self.state.timer && !self.ends.is_raised() {
             let e = format!("`{}`: after on_timer, timer() must return a later time or None", self.name);
             self.ends.raise(PyValueError::new_err(e));
@@ -303,7 +303,8 @@ impl CongestionControl for PythonAlgorithm {
     fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
         let method = self.methods.as_ref().and_then(|m| m.rto_sample.as_ref());
         let given = measured.map(Time::as_secs_f64);
-        let answer = self.ask(method, |method| seconds(&method.call1((FlowView::of(flow), ack, given))?, "rto_sample"));
+        let answer =
+            self.call(method, |method| seconds(&method.call1((FlowView::new(flow), ack, given))?, "rto_sample"));
         answer.unwrap_or(measured)
     }
 }

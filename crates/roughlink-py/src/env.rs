@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::{
-    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, Sent,
+    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, Sent,
 };
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::{FlowSpec, Scenario};
@@ -84,13 +84,13 @@ impl CongestionControl for ExternalControl {
         let window = (state.window * f64::from(flow.mss)) as u64;
         Permit::Send { window: window.max(u64::from(flow.mss)), rate: state.rate }
     }
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let state = self.shared.lock();
         let cwnd = (state.window * f64::from(self.mss)) as u64;
         AlgorithmTrace { cwnd, ssthresh: u64::MAX, rate: state.rate, phase: "controlled" }
     }
-    fn listens(&self) -> Listens {
-        Listens { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         let mut state = self.shared.lock();

@@ -110,7 +110,7 @@ impl PyPlan {
 
 /// Opens the store for the runs of a plan; returns it with the description of the plan.
 pub(crate) fn opened(plan: &ExperimentPlan, folder: &Path) -> Result<(Store, Description), LabError> {
-    let store = Store::of(folder, &plan.identity())?;
+    let store = Store::open_or_create(folder, &plan.identity())?;
     let description = part::describe(plan, &store)?;
     Ok((store, description))
 }
@@ -138,7 +138,7 @@ pub(crate) fn outcome(plan: &ExperimentPlan, store: &Store) -> Result<GridResult
 /// Returns the table of finished runs.
 fn table(plan: &ExperimentPlan, runs: &impl AsRef<Records>) -> PyTable {
     let columns = plan.columns(runs);
-    PyTable::of(
+    PyTable::from_columns(
         columns
             .iter()
             .map(|column| PyColumn {

@@ -157,7 +157,7 @@ const LOOK: Duration = Duration::from_millis(100);
 impl PyRun {
     /// Creates a run from the output of `json` and its series.
     #[staticmethod]
-    fn of(json: String, series: Option<Vec<(String, PyRef<'_, PyTable>)>>) -> PyResult<Self> {
+    fn from_json(json: String, series: Option<Vec<(String, PyRef<'_, PyTable>)>>) -> PyResult<Self> {
         let result =
             serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
         let series = series.map_or(SeriesLocation::Nowhere, |tables| {
@@ -190,7 +190,7 @@ impl PyRun {
         let delay = |name: &'static str, get: fn(&RttResult) -> f64| {
             measured(name, reals(each.iter().map(|l| l.2.queue_delay_ms.as_ref().map(get))))
         };
-        PyTable::of(vec![
+        PyTable::from_columns(vec![
             PyColumn {
                 name: "link",
                 unit: "",
@@ -267,7 +267,7 @@ fn flows(all: &[FlowResult]) -> PyTable {
         meaning,
         values: flags(all.iter().map(get)),
     };
-    PyTable::of(vec![
+    PyTable::from_columns(vec![
         word("flow", "name of the flow", |f| Some(&f.name)),
         word("kind", "bulk, onoff, web, messages, cbr, voip or request", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),

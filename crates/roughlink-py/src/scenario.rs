@@ -43,7 +43,7 @@ impl PyScenario {
     /// Reads a scenario from text, which may refer to files in `folder`. Texts in `given` replace files of that folder.
     #[staticmethod]
     #[pyo3(signature = (text, name, folder, allow_outside, overrides, given=None))]
-    fn of(
+    fn from_text(
         text: String,
         name: String,
         folder: Option<PathBuf>,
@@ -58,7 +58,7 @@ impl PyScenario {
 
     /// Reads a scenario from a JSON object of its keys.
     #[staticmethod]
-    fn of_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
+    fn from_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
         guarded(|| {
             let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "JSON is expected"))?;
             let text =
@@ -73,7 +73,7 @@ impl PyScenario {
         guarded(|| PyScenario::new(self.source.clone(), overrides))
     }
 
-    /// Returns the arguments of `of` that recreate this scenario, even without its folder.
+    /// Returns the arguments of `from_text` that recreate this scenario, even without its folder.
     fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides, Texts) {
         let ScenarioText { name, text, folder } = self.source.clone();
         let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);

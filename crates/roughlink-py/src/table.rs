@@ -40,7 +40,7 @@ pub(crate) struct PyColumn<'a> {
 
 impl PyTable {
     /// Creates a table from columns of the same length.
-    pub(crate) fn of(columns: Vec<PyColumn<'_>>) -> Self {
+    pub(crate) fn from_columns(columns: Vec<PyColumn<'_>>) -> Self {
         let field = |c: &PyColumn<'_>| {
             let kind = c.values.data_type();
             heading(c.name, kind.clone(), *kind == DataType::Float64 || c.values.is_nullable(), c.unit, c.meaning)
@@ -95,7 +95,7 @@ impl PyTable {
 
     /// Reads a table from an Arrow IPC stream.
     #[staticmethod]
-    fn of_ipc(bytes: &[u8]) -> PyResult<Self> {
+    fn from_ipc(bytes: &[u8]) -> PyResult<Self> {
         let read = || {
             let reader = StreamReader::try_new(bytes, None)?;
             let schema = reader.schema();

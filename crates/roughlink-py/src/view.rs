@@ -9,7 +9,7 @@ use roughlink_core::units::Time;
 pub(crate) struct FlowView(Flow);
 
 impl FlowView {
-    pub(crate) fn of(flow: &Flow) -> Self {
+    pub(crate) fn new(flow: &Flow) -> Self {
         FlowView(flow.clone())
     }
 }

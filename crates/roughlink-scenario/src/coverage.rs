@@ -199,7 +199,7 @@ pub(super) fn coverage(
             report.error(problem.help("state when it is up either in its `timeline` or in the coverage"));
             continue;
         }
-        without_effect(c, report);
+        report_ineffective_keys(c, report);
         let classes = classes(c, load, report);
         let levels = Levels {
             threshold: report.read(&c.threshold).map_or(THRESHOLD_DBM, |t| t.0),
@@ -299,14 +299,14 @@ pub(super) fn coverage(
             }));
         }
         link_events.sort_by_key(|n| n.0);
-        lay(steps, (pipe, Fixed::of(&written[l].value)), duration, one.span.clone(), report);
+        lay(steps, (pipe, Fixed::from_link(&written[l].value)), duration, one.span.clone(), report);
         (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
     }
     loads
 }
 
 /// Reports keys that have no effect with the source of this coverage.
-fn without_effect(c: &TomlCoverage, report: &mut Problems) {
+fn report_ineffective_keys(c: &TomlCoverage, report: &mut Problems) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
     let (Some(way), None) = (given.next(), given.next()) else { return }; // reported elsewhere

@@ -11,15 +11,15 @@ pub(super) use dscp::{Dscp, DscpList};
 pub(super) use examine::examine;
 use examine::{Check, check};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
-pub(super) use words::{names_of, none_of};
+pub(super) use words::{names_of, unknown_word};
 
 use super::bulk::Transport;
 use super::coverage::Delimiter;
 use super::file::{Layer, LinkDirections};
 use super::greenphy::Profile;
 use super::problem::{Problem, Problems, list, nearest, suggest};
-use super::tcp::TomlHystart;
-use super::timeline::{TimelineFormat, TomlOutagePolicy};
+use super::tcp::HystartWord;
+use super::timeline::{OutageWord, TimelineFormat};
 use roughlink_core::app::request::{ChargingMode, LimitPolicy};
 use roughlink_core::app::voip::{Codec, EModel, ReferencePacket};
 use roughlink_core::cc;
@@ -384,7 +384,7 @@ impl Read for TransferSize {
         }
     }
     fn schema() -> Schema {
-        either("unlimited", &units::quantity("A size.", &units::SIZES, "100 MB"))
+        word_or("unlimited", &units::quantity("A size.", &units::SIZES, "100 MB"))
     }
 }
 
@@ -518,7 +518,7 @@ fn fault(message: impl Into<String>, help: Option<String>) -> UnitError {
     UnitError { message: message.into(), help }
 }
 
-fn either(word: &str, other: &Schema) -> Schema {
+fn word_or(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
 

@@ -76,13 +76,13 @@ impl Problem {
         let mut out = String::new();
         match self.labels.first() {
             Some(label) => {
-                let at = SpanStart::of(text, &label.span);
+                let at = SpanStart::new(text, &label.span);
                 out += &format!("{name}:{}:{}: {message}\n", at.line, at.column);
             }
             None => out += &format!("{name}: {message}\n"),
         }
         for label in &self.labels {
-            let at = SpanStart::of(text, &label.span);
+            let at = SpanStart::new(text, &label.span);
             let [before, marked, after] = at.excerpt();
             let width = |text: &str| text.chars().count();
             let (margin, line) = (" ".repeat(width(&before)), "^".repeat(width(&marked).max(1)));
@@ -164,7 +164,7 @@ struct SpanStart<'t> {
 }
 
 impl<'t> SpanStart<'t> {
-    fn of(text: &'t str, span: &Range<usize>) -> Self {
+    fn new(text: &'t str, span: &Range<usize>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let begin = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let end = text[start..].find('\n').map_or(text.len(), |i| start + i);

@@ -96,7 +96,7 @@ pub(super) struct ChargingMessages {
 
 impl ChargingMessages {
     /// Returns the written keys of a message.
-    pub(crate) fn of(&self, message: V2gMessage) -> Option<&At<StructKeys<MessageSpec>>> {
+    pub(crate) fn message_spec(&self, message: V2gMessage) -> Option<&At<StructKeys<MessageSpec>>> {
         let keys = match message {
             V2gMessage::SupportedAppProtocol => &self.supported_app_protocol,
             V2gMessage::SessionSetup => &self.session_setup,
@@ -141,7 +141,7 @@ fn session(f: &TomlRequest, report: &mut Problems) -> SessionConfig {
     }
     if let Some(messages) = &f.messages {
         for message in V2gMessage::ALL {
-            if let Some(keys) = messages.value.of(message) {
+            if let Some(keys) = messages.value.message_spec(message) {
                 keys.value.apply(c.message_mut(message), report);
             }
         }

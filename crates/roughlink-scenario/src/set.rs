@@ -48,7 +48,7 @@ struct TableSchema<'s> {
 }
 
 impl<'s> TableSchema<'s> {
-    fn of(schema: &'s Schema, noun: String, root: &'s Schema) -> Self {
+    fn new(schema: &'s Schema, noun: String, root: &'s Schema) -> Self {
         TableSchema { schema: resolve(schema, root), noun, root, top: false }
     }
 }
@@ -60,7 +60,7 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
         if !rest.is_empty() {
             let noun = format!("`{key}`");
             let inner = match place.schema.get("additionalProperties").filter(|each| each.is_object()) {
-                Some(each) => TableSchema::of(each, noun, place.root),
+                Some(each) => TableSchema::new(each, noun, place.root),
                 None => TableSchema { noun, top: false, ..*place },
             };
             return set(make(table, key, false)?, &inner, rest, value);
@@ -115,7 +115,7 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
             select(elements, key, schema, place.root, rest, value)
         }
         (_, Some(schema)) if present.is_none_or(Item::is_table_like) => {
-            let inner = TableSchema::of(schema, format!("`{key}`"), place.root);
+            let inner = TableSchema::new(schema, format!("`{key}`"), place.root);
             set(make(table, key, place.top)?, &inner, rest, value)
         }
         _ => Err(no_keys(key)),
@@ -188,7 +188,7 @@ fn select(
             let help = format!("say which by its number from 0, as in {key}.0.{which}, or `*` for all");
             Problem::new(format!("`{which}` may be that of several tables of the list `{key}`, or of none")).help(help)
         })?;
-        let inner = TableSchema::of(&schema["items"], format!("`{key}`"), root);
+        let inner = TableSchema::new(&schema["items"], format!("`{key}`"), root);
         return set(elements[i], &inner, path, value);
     }
     if chosen.is_empty() {
@@ -205,7 +205,7 @@ fn select(
         return Err(Problem::new(format!("{key} `{which}` is a table")).help(help));
     }
     for i in chosen {
-        let inner = TableSchema::of(&schema["items"], format!("{key} `{which}`"), root);
+        let inner = TableSchema::new(&schema["items"], format!("{key} `{which}`"), root);
         set(elements[i], &inner, rest, value)?;
     }
     Ok(())

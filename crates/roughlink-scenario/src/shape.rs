@@ -3,7 +3,7 @@
 //! structs require.
 
 use super::kinds::{WITHIN, chosen, given_by, has, keys, kinds, meanings, name, nest, required};
-use super::leaf::{Read, examine, none_of};
+use super::leaf::{Read, examine, unknown_word};
 use super::noise::{named, noise_names};
 use super::problem::{Problem, Problems, list, nearest, suggest};
 use super::schema::GIVEN;
@@ -35,7 +35,7 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
 /// Checks a single value and its bounds; returns true if it can be kept. Skips values without bounds that are read
 /// again later.
 fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema, report: &mut Problems) -> bool {
-    if let Some(problem) = without_unit(item.get_ref(), schema) {
+    if let Some(problem) = missing_unit(item.get_ref(), schema) {
         report.error(problem.at(item.span(), ""));
         return false;
     }
@@ -56,7 +56,7 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema,
 }
 
 /// Reports a number without the unit that the key usually has, by its default or example.
-fn without_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
+fn missing_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
     let (name, number) = match item {
         DeValue::Integer(n) => (name_of(schema)?, n.to_string()),
         DeValue::Float(x) => (name_of(schema)?, x.to_string()),
@@ -339,7 +339,7 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
             }
             ([_, ..], Some(kind)) => {
                 let problem = Problem::new(format!("{} has no key `{word}`", article(name(kind), here)));
-                let help = format!("`{word}` belongs to {}; {}", list(&owners(word)), takes(kind, here.schema));
+                let help = format!("`{word}` belongs to {}; {}", list(&owners(word)), list_keys(kind, here.schema));
                 report.error(problem.at(key.span(), "").help(help));
                 false
             }
@@ -390,12 +390,12 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
 /// Returns the fault of a word that is not among the kinds `all`.
 fn no_kind(word: &Spanned<DeValue<'_>>, all: &[&str]) -> Problem {
     let written = toml::Value::deserialize(ValueDeserializer::from(word.clone())).unwrap_or_else(|_| "".into());
-    let fault = String::read(&written).map_or_else(|fault| fault, |text| none_of(&text, all));
+    let fault = String::read(&written).map_or_else(|fault| fault, |text| unknown_word(&text, all));
     Problem { help: fault.help, ..Problem::new(fault.message) }.at(word.span(), "")
 }
 
 /// Returns the list of keys of a table of `kind`.
-fn takes(kind: &Schema, table: &Schema) -> String {
+fn list_keys(kind: &Schema, table: &Schema) -> String {
     let (must, may): (Vec<&str>, Vec<&str>) =
         keys(kind).map(|(key, _)| key).partition(|key| required(kind).any(|k| k == *key));
     let own = [must, may].concat();

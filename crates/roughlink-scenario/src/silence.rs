@@ -53,7 +53,7 @@ pub(super) fn warn_of_silence(
     }
     let (mut covered, mut lost, mut first) = (Time::ZERO, Time::ZERO, None);
     let mut silent = silent.into_iter().peekable();
-    for up in ups(link, duration) {
+    for up in up_times(link, duration) {
         covered += up.end - up.start;
         while let Some(gap) = silent.peek().filter(|gap| gap.start < up.end) {
             let (from, until) = (gap.start.max(up.start), gap.end.min(up.end));
@@ -79,7 +79,7 @@ pub(super) fn warn_of_silence(
 }
 
 /// Returns the times when the link is up, each stay once.
-fn ups(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
+fn up_times(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
     let Some(direction) = link.model.as_pipe().map(|p| &p.forward) else { return Vec::new() };
     let mut out: Vec<Range<Time>> = Vec::new();
     let mut up = Some(Time::ZERO);

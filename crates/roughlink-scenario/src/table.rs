@@ -163,7 +163,7 @@ impl TextField<'_> {
     }
 
     /// Yes or no.
-    pub(crate) fn truth(&self) -> Result<bool, String> {
+    pub(crate) fn boolean(&self) -> Result<bool, String> {
         match self.text.to_ascii_lowercase().as_str() {
             "1" | "true" => Ok(true),
             "0" | "false" => Ok(false),

@@ -29,7 +29,7 @@ pub(super) struct TomlTcp {
     /// Parameters of `cc`; flows with another algorithm ignore them.
     pub cc_params: Option<At<Params>>,
     /// Method to end slow start before a loss, for algorithms that offer a choice; the algorithm's default if absent.
-    pub hystart: Option<Leaf<TomlHystart>>,
+    pub hystart: Option<Leaf<HystartWord>>,
     /// Keys of the endpoint.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
@@ -39,7 +39,7 @@ pub(super) struct TomlTcp {
 /// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum TomlHystart {
+pub(super) enum HystartWord {
     /// No method: slow start ends only on congestion.
     Off,
     /// HyStart as in Linux and ns-3.
@@ -200,9 +200,9 @@ impl Sources<'_> {
         }
         let leaf = own.or(self.global.hystart.as_ref()).filter(|_| has)?;
         leaf.value.as_ref().ok().map(|choice| match choice {
-            TomlHystart::Off => "off",
-            TomlHystart::Classic => "classic",
-            TomlHystart::Plusplus => "plusplus",
+            HystartWord::Off => "off",
+            HystartWord::Classic => "classic",
+            HystartWord::Plusplus => "plusplus",
         })
     }
 

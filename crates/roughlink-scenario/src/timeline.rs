@@ -52,7 +52,7 @@ pub(super) struct TomlTimeline {
     pub repeat: Option<Leaf<Time>>,
     /// Treatment of packets while the link is down.
     #[schemars(extend("default" = "drop"))]
-    pub policy: Option<Leaf<TomlOutagePolicy>>,
+    pub policy: Option<Leaf<OutageWord>>,
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
@@ -102,7 +102,7 @@ pub(super) enum TimelineFormat {
 /// Treatment of packets while a link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum TomlOutagePolicy {
+pub(super) enum OutageWord {
     /// The serializer continues; packets that arrive at the far end while the link is down are lost.
     Drop,
     /// The link sends nothing and loses nothing.
@@ -188,7 +188,7 @@ pub(super) struct Fixed {
 
 impl Fixed {
     /// Returns the properties that the table `asymmetric` of a link sets.
-    pub(super) fn of(link: &TomlLink) -> Self {
+    pub(super) fn from_link(link: &TomlLink) -> Self {
         let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
         let of = |own: &At<TomlAsymmetric>| Fixed {
             rate: own.value.rate.is_some(),
@@ -220,14 +220,14 @@ pub(super) fn timelines(
         let place = keys.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         pipe.forward.timeline = Some(make(shared, LinkDirections::Forward, Fixed::default(), place.clone()));
         if own.is_none() {
-            pipe.reverse.timeline = Some(make(shared, LinkDirections::Reverse, Fixed::of(link), place));
+            pipe.reverse.timeline = Some(make(shared, LinkDirections::Reverse, Fixed::from_link(link), place));
         }
     }
     if let Some(own) = &own {
         let place = keys.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
         pipe.reverse.timeline = Some(make(own, LinkDirections::Reverse, Fixed::default(), place));
     }
-    shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
+    shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::new(pipe, s.notice, s.warning))
 }
 
 impl TimelineSource {
@@ -324,7 +324,7 @@ pub(super) fn lay(
 fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> TimelineSource {
     let place = timeline.span.clone();
     match &timeline.value {
-        Timelines::Steps(steps) if steps.is_empty() => without_changes(place, report),
+        Timelines::Steps(steps) if steps.is_empty() => report_no_changes(place, report),
         Timelines::Steps(steps) => {
             TimelineSource { steps: steps_of(steps, None, duration, load, report), ..TimelineSource::default() }
         }
@@ -339,7 +339,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
             let repeat = repeat.filter(|r| !r.is_zero());
             let traces = traces::evenly_spaced(t, load, report);
             let mut source = match (&t.steps, &t.file) {
-                (Some(steps), None) if steps.value.is_empty() => without_changes(steps.span.clone(), report),
+                (Some(steps), None) if steps.value.is_empty() => report_no_changes(steps.span.clone(), report),
                 (Some(steps), None) => TimelineSource {
                     steps: steps_of(&steps.value, repeat, duration, load, report),
                     ..TimelineSource::default()
@@ -359,7 +359,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
                     TimelineSource::default()
                 }
                 (None, None) if traces.is_some() => TimelineSource::default(),
-                (None, None) => without_changes(place, report),
+                (None, None) => report_no_changes(place, report),
             };
             let only_traces = source.opportunities.is_some() || (t.steps.is_none() && t.file.is_none());
             if let Some(repeat) = repeat.filter(|_| only_traces) {
@@ -378,8 +378,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
             }
             source.steps.extend(traces.into_iter().flatten());
             source.policy = match report.read(&t.policy) {
-                Some(TomlOutagePolicy::Keep) => timeline::OutagePolicy::Keep,
-                Some(TomlOutagePolicy::Drop) | None => timeline::OutagePolicy::Drop,
+                Some(OutageWord::Keep) => timeline::OutagePolicy::Keep,
+                Some(OutageWord::Drop) | None => timeline::OutagePolicy::Drop,
             };
             source.notice = report.read(&t.notice).unwrap_or_default();
             source.warning = report.read(&t.warning);
@@ -388,7 +388,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
     }
 }
 
-fn without_changes(place: Range<usize>, report: &mut Problems) -> TimelineSource {
+fn report_no_changes(place: Range<usize>, report: &mut Problems) -> TimelineSource {
     let problem = Problem::new("a timeline without changes").at(place, "");
     report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
     TimelineSource::default()
@@ -526,7 +526,7 @@ fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
     let lines = table.lines(|step: &mut TomlStep, field, at| {
         match field.known {
             TIME => step.at = at.unwrap_or_default(),
-            "up" => step.up = Some(field.truth()?),
+            "up" => step.up = Some(field.boolean()?),
             "rate_mbps" => step.rate = Some(Rate((field.number()? * 1e6) as u64)),
             "delay_ms" => step.delay = Some(Time::from_secs_f64(field.number()? / 1e3)),
             "signal_dbm" => step.signal = Some(field.number()?),

@@ -80,9 +80,9 @@ pub fn numbered(state: CongestionState) -> u8 {
 impl Recorded {
     /// Interval between bursts, for algorithms that send bursts.
     fn interval_us(&self) -> Option<u32> {
-        let vitals = self.inner.vitals();
-        let rate = vitals.rate.filter(|rate| rate.as_bps() > 0)?;
-        Some((vitals.cwnd as f64 * 8e6 / rate.as_bps() as f64).round() as u32)
+        let trace = self.inner.trace();
+        let rate = trace.rate.filter(|rate| rate.as_bps() > 0)?;
+        Some((trace.cwnd as f64 * 8e6 / rate.as_bps() as f64).round() as u32)
     }
 }
 
@@ -129,8 +129,8 @@ impl CongestionControl for Recorded {
     fn permit(&self, flow: &Flow) -> Permit {
         self.inner.permit(flow)
     }
-    fn vitals(&self) -> AlgorithmTrace {
-        self.inner.vitals()
+    fn trace(&self) -> AlgorithmTrace {
+        self.inner.trace()
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         if sent.tx_start {

@@ -1,7 +1,7 @@
 //! `roughlink emulate`, `link` and `shell` on systems other than Linux.
 
 use super::doctor::CleanupResult;
-use crate::args::link::Link;
+use crate::args::link::LinkArgs;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
 use roughlink_lab::error::LabError;
@@ -28,7 +28,7 @@ pub(crate) fn emulate(_: &Emulate) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn link(_: &Link) -> Result<(), Failure> {
+pub(crate) fn link(_: &LinkArgs) -> Result<(), Failure> {
     refused()
 }
 

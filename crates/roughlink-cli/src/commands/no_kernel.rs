@@ -1,18 +1,18 @@
 //! `roughlink cc` for the kernel, in a program that was built without its algorithms.
 
-use crate::args::List;
-use crate::args::cc::{CcList, Coverage, Load, Stat, Unload};
+use crate::args::ListArgs;
+use crate::args::cc::{CcList, CoverageArgs, LoadArgs, Stat, Unload};
 use crate::failure::Failure;
 
 pub(crate) fn list(_: &CcList) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn check(_: &List) -> Result<(), Failure> {
+pub(crate) fn check(_: &ListArgs) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn load(_: &Load) -> Result<(), Failure> {
+pub(crate) fn load(_: &LoadArgs) -> Result<(), Failure> {
     refused()
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn unload(_: &Unload) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn coverage(_: &Coverage) -> Result<(), Failure> {
+pub(crate) fn coverage(_: &CoverageArgs) -> Result<(), Failure> {
     refused()
 }
 

@@ -141,14 +141,14 @@ impl<'s> ReferencePage<'s> {
     /// Queues the tables inside keys, unless they already have a section.
     fn inner(&mut self, path: &str, keys: &[(&'s String, &'s Value)]) {
         for (name, key) in keys {
-            let Some(form) = self.held(key) else { continue };
+            let Some(form) = self.held_definition(key) else { continue };
             let definition = form["$ref"].as_str().unwrap_or_default();
             // The `tcp` table of a flow has the same keys as [tcp].
             if self.anchors.contains_key(definition) || definition == FLOW_TCP {
                 continue;
             }
             let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            let same = |other: &'s Value| self.held(other).is_some_and(|other| other["$ref"] == definition);
+            let same = |other: &'s Value| self.held_definition(other).is_some_and(|other| other["$ref"] == definition);
             let alike: Vec<String> =
                 keys.iter().filter(|(_, other)| same(other)).map(|(other, _)| format!("`{}`", below(other))).collect();
             let heading = match (path.is_empty(), key["type"] == "array") {
@@ -168,7 +168,7 @@ impl<'s> ReferencePage<'s> {
     }
 
     /// Returns the table in a key: the value, the elements of a list, or the values under names that the user chooses.
-    fn held(&self, key: &'s Value) -> Option<&'s Value> {
+    fn held_definition(&self, key: &'s Value) -> Option<&'s Value> {
         let forms: Vec<&'s Value> = key["anyOf"].as_array().map_or_else(|| vec![key], |any| any.iter().collect());
         let inside = |form: &'s Value| {
             ["items", "additionalProperties"].iter().find_map(|of| form.get(*of)).filter(|v| v.is_object())

@@ -24,7 +24,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = scenarios
             .iter()
-            .map(|(source, name)| json!({ "name": name, "title": title(source), "about": about(&source.text) }))
+            .map(|(source, name)| json!({ "name": name, "title": title(source), "about": description(&source.text) }))
             .collect();
         return print_json(&all);
     }
@@ -201,7 +201,7 @@ fn title(source: &ScenarioText) -> String {
 }
 
 /// Returns the first paragraph of a file's leading comment.
-fn about(text: &str) -> String {
+fn description(text: &str) -> String {
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     comment.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

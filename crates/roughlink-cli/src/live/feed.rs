@@ -47,7 +47,7 @@ enum News {
 
 impl Feed {
     pub(super) fn new(live: Arc<Live>) -> Self {
-        let start = json(&Start::of(live.scenario()));
+        let start = json(&Start::new(live.scenario()));
         let news = Mutex::new(Some(channel(WAITING).0));
         Feed { live, start, past: Mutex::default(), news, viewers: AtomicUsize::new(0) }
     }
@@ -69,13 +69,13 @@ impl Feed {
     fn fetch(&self) {
         let new = self.live.samples(&mut lock(&self.past).seen);
         for sample in new {
-            let text: Arc<str> = json(&Moment::of(&sample)).into();
+            let text: Arc<str> = json(&Moment::new(&sample)).into();
             lock(&self.past).add(Arc::clone(&text));
-            self.tell(News::Sample(text));
+            self.send(News::Sample(text));
         }
     }
 
-    fn tell(&self, news: News) {
+    fn send(&self, news: News) {
         if let Some(sender) = &*lock(&self.news) {
             let _ = sender.send(news); // fails if there are no viewers
         }
@@ -85,7 +85,7 @@ impl Feed {
     pub(super) fn finish(&self, last: Option<String>) {
         self.fetch();
         if let Some(last) = last {
-            self.tell(News::End(last.into()));
+            self.send(News::End(last.into()));
         }
         lock(&self.news).take();
     }
@@ -182,11 +182,11 @@ struct LinkDescription<'s> {
 }
 
 impl<'s> Start<'s> {
-    fn of(scenario: &'s Scenario) -> Self {
+    fn new(scenario: &'s Scenario) -> Self {
         Start {
             name: &scenario.name,
             interval_ms: INTERVAL.as_millis_f64(),
-            links: scenario.links.iter().map(|link| LinkDescription::of(link, &scenario.nodes)).collect(),
+            links: scenario.links.iter().map(|link| LinkDescription::new(link, &scenario.nodes)).collect(),
             rate_bps: [RATES.start().0, RATES.end().0],
             delay_ms: [DELAYS.start().as_millis_f64(), DELAYS.end().as_millis_f64()],
         }
@@ -194,7 +194,7 @@ impl<'s> Start<'s> {
 }
 
 impl<'s> LinkDescription<'s> {
-    fn of(spec: &'s LinkSpec, nodes: &'s [String]) -> Self {
+    fn new(spec: &'s LinkSpec, nodes: &'s [String]) -> Self {
         let can = |change: LinkChange, directions| change.check(&spec.model, directions).is_ok();
         let rate = |directions| can(LinkChange { rate: Some(Rate::from_mbps(1)), ..LinkChange::default() }, directions);
         LinkDescription {
@@ -248,7 +248,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn of(conversation: &ConversationResult) -> Self {
+    fn new(conversation: &ConversationResult) -> Self {
         let ConversationResult { protocol, from, to, forward, reverse, .. } = conversation;
         let ways = [forward, reverse];
         Talk {
@@ -265,18 +265,18 @@ impl Talk {
 }
 
 impl Moment {
-    fn of(sample: &EmulationSample) -> Self {
+    fn new(sample: &EmulationSample) -> Self {
         Moment {
             t_s: sample.at.as_secs_f64(),
-            links: sample.links.iter().map(|both| both.map(DirectionReading::of)).collect(),
-            conversations: sample.achieved.conversations.iter().map(Talk::of).collect(),
+            links: sample.links.iter().map(|both| both.map(DirectionReading::new)).collect(),
+            conversations: sample.achieved.conversations.iter().map(Talk::new).collect(),
             lateness_us: sample.lateness,
         }
     }
 }
 
 impl DirectionReading {
-    fn of(reading: LinkReading) -> Self {
+    fn new(reading: LinkReading) -> Self {
         let LinkReading { up, rate, delay, loss, waiting, packets, bytes, dropped, lost } = reading;
         let (rate_bps, delay_ms) = (rate.0, delay.as_millis_f64());
         DirectionReading { up, rate_bps, delay_ms, loss, waiting, packets, bytes, dropped, lost }

@@ -165,7 +165,7 @@ impl VoipReceiver {
         VoipResult {
             sent: sender.sent(),
             received: sorted.len() as u32,
-            delay_ms: DelayResult::of(&sorted),
+            delay_ms: DelayResult::from_sorted(&sorted),
             over_100ms: above(100),
             over_150ms: above(150),
             ipdv_ms: quantile(&sorted, 0.999).zip(fastest).map(|(high, low)| (high - low).as_millis_f64()),

@@ -137,8 +137,8 @@ impl CongestionControl for Avoca {
         self.inner.lower_window(flow, cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
-        let inner = self.inner.vitals();
+    fn trace(&self) -> AlgorithmTrace {
+        let inner = self.inner.trace();
         AlgorithmTrace { phase: if self.transmitting { inner.phase } else { "no coverage" }, ..inner }
     }
 
@@ -241,16 +241,16 @@ mod tests {
             cc.on_link(&f, &LinkEvent::Down);
             cc.on_ack(&f, &ack);
             cc.on_congestion(&f, Congestion::Timeout);
-            assert_eq!((cc.vitals().cwnd, cc.vitals().phase), (6_000, "no coverage"));
+            assert_eq!((cc.trace().cwnd, cc.trace().phase), (6_000, "no coverage"));
             cc.on_link(&f, &LinkEvent::Up);
-            assert_eq!((cc.vitals().cwnd, cc.permit(&f)), (6_000, Permit::Hold), "layer 3 is not configured");
+            assert_eq!((cc.trace().cwnd, cc.permit(&f)), (6_000, Permit::Hold), "layer 3 is not configured");
             cc.on_link(&f, &LinkEvent::Configured);
-            assert_eq!(cc.vitals().cwnd, after);
+            assert_eq!(cc.trace().cwnd, after);
             cc.on_ack(&f, &ack);
             for again in [LinkEvent::Up, LinkEvent::Configured] {
                 cc.on_link(&f, &again); // already in coverage: no second start
             }
-            assert_eq!(cc.vitals().cwnd, after + 1_000);
+            assert_eq!(cc.trace().cwnd, after + 1_000);
             assert_eq!(cc.starts_anew(), after == 4_000);
         }
     }
@@ -315,7 +315,7 @@ mod tests {
                 }
                 cc.on_ack(&f, &ack);
             }
-            assert_eq!(inner.vitals(), outer.vitals(), "{name}, {round}");
+            assert_eq!(inner.trace(), outer.trace(), "{name}, {round}");
             assert_eq!((inner.permit(&f), inner.timer()), (outer.permit(&f), outer.timer()), "{name}, {round}");
         }
     }

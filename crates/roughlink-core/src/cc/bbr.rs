@@ -23,7 +23,7 @@
 
 use super::registry::BuildAlgorithm;
 use super::{
-    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent,
+    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, RateSample, Sent,
 };
 use crate::units::{Rate, Time};
 use aggregation::Aggregation;
@@ -172,8 +172,8 @@ impl CongestionControl for Bbr {
         }
     }
 
-    fn listens(&self) -> Listens {
-        Listens { sent: true, rate: true, kept_rate: self.params.keep_rate_sample, ..Listens::ACKS }
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents { sent: true, rate: true, kept_rate: self.params.keep_rate_sample, ..OptionalEvents::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -187,7 +187,7 @@ impl CongestionControl for Bbr {
         self.least_quantum() as u32
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match self.mode {
             BbrMode::Startup => "startup",
             BbrMode::Drain => "drain",

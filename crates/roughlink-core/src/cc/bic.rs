@@ -175,7 +175,7 @@ impl CongestionControl for Bic {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "binary increase" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -369,10 +369,10 @@ mod tests {
                         cc.on_ack(&f, &ack(n));
                     }
                     cc.on_congestion(&f, cause);
-                    assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                    assert!(cc.trace().ssthresh >= 2_000, "{stack}");
                 }
                 cc.on_ack(&f, &ack(0));
-                assert!(cc.vitals().cwnd <= 3_000, "{stack}");
+                assert!(cc.trace().cwnd <= 3_000, "{stack}");
             }
         }
         assert!(build("bic", "linux", "search = 1", &flow(1)).is_err());

@@ -16,7 +16,7 @@
 use super::hystart::{self, HyStart, HystartVariant};
 use super::registry::BuildAlgorithm;
 use super::window::{self, Window};
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit, Sent};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -208,8 +208,8 @@ impl CongestionControl for Cubic {
         self.hystart.on_congestion(flow, cause);
     }
 
-    fn listens(&self) -> Listens {
-        Listens { sent: true, ..Listens::ACKS }
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents { sent: true, ..OptionalEvents::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -220,7 +220,7 @@ impl CongestionControl for Cubic {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match self.window.in_slow_start() {
             true if self.hystart.in_css() => "conservative slow start",
             true => "slow start",
@@ -314,11 +314,11 @@ mod tests {
     fn run(cc: &mut dyn CongestionControl, f: &mut Flow, seconds: f64) -> u64 {
         let end = f.now + Time::from_secs_f64(seconds);
         while f.now < end {
-            f.now += Time(100_000_000 * 1000 / cc.vitals().cwnd);
-            f.outstanding = cc.vitals().cwnd;
+            f.now += Time(100_000_000 * 1000 / cc.trace().cwnd);
+            f.outstanding = cc.trace().cwnd;
             cc.on_ack(f, &ack(1));
         }
-        cc.vitals().cwnd / 1000
+        cc.trace().cwnd / 1000
     }
 
     /// Figures 1 and 2: after a loss at 1000 segments the window is 700; K = (300 / 0.4)^(1/3) = 9.09 s later it is
@@ -330,13 +330,13 @@ mod tests {
             f.outstanding = 1_000_000;
             let mut cc = build("cubic", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);
-            assert_eq!(cc.vitals().ssthresh, 700_000, "{stack}");
+            assert_eq!(cc.trace().ssthresh, 700_000, "{stack}");
             let mut t = 0.0;
             for until in [2.0, 5.0, 9.0, 12.0, 15.0] {
                 let w = run(cc.as_mut(), &mut f, until - t) as f64;
                 let want = 0.4 * (until + 0.1 - 9.086) * (until + 0.1 - 9.086) * (until + 0.1 - 9.086) + 1000.0;
                 assert!((w - want).abs() < 12.0, "{stack} at {until} s: {w}, not {want}");
-                assert_eq!(cc.vitals().phase, if until < 9.08 { CONCAVE } else { CONVEX }, "{stack}");
+                assert_eq!(cc.trace().phase, if until < 9.08 { CONCAVE } else { CONVEX }, "{stack}");
                 t = until;
             }
         }
@@ -353,21 +353,21 @@ mod tests {
             f.srtt = Time::from_millis(10);
             let mut acked = 0;
             // 14 to 20 segments: Reno needs 6 / 0.53 = 11 rounds.
-            while cc.vitals().cwnd < 19_900 {
-                f.now += Time(10_000_000 * 1000 / cc.vitals().cwnd);
+            while cc.trace().cwnd < 19_900 {
+                f.now += Time(10_000_000 * 1000 / cc.trace().cwnd);
                 cc.on_ack(&f, &Ack { rtt: Some(f.srtt), ..ack(1) });
                 acked += 1;
             }
             let rounds = acked as f64 / 17.0;
             assert!((10.0..13.5).contains(&rounds), "{stack}: {rounds}");
-            assert_eq!(cc.vitals().phase, FRIENDLY, "{stack}");
+            assert_eq!(cc.trace().phase, FRIENDLY, "{stack}");
             let mut alone = build("cubic", stack, "reno_friendly = false", &flow(20)).unwrap();
             alone.on_congestion(&f, Congestion::Loss);
             for _ in 0..acked {
                 f.now += Time(10_000_000 / 17);
                 alone.on_ack(&f, &Ack { rtt: Some(f.srtt), ..ack(1) });
             }
-            assert!(alone.vitals().cwnd < 17_000, "{stack}: {}", alone.vitals().cwnd);
+            assert!(alone.trace().cwnd < 17_000, "{stack}: {}", alone.trace().cwnd);
         }
     }
 
@@ -382,10 +382,10 @@ mod tests {
             f.outstanding = 55_000;
             let mut cc = build("cubic", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);
-            assert_eq!(cc.vitals().ssthresh, 14_000, "{stack}");
+            assert_eq!(cc.trace().ssthresh, 14_000, "{stack}");
             f.state = CongestionState::Recovery;
             cc.on_congestion(&f, Congestion::Timeout);
-            assert!(cc.vitals().ssthresh < 10_000, "{stack}: {}", cc.vitals().ssthresh);
+            assert!(cc.trace().ssthresh < 10_000, "{stack}: {}", cc.trace().ssthresh);
         }
     }
 
@@ -428,7 +428,7 @@ mod tests {
             let (mut seconds, mut segments) = (0.0, 0);
             for cycle in 0..24 {
                 for _ in 0..interval {
-                    let gap = Time(100_000_000 * 1000 / cc.vitals().cwnd);
+                    let gap = Time(100_000_000 * 1000 / cc.trace().cwnd);
                     f.now += gap;
                     cc.on_ack(&f, &ack(1));
                     if cycle >= 12 {
@@ -436,7 +436,7 @@ mod tests {
                         segments += 1;
                     }
                 }
-                f.outstanding = cc.vitals().cwnd;
+                f.outstanding = cc.trace().cwnd;
                 cc.on_congestion(&f, Congestion::Loss);
             }
             let w = f64::from(segments) * 0.1 / seconds;
@@ -469,14 +469,14 @@ mod tests {
             f.outstanding = 1_000_000;
             let mut cc = build("cubic", stack, "hystart = \"off\"", &f).unwrap();
             cc.on_congestion(&f, Congestion::Timeout);
-            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 700_000), "{stack}");
-            while cc.vitals().cwnd < 700_000 {
+            assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (1_000, 700_000), "{stack}");
+            while cc.trace().cwnd < 700_000 {
                 cc.on_ack(&f, &ack(10));
             }
             let w = run(cc.as_mut(), &mut f, 1.0);
             assert!((700..1200).contains(&w), "{stack}: {w}");
             // Only ns-3 keeps the old plateau.
-            assert_eq!(cc.vitals().phase == CONCAVE, stack == "ns3", "{stack}");
+            assert_eq!(cc.trace().phase == CONCAVE, stack == "ns3", "{stack}");
         }
     }
 
@@ -489,11 +489,11 @@ mod tests {
             cc.on_congestion(&f, Congestion::Loss);
             cc.on_ack(&f, &ack(1));
             let late = at(&f, 1e6);
-            let before = cc.vitals().cwnd;
+            let before = cc.trace().cwnd;
             for _ in 0..before / 1000 {
                 cc.on_ack(&late, &ack(1));
             }
-            let ratio = cc.vitals().cwnd as f64 / before as f64;
+            let ratio = cc.trace().cwnd as f64 / before as f64;
             assert!((1.3..=1.66).contains(&ratio), "{stack}: {ratio}");
         }
     }
@@ -520,21 +520,21 @@ mod tests {
             let mut cc = build("cubic", "linux", params, &f).unwrap();
             for round in 0..3u64 {
                 let rtt = Time::from_millis(100 + 20 * round);
-                let n = cc.vitals().cwnd / 1000;
+                let n = cc.trace().cwnd / 1000;
                 f.snd_nxt = f.snd_una + n * 1000;
                 for _ in 0..n {
                     f.now += rtt / n;
                     f.snd_una += 1000;
-                    f.snd_nxt = f.snd_una + cc.vitals().cwnd;
+                    f.snd_nxt = f.snd_una + cc.trace().cwnd;
                     cc.on_ack(&f, &Ack { rtt: Some(rtt), ..ack(1) });
                 }
             }
-            assert_eq!(cc.vitals().phase, phase);
+            assert_eq!(cc.trace().phase, phase);
         }
         let mut off =
             build("cubic", "linux", "hystart = \"off\"", &Flow { initial_ssthresh: u64::MAX, ..flow(20) }).unwrap();
         run(off.as_mut(), &mut flow(20), 1.0);
-        assert_eq!(off.vitals().ssthresh, u64::MAX);
+        assert_eq!(off.trace().ssthresh, u64::MAX);
         assert!(build("cubic", "linux", "hystart = \"on\"", &flow(1)).is_err());
     }
 
@@ -572,9 +572,9 @@ mod tests {
                             cc.on_ack(&f, &Ack { rtt: None, ..ack(n) });
                         }
                         cc.on_congestion(&f, cause);
-                        assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                        assert!(cc.trace().ssthresh >= 2_000, "{stack}");
                     }
-                    assert_eq!(cc.vitals().cwnd, 1_000);
+                    assert_eq!(cc.trace().cwnd, 1_000);
                 }
             }
         }

@@ -13,7 +13,7 @@
 
 use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -134,8 +134,8 @@ impl CongestionControl for Dctcp {
         }
     }
 
-    fn listens(&self) -> Listens {
-        Listens::ACKS
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents::ACKS
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -146,7 +146,7 @@ impl CongestionControl for Dctcp {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }

@@ -153,7 +153,7 @@ impl CongestionControl for HighSpeed {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match self.row {
             _ if self.window.in_slow_start() => "slow start",
             0 => "congestion avoidance",
@@ -374,7 +374,7 @@ mod tests {
             for _ in 0..acks {
                 cc.on_ack(&f, &ack(2));
             }
-            assert_eq!(cc.vitals().cwnd, 302_000, "{stack}");
+            assert_eq!(cc.trace().cwnd, 302_000, "{stack}");
         }
     }
 
@@ -384,14 +384,14 @@ mod tests {
         let mut cc = build("highspeed", "linux", "", &f).unwrap();
         cc.on_ack(&f, &ack(1));
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, (300 - 300 * 98 / 256) * 1000); // b(347) = 98/256
+        assert_eq!(cc.trace().ssthresh, (300 - 300 * 98 / 256) * 1000); // b(347) = 98/256
         let mut cc = build("highspeed", "ns3", "", &f).unwrap();
         f.in_flight = 300_000;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 186_000); // 0.62 * 300
+        assert_eq!(cc.trace().ssthresh, 186_000); // 0.62 * 300
         f.in_flight = 38_000;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 19_000);
+        assert_eq!(cc.trace().ssthresh, 19_000);
     }
 
     #[test]
@@ -403,11 +403,11 @@ mod tests {
                 for n in [0, 1, 2, 1000] {
                     cc.on_ack(&f, &ack(n));
                 }
-                let before = cc.vitals().cwnd;
+                let before = cc.trace().cwnd;
                 cc.on_congestion(&f, Congestion::Loss);
-                assert!(cc.vitals().ssthresh >= 2_000 && cc.vitals().ssthresh <= before.max(2_000), "{stack}");
+                assert!(cc.trace().ssthresh >= 2_000 && cc.trace().ssthresh <= before.max(2_000), "{stack}");
                 cc.on_congestion(&f, Congestion::Timeout);
-                assert_eq!(cc.vitals().cwnd, 1_000);
+                assert_eq!(cc.trace().cwnd, 1_000);
             }
         }
         assert!(build("highspeed", "linux", "high_window = 38", &flow(1)).is_err());

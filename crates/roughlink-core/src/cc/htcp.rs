@@ -162,7 +162,7 @@ impl CongestionControl for Htcp {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -517,7 +517,7 @@ mod tests {
         }
         // The first increment takes a window and sets alpha to 11. Each later one takes w / 11 ACKs plus the one that
         // grows: 10 + 1 at first, 15 + 1 in the end.
-        let grown = cc.vitals().cwnd / 1000 - 100;
+        let grown = cc.trace().cwnd / 1000 - 100;
         assert!((60..=75).contains(&grown), "{grown}");
     }
 
@@ -527,10 +527,10 @@ mod tests {
         let mut cc = build("htcp", "ns3", "", &f).unwrap();
         f.now = Time::from_secs(2);
         cc.on_ack(&f, &ack(2, 50));
-        assert_eq!(cc.vitals().cwnd, 100_000 + 10 + 22); // beta is 0 before the first event
+        assert_eq!(cc.trace().cwnd, 100_000 + 10 + 22); // beta is 0 before the first event
         f.in_flight = 50_000;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 25_000);
+        assert_eq!(cc.trace().ssthresh, 25_000);
         // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose without doubling. The ACK that ends recovery is not
         // counted.
         cc.on_ack(&f, &ack(100, 80));
@@ -538,7 +538,7 @@ mod tests {
         cc.on_ack(&f, &ack(3, 80));
         cc.on_ack(&f, &ack(0, 100));
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 40_000);
+        assert_eq!(cc.trace().ssthresh, 40_000);
     }
 
     #[test]
@@ -556,7 +556,7 @@ mod tests {
                         f.in_flight = 1_000;
                         cc.on_congestion(&f, cause);
                         cc.on_congestion(&f, cause);
-                        assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                        assert!(cc.trace().ssthresh >= 2_000, "{stack}");
                         cc.on_undo(&f);
                         cc.on_recovered(&f);
                     }

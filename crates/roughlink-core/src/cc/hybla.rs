@@ -139,7 +139,7 @@ impl CongestionControl for Hybla {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -285,12 +285,12 @@ mod tests {
         let f = flow(100);
         let mut cc = build("hybla", "linux", "start_at_rho = false", &f).unwrap();
         cc.on_ack(&f, &ack(1));
-        assert_eq!(cc.vitals().cwnd, 25_000);
+        assert_eq!(cc.trace().cwnd, 25_000);
         let (f, mut cc) = after_loss("linux", "start_at_rho = false", 100, 160);
         for _ in 0..160 {
             cc.on_ack(&f, &ack(1));
         }
-        assert!((174_000..=176_000).contains(&cc.vitals().cwnd), "{}", cc.vitals().cwnd);
+        assert!((174_000..=176_000).contains(&cc.trace().cwnd), "{}", cc.trace().cwnd);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
             for _ in 0..64 {
                 cc.on_ack(&f, &ack(1));
             }
-            assert_eq!(cc.vitals().cwnd, 65_000, "{ms} ms");
+            assert_eq!(cc.trace().cwnd, 65_000, "{ms} ms");
         }
     }
 
@@ -319,17 +319,17 @@ mod tests {
     fn linux_starts_with_rho_segments() {
         for (ms, segments) in [(10, 1), (25, 1), (60, 2), (600, 24)] {
             let cc = build("hybla", "linux", "", &flow(ms)).unwrap();
-            assert_eq!(cc.vitals().cwnd, segments * 1000, "{ms} ms");
+            assert_eq!(cc.trace().cwnd, segments * 1000, "{ms} ms");
         }
         let mut cc = build("hybla", "linux", "", &flow(0)).unwrap();
-        assert_eq!(cc.vitals().cwnd, 10_000);
+        assert_eq!(cc.trace().cwnd, 10_000);
         for _ in 0..2 {
             cc.on_sent(&flow(60), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
-            assert_eq!(cc.vitals().cwnd, 2_000);
+            assert_eq!(cc.trace().cwnd, 2_000);
             cc.on_ack(&flow(60), &Ack::default());
         }
         let cc = build("hybla", "ns3", "", &flow(600)).unwrap();
-        assert_eq!(cc.vitals().cwnd, 10_000);
+        assert_eq!(cc.trace().cwnd, 10_000);
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
         for _ in 0..13 {
             cc.on_ack(&f, &ack(2)); // rho = 2: 2 * 4 / 100 each
         }
-        assert_eq!(cc.vitals().cwnd, 101_000);
+        assert_eq!(cc.trace().cwnd, 101_000);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         for _ in 0..100 {
             cc.on_ack(&f, &ack(1));
         }
-        assert_eq!(cc.vitals().cwnd, 101_000);
+        assert_eq!(cc.trace().cwnd, 101_000);
     }
 
     #[test]
@@ -387,8 +387,8 @@ mod tests {
                     }
                     f.in_flight = 500;
                     cc.on_congestion(&f, Congestion::Timeout);
-                    assert_eq!(cc.vitals().cwnd, 1_000);
-                    assert!(cc.vitals().ssthresh >= 2_000);
+                    assert_eq!(cc.trace().cwnd, 1_000);
+                    assert!(cc.trace().ssthresh >= 2_000);
                     for _ in 0..100 {
                         cc.on_ack(&f, &ack(1));
                     }
@@ -400,7 +400,7 @@ mod tests {
         for _ in 0..1000 {
             cc.on_ack(&f, &ack(1));
         }
-        assert_eq!(cc.vitals().cwnd, 1_001_000);
+        assert_eq!(cc.trace().cwnd, 1_001_000);
         assert!(build("hybla", "linux", "rrtt_ms = 0", &f).is_err());
     }
 

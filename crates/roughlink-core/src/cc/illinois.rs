@@ -255,7 +255,7 @@ impl CongestionControl for Illinois {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(cc.window.cwnd / MSS, 48);
         // A loss removes an eighth.
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh / MSS, 42);
+        assert_eq!(cc.trace().ssthresh / MSS, 42);
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         round(&mut cc, &mut f, 5, 100);
         assert!(close(cc.beta, 0.125));
         cc.on_congestion(&f, Congestion::Timeout); // reduced with the previous beta
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh / MSS), (MSS, 37)); // 42 - 5
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh / MSS), (MSS, 37)); // 42 - 5
         assert!(close(cc.alpha, 1.0) && close(cc.beta, 0.5));
     }
 
@@ -475,7 +475,7 @@ mod tests {
         // The reduction starts from the bytes in flight: (1 - 1/8) 10 = 8.75.
         f.in_flight = 10_900;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 8 * MSS);
+        assert_eq!(cc.trace().ssthresh, 8 * MSS);
         assert!(close(cc.delay(Time::from_micros(2999)), 2.0));
     }
 
@@ -496,7 +496,7 @@ mod tests {
                     if i % 100 == 0 {
                         cc.on_congestion(&f, Congestion::Loss);
                     }
-                    assert!(cc.vitals().cwnd >= 1);
+                    assert!(cc.trace().cwnd >= 1);
                 }
             }
         }

@@ -12,7 +12,7 @@
 
 use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Listens, Permit};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -143,8 +143,8 @@ impl CongestionControl for NewReno {
         }
     }
 
-    fn listens(&self) -> Listens {
-        Listens::ACKS
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents::ACKS
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -155,7 +155,7 @@ impl CongestionControl for NewReno {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -203,12 +203,12 @@ mod tests {
         for _ in 0..5 {
             cc.on_ack(&f, &ack(2));
         }
-        assert_eq!(cc.vitals().cwnd, 20_000);
+        assert_eq!(cc.trace().cwnd, 20_000);
         let mut cc = build("newreno", "ns3", "", &f).unwrap();
         for _ in 0..5 {
             cc.on_ack(&f, &ack(2));
         }
-        assert_eq!(cc.vitals().cwnd, 15_000);
+        assert_eq!(cc.trace().cwnd, 15_000);
     }
 
     #[test]
@@ -217,18 +217,18 @@ mod tests {
         f.in_flight = 8_000;
         let mut cc = build("newreno", "ns3", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 4_000);
+        assert_eq!(cc.trace().ssthresh, 4_000);
         f.in_flight = 3_000;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 2_000);
+        assert_eq!(cc.trace().ssthresh, 2_000);
         let mut sc = build("newreno-sc", "ns3", "", &f).unwrap();
         sc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(sc.vitals().ssthresh, 10_000);
+        assert_eq!(sc.trace().ssthresh, 10_000);
         sc.on_congestion(&f, Congestion::Timeout);
-        assert_eq!((sc.vitals().ssthresh, sc.vitals().cwnd), (10_000, 1_000));
+        assert_eq!((sc.trace().ssthresh, sc.trace().cwnd), (10_000, 1_000));
         let mut sc = build("newreno-sc", "ns3", "on_timeout = false", &f).unwrap();
         sc.on_congestion(&f, Congestion::Timeout);
-        assert_eq!(sc.vitals().ssthresh, 2_000);
+        assert_eq!(sc.trace().ssthresh, 2_000);
     }
 
     #[test]
@@ -240,15 +240,15 @@ mod tests {
             for _ in 0..5 {
                 cc.on_ack(&f, &ack(2));
             }
-            assert_eq!(cc.vitals().cwnd, 20_000, "{stack}");
+            assert_eq!(cc.trace().cwnd, 20_000, "{stack}");
             cc.on_congestion(&f, Congestion::Loss);
-            assert_eq!(cc.vitals().ssthresh, 10_000, "{stack}");
+            assert_eq!(cc.trace().ssthresh, 10_000, "{stack}");
         }
         let f = Flow { initial_ssthresh: 10_000, ..flow() };
         for (stack, cwnd) in [("linux", 11_000), ("ns3", 10_000)] {
             let mut idle = build("reno", stack, "", &f).unwrap();
             idle.on_ack(&f, &ack(10));
-            assert_eq!(idle.vitals().cwnd, cwnd, "{stack}");
+            assert_eq!(idle.trace().cwnd, cwnd, "{stack}");
         }
     }
 
@@ -272,14 +272,14 @@ mod tests {
         ] {
             let mut cc = build(name, stack, "", &flow()).unwrap();
             cc.on_ack(&flow(), &ack(2));
-            assert_eq!(cc.vitals().cwnd, 10_000 + slow_start, "{name} on {stack}, slow start");
+            assert_eq!(cc.trace().cwnd, 10_000 + slow_start, "{name} on {stack}, slow start");
             let mut f = Flow { initial_window: 100_000, initial_ssthresh: 100_000, cwnd_limited: true, ..flow() };
             let mut cc = build(name, stack, "", &f).unwrap();
             for _ in 0..50 {
                 f.snd_una += 2_000;
                 cc.on_ack(&f, &ack(2));
             }
-            let growth = cc.vitals().cwnd - 100_000;
+            let growth = cc.trace().cwnd - 100_000;
             assert!(growth.abs_diff(round) <= 50, "{name} on {stack}, a window in avoidance: {growth}");
         }
     }
@@ -292,9 +292,9 @@ mod tests {
         for stack in ["linux", "ns3", "ns2", "rfc"] {
             let mut cc = build("tahoe", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);
-            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 5_000), "{stack}");
+            assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (1_000, 5_000), "{stack}");
             cc.on_undo(&f);
-            assert_eq!(cc.vitals().cwnd, 10_000, "{stack}");
+            assert_eq!(cc.trace().cwnd, 10_000, "{stack}");
         }
     }
 
@@ -305,9 +305,9 @@ mod tests {
         cc.on_ack(&f, &ack(9));
         cc.on_congestion(&f, Congestion::Loss);
         cc.on_ack(&f, &ack(4));
-        assert_eq!(cc.vitals().cwnd, 5_000);
+        assert_eq!(cc.trace().cwnd, 5_000);
         cc.on_ack(&f, &ack(1));
-        assert_eq!(cc.vitals().cwnd, 6_000);
+        assert_eq!(cc.trace().cwnd, 6_000);
     }
 
     #[test]

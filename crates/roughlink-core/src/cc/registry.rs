@@ -322,7 +322,7 @@ mod tests {
             for stack in ["linux", "ns3", "ns2", "rfc"] {
                 let cc =
                     entry.factory(stack, &toml::Table::new()).unwrap_or_else(|e| panic!("{}: {e}", entry.name))(&flow);
-                assert!(!cc.vitals().phase.is_empty());
+                assert!(!cc.trace().phase.is_empty());
             }
         }
     }

@@ -118,7 +118,7 @@ impl CongestionControl for Scalable {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "scalable increase" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -174,10 +174,10 @@ mod tests {
             let f = flow(segments);
             let mut cc = build("scalable", "linux", "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);
-            assert_eq!(cc.vitals().cwnd, segments * 875);
+            assert_eq!(cc.trace().cwnd, segments * 875);
             let mut rounds = 0;
-            while cc.vitals().cwnd < segments * 1000 {
-                for _ in 0..cc.vitals().cwnd / 1000 {
+            while cc.trace().cwnd < segments * 1000 {
+                for _ in 0..cc.trace().cwnd / 1000 {
                     cc.on_ack(&f, &ack(1));
                 }
                 rounds += 1;
@@ -193,9 +193,9 @@ mod tests {
         for _ in 0..49 {
             cc.on_ack(&f, &ack(1));
         }
-        assert_eq!(cc.vitals().cwnd, 50_000);
+        assert_eq!(cc.trace().cwnd, 50_000);
         cc.on_ack(&f, &ack(1));
-        assert_eq!(cc.vitals().cwnd, 51_000);
+        assert_eq!(cc.trace().cwnd, 51_000);
     }
 
     #[test]
@@ -205,16 +205,16 @@ mod tests {
         for _ in 0..16 {
             cc.on_ack(&f, &ack(3));
         }
-        assert_eq!(cc.vitals().cwnd, 200_000);
+        assert_eq!(cc.trace().cwnd, 200_000);
         cc.on_ack(&f, &ack(3));
-        assert_eq!(cc.vitals().cwnd, 201_000);
+        assert_eq!(cc.trace().cwnd, 201_000);
         for _ in 0..16 {
             cc.on_ack(&f, &ack(3));
         }
-        assert_eq!(cc.vitals().cwnd, 201_000);
+        assert_eq!(cc.trace().cwnd, 201_000);
         f.in_flight = 99_999;
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 86_000);
+        assert_eq!(cc.trace().ssthresh, 86_000);
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             let mut f = flow(1);
             let mut cc = build("scalable", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Timeout);
-            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 2_000), "{stack}");
+            assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (1_000, 2_000), "{stack}");
             cc.on_ack(&f, &ack(0));
             cc.on_ack(&f, &ack(1));
             cc.on_ack(&f, &ack(u32::MAX));
@@ -231,7 +231,7 @@ mod tests {
             let mut cc = build("scalable", stack, "", &f).unwrap();
             cc.on_ack(&f, &ack(u32::MAX));
             cc.on_congestion(&f, Congestion::Loss);
-            assert!(cc.vitals().ssthresh >= 2_000);
+            assert!(cc.trace().ssthresh >= 2_000);
         }
         assert!(build("scalable", "linux", "a = 0.0", &flow(1)).is_err());
         assert!(build("scalable", "linux", "b = 1.0", &flow(1)).is_err());

@@ -93,7 +93,7 @@ impl CongestionControl for SctpAlgorithm {
         Permit::window(flow.window(self.cwnd))
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.cwnd <= self.ssthresh { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: None, phase }
     }
@@ -137,10 +137,10 @@ mod tests {
         cc.on_ack(&f, &ack(2_000, true));
         cc.on_ack(&f, &ack(300, true));
         cc.on_ack(&f, &ack(1_000, false)); // the window was not full
-        assert_eq!(cc.vitals().cwnd, 5_300);
+        assert_eq!(cc.trace().cwnd, 5_300);
         let mut cc = build("sctp", "rfc", "slow_start_packets = 2", &f).unwrap();
         cc.on_ack(&f, &ack(2_000, true));
-        assert_eq!(cc.vitals().cwnd, 6_000);
+        assert_eq!(cc.trace().cwnd, 6_000);
     }
 
     #[test]
@@ -150,19 +150,19 @@ mod tests {
         for _ in 0..4 {
             cc.on_ack(&f, &ack(2_000, true));
         }
-        assert_eq!(cc.vitals().cwnd, 10_000);
+        assert_eq!(cc.trace().cwnd, 10_000);
         cc.on_ack(&f, &ack(4_000, false)); // rule 1: the count is at most a window
-        assert_eq!(cc.vitals().cwnd, 10_000);
+        assert_eq!(cc.trace().cwnd, 10_000);
         cc.on_ack(&f, &ack(500, true)); // rule 2: 10500 - 10000 are left
-        assert_eq!(cc.vitals().cwnd, 11_000);
+        assert_eq!(cc.trace().cwnd, 11_000);
         cc.on_ack(&f, &ack(10_000, true));
-        assert_eq!(cc.vitals().cwnd, 11_000);
+        assert_eq!(cc.trace().cwnd, 11_000);
         cc.on_ack(&f, &ack(500, true));
-        assert_eq!(cc.vitals().cwnd, 12_000);
+        assert_eq!(cc.trace().cwnd, 12_000);
         let idle = Flow { outstanding: 0, ..f };
         cc.on_ack(&idle, &ack(11_000, true)); // all data arrived: the count restarts
         cc.on_ack(&f, &ack(11_999, true));
-        assert_eq!(cc.vitals().cwnd, 12_000);
+        assert_eq!(cc.trace().cwnd, 12_000);
     }
 
     #[test]
@@ -170,11 +170,11 @@ mod tests {
         let f = Flow { initial_window: 20_000, ..flow() };
         let mut cc = build("sctp", "rfc", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (10_000, 10_000));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (10_000, 10_000));
         cc.on_congestion(&f, Congestion::Timeout);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 5_000));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (1_000, 5_000));
         cc.on_congestion(&f, Congestion::TimeoutAgain);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 4_000));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (1_000, 4_000));
     }
 
     #[test]
@@ -184,12 +184,12 @@ mod tests {
         let mut cc = build("sctp", "rfc", "", &f).unwrap();
         f.now = Time::from_millis(900);
         cc.on_sent(&f, &sent);
-        assert_eq!(cc.vitals().cwnd, 40_000);
+        assert_eq!(cc.trace().cwnd, 40_000);
         f.now = Time::from_millis(3_000); // two RTOs later
         cc.on_sent(&f, &sent);
-        assert_eq!(cc.vitals().cwnd, 10_000);
+        assert_eq!(cc.trace().cwnd, 10_000);
         f.now = Time::from_secs(100);
         cc.on_sent(&f, &sent);
-        assert_eq!(cc.vitals().cwnd, 4_000);
+        assert_eq!(cc.trace().cwnd, 4_000);
     }
 }

@@ -146,7 +146,7 @@ impl CongestionControl for Vegas {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match (self.window.in_slow_start(), self.samples.govern) {
             (true, _) => "slow start",
             (false, true) => "vegas",
@@ -272,9 +272,9 @@ mod tests {
         let mut cc = build("vegas", stack, params, &f).unwrap();
         round(cc.as_mut(), &mut f, 1, 100); // sets the base RTT and begins a round
         f.snd_nxt = f.snd_una + 4 * MSS;
-        let before = cc.vitals().cwnd / MSS;
+        let before = cc.trace().cwnd / MSS;
         round(cc.as_mut(), &mut f, 12, ms);
-        (before, cc.vitals().cwnd / MSS)
+        (before, cc.trace().cwnd / MSS)
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         f.initial_ssthresh = u64::MAX;
         let mut cc = build("vegas", "linux", "", &f).unwrap();
         round(cc.as_mut(), &mut f, 3, 100);
-        let w = cc.vitals().cwnd / MSS;
+        let w = cc.trace().cwnd / MSS;
         f.snd_una = f.snd_nxt;
         f.snd_nxt += 10 * MSS;
         cc.on_ack(&f, &ack(200));
@@ -302,7 +302,7 @@ mod tests {
         f.snd_una += 10 * MSS + 1;
         cc.on_ack(&f, &ack(200));
         assert!(w > 20);
-        let v = cc.vitals();
+        let v = cc.trace();
         assert!(v.ssthresh < u64::MAX);
         assert!(v.cwnd >= w / 2 * MSS && v.cwnd <= (w / 2 + 3) * MSS, "{w} -> {v:?}");
         assert_eq!(v.phase, "vegas");
@@ -323,13 +323,13 @@ mod tests {
         let f = flow();
         let mut cc = build("vegas", "linux", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 10 * MSS);
+        assert_eq!(cc.trace().ssthresh, 10 * MSS);
         let mut cc = build("vegas", "ns3", "", &Flow { initial_ssthresh: u64::MAX, ..f.clone() }).unwrap();
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 19 * MSS);
+        assert_eq!(cc.trace().ssthresh, 19 * MSS);
         cc.on_congestion(&f, Congestion::Timeout);
         cc.on_congestion(&f, Congestion::Timeout);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, 2 * MSS));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (MSS, 2 * MSS));
     }
 
     #[test]
@@ -339,11 +339,11 @@ mod tests {
         cc.on_congestion(&f, Congestion::Timeout);
         f.state = CongestionState::Loss;
         round(cc.as_mut(), &mut f, 5, 900);
-        assert_eq!(cc.vitals().cwnd, 6 * MSS);
+        assert_eq!(cc.trace().cwnd, 6 * MSS);
         f.state = CongestionState::Open;
         cc.on_recovered(&f);
         round(cc.as_mut(), &mut f, 1, 900);
-        assert_eq!(cc.vitals().cwnd, 7 * MSS); // active again, slow start continues within the round
+        assert_eq!(cc.trace().cwnd, 7 * MSS); // active again, slow start continues within the round
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
                     cc.on_congestion(&f, Congestion::Loss);
                     cc.on_sent(&f, &Sent { seq: f.snd_nxt, len: 1, retransmission: false, tx_start: true });
                 }
-                assert!(cc.vitals().cwnd >= 1);
+                assert!(cc.trace().cwnd >= 1);
             }
             let f = Flow { initial_window: 1 << 50, initial_ssthresh: 1, ..flow() };
             let mut cc = build("vegas", stack, "", &f).unwrap();

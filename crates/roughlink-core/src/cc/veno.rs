@@ -148,7 +148,7 @@ impl CongestionControl for Veno {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match (self.window.in_slow_start(), self.congested()) {
             (true, _) => "slow start",
             (false, true) => "congested",
@@ -254,24 +254,24 @@ mod tests {
         for (ms, ssthresh) in [(100, 16), (114, 16), (117, 10), (118, 10), (200, 10)] {
             let mut cc = after("", 1, ms);
             cc.on_congestion(&flow(), Congestion::Loss);
-            assert_eq!(cc.vitals().ssthresh, ssthresh * MSS, "{ms} ms");
+            assert_eq!(cc.trace().ssthresh, ssthresh * MSS, "{ms} ms");
         }
         let mut cc = after("beta = 4", 1, 120);
         cc.on_congestion(&flow(), Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 16 * MSS);
+        assert_eq!(cc.trace().ssthresh, 16 * MSS);
         let mut cc = after("random_loss = 0.9", 1, 100);
         cc.on_congestion(&flow(), Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 18 * MSS);
+        assert_eq!(cc.trace().ssthresh, 18 * MSS);
         // A timeout does the same (Linux calls the same function), but with a window of one segment.
         let mut cc = after("", 1, 100);
         cc.on_congestion(&flow(), Congestion::Timeout);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, 16 * MSS));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (MSS, 16 * MSS));
     }
 
     #[test]
     fn grows_every_round_below_beta_and_every_other_from_beta_on() {
-        assert_eq!(after("", 60, 100).vitals().cwnd, 23 * MSS); // 20 + 21 + 22 ACKs
-        let grown = |n| after("", n, 200).vitals().cwnd / MSS;
+        assert_eq!(after("", 60, 100).trace().cwnd, 23 * MSS); // 20 + 21 + 22 ACKs
+        let grown = |n| after("", n, 200).trace().cwnd / MSS;
         // 21 ACKs (the kernel compares before it counts) make a round.
         assert_eq!((grown(15), grown(19), grown(40), grown(64)), (20, 21, 21, 22));
     }
@@ -280,9 +280,9 @@ mod tests {
     fn an_ack_without_rtt_counts_as_congestion() {
         let f = flow();
         let mut cc = after("", 0, 100);
-        assert_eq!(cc.vitals().phase, "not congested");
+        assert_eq!(cc.trace().phase, "not congested");
         cc.on_ack(&f, &Ack { rtt: None, ..ack(0) });
-        assert_eq!(cc.vitals().phase, "congested");
+        assert_eq!(cc.trace().phase, "congested");
     }
 
     #[test]
@@ -292,12 +292,12 @@ mod tests {
         let mut cc = build("veno", "ns3", "", &f).unwrap();
         cc.on_ack(&f, &ack(100));
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 9876);
+        assert_eq!(cc.trace().ssthresh, 9876);
         let mut cc = build("veno", "ns3", "", &f).unwrap();
         cc.on_ack(&f, &ack(100));
         cc.on_ack(&f, &ack(112)); // 20 - floor(17.86) = 3
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!(cc.vitals().ssthresh, 6172);
+        assert_eq!(cc.trace().ssthresh, 6172);
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
                         cc.on_congestion(&f, Congestion::Loss);
                         cc.on_sent(&f, &Sent { seq: 0, len: 1, retransmission: false, tx_start: true });
                     }
-                    assert!(cc.vitals().cwnd >= 1);
+                    assert!(cc.trace().cwnd >= 1);
                 }
             }
         }

@@ -259,7 +259,7 @@ impl CongestionControl for Wave {
         Permit::window(flow.in_flight + self.left)
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let rate = Some(Rate::from_bytes_per(self.burst, self.interval));
         AlgorithmTrace { cwnd: self.burst, ssthresh: u64::MAX, rate, phase: self.phase }
     }

@@ -271,7 +271,7 @@ impl CongestionControl for Westwood {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         AlgorithmTrace { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
@@ -428,20 +428,20 @@ mod tests {
         let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
         steady(&mut cc, &mut f, 1000);
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (20 * MSS, 20 * MSS));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (20 * MSS, 20 * MSS));
         cc.on_recovered(&f);
         cc.on_ack(&f, &ack(1));
-        let v = cc.vitals();
+        let v = cc.trace();
         assert_eq!((v.cwnd, v.ssthresh), (cc.capacity(&f), cc.capacity(&f)));
         assert!(v.cwnd >= 24 * MSS);
         // After a timeout ssthresh applies immediately; the end of the repair changes nothing, even after a second
         // timeout.
         for cause in [Congestion::Timeout, Congestion::TimeoutAgain] {
             cc.on_congestion(&f, cause);
-            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, v.ssthresh));
+            assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (MSS, v.ssthresh));
             cc.on_recovered(&f);
             cc.on_ack(&f, &ack(1));
-            assert_eq!(cc.vitals().cwnd, MSS);
+            assert_eq!(cc.trace().cwnd, MSS);
         }
     }
 
@@ -451,7 +451,7 @@ mod tests {
         steady(&mut cc, &mut f, 5000);
         cc.on_congestion(&f, Congestion::Timeout);
         cc.on_congestion(&f, Congestion::Loss);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, cc.capacity(&f)));
+        assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (MSS, cc.capacity(&f)));
         assert!(cc.capacity(&f) > 20 * MSS);
     }
 
@@ -525,7 +525,7 @@ mod tests {
                 let mut f = Flow { mss: 1, initial_window: 1, initial_ssthresh: 1, min_rtt: Time::ZERO, ..flow() };
                 let mut cc = build(name, stack, "", &f).unwrap();
                 cc.on_congestion(&f, Congestion::Loss); // nothing measured yet: two segments
-                assert_eq!(cc.vitals().ssthresh, 2);
+                assert_eq!(cc.trace().ssthresh, 2);
                 for i in 0..1000u64 {
                     f.now += Time([0, 1, 1_000_000_000_000][i as usize % 3]);
                     f.min_rtt = Time(i);
@@ -541,7 +541,7 @@ mod tests {
                         40 => cc.on_undo(&f),
                         _ => {}
                     }
-                    assert!(cc.vitals().cwnd >= 1 && cc.vitals().ssthresh >= 1);
+                    assert!(cc.trace().cwnd >= 1 && cc.trace().ssthresh >= 1);
                 }
             }
         }

@@ -197,7 +197,7 @@ impl CongestionControl for Yeah {
         self.window.lower(cwnd, ssthresh);
     }
 
-    fn vitals(&self) -> AlgorithmTrace {
+    fn trace(&self) -> AlgorithmTrace {
         let phase = match self.slow_rounds {
             _ if self.window.in_slow_start() => "slow start",
             0 => "fast mode",
@@ -326,12 +326,12 @@ mod tests {
         c.round(100);
         let w = c.segments();
         assert!((1009..=1011).contains(&w), "{w}");
-        assert_eq!(c.cc.vitals().phase, "fast mode");
+        assert_eq!(c.cc.trace().phase, "fast mode");
         // 11 ms of queue at 100 ms are within 1/8 and are 10 % of the window: more than 80 segments.
         let mut c = YeahBench::new("", 700);
         c.round(100);
         c.round(111);
-        assert_eq!((c.cc.queue, c.cc.vitals().phase), (70, "fast mode"));
+        assert_eq!((c.cc.queue, c.cc.trace().phase), (70, "fast mode"));
     }
 
     /// queue = w (RTT - base) / RTT = 1020 * 50 / 150 = 340: removed from the window; the rest grows like Reno.
@@ -344,7 +344,7 @@ mod tests {
         assert!((335..=345).contains(&queue), "{queue}");
         let w = c.segments();
         assert!((675..=685).contains(&w), "{w}");
-        assert_eq!((c.cc.vitals().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
+        assert_eq!((c.cc.trace().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
         assert_eq!(c.cc.reno_window, w / 2);
         // With delay but at most 80 segments queued, the window grows by one per round; without either, it is fast
         // again.
@@ -353,7 +353,7 @@ mod tests {
         assert!(after < w + 3, "{after}");
         assert_eq!((c.cc.slow_rounds, c.cc.reno_window), (2, w / 2 + 1));
         c.round(101);
-        assert_eq!(c.cc.vitals().phase, "fast mode");
+        assert_eq!(c.cc.trace().phase, "fast mode");
     }
 
     #[test]
@@ -398,9 +398,9 @@ mod tests {
         let mut c = YeahBench::new(NS3, 100);
         c.round(100);
         c.round(100);
-        assert_eq!(c.cc.vitals().phase, "fast mode");
+        assert_eq!(c.cc.trace().phase, "fast mode");
         c.round(101);
-        assert_eq!(c.cc.vitals().phase, "slow mode");
+        assert_eq!(c.cc.trace().phase, "slow mode");
         (c.flow.in_flight, c.cc.queue) = (1000, 10);
         c.cc.on_congestion(&c.flow, Congestion::Timeout);
         assert_eq!(c.cc.window.ssthresh, u64::from(u32::MAX) + 1 - 1000);
@@ -431,7 +431,7 @@ mod tests {
                             cc.on_ack(&f, &Ack { segments: n, rtt: Some(rtt), may_grow: true, ..Ack::default() });
                         }
                         cc.on_congestion(&f, cause);
-                        assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                        assert!(cc.trace().ssthresh >= 2_000, "{stack}");
                         cc.on_recovered(&f);
                     }
                 }

@@ -56,7 +56,7 @@ pub struct LinkHeader {
 
 impl LinkHeader {
     /// Creates the header from its bytes; `None` if there are no bytes or too many.
-    pub fn of(link: &[u8]) -> Option<Self> {
+    pub fn detect(link: &[u8]) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         bytes.get_mut(..link.len())?.copy_from_slice(link);
         (!link.is_empty()).then_some(LinkHeader { bytes, length: link.len() as u8 })
@@ -97,7 +97,7 @@ impl FrameGateway {
         }
         self.counters.segments += 1;
         let mut segment = segment(&decoded);
-        segment.link = LinkHeader::of(&frame[..at]);
+        segment.link = LinkHeader::detect(&frame[..at]);
         gateway.receive(now, heading, &mut segment, modem);
         if rewrite(&decoded, &segment, &mut frame[at..]) {
             self.counters.rewritten += 1;
@@ -119,7 +119,8 @@ impl FrameGateway {
             }
             let at = frame.len();
             let p = packet(FlowId::new(0, false), &s);
-            wire::encode(&p, None, &addresses, &Implied::of(&p), frame).expect("an acknowledgement can be written");
+            wire::encode(&p, None, &addresses, &Implied::from_packet(&p), frame)
+                .expect("an acknowledgement can be written");
             if ethernet::has_pppoe(&frame[start..at]) {
                 let length = (frame.len() - at + 2) as u16; // including the PPP protocol field (RFC 2516 section 4)
                 frame[at - 4..at - 2].copy_from_slice(&length.to_be_bytes());

@@ -86,7 +86,7 @@ pub struct Id {
 
 impl Id {
     /// Returns the identifier of the flow of `key`.
-    pub const fn of(key: FlowKey) -> Self {
+    pub const fn new(key: FlowKey) -> Self {
         Id { key, handshake: None }
     }
 }
@@ -156,7 +156,7 @@ impl<S: Default> Flows<S> {
     }
     /// Returns the flow of `key`.
     pub fn get(&self, key: &FlowKey) -> Option<&WatchedFlow<S>> {
-        self.map.get(&Id::of(*key))
+        self.map.get(&Id::new(*key))
     }
     /// Returns the entry `id`.
     pub fn get_mut(&mut self, id: &Id) -> Option<&mut WatchedFlow<S>> {
@@ -180,8 +180,8 @@ impl<S: Default> Flows<S> {
         };
         let mut last = None;
         let firsts = self.iter().filter(|&(key, _)| last.replace(*key) != Some(*key));
-        let of = |(key, flow): (&FlowKey, &WatchedFlow<S>)| flow.stats(*key, share(key), control(&flow.state));
-        Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
+        let stats_of = |(key, flow): (&FlowKey, &WatchedFlow<S>)| flow.stats(*key, share(key), control(&flow.state));
+        Stats { flows: firsts.map(stats_of).collect(), counters: self.counters, originated: 0 }
     }
     /// Returns statistics of the latest 1000 confirmed flows that have left the table, the latest last.
     pub fn ended(&self, control: impl Fn(&S) -> Option<Control>) -> Vec<FlowStats> {
@@ -212,7 +212,7 @@ impl<S: Default> Flows<S> {
         let Some(id) = id else { return Observation::default() };
         let flow = self.map.get_mut(&id).expect("it was found");
         let advanced = flow.track(now, heading, s);
-        if TablePart::of(&id, flow) == TablePart::Unanswered && !self.confirm(id) {
+        if TablePart::for_flow(&id, flow) == TablePart::Unanswered && !self.confirm(id) {
             return Observation::default();
         }
         let activated = self.settle(id, heading == Heading::Inward && s.payload > 0 && !s.is(flags::SYN));
@@ -251,7 +251,7 @@ impl<S: Default> Flows<S> {
     }
 
     fn on_reset(&mut self, heading: Heading, key: FlowKey, s: &Segment) {
-        let flow = Id::of(key);
+        let flow = Id::new(key);
         let opened = self.handshake(key, heading, s.seq);
         let refused = self.handshake(key, heading.opposite(), s.ack);
         if self.map.get(&flow).is_some_and(|f| f.ends_with(heading, s)) {
@@ -274,7 +274,7 @@ impl<S: Default> Flows<S> {
             flow.on_syn_again(now);
             return Some(id);
         }
-        self.enter(id, WatchedFlow::of_syn(now, heading, s))
+        self.enter(id, WatchedFlow::from_syn(now, heading, s))
     }
 
     fn on_syn_ack(&mut self, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
@@ -287,7 +287,7 @@ impl<S: Default> Flows<S> {
         if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
             return self.establish(now, id);
         }
-        let id = Id::of(key);
+        let id = Id::new(key);
         let flow = self.map.get(&id);
         if flow.is_some_and(|f| f.admits(heading, s)) {
             return Some(id);
@@ -319,7 +319,7 @@ impl<S: Default> Flows<S> {
     /// Processes the third segment of handshake `id`, which becomes the flow of its key.
     fn establish(&mut self, now: Time, id: Id) -> Option<Id> {
         let mut flow = self.take(&id).expect("it was found");
-        let id = Id::of(id.key);
+        let id = Id::new(id.key);
         self.counters.replaced += u64::from(self.end(&id));
         if self.flows() >= self.params.capacity && !self.evict(TablePart::Flows) {
             self.counters.untracked += 1;
@@ -380,7 +380,7 @@ impl<S: Default> Flows<S> {
     /// Inserts an unconfirmed entry, and evicts the oldest one of its part if the part is full.
     fn enter(&mut self, id: Id, flow: WatchedFlow<S>) -> Option<Id> {
         self.take(&id);
-        let part = TablePart::of(&id, &flow);
+        let part = TablePart::for_flow(&id, &flow);
         if self.order[part as usize].len() >= self.params.capacity && !self.evict(part) {
             return None;
         }
@@ -425,7 +425,7 @@ impl<S: Default> Flows<S> {
         flow.due = flow.deadline(&self.params);
         flow.queued = Some(flow.rank());
         self.timers.insert((flow.due, id));
-        self.order[TablePart::of(&id, &flow) as usize].insert((flow.rank(), id));
+        self.order[TablePart::for_flow(&id, &flow) as usize].insert((flow.rank(), id));
         self.map.insert(id, flow);
     }
 
@@ -445,7 +445,7 @@ impl<S: Default> Flows<S> {
         let flow = self.map.remove(id)?;
         self.timers.remove(&(flow.due, *id));
         if let Some(at) = flow.queued {
-            self.order[TablePart::of(id, &flow) as usize].remove(&(at, *id));
+            self.order[TablePart::for_flow(id, &flow) as usize].remove(&(at, *id));
         }
         self.left += u64::from(flow.active);
         Some(flow)
@@ -460,7 +460,7 @@ impl<S: Default> Flows<S> {
 }
 
 impl TablePart {
-    fn of<S>(id: &Id, flow: &WatchedFlow<S>) -> Self {
+    fn for_flow<S>(id: &Id, flow: &WatchedFlow<S>) -> Self {
         match (id.handshake, flow.confirmed) {
             (Some(_), _) => TablePart::Handshakes,
             (None, false) => TablePart::Unanswered,

@@ -488,7 +488,7 @@ mod tests {
             // L is 31: half per flow, or 31 in all.
             b.modem.backlog.insert(key_of(0), (5, 5));
             b.modem.backlog.insert(key_of(1), (other, other));
-            b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
+            b.gateway.flows.get_mut(&Id::new(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
             b.ack(0, 60_000);
             assert_eq!(control_of(&b.gateway, 0).awnd, awnd, "{toml}, {other} of the other");
         }
@@ -501,7 +501,7 @@ mod tests {
             b.modem.backlog.insert(key_of(0), (31, 32));
             b.open(0, 66);
             b.data(0, 1);
-            b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+            b.gateway.flows.get_mut(&Id::new(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
             b.ack(0, 60_000);
             assert_eq!(control_of(&b.gateway, 0).awnd, if up { 50.04 } else { 49.96 }, "{toml}");
             assert_eq!(b.gateway.stats(Some(&b.modem)).flows[0].queue_share, 1.0);
@@ -518,7 +518,7 @@ mod tests {
         // 66 ms of cycles of 7.272 ms: nine full ones.
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 95.0, sample: 90.0, rho: 1.0 });
         b.modem.rejected = 0.5;
-        b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+        b.gateway.flows.get_mut(&Id::new(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
         b.data(0, 1);
         b.ack(0, 60_000);
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");
@@ -532,7 +532,7 @@ mod tests {
     }
 
     /// Creates a rate control with a window in balance at 2920 bytes; the receiver's window is 60000.
-    fn held() -> GatewayBench<RateControl> {
+    fn held_bench() -> GatewayBench<RateControl> {
         let mut b = GatewayBench::new(control("scheme = \"fixed\""));
         b.modem.sdu = Time::from_secs(1); // Sample_Awnd is 2
         b.open(0, 66);
@@ -548,7 +548,7 @@ mod tests {
     /// accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {
-        let mut b = held();
+        let mut b = held_bench();
         for _ in 0..5 {
             let s = b.segment(0, Heading::Inward);
             b.pass(Heading::Inward, Segment { payload: 960, ..s });
@@ -564,7 +564,7 @@ mod tests {
     #[test]
     fn data_outside_the_window_moves_nothing() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
-            let mut b = held();
+            let mut b = held_bench();
             let data = Segment { payload: 1_460, ..b.segment(0, Heading::Inward) };
             let back = b.segment(0, Heading::Outward);
             b.pass(Heading::Inward, Segment { seq: data.seq.wrapping_add(ahead), ..data });
@@ -579,7 +579,7 @@ mod tests {
     /// A probe of a closed window lies just beyond the window.
     #[test]
     fn probes_of_closed_windows_are_seen() {
-        let mut b = held();
+        let mut b = held_bench();
         b.data(0, 1);
         assert_eq!(b.ack(0, 0), 0);
         // The right edge is still where 2920 bytes were offered.

@@ -173,7 +173,7 @@ impl HdplcConfig {
     }
 
     /// Returns the configuration of a pair.
-    fn of_pair(&self, pair: usize) -> HdplcConfig {
+    fn pair_config(&self, pair: usize) -> HdplcConfig {
         self.with_channel(self.channels.get(pair).cloned().unwrap_or_else(|| self.channel()))
     }
 

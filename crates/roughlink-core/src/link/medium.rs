@@ -70,7 +70,7 @@ pub(super) struct Backlogs(Vec<Backlog>);
 impl Backlogs {
     /// Returns the backlog of `flow` for changes.
     #[inline]
-    pub(super) fn of(&mut self, flow: FlowId) -> &mut Backlog {
+    pub(super) fn backlog_mut(&mut self, flow: FlowId) -> &mut Backlog {
         let i = flow.0 as usize;
         if i >= self.0.len() {
             self.0.resize(i + 1, Backlog::default());
@@ -80,7 +80,7 @@ impl Backlogs {
     /// Counts a packet of `flow` as sent for the first time.
     #[inline]
     pub(super) fn sent(&mut self, flow: FlowId) {
-        let b = self.of(flow);
+        let b = self.backlog_mut(flow);
         b.waiting -= 1;
         b.unacknowledged += 1;
     }

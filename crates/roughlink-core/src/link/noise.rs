@@ -172,11 +172,11 @@ impl Judge {
 
     /// Returns true if a packet of `size` bytes, whose last bit arrives at `now` over a link of `rate`, is lost.
     #[inline(always)]
-    pub fn takes(&mut self, now: Time, size: u16, rate: Rate) -> bool {
+    pub fn loses(&mut self, now: Time, size: u16, rate: Rate) -> bool {
         match self {
             Judge::None => false,
             Judge::Random { stream, loss } => stream.hit(*loss),
-            Judge::BitErrors(errors) => errors.takes(size),
+            Judge::BitErrors(errors) => errors.loses(size),
             Judge::Burst { stream, start, length, left } => {
                 if stream.hit(*start) {
                     *left = length.draw(stream) - 1;
@@ -200,7 +200,7 @@ impl Judge {
                 *seen += 1;
                 hit
             }
-            Judge::Impulse(pulses) => pulses.takes(now.saturating_sub(rate.time_for(u64::from(size))), now),
+            Judge::Impulse(pulses) => pulses.loses(now.saturating_sub(rate.time_for(u64::from(size))), now),
             Judge::Recorded { stream, steps, at } => {
                 while steps.get(*at + 1).is_some_and(|s| s.0 <= now) {
                     *at += 1;
@@ -222,7 +222,7 @@ pub struct BitErrors {
 }
 
 impl BitErrors {
-    fn takes(&mut self, size: u16) -> bool {
+    fn loses(&mut self, size: u16) -> bool {
         if self.last.0 != size {
             // 1 - (1 - ber)^bits
             self.last = (size, threshold(-libm::expm1(f64::from(size) * 8.0 * self.log_good)));
@@ -278,7 +278,7 @@ impl Overlaps {
         }
     }
 
-    fn takes(&mut self, from: Time, to: Time) -> bool {
+    fn loses(&mut self, from: Time, to: Time) -> bool {
         (0..self.overlapping(from, to)).any(|_| self.stream.hit(self.kill))
     }
 
@@ -317,7 +317,7 @@ mod tests {
 
     fn share(noise: &Noise, n: u64) -> f64 {
         let mut j = Judge::new(noise, "x", &SEED);
-        (0..n).filter(|&i| j.takes(Time::from_micros(1200 * (i + 1)), 1500, RATE)).count() as f64 / n as f64
+        (0..n).filter(|&i| j.loses(Time::from_micros(1200 * (i + 1)), 1500, RATE)).count() as f64 / n as f64
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         // B.
         for (ber, size, wanted) in [(1e-5, 1500, 0.113_080), (1e-5, 40, 0.003_195), (0.0, 1500, 0.0), (1.0, 40, 1.0)] {
             let mut judge = Judge::new(&Noise::BitErrors { ber }, "x", &SEED);
-            let lost = (0..1_000_000).filter(|_| judge.takes(Time::ZERO, size, RATE)).count() as f64 / 1e6;
+            let lost = (0..1_000_000).filter(|_| judge.loses(Time::ZERO, size, RATE)).count() as f64 / 1e6;
             assert!((lost - wanted).abs() <= 0.03 * wanted, "{ber}, {size} B: {lost}");
         }
     }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_list_takes_exactly_its_packets() {
         let mut j = Judge::new(&Noise::List { drop: vec![0, 3, 4] }, "x", &SEED);
-        let hits: Vec<_> = (0..6).map(|_| j.takes(Time::ZERO, 1500, RATE)).collect();
+        let hits: Vec<_> = (0..6).map(|_| j.loses(Time::ZERO, 1500, RATE)).collect();
         assert_eq!(hits, [true, false, false, true, true, false]);
     }
 
@@ -399,7 +399,7 @@ mod tests {
             "x",
             &SEED,
         );
-        let hits: Vec<_> = [0, 999, 1000, 1999, 2000].map(|ms| j.takes(Time::from_millis(ms), 100, RATE)).into();
+        let hits: Vec<_> = [0, 999, 1000, 1999, 2000].map(|ms| j.loses(Time::from_millis(ms), 100, RATE)).into();
         assert_eq!(hits, [false, false, true, true, false]);
     }
 }

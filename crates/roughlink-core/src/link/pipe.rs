@@ -390,7 +390,7 @@ impl Pipe {
     pub fn state(&self, direction: &Direction) -> (DirectionState, Option<&Noise>) {
         match &self.changes {
             Some(changes) => (*changes.state(), changes.noise()),
-            None => (DirectionState::of(direction), None),
+            None => (DirectionState::from_direction(direction), None),
         }
     }
 
@@ -426,7 +426,7 @@ impl Pipe {
             return self.transmit_changing(now, dropped);
         }
         let (arrival, p) = self.ring.pop_front()?;
-        let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
+        let lost = self.judge.loses(arrival, p.size, self.serializer.rate());
         self.stats.lost += u64::from(lost);
         Some((p, lost))
     }
@@ -466,7 +466,7 @@ impl Pipe {
         let (arrival, p) = *self.ring.front().filter(|e| e.0 <= now)?;
         self.ring.drop_front(1);
         let changes = self.changes.as_mut()?;
-        let lost = changes.takes(arrival, p.size, &mut self.judge);
+        let lost = changes.loses(arrival, p.size, &mut self.judge);
         self.stats.lost += u64::from(lost);
         Some((p, lost))
     }

@@ -74,7 +74,7 @@ pub struct DirectionState {
 
 impl DirectionState {
     /// Returns the state of `direction` before the first step.
-    pub const fn of(direction: &Direction) -> Self {
+    pub const fn from_direction(direction: &Direction) -> Self {
         DirectionState { up: true, rate: direction.rate, delay: direction.delay, signal: None, noise: None }
     }
 }

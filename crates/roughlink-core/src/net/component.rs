@@ -150,7 +150,7 @@ impl Component {
         for (i, link) in notices.iter_mut().enumerate() {
             calendar.set(leaves.notices + i, link.next());
         }
-        let neighbours = Neighbours::of(&built, &paths, places.len());
+        let neighbours = Neighbors::new(&built, &paths, places.len());
         let cascade = neighbours.cascades(&pipes, |place| gates.iter().any(|g| g.node == places[place].1));
         let mut component = Component {
             pipes,
@@ -235,11 +235,11 @@ impl Component {
         let Some((_, event)) = notified.events.next() else { return };
         let (next, place) = (notified.next(), notified.place);
         self.calendar.set(self.leaves.notices + link, next);
-        self.tell(now, place, &event, observer);
+        self.notify_hosts(now, place, &event, observer);
     }
 
     /// Notifies the hosts and gateways of the link whose first place is `link`.
-    fn tell<O: Observer>(&mut self, now: Time, link: u32, event: &LinkEvent, observer: &mut O) {
+    fn notify_hosts<O: Observer>(&mut self, now: Time, link: u32, event: &LinkEvent, observer: &mut O) {
         for index in 0..self.leaves.own_flows() {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
@@ -302,11 +302,11 @@ impl Component {
             let pipe = &mut self.pipes[leaf];
             self.calendar.set(leaf, pipe.next_wake());
             if O::ACTIVE {
-                observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
+                observer.link(now, self.places[leaf].0, &mut || LinkState::new(pipe, now));
             }
         }
         for event in events {
-            self.tell(now, first as u32, &event, observer);
+            self.notify_hosts(now, first as u32, &event, observer);
         }
         true
     }
@@ -317,7 +317,7 @@ impl Component {
         let crossing = pipe.transmit(now, &mut |dropped| sides.free(&dropped));
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
-            observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
+            observer.link(now, self.places[leaf].0, &mut || LinkState::new(pipe, now));
         }
         let Some((p, lost)) = crossing else { return };
         // Do not count a change of the link, so that the number does not depend on whether a flow uses the link.
@@ -562,15 +562,15 @@ const VARIES: u32 = u32::MAX - 2;
 
 /// Place before and after each place on the paths of all flows that use it: a place, [`HOST`], or [`VARIES`];
 /// `u32::MAX` if no flow uses it.
-struct Neighbours {
+struct Neighbors {
     next: Vec<u32>,
     feeder: Vec<u32>,
 }
 
-impl Neighbours {
-    fn of(flows: &[NetworkFlow], paths: &[u32], places: usize) -> Self {
+impl Neighbors {
+    fn new(flows: &[NetworkFlow], paths: &[u32], places: usize) -> Self {
         let note = |slot: &mut u32, value| *slot = if [u32::MAX, value].contains(slot) { value } else { VARIES };
-        let mut neighbours = Neighbours { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
+        let mut neighbours = Neighbors { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
         for f in flows {
             for r in 0..2 {
                 let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];

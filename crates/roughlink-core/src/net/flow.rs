@@ -112,7 +112,7 @@ trait Application {
     /// Handles a whole datagram that left the network for an end outside.
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
     /// Returns true if end 1 is here and waits for the first packet of an end 0 outside.
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         false
     }
     /// Returns the next packet of `end`, with flow `id`.
@@ -232,9 +232,9 @@ impl NetworkFlow {
     pub(super) fn left(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
     }
-    /// See [`Application::listens`].
-    pub(super) fn listens(&self) -> bool {
-        of_kind!(&self.kind, k => k.listens(), false)
+    /// See [`Application::is_listening`].
+    pub(super) fn is_listening(&self) -> bool {
+        of_kind!(&self.kind, k => k.is_listening(), false)
     }
     /// Returns the protocols of the flow's packets.
     pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
@@ -301,7 +301,7 @@ impl NetworkFlow {
             start: self.start,
             end: *ended,
             last_delivery: *last_delivery,
-            delay: RttResult::of(delay),
+            delay: RttResult::from_histogram(delay),
             // Datagrams of programs are part of the flow; a connection between programs is not.
             not_run: self.open == [true; 2] && self.protocol != Protocol::Udp,
             ..Default::default()

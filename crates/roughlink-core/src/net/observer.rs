@@ -43,7 +43,7 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    pub(super) fn of(pipe: &mut Pipe, now: Time) -> Self {
+    pub(super) fn new(pipe: &mut Pipe, now: Time) -> Self {
         LinkState { up: pipe.is_up(), waiting: pipe.waiting(now), drops: pipe.stats.dropped }
     }
 }

@@ -36,7 +36,7 @@ impl LinkReading {
     }
 
     /// Reads a pipe made from `direction`.
-    pub(super) fn of(pipe: &mut Pipe, direction: &Direction, now: Time) -> Self {
+    pub(super) fn from_pipe(pipe: &mut Pipe, direction: &Direction, now: Time) -> Self {
         let (state, noise) = pipe.state(direction);
         let loss = loss(noise.unwrap_or(&direction.noise));
         LinkReading::new(&state, loss, pipe.waiting(now), &pipe.stats_at(now))
@@ -65,7 +65,7 @@ impl Network {
         let none = PipeStats::default();
         let before = |model: &Model| match model {
             Model::Pipe(pipe) => [&pipe.forward, &pipe.reverse]
-                .map(|d| LinkReading::new(&DirectionState::of(d), loss(&d.noise), 0, &none)),
+                .map(|d| LinkReading::new(&DirectionState::from_direction(d), loss(&d.noise), 0, &none)),
             Model::Shared(_) => [LinkReading::shared(model.rate(), 0, &none); 2],
         };
         let mut all: Vec<_> = self.scenario.links.iter().map(|link| before(&link.model)).collect();

@@ -45,7 +45,7 @@ pub struct NoPath {
 /// # Errors
 /// Returns an error if a flow has no path.
 pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
-    let mut routes = Routes::of(s);
+    let mut routes = Routes::from_scenario(s);
     let mut route = |f: &FlowSpec, from: usize, to: usize| {
         routes.path(from, to).ok_or_else(|| NoPath {
             flow: f.name.clone(),
@@ -71,7 +71,7 @@ pub struct Routes {
 
 impl Routes {
     /// Creates the routes of a scenario.
-    pub fn of(s: &Scenario) -> Self {
+    pub fn from_scenario(s: &Scenario) -> Self {
         let edges = s.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
         Routes::new(s.nodes.len(), edges)
     }

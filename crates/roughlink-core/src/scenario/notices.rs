@@ -29,8 +29,9 @@ pub enum Notices {
 
 impl Notices {
     /// Creates the notifications about a link that changes like `pipe`.
-    pub fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
-        let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (DirectionState::of(d), d.timeline.clone()));
+    pub fn new(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
+        let [forward, reverse] =
+            [&pipe.forward, &pipe.reverse].map(|d| (DirectionState::from_direction(d), d.timeline.clone()));
         Notices::Derived { forward, reverse, notice, warning }
     }
 

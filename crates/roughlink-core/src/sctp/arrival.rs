@@ -16,7 +16,7 @@ impl SctpEndpoint {
             (AssociationState::Listen, Chunk::Init) => self.on_init(p, side),
             (_, Chunk::CookieEcho) => self.on_cookie_echo(now, p, side),
             (AssociationState::Listen, _) => {}
-            (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_last(now, p, chunk),
+            (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_abort(now, p, chunk),
             _ if p.ack != self.tag => {} // section 8.5
             (AssociationState::CookieWait, Chunk::InitAck) => {
                 if let Some(SideContent::Init(Init { cookie: Some(cookie), .. })) = side
@@ -117,7 +117,7 @@ impl SctpEndpoint {
     }
 
     /// Handles ABORT or SHUTDOWN COMPLETE; its tag may be the peer's, reflected (section 8.5.1).
-    fn on_last(&mut self, now: Time, p: &Packet, chunk: Chunk) {
+    fn on_abort(&mut self, now: Time, p: &Packet, chunk: Chunk) {
         let reflected = p.window & u16::from(chunk_flags::REFLECTED) != 0;
         if p.ack != if reflected { self.peer.0 } else { self.tag } {
             return;

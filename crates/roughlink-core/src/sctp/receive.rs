@@ -162,7 +162,7 @@ impl SctpReceiver {
         (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
     }
     /// Returns true if a SACK must leave now.
-    pub(super) fn wants_sack(&self) -> bool {
+    pub(super) fn is_sack_due(&self) -> bool {
         self.sack_now
     }
     /// Returns when the delayed SACK is due.
@@ -409,24 +409,24 @@ mod tests {
     fn every_second_packet_is_acknowledged_and_a_gap_at_once() {
         let mut r = receiver();
         r.on_data(Time(5), 1, message(0, 0, 100));
-        assert_eq!((r.wants_sack(), r.next_wake()), (false, Time(5) + Time::from_millis(200)));
+        assert_eq!((r.is_sack_due(), r.next_wake()), (false, Time(5) + Time::from_millis(200)));
         r.on_data(Time(6), 2, message(0, 1, 100));
-        assert!(r.wants_sack());
+        assert!(r.is_sack_due());
         assert_eq!(r.sack(0), (1_000, Gaps::default()));
         r.on_data(Time(7), 4, message(0, 3, 100));
-        assert!(r.wants_sack());
+        assert!(r.is_sack_due());
         r.on_data(Time(7), 7, message(0, 6, 100));
         r.on_data(Time(7), 4, message(0, 3, 100));
         let gaps = [Gap { start: 2, end: 2 }, Gap { start: 5, end: 5 }];
         assert_eq!(r.sack(9), (800, Gaps::new(gaps, [13])));
         r.on_data(Time(8), 3, message(0, 2, 100));
-        assert!(r.wants_sack(), "a gap was closed");
+        assert!(r.is_sack_due(), "a gap was closed");
         assert_eq!(r.sack(0), (900, Gaps::new([Gap { start: 3, end: 3 }], [])));
         assert_eq!((r.cumulative(), r.delivered()), (4, 400));
         r.on_data(Time(9), 2, message(0, 1, 100));
         assert_eq!(r.sack(0).1, Gaps::new([Gap { start: 3, end: 3 }], [2]));
         r.wake(Time::MAX);
-        assert!(r.wants_sack());
+        assert!(r.is_sack_due());
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         r.on_data(Time(0), 2, message(1, 0, 100));
         r.on_forward(3, &[(7, 9)]);
         assert_eq!((r.cumulative(), r.delivered(), r.next.len()), (3, 100, 2));
-        assert!(r.wants_sack());
+        assert!(r.is_sack_due());
     }
 
     #[test]

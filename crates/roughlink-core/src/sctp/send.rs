@@ -289,7 +289,7 @@ impl SctpSender {
         self.sack_seen = true;
         let prior_una = self.queue.acked();
         let prior_in_flight = self.queue.in_flight();
-        let full = prior_in_flight >= self.core.cc.vitals().cwnd;
+        let full = prior_in_flight >= self.core.cc.trace().cwnd;
         let covered = self.queue.cover(cumulative, gaps);
         let advanced = self.queue.first() > first;
         let rtt = covered.timed.map(|at| (now - at).max(Time::from_nanos(1)));

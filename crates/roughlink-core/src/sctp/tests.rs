@@ -28,7 +28,7 @@ impl Peer for SctpEndpoint {
         let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
         match sides.carried(&p) {
             Some(carried) => wire::encode(&p, sides.get(&p), &addresses, carried, &mut bytes).unwrap(),
-            None => wire::encode(&p, sides.get(&p), &addresses, &Implied::of(&p), &mut bytes).unwrap(),
+            None => wire::encode(&p, sides.get(&p), &addresses, &Implied::from_packet(&p), &mut bytes).unwrap(),
         }
         let d = wire::decode(&bytes).unwrap();
         let side = sides.carried(&p).map_or(sides.get(&p).copied(), |_| Some(SideContent::Heartbeat(0)));
@@ -306,7 +306,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
     let gaps: Vec<u64> = data.windows(2).map(|w| (w[1] - w[0]).as_millis() / 1000).collect();
     assert_eq!(gaps, [2, 4, 8, 16, 32, 60, 60]);
     let s = c.ends[0].sender().unwrap();
-    assert_eq!((c.ends[0].failed(), s.stats().timeouts, s.cc().vitals().cwnd), (true, 7, 1452));
+    assert_eq!((c.ends[0].failed(), s.stats().timeouts, s.cc().trace().cwnd), (true, 7, 1452));
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_receiver_without_coverage_sends_no_sack() {
     c.notify_link(1, false);
     let (at, before) = (c.now, c.sent.len());
     c.run_until(ms(900));
-    assert!(c.sent[before..].iter().all(|s| s.1 == 0) && c.ends[1].rcv.wants_sack());
+    assert!(c.sent[before..].iter().all(|s| s.1 == 0) && c.ends[1].rcv.is_sack_due());
     c.notify_link(1, true);
     let first = c.sent_between(1, at + ms(1), Time::MAX).next().expect("at once");
     assert_eq!((first.0, first.2.chunk()), (ms(900), Some(Chunk::Sack)));

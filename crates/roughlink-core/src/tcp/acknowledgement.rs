@@ -51,7 +51,7 @@ impl RttSample {
 
     /// Creates a sample from the echo alone, which identifies the acknowledged copy of a segment. Less than a tick
     /// counts as one (Linux `tcp_rtt_tsopt_us`).
-    pub(super) fn of_copy(echo: u32, now: Time) -> Self {
+    pub(super) fn from_echo(echo: u32, now: Time) -> Self {
         let measured = age(echo, now).max(Time::from_millis(1));
         RttSample { measured, passed: measured }
     }
@@ -135,7 +135,7 @@ fn sample_by_send_time(snd: &TcpSender, now: Time, a: &Acknowledgement, d: &Newl
     }
     // Only timestamps show which copy was acknowledged.
     let echo = a.echo.filter(|&e| e != 0 && a.ack > snd.una() && !clean)?;
-    Some(RttSample::of_copy(echo, now))
+    Some(RttSample::from_echo(echo, now))
 }
 
 fn covers(outer: &SackBlock, inner: &SackBlock) -> bool {
@@ -155,11 +155,11 @@ mod tests {
             let ns3 = RttSample::by_echo(5, sent, now);
             assert_eq!((ns3.measured, ns3.passed), ([us(1), us(1_000)][ticks], us(200)));
             let one = Time::from_millis(1);
-            assert_eq!(RttSample::of_copy(5, now), RttSample { measured: one, passed: one });
+            assert_eq!(RttSample::from_echo(5, now), RttSample { measured: one, passed: one });
             assert_eq!(RttSample::since(sent, now), RttSample { measured: us(200), passed: us(200) });
         }
         let before_the_clock_wraps = u32::MAX - 1;
         let now = Time::from_millis(u64::from(u32::MAX) + 3);
-        assert_eq!(RttSample::of_copy(before_the_clock_wraps, now).measured, Time::from_millis(4));
+        assert_eq!(RttSample::from_echo(before_the_clock_wraps, now).measured, Time::from_millis(4));
     }
 }

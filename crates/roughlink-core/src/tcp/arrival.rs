@@ -106,7 +106,7 @@ impl TcpEndpoint {
             if self.syn_held {
                 // No sample: a `Hold` stopped time in between.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
-                snd.rtt_sample(RttSample::of_copy(p.tsecr, now)); // the echo shows which SYN was answered
+                snd.rtt_sample(RttSample::from_echo(p.tsecr, now)); // the echo shows which SYN was answered
             } else if self.syn_tries > 0 {
                 snd.no_handshake_sample();
             } else {
@@ -210,7 +210,7 @@ impl TcpEndpoint {
         self.on_close_progress();
         if payload > 0 || fin {
             if let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
-                && self.rcv.wants_rtt(echo)
+                && self.rcv.can_sample_rtt(echo)
                 && let age = age(echo, now)
                 && !age.is_zero()
             {

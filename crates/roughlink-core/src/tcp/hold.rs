@@ -245,12 +245,12 @@ mod tests {
             let last = flight.last().unwrap();
             s.sent();
             s.now += ms(40);
-            let window = s.e.sender().unwrap().cc().vitals().cwnd;
+            let window = s.e.sender().unwrap().cc().trace().cwnd;
             s.ack(flight[1].seq, &[(flight[3].seq, last.seq + last.payload())]);
             let again: Vec<u32> = s.sent().iter().map(|p| p.seq).filter(|seq| *seq <= last.seq).collect();
             assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
             let s = s.e.sender().unwrap();
-            assert!(s.cc().vitals().cwnd >= window, "no loss was reported");
+            assert!(s.cc().trace().cwnd >= window, "no loss was reported");
             assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
             assert_eq!((s.stats().retransmits, s.stats().fast_recoveries, s.stats().timeouts), (3, 0, 0), "{stack:?}");
         }

@@ -181,7 +181,7 @@ impl TcpSender {
             let progress = AckProgress {
                 delivered: d.bytes,
                 pipe: self.core.flow.in_flight,
-                ssthresh: self.core.cc.vitals().ssthresh,
+                ssthresh: self.core.cc.trace().ssthresh,
                 safe: advanced && lost == 0,
             };
             if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
@@ -342,7 +342,7 @@ impl TcpSender {
 
     /// Starts lowering the window to a new ssthresh (Linux `tcp_init_cwnd_reduction`).
     fn reduce(&mut self, cause: Congestion) {
-        let cwnd = self.core.cc.vitals().cwnd;
+        let cwnd = self.core.cc.trace().cwnd;
         self.sync();
         self.core.congestion(cause);
         self.prr = Prr::start(cwnd, self.core.flow.mss, false);
@@ -505,7 +505,7 @@ impl TcpSender {
             let progress = AckProgress {
                 delivered: mss,
                 pipe: self.core.flow.in_flight,
-                ssthresh: self.core.cc.vitals().ssthresh,
+                ssthresh: self.core.cc.trace().ssthresh,
                 safe: false,
             };
             if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {

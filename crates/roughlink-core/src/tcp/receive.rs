@@ -132,7 +132,7 @@ impl TcpReceiver {
     }
     /// Returns true if an acknowledgment must leave now.
     #[inline]
-    pub(super) fn wants_ack(&self) -> bool {
+    pub(super) fn is_ack_due(&self) -> bool {
         self.ack_now
     }
     /// Returns true if offset `start` lies beyond the window.
@@ -378,7 +378,7 @@ impl TcpReceiver {
     /// Returns true if the timestamp `echo` of a data segment shows a round-trip time: Linux takes one from each
     /// timestamp (`tcp_rcv_rtt_measure_ts`).
     #[inline]
-    pub(super) fn wants_rtt(&mut self, echo: u32) -> bool {
+    pub(super) fn can_sample_rtt(&mut self, echo: u32) -> bool {
         self.space.auto && self.space.is_new_echo(echo)
     }
 }
@@ -403,13 +403,13 @@ mod tests {
     fn delayed_acks() {
         let mut r = receiver(Stack::Rfc);
         r.on_segment(Time(0), 1, 100, false, None);
-        assert!(r.wants_ack(), "the first segment is answered at once");
+        assert!(r.is_ack_due(), "the first segment is answered at once");
         r.on_ack_sent();
         r.on_segment(Time(0), 101, 100, false, None);
-        assert!(!r.wants_ack());
+        assert!(!r.is_ack_due());
         assert_eq!(r.next_wake(), Time::from_millis(200));
         r.on_segment(Time(0), 201, 100, false, None);
-        assert!(r.wants_ack());
+        assert!(r.is_ack_due());
         r.on_ack_sent();
         assert_eq!((r.next_wake(), r.delivered()), (Time::MAX, 300));
     }
@@ -435,7 +435,7 @@ mod tests {
         r.on_segment(Time(0), 1, 500, false, None);
         r.on_ack_sent();
         r.on_segment(Time(0), 1, 500, false, None);
-        assert!(r.wants_ack());
+        assert!(r.is_ack_due());
         assert_eq!(blocks(&r), [(1, 501)]);
         r.on_ack_sent();
         assert!(blocks(&r).is_empty());
@@ -476,7 +476,7 @@ mod tests {
     fn a_fin_beyond_the_window_is_not_the_end() {
         let mut r = receiver(Stack::Rfc);
         r.on_segment(Time(0), 1 + 131_072, 500, true, None);
-        assert!(r.wants_ack());
+        assert!(r.is_ack_due());
         r.on_segment(Time(0), 1, 500, true, None);
         assert!(r.finished());
         assert_eq!((r.nxt(), r.delivered()), (502, 500));
@@ -491,7 +491,7 @@ mod tests {
                 r.on_arrival(Time(0), (next, next + 100), Time::from_secs(1), Time::ZERO);
                 r.on_segment(Time(0), next, 100, false, None);
                 next += 100;
-                let answered = r.wants_ack();
+                let answered = r.is_ack_due();
                 if answered {
                     r.on_ack_sent();
                 }

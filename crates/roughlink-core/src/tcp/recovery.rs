@@ -156,7 +156,7 @@ impl TcpSender {
 
     /// Returns true if the window was used; only then may it grow (RFC 7661; Linux `tcp_is_cwnd_limited`).
     pub(super) fn window_was_used(&self) -> bool {
-        let v = self.core.cc.vitals();
+        let v = self.core.cc.trace();
         match self.cfg.cwnd_limited {
             CwndLimited::Round if v.cwnd < v.ssthresh => v.cwnd < 2 * self.core.flow.max_outstanding,
             CwndLimited::Round | CwndLimited::LastSegment => self.core.flow.cwnd_limited,
@@ -230,7 +230,7 @@ impl TcpSender {
         self.core.stats.fast_recoveries += 1;
         self.sync();
         let pipe = self.core.flow.in_flight;
-        let cwnd = self.core.cc.vitals().cwnd;
+        let cwnd = self.core.cc.trace().cwnd;
         // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
         self.core.flow.in_flight += if self.sack { 0 } else { u64::from(self.core.flow.mss) };
         if self.ecn.covers(self.board.una()) {
@@ -258,7 +258,7 @@ impl TcpSender {
         if duplicate && self.prr.delivered() < self.prr.recover_fs() {
             delivered += u64::from(self.core.flow.mss);
         }
-        let progress = AckProgress { delivered, pipe, ssthresh: self.core.cc.vitals().ssthresh, safe };
+        let progress = AckProgress { delivered, pipe, ssthresh: self.core.cc.trace().ssthresh, safe };
         if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
             self.core.flow.recovery_window = Some(w);
         }

@@ -120,7 +120,7 @@ impl TcpSender {
         let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
         core.flow.initial_window = initial_window;
         let mut board = Scoreboard::new(1, !cfg.sacked_in_flight, !sack);
-        board.by_stamp = core.listens.kept_rate && cfg.recovery != LossRecovery::Rack;
+        board.by_stamp = core.optional_events.kept_rate && cfg.recovery != LossRecovery::Rack;
         TcpSender {
             board,
             core,
@@ -238,7 +238,7 @@ impl TcpSender {
     /// addition to its data. The data are the amount sent in a millisecond at the pacing rate, at least two segments
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
-        let per_millisecond = self.window_rate(self.core.cc.vitals().cwnd).bytes_per_sec() / 1000;
+        let per_millisecond = self.window_rate(self.core.cc.trace().cwnd).bytes_per_sec() / 1000;
         let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
         memory * at_once / (at_once + SKB_OVERHEAD)
     }
@@ -358,7 +358,7 @@ impl TcpSender {
     #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
-        if self.core.listens.rto_sample {
+        if self.core.optional_events.rto_sample {
             sample = self.core.cc.rto_sample(&self.core.flow, ack, sample);
         }
         if let Some(sample) = sample {

@@ -178,10 +178,10 @@ impl<S: ColumnSink> Observer for Recorder<S> {
     }
 
     fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
-        let vitals = sender.cc().vitals();
-        let phase = self.names.phases.code(vitals.phase);
+        let trace = sender.cc().trace();
+        let phase = self.names.phases.code(trace.phase);
         let samples = sender.stats().rtt.count();
-        let row = FlowRow::new(now, index, sender.flow(), &vitals, phase, delivered, samples);
+        let row = FlowRow::new(now, index, sender.flow(), &trace, phase, delivered, samples);
         for row in self.senders[index].offer(row, self.interval).into_iter().flatten() {
             self.keep_flow(row);
         }

@@ -234,7 +234,7 @@ mod tests {
             }
             p.set_sacks(blocks.len(), p.side());
             p.set_payload(bytes);
-            self.send(reverse, p, (!blocks.is_empty()).then_some(SideContent::Sacks(side)), &Implied::of(&p));
+            self.send(reverse, p, (!blocks.is_empty()).then_some(SideContent::Sacks(side)), &Implied::from_packet(&p));
         }
 
         fn segment(&self, flags: u8, seq: u32, ack: u32) -> Packet {
@@ -248,7 +248,7 @@ mod tests {
             let mut p = self.segment(flags, seq, ack);
             let options = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
             p.size = p.header_bytes(options.header_bytes());
-            self.send(reverse, p, Some(SideContent::Syn(options)), &Implied::of(&p));
+            self.send(reverse, p, Some(SideContent::Syn(options)), &Implied::from_packet(&p));
         }
 
         /// One datagram in three parts of at most 800 bytes.
@@ -289,12 +289,12 @@ mod tests {
             self.tcp(true, flags::ACK, 78, at(5792), 0, &[]);
             let mut p = self.segment(flags::ACK, at(5792), 78);
             p.set_payload(2001);
-            self.fragmented(p, &Implied::of(&p));
+            self.fragmented(p, &Implied::from_packet(&p));
             let p = Packet::udp(p.flow, 0, 2001, self.now);
-            self.fragmented(p, &Implied::of(&p));
+            self.fragmented(p, &Implied::from_packet(&p));
             for bytes in [0, 1, 12, 172] {
                 let p = Packet::udp(p.flow, 1, bytes, self.now);
-                self.send(false, p, None, &Implied::of(&p));
+                self.send(false, p, None, &Implied::from_packet(&p));
             }
             self.tcp(false, flags::FIN | flags::ACK, at(7793), 78, 0, &[]);
             self.tcp(true, flags::FIN | flags::ACK, 78, at(7794), 0, &[]);
@@ -389,7 +389,7 @@ mod tests {
         let e = w.packet(i, Time::ZERO, &p, None, &a, &Implied::new(&p, 9));
         assert!(matches!(e, Err(TraceError::Encode(EncodeError::Size))));
         p.set_payload(1000);
-        let e = w.packet(i, Time::ZERO, &p, None, &a, &Implied::of(&p));
+        let e = w.packet(i, Time::ZERO, &p, None, &a, &Implied::from_packet(&p));
         assert!(matches!(e, Err(TraceError::Io(e)) if e.kind() == io::ErrorKind::StorageFull));
     }
 
@@ -469,11 +469,11 @@ mod tests {
         for ip in [V4, V6] {
             let mut c = CapturedConversation::new(ip, 0);
             for (reverse, packet, side) in every_chunk() {
-                c.send(reverse, packet, side, &Implied::of(&packet));
+                c.send(reverse, packet, side, &Implied::from_packet(&packet));
             }
             let mut cut = Packet::sctp_data(FlowId::new(0, false), 0x2222_2222, 106, (0, 6), 2001);
             cut.ident = 1;
-            c.fragmented(cut, &Implied::of(&cut));
+            c.fragmented(cut, &Implied::from_packet(&cut));
             let (packets, fragments) = (c.packets, c.fragments);
             let file = c.out.finish().unwrap();
             let Some(types) = tshark(&file, "sctp", &["sctp.chunk_type"]) else { return };

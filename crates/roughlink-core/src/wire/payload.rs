@@ -62,7 +62,7 @@ impl Implied {
     }
 
     /// Returns the implied payload of the whole datagram `packet`.
-    pub fn of(packet: &Packet) -> Self {
+    pub fn from_packet(packet: &Packet) -> Self {
         debug_assert_eq!(packet.fragment(), Fragment::Whole);
         Implied::new(packet, packet.payload() as usize)
     }
@@ -171,7 +171,7 @@ mod tests {
         let sent = Time(0x0102_0304_0506_0708);
         let p = Packet::udp(FlowId::new(0, false), 77, 20, sent);
         let mut bytes = [0; 20];
-        let implied = Implied::of(&p);
+        let implied = Implied::from_packet(&p);
         implied.fill(0, &mut bytes);
         let mut q = Packet::udp(p.flow, 0, 20, Time::ZERO);
         UdpStamp::read(&bytes).unwrap().apply(&mut q);

@@ -373,7 +373,7 @@ mod tests {
 
     fn bytes_of(p: &Packet, side: Option<SideContent>) -> Vec<u8> {
         let mut out = Vec::new();
-        encode(p, side.as_ref(), &ADDRESSES, &Implied::of(p), &mut out).unwrap();
+        encode(p, side.as_ref(), &ADDRESSES, &Implied::from_packet(p), &mut out).unwrap();
         out
     }
 

@@ -156,7 +156,7 @@ fn fragments(p: &Packet, part: u16) -> Vec<Packet> {
 proptest! {
     #[test]
     fn packets_survive_the_round_trip((packet, side) in packet(), addresses in addresses(), flow in any::<u32>()) {
-        let implied = Implied::of(&packet);
+        let implied = Implied::from_packet(&packet);
         let bytes = bytes_of(&packet, &side, &addresses, &implied);
         let v6 = matches!(addresses.ip, IpPair::V6 { .. });
         prop_assert_eq!(bytes.len(), usize::from(packet.size) + if v6 { 20 } else { 0 });
@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn bytes_survive_the_round_trip((packet, side) in divisible(), addresses in addresses(), part in 8_u16..100,
                                     (class, hop_limit, flow_label, dont_fragment) in any::<(u8, u8, u32, bool)>()) {
-        let implied = Implied::of(&packet);
+        let implied = Implied::from_packet(&packet);
         let v4 = matches!(addresses.ip, IpPair::V4 { .. });
         let fields = IpFields {
             hop_limit,
@@ -230,7 +230,7 @@ proptest! {
         let write = |class: u8| {
             let mut p = packet;
             p.set_traffic_class(class);
-            bytes_of(&p, &side, &addresses, &Implied::of(&p))
+            bytes_of(&p, &side, &addresses, &Implied::from_packet(&p))
         };
         let mut bytes = write(class);
         set_ecn(&mut bytes, Ecn::from_bits(ecn));
@@ -239,7 +239,7 @@ proptest! {
 
     #[test]
     fn fragments_make_up_the_datagram((packet, side) in divisible(), addresses in addresses(), part in 8_u16..100) {
-        let implied = Implied::of(&packet);
+        let implied = Implied::from_packet(&packet);
         let whole = bytes_of(&packet, &side, &addresses, &implied);
         let whole = &whole[decode(&whole).unwrap().transport..];
         let part = part * 8; // from 64: the first fragment holds all of the header
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn the_window_is_rewritten_in_place((mut packet, side) in prop_oneof![segment(), syn()],
                                         addresses in addresses(), window in any::<u16>()) {
-        let implied = Implied::of(&packet);
+        let implied = Implied::from_packet(&packet);
         let mut bytes = bytes_of(&packet, &side, &addresses, &implied);
         let d = decode(&bytes).unwrap();
         let mut header = d.tcp_header(&mut bytes).unwrap();
@@ -281,7 +281,7 @@ proptest! {
     #[test]
     fn length_fields_are_honoured((packet, side) in packet(), addresses in addresses(),
                                   padding in prop::collection::vec(any::<u8>(), 0..60)) {
-        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
+        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         let d = decode(&bytes).unwrap();
         for n in [0, 1, 19, 20, 39.min(bytes.len() - 1), d.transport + 7, d.payload.start - 1, bytes.len() - 1] {
             prop_assert!(matches!(decode(&bytes[..n]), Err(WireError::Truncated(_))), "{}", n);
@@ -293,7 +293,7 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_noticed((packet, side) in prop_oneof![segment(), syn(), data_chunk(), control_chunk()], at in any::<prop::sample::Index>()) {
         let addresses = fixed();
-        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
+        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         let bit = at.index(bytes.len() * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
         prop_assert!(decode(&bytes).is_err());
@@ -311,7 +311,7 @@ proptest! {
     fn decoded_datagrams_can_be_encoded((packet, side) in packet(), addresses in addresses(),
                                           changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         // Property of the fuzz target, from starting points that a fuzzer takes long to reach.
-        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
+        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         for (at, value) in changes {
             let i = at.index(bytes.len().min(80));
             bytes[i] = value;
@@ -344,7 +344,7 @@ proptest! {
     fn mutated_bytes_are_survived((packet, side) in packet(), addresses in addresses(),
                                   changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
                                   cut in any::<prop::sample::Index>()) {
-        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
+        let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         for (at, value) in changes {
             let i = at.index(bytes.len().min(80)); // mostly headers
             bytes[i] = value;
@@ -371,7 +371,7 @@ fn a_linux_syn_takes_60_bytes() {
     p.set_timestamps(1, 0);
     let options = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
     p.size = p.header_bytes(options.header_bytes());
-    let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &fixed(), &Implied::of(&p));
+    let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &fixed(), &Implied::from_packet(&p));
     assert_eq!(bytes.len(), 60);
 }
 
@@ -383,7 +383,7 @@ fn a_syn_without_mss_means_the_default() {
     p.size = p.header_bytes(options.header_bytes());
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::LOCALHOST };
     for (addresses, mss) in [(fixed(), 536), (Addresses { ip, ..fixed() }, 1220)] {
-        let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &addresses, &Implied::of(&p));
+        let bytes = bytes_of(&p, &Some(SideContent::Syn(options)), &addresses, &Implied::from_packet(&p));
         assert_eq!(decode(&bytes).unwrap().side, Some(SideContent::Syn(SynOptions { mss, ..options })));
     }
 }
@@ -422,11 +422,11 @@ fn an_ipv6_packet_is_as_long_as_it_says() {
         let mut p = plain;
         p.set_ipv6();
         let mut out = Vec::new();
-        encode(&p, None, &v6, &Implied::of(&p), &mut out).unwrap();
+        encode(&p, None, &v6, &Implied::from_packet(&p), &mut out).unwrap();
         assert_eq!(out.len(), usize::from(p.size));
         let d = decode(&out).unwrap();
         assert_eq!((d.packet.size, d.payload.len(), d.end), (plain.size, 100, out.len()));
-        assert_eq!(encode(&p, None, &fixed(), &Implied::of(&p), &mut Vec::new()), Err(EncodeError::Family));
+        assert_eq!(encode(&p, None, &fixed(), &Implied::from_packet(&p), &mut Vec::new()), Err(EncodeError::Family));
     }
 }
 

@@ -276,7 +276,7 @@ impl Player {
             _ => {}
         }
         let Some(s) = e.sender() else { return Err("there is no sender yet".into()) };
-        let (flow, vitals) = (s.flow(), s.cc().vitals());
+        let (flow, vitals) = (s.flow(), s.cc().trace());
         let mss = f64::from(flow.mss);
         let bytes = |n: u64| numbers(n as f64, mss, a);
         match a.name.as_str() {

@@ -16,7 +16,7 @@ use std::{fs, io};
 pub(super) struct Info(Vec<u8>);
 
 impl Info {
-    pub(super) fn of(socket: &TcpStream) -> Result<Info, HostError> {
+    pub(super) fn read(socket: &TcpStream) -> Result<Info, HostError> {
         let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("ask for TCP_INFO"))?;
         match bytes.len() {
             TOTAL_RTO_END.. => Ok(Info(bytes)),
@@ -53,7 +53,7 @@ impl Info {
         u64::from(u16::from_ne_bytes(bytes.try_into().expect("two bytes")))
     }
 
-    pub(super) fn vitals(&self, t: &KernelTransfer, at: Time) -> TcpInfo {
+    pub(super) fn tcp_info(&self, t: &KernelTransfer, at: Time) -> TcpInfo {
         TcpInfo {
             flow: t.flow,
             at,
@@ -80,7 +80,7 @@ pub(super) fn counters<'n>(
     let read = |host: usize| {
         let path = "/proc/thread-self/net/netstat";
         let text =
-            namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::of(format!("read {path}")))?;
+            namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::io(format!("read {path}")))?;
         let all = extended(&text);
         let sum = |names: &[&str]| names.iter().filter_map(|name| all.get(name)).sum();
         Ok(KernelCounters {

@@ -1,7 +1,7 @@
-//! The functions behind [`super::Folder`] on systems other than Unix, which use paths and check the kind of an entry
+//! The functions behind [`super::OpenFolder`] on systems other than Unix, which use paths and check the kind of an entry
 //! before they open it.
 
-use super::{Access, Kind, refused};
+use super::{Access, EntryKind, refused};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(super) fn open(path: &Path) -> io::Result<Handle> {
 
 pub(super) fn inside(folder: &Handle, name: &str) -> io::Result<Handle> {
     match kind(folder, name)? {
-        Kind::Folder => Ok(folder.join(name)),
+        EntryKind::Folder => Ok(folder.join(name)),
         _ => Err(io::ErrorKind::NotADirectory.into()),
     }
 }
@@ -28,14 +28,14 @@ pub(super) fn names(folder: &Handle) -> io::Result<Vec<String>> {
     fs::read_dir(folder)?.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-pub(super) fn kind(folder: &Handle, name: &str) -> io::Result<Kind> {
+pub(super) fn kind(folder: &Handle, name: &str) -> io::Result<EntryKind> {
     let found = fs::symlink_metadata(folder.join(name))?.file_type();
     Ok(if found.is_file() {
-        Kind::File
+        EntryKind::File
     } else if found.is_dir() {
-        Kind::Folder
+        EntryKind::Folder
     } else {
-        Kind::Other
+        EntryKind::Other
     })
 }
 
@@ -44,7 +44,7 @@ pub(super) fn file(folder: &Handle, name: &str, access: Access) -> io::Result<Fi
     match kind(folder, name) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         found => {
-            if found? != Kind::File {
+            if found? != EntryKind::File {
                 return Err(refused("it is not a regular file"));
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn lock(_: &Handle) -> io::Result<bool> {
 
 /// Open files cannot be replaced on these systems.
 pub(super) fn has(folder: &Handle, name: &str, _: &File) -> io::Result<bool> {
-    kind(folder, name).map(|found| found == Kind::File)
+    kind(folder, name).map(|found| found == EntryKind::File)
 }
 
 pub(super) fn same(a: &Handle, b: &Handle) -> io::Result<bool> {

@@ -13,7 +13,7 @@ use super::result::{ClaimOutcome, ClaimResult, ExperimentResult, Origin, Verdict
 use crate::error::LabError;
 use crate::library::ScenarioText;
 use crate::nearest;
-use figures::{ClaimFigure, apart, short, words};
+use figures::{ClaimFigure, format_distinct, short, words};
 use roughlink_scenario::Problem;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,7 +158,7 @@ impl Criterion {
         let (low, high) = self.bounds(published);
         let words = match (self.within, self.min, self.max) {
             (Some(w), ..) => {
-                let (low, high) = apart(low, high);
+                let (low, high) = format_distinct(low, high);
                 format!("within {} % of the published figure: {low} to {high}", (w * 1e6).round() / 1e4)
             }
             (None, Some(a), Some(b)) => format!("from {} to {}", short(a), short(b)),
@@ -200,7 +200,7 @@ impl Criterion {
 
 /// Judges the claims in `source` by the results; claims whose experiment was not run are left out.
 pub fn judge(source: &ScenarioText, paper: &str, results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
-    let file = ClaimsFile::of(source)?;
+    let file = ClaimsFile::parse(source)?;
     let paper = paper.rsplit('/').next().unwrap_or(paper);
     let mut judged = Vec::new();
     for mut claim in file.claim {
@@ -226,7 +226,7 @@ pub fn judge(source: &ScenarioText, paper: &str, results: &[ExperimentResult]) -
 }
 
 impl ClaimsFile {
-    fn of(source: &ScenarioText) -> Result<ClaimsFile, LabError> {
+    fn parse(source: &ScenarioText) -> Result<ClaimsFile, LabError> {
         let file: ClaimsFile = read(source)?;
         let problems: Vec<Problem> = file.claim.iter().flat_map(Claim::problems).collect();
         if problems.is_empty() { Ok(file) } else { Err(fault(source, problems)) }
@@ -268,7 +268,7 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
 
 /// Returns the experiments that a claims file refers to, so that the caller can check that they exist.
 pub fn experiments_needed(source: &ScenarioText) -> Result<Vec<String>, LabError> {
-    let file = ClaimsFile::of(source)?;
+    let file = ClaimsFile::parse(source)?;
     Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }
 
@@ -379,15 +379,15 @@ impl Claim {
             ci95: deciding.ci95().filter(|_| self.kind != ComparisonKind::Rank),
             evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
             reason: match verdict {
-                ClaimOutcome::NotConfirmed => self.why_missed(stack, results[0], deciding, &figures),
-                ClaimOutcome::Undecided => self.why_undecided(results[0], deciding),
+                ClaimOutcome::NotConfirmed => self.reason_missed(stack, results[0], deciding, &figures),
+                ClaimOutcome::Undecided => self.reason_undecided(results[0], deciding),
                 ClaimOutcome::Confirmed | ClaimOutcome::NotRun => String::new(),
             },
         }
     }
 
     /// Returns the written reason, with the figures of this run inserted.
-    fn why_missed(
+    fn reason_missed(
         &self,
         stack: &str,
         result: &ExperimentResult,
@@ -416,7 +416,7 @@ impl Claim {
         if filled == *reason { format!("{measured}, and not {criterion}. {reason}") } else { filled }
     }
 
-    fn why_undecided(&self, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
+    fn reason_undecided(&self, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
         match deciding.interval {
             Ok([f64::NEG_INFINITY, f64::INFINITY]) => "No bound of the figure is known".into(),
             Ok([from, to]) => {

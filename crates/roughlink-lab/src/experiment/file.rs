@@ -229,13 +229,13 @@ struct ProblemList {
 }
 
 impl ProblemList {
-    fn wrong(&mut self, message: impl Into<String>, at: Range<usize>, help: impl Into<String>) {
+    fn report(&mut self, message: impl Into<String>, at: Range<usize>, help: impl Into<String>) {
         self.problems.push(Problem::new(message).at(at, "").help(help));
     }
 
     /// Returns the value of `result`, or records its error at this position.
     fn check<T>(&mut self, result: Result<T, LabError>, at: Range<usize>) -> Option<T> {
-        result.map_err(|e| self.wrong(e.to_string(), at, e.help().unwrap_or_default())).ok()
+        result.map_err(|e| self.report(e.to_string(), at, e.help().unwrap_or_default())).ok()
     }
 
     fn experiment(&mut self, file: ExperimentFile, id: &str, quick: bool) -> Option<Experiment> {
@@ -244,7 +244,7 @@ impl ProblemList {
             (Some(name), _) => self.check(ScenarioText::scenario(name.get_ref()), name.span()),
             (None, Some(_)) => None,
             (None, None) => {
-                self.wrong("there is no `scenario`", 0..0, "name one in scenarios/");
+                self.report("there is no `scenario`", 0..0, "name one in scenarios/");
                 None
             }
         };
@@ -252,11 +252,11 @@ impl ProblemList {
         let metrics: Vec<Metric> =
             file.metrics.iter().filter_map(|m| self.check(Metric::new(m.get_ref()), m.span())).collect();
         if metrics.is_empty() && file.curves.is_none() && function.is_none() {
-            self.wrong("nothing is measured", 0..0, format!("metrics = [\"{}\"]", metric::names()[0]));
+            self.report("nothing is measured", 0..0, format!("metrics = [\"{}\"]", metric::names()[0]));
         }
         let replicas = *file.replicas.get_ref();
         if replicas == 0 {
-            self.wrong("no replicas, no result", file.replicas.span(), "one or more");
+            self.report("no replicas, no result", file.replicas.span(), "one or more");
         }
         let watched = file.watch || metrics.iter().any(Metric::needs_watching);
         let single = file.curves.as_ref().is_some_and(|c| c.single);
@@ -277,7 +277,7 @@ impl ProblemList {
                 return Some(rank.into_inner());
             }
             let help = nearest::suggest(rank.get_ref(), "the axes are", known);
-            self.wrong(format!("there is no axis `{}`", rank.get_ref()), rank.span(), help);
+            self.report(format!("there is no axis `{}`", rank.get_ref()), rank.span(), help);
             None
         });
         let mut published = Vec::new();
@@ -326,7 +326,7 @@ impl ProblemList {
             let not = file.metrics.iter().zip(&experiment.metrics).find(|(_, metric)| !metric.is_of_kernels());
             if let Some((text, _)) = not {
                 let message = format!("`{}` is not measured on a kernel", text.get_ref());
-                self.wrong(message, text.span(), "leave it out, or `[kernel]`");
+                self.report(message, text.span(), "leave it out, or `[kernel]`");
             }
             let linux = experiment.stacks.iter().find(|s| s.name == "linux");
             let set = linux.map_or_else(|| stack("linux".into(), StackTable::default()).set, |s| s.set.clone());
@@ -361,14 +361,14 @@ impl ProblemList {
             let known: Vec<&str> = REGISTRY.iter().map(|a| a.name).collect();
             for variant in table.variants.get_ref().iter().filter(|v| !known.contains(&v.as_str())) {
                 let help = nearest::suggest(variant, "there are", known.iter().copied());
-                self.wrong(format!("there is no congestion control `{variant}`"), table.variants.span(), help);
+                self.report(format!("there is no congestion control `{variant}`"), table.variants.span(), help);
             }
             let variants = table.variants.into_inner();
             let labels = table.labels.unwrap_or_else(|| variants.clone());
             return Some(Function { name: name.clone(), variants: variants.into_iter().zip(labels).collect() });
         }
         let help = nearest::suggest(name, "there are", functions::NAMES.iter().copied());
-        self.wrong(format!("there is no function `{name}`"), table.name.span(), help);
+        self.report(format!("there is no function `{name}`"), table.name.span(), help);
         None
     }
 
@@ -378,16 +378,16 @@ impl ProblemList {
         let keys: Vec<String> = table.key.into_iter().chain(table.keys).collect();
         for value in table.set.keys().filter(|v| !values.contains(v.get_ref())) {
             let help = nearest::suggest(value.get_ref(), "it has", values.iter().map(String::as_str));
-            self.wrong(format!("axis `{}` has no value `{}`", table.name, value.get_ref()), value.span(), help);
+            self.report(format!("axis `{}` has no value `{}`", table.name, value.get_ref()), value.span(), help);
         }
         if values.is_empty() || keys.is_empty() && table.set.is_empty() {
-            self.wrong(format!("axis `{}` needs a `key` and `values`", table.name), at, "values = [\"1 %\", \"2 %\"]");
+            self.report(format!("axis `{}` needs a `key` and `values`", table.name), at, "values = [\"1 %\", \"2 %\"]");
             return None;
         }
         let labels = match table.labels {
             Some(labels) if labels.get_ref().len() != values.len() => {
                 let (l, v) = (labels.get_ref().len(), values.len());
-                self.wrong(format!("{l} labels for {v} values"), labels.span(), "as many labels as values");
+                self.report(format!("{l} labels for {v} values"), labels.span(), "as many labels as values");
                 return None;
             }
             Some(labels) => labels.into_inner(),
@@ -413,7 +413,7 @@ impl ProblemList {
         for name in table.values.get_ref() {
             if !known.contains(&name.as_str()) {
                 let help = nearest::suggest(name, "there are", known.iter().copied());
-                self.wrong(format!("there is no curve `{name}`"), table.values.span(), help);
+                self.report(format!("there is no curve `{name}`"), table.values.span(), help);
             }
         }
         match table.every.get_ref().parse::<Time>() {
@@ -422,11 +422,11 @@ impl ProblemList {
                 Some(Watch { every_ns: every.0, curves, flow, flows, windows: Vec::new() })
             }
             Ok(_) => {
-                self.wrong("points at no distance", table.every.span(), "every = \"0.5 s\"");
+                self.report("points at no distance", table.every.span(), "every = \"0.5 s\"");
                 None
             }
             Err(e) => {
-                self.wrong(e.to_string(), table.every.span(), "every = \"0.5 s\"");
+                self.report(e.to_string(), table.every.span(), "every = \"0.5 s\"");
                 None
             }
         }
@@ -437,7 +437,7 @@ impl ProblemList {
         let mut read = |text: &Option<Spanned<String>>, default: Time| {
             let Some(text) = text else { return default };
             text.get_ref().parse().unwrap_or_else(|e: UnitError| {
-                self.wrong(e.to_string(), text.span(), "from = \"28 s\"");
+                self.report(e.to_string(), text.span(), "from = \"28 s\"");
                 default
             })
         };
@@ -450,7 +450,7 @@ impl ProblemList {
             Some(name) if metrics.iter().any(|m| m.name() == name.get_ref()) => name.get_ref(),
             Some(name) => {
                 let help = nearest::suggest(name.get_ref(), "it measures", metrics.iter().map(Metric::name));
-                self.wrong(format!("`{}` is not measured", name.get_ref()), name.span(), help);
+                self.report(format!("`{}` is not measured", name.get_ref()), name.span(), help);
                 return;
             }
         };
@@ -459,7 +459,7 @@ impl ProblemList {
                 if axis.points.iter().all(|p| p.value != *v) {
                     let known = axis.points.iter().map(|p| p.value.as_str());
                     let help = nearest::suggest(v, "it has", known);
-                    reader.wrong(format!("axis `{}` has no value `{v}`", axis.name), span, help);
+                    reader.report(format!("axis `{}` has no value `{v}`", axis.name), span, help);
                     return;
                 }
             }
@@ -469,18 +469,18 @@ impl ProblemList {
         if !table.rows.is_empty() {
             let columns = table.columns.as_ref().map(|c| (c.get_ref().clone(), c.span()));
             let (Some((columns, span)), [_, _]) = (columns, axes) else {
-                self.wrong("rows need `columns`, and two axes", 0..0, "or write `points`");
+                self.report("rows need `columns`, and two axes", 0..0, "or write `points`");
                 return;
             };
             let first = axes.iter().position(|a| columns.iter().all(|c| a.points.iter().any(|p| p.value == *c)));
             let Some(column_axis) = first else {
-                self.wrong("no axis has all these values", span, "the columns are values of one axis");
+                self.report("no axis has all these values", span, "the columns are values of one axis");
                 return;
             };
             for (row, values) in &table.rows {
                 if values.len() != columns.len() {
                     let message = format!("{} values for {} columns", values.len(), columns.len());
-                    self.wrong(message, row.span(), "as many values as columns");
+                    self.report(message, row.span(), "as many values as columns");
                     continue;
                 }
                 for (column, value) in columns.iter().zip(values) {
@@ -496,7 +496,7 @@ impl ProblemList {
             let (at, value) = match point.get_ref().split_last() {
                 Some((value, at)) if at.len() == axes.len() => (at, value),
                 _ => {
-                    self.wrong("not a published value", point.span(), "a value of every axis, then the number");
+                    self.report("not a published value", point.span(), "a value of every axis, then the number");
                     continue;
                 }
             };
@@ -504,7 +504,7 @@ impl ProblemList {
             let number = value.as_float().or(value.as_integer().map(|i| i as f64));
             match (at, number) {
                 (Some(at), Some(number)) => add(self, at, number, point.span()),
-                _ => self.wrong("not a published value", point.span(), "a value of every axis, then the number"),
+                _ => self.report("not a published value", point.span(), "a value of every axis, then the number"),
             }
         }
     }

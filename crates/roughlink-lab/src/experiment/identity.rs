@@ -14,7 +14,7 @@ pub struct Identity {
 
 impl Identity {
     /// Creates the identity of an experiment described by `texts`, in this order, with `replicas` runs per cell.
-    pub(crate) fn of(texts: impl IntoIterator<Item = impl AsRef<str>>, replicas: u32) -> Identity {
+    pub(crate) fn new(texts: impl IntoIterator<Item = impl AsRef<str>>, replicas: u32) -> Identity {
         let mut identity = Identity { hash: SipHasher13::new(), replicas };
         texts.into_iter().for_each(|text| add(&mut identity.hash, text.as_ref()));
         identity
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn more_runs_continue_what_fewer_began() {
-        let [few, many] = [3, 50].map(|replicas| Identity::of(["tcp.cc", "cubic"], replicas));
+        let [few, many] = [3, 50].map(|replicas| Identity::new(["tcp.cc", "cubic"], replicas));
         assert!(many.continues(&few.to_string()) && many.continues(&many.to_string()));
         assert!(!few.continues(&many.to_string()));
-        assert!(!many.continues(&Identity::of(["tcp.cc", "reno"], 3).to_string()));
-        assert!(!many.continues(&Identity::of(["tcp.c", "ccubic"], 3).to_string()));
+        assert!(!many.continues(&Identity::new(["tcp.cc", "reno"], 3).to_string()));
+        assert!(!many.continues(&Identity::new(["tcp.c", "ccubic"], 3).to_string()));
     }
 }

@@ -256,9 +256,9 @@ impl ExperimentPlan {
         Jobs { plan: self, numbers, cell: None }
     }
 
-    /// Selects the usual metrics of its scenarios' flows ([`metric::usual`]).
+    /// Selects the usual metrics of its scenarios' flows ([`metric::default_metrics`]).
     pub fn measure_usual(&mut self, transfers: &[&'static str]) {
-        let names = metric::usual(&self.kinds, transfers);
+        let names = metric::default_metrics(&self.kinds, transfers);
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
@@ -277,7 +277,7 @@ impl ExperimentPlan {
             texts.extend(e.stacks.iter().map(|s| format!("{s:?}")));
             texts.extend(e.axes.iter().map(|a| format!("{a:?}")));
         }
-        Identity::of(texts, e.replicas)
+        Identity::new(texts, e.replicas)
     }
 
     /// Returns the key of a run's result in the store.

@@ -258,18 +258,18 @@ impl Iterator for Pages {
 /// Returns the next rows of a column: [`AT_ONCE`], or fewer at its end.
 fn column(reader: &mut ColumnReader) -> Result<ColumnValues, ParquetError> {
     Ok(match reader {
-        ColumnReader::Int64ColumnReader(r) => ColumnValues::Whole(some(r)?),
-        ColumnReader::DoubleColumnReader(r) => ColumnValues::Real(some(r)?),
-        ColumnReader::BoolColumnReader(r) => ColumnValues::Flags(some(r)?),
+        ColumnReader::Int64ColumnReader(r) => ColumnValues::Whole(read_optional(r)?),
+        ColumnReader::DoubleColumnReader(r) => ColumnValues::Real(read_optional(r)?),
+        ColumnReader::BoolColumnReader(r) => ColumnValues::Flags(read_optional(r)?),
         ColumnReader::ByteArrayColumnReader(r) => {
-            ColumnValues::Words(some(r)?.into_iter().map(Option::unwrap_or_default).collect())
+            ColumnValues::Words(read_optional(r)?.into_iter().map(Option::unwrap_or_default).collect())
         }
         _ => return Err(foreign()),
     })
 }
 
 /// Returns the next values of a column, `None` for null.
-fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Option<T::T>>, ParquetError> {
+fn read_optional<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Option<T::T>>, ParquetError> {
     let (mut present, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
     while rows < AT_ONCE {
         let read = reader.read_records(AT_ONCE - rows, Some(&mut levels), None, &mut present)?.0;

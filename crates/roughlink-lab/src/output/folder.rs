@@ -54,12 +54,12 @@ impl Draft {
             drop(dir); // also releases its lock
             dir = open()?; // an exchange replaced the folder
         }
-        let held = held(&dir)?;
-        if !held.is_empty() {
+        let entries = held(&dir)?;
+        if !entries.is_empty() {
             if !force {
                 return Err(OutputError::Exists(path.to_owned()));
             }
-            check_results(&dir, &held, &[listed(&dir, MANIFEST)])?;
+            check_results(&dir, &entries, &[listed(&dir, MANIFEST)])?;
         }
         let unfinished = dir.make_inside(UNFINISHED).map_err(write_error(&path.join(UNFINISHED)))?;
         let failed = write_error(&unfinished.path().join(MARKER));

@@ -4,7 +4,7 @@ use super::html::{number, paragraphs};
 use crate::experiment::result::{Cell, Compared, ExperimentResult, MetricResult, ReportInput};
 
 /// Returns the answer if the report has a single comparison, else an empty text.
-pub(super) fn of(input: &ReportInput) -> String {
+pub(super) fn answer(input: &ReportInput) -> String {
     match input.experiments.as_slice() {
         [only] => paragraphs(&sentences(only), "lead answer"),
         _ => String::new(),

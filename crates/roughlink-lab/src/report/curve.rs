@@ -4,13 +4,13 @@ use super::figure::{Drawing, Panel, widen, y_scale};
 use super::html::rounded;
 use super::slots::{SeriesStyle, Slots};
 use super::thin::{MOST, thinned};
-use super::view::{of_curve, stack_heading};
+use super::view::{curve_value, stack_heading};
 use crate::experiment::result::{Curve, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Creates one panel per metric and stack. A function has no stack and appears in the panel of every stack.
-pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
+pub(super) fn draw_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let curves = &experiment.curves;
     let distinct = |of: fn(&Curve) -> &String| {
         let mut seen: Vec<&String> = Vec::new();
@@ -33,9 +33,9 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
     let axis = &experiment.figure.series;
     let apart = {
         let mut seen = BTreeSet::new();
-        curves.iter().all(|c| seen.insert((&c.metric, &c.stack, of_curve(c, axis), c.replica)))
+        curves.iter().all(|c| seen.insert((&c.metric, &c.stack, curve_value(c, axis), c.replica)))
     };
-    let key = |c: &Curve| match of_curve(c, axis) {
+    let key = |c: &Curve| match curve_value(c, axis) {
         value if apart && !value.is_empty() => value.to_string(),
         _ => c.label.clone(),
     };

@@ -3,7 +3,7 @@
 use super::curve;
 use super::html::{exact, number, rounded, with_interval};
 use super::slots::{SeriesStyle, Slots};
-use super::view::{METRIC, STACK, ViewDimension, dimensions, metric_caption, of_cell, stack_heading};
+use super::view::{METRIC, STACK, ViewDimension, cell_value, dimensions, metric_caption, stack_heading};
 use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -53,10 +53,10 @@ pub(super) struct Panel {
 pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Drawing> {
     let mut out = Vec::new();
     if !matches!(experiment.figure.kind, FigureKind::Time | FigureKind::Function) && !experiment.cells.is_empty() {
-        out.push(of_cells(experiment, slots));
+        out.push(draw_cells(experiment, slots));
     }
     if !experiment.curves.is_empty() {
-        out.push(curve::of_curves(experiment, slots));
+        out.push(curve::draw_curves(experiment, slots));
     }
     for drawing in &mut out {
         share_scales(drawing);
@@ -121,7 +121,7 @@ fn is_algorithm(axis: &str) -> bool {
     axis.rsplit('.').next() == Some("cc")
 }
 
-fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
+fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let all = dimensions(experiment);
     let plan = FigureLayout::new(experiment, &all);
     let kept: Vec<&Cell> =
@@ -133,7 +133,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let names: Vec<String> = series_values.iter().map(|v| v.value.clone()).collect();
     let colours = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
 
-    let place = |c: &Cell, i: usize| all[i].position(of_cell(c, &all[i].name));
+    let place = |c: &Cell, i: usize| all[i].position(cell_value(c, &all[i].name));
     let mut by_panel: BTreeMap<Vec<usize>, Vec<&Cell>> = BTreeMap::new();
     for cell in kept {
         let key: Option<Vec<usize>> = plan.panels.iter().map(|&i| place(cell, i)).collect();
@@ -150,7 +150,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         for (s, value) in series_values.iter().enumerate() {
             let mut points: Vec<(usize, &Cell)> = cells
                 .iter()
-                .filter(|c| plan.series.is_none_or(|i| of_cell(c, &all[i].name) == value.value))
+                .filter(|c| plan.series.is_none_or(|i| cell_value(c, &all[i].name) == value.value))
                 .filter_map(|c| place(c, plan.x).map(|p| (p, *c)))
                 .collect();
             points.sort_by_key(|(p, _)| *p);

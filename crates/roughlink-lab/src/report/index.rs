@@ -54,6 +54,6 @@ fn paper(entry: &PaperEntry, input: &ReportInput, number: usize) -> String {
         "<h2><a href=\"{link}\">{}</a></h2>\n{}{}<p><a class=\"button\" href=\"{link}\">The report</a></p>\n",
         escape(&entry.title),
         paragraphs(&verdict(input), "lead answer"),
-        picture(input, &Slots::of(input), &format!("picture-{number}"), &entry.link),
+        picture(input, &Slots::new(input), &format!("picture-{number}"), &entry.link),
     )
 }

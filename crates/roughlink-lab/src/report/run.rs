@@ -40,7 +40,7 @@ pub(super) fn render(run: &SingleRun) -> String {
     let mut sections = emulation.map(|e| emulated::sections(run, e)).unwrap_or_default();
     sections.extend(charts::sections(run));
     let mut main = emulation.map(emulated::tables).unwrap_or_default();
-    main += &tables::of_kinds(run);
+    main += &tables::kind_tables(run);
     main += &contents(&sections);
     for section in &sections {
         main += &section_html(section);

@@ -15,19 +15,19 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Returns preferred slots, in the order in which the values first occur in a report.
-    pub(crate) fn of(input: &ReportInput) -> Self {
+    pub(crate) fn new(input: &ReportInput) -> Self {
         let mut slots = Self::default();
         for experiment in &input.experiments {
             for axis in &experiment.axes {
                 for value in &axis.values {
-                    slots.wish(&axis.name, &value.value);
+                    slots.request(&axis.name, &value.value);
                 }
             }
         }
         slots
     }
 
-    fn wish(&mut self, axis: &str, value: &str) {
+    fn request(&mut self, axis: &str, value: &str) {
         let key = (axis.to_string(), value.to_string());
         if !self.wishes.contains_key(&key) {
             let next = self.used.entry(axis.into()).or_default();
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_series_keeps_its_colour_from_figure_to_figure() {
         let all = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
-        let slots = Slots::of(&report(&[&all, &["a", "k", "i", "l"]]));
+        let slots = Slots::new(&report(&[&all, &["a", "k", "i", "l"]]));
         let assign = |v: &[&str]| slots.assign("cc", &v.iter().map(|v| v.to_string()).collect::<Vec<_>>());
         assert_eq!(assign(&all), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(assign(&["a", "k", "i", "l"]), [0, 1, 8, 2]);

@@ -42,7 +42,7 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<ViewDimension> {
     for dimension in &mut all {
         let mut known: BTreeSet<String> = dimension.values.iter().map(|v| v.value.clone()).collect();
         for cell in &experiment.cells {
-            let value = of_cell(cell, &dimension.name);
+            let value = cell_value(cell, &dimension.name);
             if !value.is_empty() && known.insert(value.into()) {
                 dimension.values.push(named(value, ""));
             }
@@ -52,12 +52,12 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<ViewDimension> {
 }
 
 /// Returns the value of a cell on a dimension; empty without a value.
-pub(super) fn of_cell<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
+pub(super) fn cell_value<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
     coordinate(&cell.axes, &cell.metric, &cell.stack, dimension)
 }
 
 /// Returns the value of a curve on a dimension; empty without a value.
-pub(super) fn of_curve<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
+pub(super) fn curve_value<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
     coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
 }
 

@@ -57,7 +57,7 @@ impl StoreContent {
         for (i, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
             if i == 0 && line == HEADER {
                 (ours, found.unchecked) = (true, false);
-            } else if let Some(record) = sound(line) {
+            } else if let Some(record) = parse_line(line) {
                 (ours, found.unchecked) = (true, false);
                 found.sound.extend_from_slice(line);
                 found.records.push(record);
@@ -73,11 +73,11 @@ impl StoreContent {
 
 /// Parses lines. Returns `None` if a line is damaged.
 pub fn records(lines: &[u8]) -> Option<Vec<RunRecord>> {
-    lines.split_inclusive(|b| *b == b'\n').map(sound).collect()
+    lines.split_inclusive(|b| *b == b'\n').map(parse_line).collect()
 }
 
 /// Parses a line. Returns `None` if it is damaged.
-fn sound(line: &[u8]) -> Option<RunRecord> {
+fn parse_line(line: &[u8]) -> Option<RunRecord> {
     let text = &line[..line.len().checked_sub(check(b"").len())?];
     if line[text.len()..] != *check(text).as_bytes() {
         return None;

@@ -24,7 +24,7 @@ fn another_experiment_gets_another_folder() {
     let base = root.path().join("sweep-x.y");
     let numbered = |n: u32| root.path().join(format!("sweep-x.y-{n}"));
     let take = |name: &str| {
-        let identity = Identity::of([name], 1);
+        let identity = Identity::new([name], 1);
         let folder = folder_of(&base, &identity);
         let store = Store::open(&folder).unwrap();
         store.write(IDENTITY, format!("{identity}\n").as_bytes()).unwrap();

@@ -1,6 +1,6 @@
 //! Time series of a run, held in memory: step functions of flows and queues, and the delays of calls.
 
-use crate::quantity::{Quantity, of};
+use crate::quantity::{Quantity, named};
 use roughlink_core::app::Traffic;
 use roughlink_core::gateway::{FlowKey, Stats};
 use roughlink_core::metrics::RunResult;
@@ -12,12 +12,12 @@ use roughlink_core::units::Time;
 
 /// Curves of single flows. Rates and delays are means since the previous point.
 pub const CURVES: &[Quantity] = &[
-    of("throughput_mbps").called("Throughput"),
-    of("cwnd_pkt"),
-    of("awnd_sdu"),
-    of("wnd_pkt"),
-    of("backlog_pkt"),
-    of("delay_ms"),
+    named("throughput_mbps").called("Throughput"),
+    named("cwnd_pkt"),
+    named("awnd_sdu"),
+    named("wnd_pkt"),
+    named("backlog_pkt"),
+    named("delay_ms"),
 ];
 
 /// A step function: each value holds until the time of the next one.
@@ -127,7 +127,7 @@ impl RunSeries {
         let seen = &mut self.flows[index];
         let (flow, stats) = (sender.flow(), sender.stats());
         let mss = f64::from(flow.mss.max(1));
-        let cwnd = sender.cc().vitals().cwnd;
+        let cwnd = sender.cc().trace().cwnd;
         seen.delivered.set(now, delivered as f64);
         seen.cwnd.set(now, cwnd as f64 / mss);
         seen.wnd.set(now, cwnd.min(flow.send_window) as f64 / mss);

@@ -46,16 +46,16 @@ pub(crate) enum WindowedElement {
 }
 
 const fn flow(name: &str, of: fn(&FlowSeries, &RunSeries, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: WindowedElement::Flow(of) }
+    Windowed { quantity: quantity::named(name), of: WindowedElement::Flow(of) }
 }
 const fn call(name: &str, of: fn(&[f64]) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: WindowedElement::Call(of) }
+    Windowed { quantity: quantity::named(name), of: WindowedElement::Call(of) }
 }
 const fn link(name: &str, of: fn(&QueueSeries, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: WindowedElement::Link(of) }
+    Windowed { quantity: quantity::named(name), of: WindowedElement::Link(of) }
 }
 const fn run(name: &str, of: fn(&RunSeries, Time, Time) -> Option<f64>) -> Windowed {
-    Windowed { quantity: quantity::of(name), of: WindowedElement::Run(of) }
+    Windowed { quantity: quantity::named(name), of: WindowedElement::Run(of) }
 }
 
 /// All quantities of windows.
@@ -64,16 +64,16 @@ pub const WINDOWED: &[Windowed] = &[
     flow("retransmits", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
     flow("fast_recoveries", |f, _, a, b| f.bulk.then(|| f.fast_recoveries.increase(a, b))),
     flow("timeouts", |f, _, a, b| f.bulk.then(|| f.timeouts.increase(a, b))),
-    flow("cwnd_mean_pkt", |f, _, a, b| Weighted::of(&f.cwnd, a, b)?.mean()),
-    flow("awnd_mean_sdu", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.mean()),
-    flow("awnd_max_sdu", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.max()),
-    flow("awnd_cv", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.variation()),
+    flow("cwnd_mean_pkt", |f, _, a, b| Weighted::from_steps(&f.cwnd, a, b)?.mean()),
+    flow("awnd_mean_sdu", |f, _, a, b| Weighted::from_steps(&f.awnd, a, b)?.mean()),
+    flow("awnd_max_sdu", |f, _, a, b| Weighted::from_steps(&f.awnd, a, b)?.max()),
+    flow("awnd_cv", |f, _, a, b| Weighted::from_steps(&f.awnd, a, b)?.variation()),
     flow("awnd_over_sample", |f, _, a, b| {
         let sample = f.sample.at(b);
-        (sample > 0.0).then_some(Weighted::of(&f.awnd, a, b)?.max()? / sample)
+        (sample > 0.0).then_some(Weighted::from_steps(&f.awnd, a, b)?.max()? / sample)
     }),
     flow("queue_share", |f, seen, a, b| {
-        let mean = |steps: &Steps| Weighted::of(steps, a, b).and_then(|w| w.mean()).unwrap_or(0.0);
+        let mean = |steps: &Steps| Weighted::from_steps(steps, a, b).and_then(|w| w.mean()).unwrap_or(0.0);
         let all: f64 = seen.flows.iter().map(|f| mean(&f.backlog)).sum();
         (f.bulk && all > 0.0).then(|| mean(&f.backlog) / all)
     }),
@@ -83,9 +83,9 @@ pub const WINDOWED: &[Windowed] = &[
     call("delay_max_ms", |d| quantile(d, 1.0)),
     call("over_100ms", |d| above(d, 100.0)),
     call("over_150ms", |d| above(d, 150.0)),
-    link("queue_mean_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.mean()),
-    link("queue_p95_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.quantile(0.95)),
-    link("queue_max_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.max()),
+    link("queue_mean_pkt", |q, a, b| Weighted::from_steps(&q.waiting, a, b)?.mean()),
+    link("queue_p95_pkt", |q, a, b| Weighted::from_steps(&q.waiting, a, b)?.quantile(0.95)),
+    link("queue_max_pkt", |q, a, b| Weighted::from_steps(&q.waiting, a, b)?.max()),
     link("dropped", |q, a, b| Some(q.dropped.increase(a, b))),
     run("jain", fairness),
     run("jain_min_10s", |seen, a, b| {
@@ -188,7 +188,7 @@ struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {
     /// Returns the values between the times; `None` if there are none.
-    fn of(steps: &Steps, from: Time, to: Time) -> Option<Self> {
+    fn from_steps(steps: &Steps, from: Time, to: Time) -> Option<Self> {
         let pieces = steps.pieces(from, to);
         (!pieces.is_empty()).then_some(Weighted(pieces))
     }

@@ -30,8 +30,8 @@ words!(
     Profile,
     LinkDirections,
     Layer,
-    TomlHystart,
-    TomlOutagePolicy,
+    HystartWord,
+    OutageWord,
     Distribution,
     TimelineFormat,
     Delimiter,
@@ -47,12 +47,12 @@ fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError>
     let text = String::read(value)?;
     value.clone().try_into().map_err(|_| {
         let names = names_of::<T>();
-        none_of(&text, &names.iter().map(String::as_str).collect::<Vec<_>>())
+        unknown_word(&text, &names.iter().map(String::as_str).collect::<Vec<_>>())
     })
 }
 
 /// Returns the fault of a word that is not in `known`.
-pub(crate) fn none_of(text: &str, known: &[&str]) -> UnitError {
+pub(crate) fn unknown_word(text: &str, known: &[&str]) -> UnitError {
     let help = match (absent(text), nearest(text, known.iter().copied())) {
         (Some(absent), _) => absent,
         (None, Some(k)) => format!("did you mean `{k}`?"),

@@ -67,7 +67,7 @@ impl TrackedFile {
     }
 
     /// Returns another writer for the same file. Both append at the same position.
-    pub(super) fn again(&self) -> Result<TrackedFile, Failure> {
+    pub(super) fn try_clone(&self) -> Result<TrackedFile, Failure> {
         let file = self.file.try_clone().map_err(|e| unwritten(&self.path, &e))?;
         Ok(TrackedFile { path: self.path.clone(), file, files: Arc::clone(&self.files) })
     }

@@ -94,7 +94,7 @@ impl EmulationFolder {
     /// Returns a writer for the output of a program at a node. Programs at the same node share a file.
     pub(super) fn output(&mut self, node: &str) -> Result<TrackedFile, Failure> {
         if let Some(kept) = self.outputs.get(node) {
-            return kept.again();
+            return kept.try_clone();
         }
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
         let name: String = node.chars().map(plain).take(LONGEST_NAME).collect();
@@ -104,7 +104,7 @@ impl EmulationFolder {
             std::iter::once(format!("output-{name}.txt")).chain((2..).map(|n| format!("output-{name}-{n}.txt")));
         let path = names.map(|name| self.path.join(name)).find(|path| !taken(path)).expect("there are enough numbers");
         let kept = self.files.create(&path)?;
-        self.outputs.entry(node.to_owned()).or_insert(kept).again()
+        self.outputs.entry(node.to_owned()).or_insert(kept).try_clone()
     }
 
     /// Writes the result, and adds the TCP senders to `emulation.json`.

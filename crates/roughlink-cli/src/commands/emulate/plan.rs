@@ -75,7 +75,7 @@ pub(super) fn congestion_control(scenario: &Scenario) -> Option<String> {
 }
 
 /// Describes each flow with one end at a real node: the address and port that the program there uses.
-pub(super) fn about(scenario: &Scenario) -> Vec<String> {
+pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
     let is_kernel = |node: usize| scenario.kernels.contains(&node);
     let of = |(i, f): (usize, &FlowSpec)| {
         let [src, dst] = addresses(scenario, i).sockets();

@@ -2,7 +2,7 @@
 
 use super::files::{Files, unwritten};
 use super::folder::EmulationFolder;
-use super::plan::{EmulationPlan, about, congestion_control, doubts, hosts, quoted};
+use super::plan::{EmulationPlan, congestion_control, describe_flows, doubts, hosts, quoted};
 use super::recorder::QueuedWriter;
 use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
 use super::series::SeriesFiles;
@@ -88,7 +88,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
             print_stderr(&format!("{node}: default congestion control {}{paced}", control.name));
         }
         emulation.warnings().iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
-        about(&scenario).iter().for_each(|line| print_stderr(line));
+        describe_flows(&scenario).iter().for_each(|line| print_stderr(line));
     }
     if let Some(door) = &door {
         print_stderr(&format!("live view: {}", door.url()));

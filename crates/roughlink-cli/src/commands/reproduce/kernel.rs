@@ -94,7 +94,7 @@ fn disturbed(outcome: &EmulationResults) -> Vec<String> {
 /// Returns the largest load that the transfers of a scenario can cause, bit/s: the sum of the rates of their slowest
 /// links, each counted once.
 fn load(scenario: &Scenario) -> u64 {
-    let mut routes = Routes::of(scenario);
+    let mut routes = Routes::from_scenario(scenario);
     let mut slowest = |flow: &FlowSpec| {
         let links = routes.path(flow.from, flow.to)?.into_iter().map(|hop| hop as usize / 2);
         links.min_by_key(|&l| scenario.links[l].model.rate())

@@ -140,7 +140,7 @@ pub(super) fn join(start: Time, records: [Option<&SideRecord>; 2]) -> SessionRes
             message,
             requests: r.requests,
             count: r.responses,
-            latency_ms: DelayResult::of(&r.latencies),
+            latency_ms: DelayResult::from_sorted(&r.latencies),
             violations: late.get(&message).copied().unwrap_or(0),
         }
     });

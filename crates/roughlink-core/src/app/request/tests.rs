@@ -113,7 +113,7 @@ fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     s.result()
 }
 
-fn of(r: &SessionResult, m: V2gMessage) -> MessageResult {
+fn message_result(r: &SessionResult, m: V2gMessage) -> MessageResult {
     *r.messages.iter().find(|x| x.message == m).unwrap_or_else(|| panic!("no {m:?}"))
 }
 
@@ -129,7 +129,7 @@ fn a_session_with_direct_current() {
     // Discovery 16 ms, handshake 6, SupportedAppProtocol 16, pause 90, SessionSetup 16.
     assert_eq!((r.setup_ms, r.discovery_tries), (Some(144.0), 1));
     // Polls are 106 ms apart: the 49th is the first after 5 s, the 25th after 2.5 s. CurrentDemand each 100 ms for 2 s.
-    let requests = |m| of(&r, m).requests;
+    let requests = |m| message_result(&r, m).requests;
     assert_eq!(requests(V2gMessage::CableCheck), 49);
     assert_eq!(requests(V2gMessage::PreCharge), 25);
     assert_eq!(requests(V2gMessage::CurrentDemand), 21);
@@ -151,7 +151,7 @@ fn a_session_with_alternating_current() {
     let cfg = SessionConfig { charge: Some(MS(10_000)), ..SessionConfig::ac() };
     let (r, _) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
     assert_eq!(r.outcome, SessionOutcome::Completed);
-    assert_eq!(of(&r, V2gMessage::ChargingStatus).requests, 11);
+    assert_eq!(message_result(&r, V2gMessage::ChargingStatus).requests, 11);
     assert!(!r.messages.iter().any(|m| matches!(m.message, V2gMessage::CableCheck | V2gMessage::CurrentDemand)));
 }
 
@@ -167,14 +167,14 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost], 0);
     let repair = pair.data()[lost + 1].0 - sent_at;
     assert!((MS(206)..=MS(216)).contains(&repair), "{repair}");
-    let late = of(&r, V2gMessage::CurrentDemand);
+    let late = message_result(&r, V2gMessage::CurrentDemand);
     assert_eq!(late.latency_ms.unwrap().max, (repair + MS(16)).as_millis_f64());
     assert_eq!((r.outcome, late.violations, r.survived), (SessionOutcome::Completed, 0, true));
 
     // The retransmission is lost too: the RTO doubles, and that is too late.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost, lost + 1], 0);
     assert_eq!(pair.data()[lost + 2].0 - sent_at, repair * 3);
-    let late = of(&r, V2gMessage::CurrentDemand);
+    let late = message_result(&r, V2gMessage::CurrentDemand);
     assert_eq!((late.violations, late.count), (1, late.requests));
     assert_eq!((r.outcome, counts(&r), r.survived), (SessionOutcome::Completed, vec![(EndCause::Message, 1)], true));
     assert_eq!(r.first_violation_s, Some((sent_at + MS(250)).as_secs_f64()));
@@ -199,7 +199,7 @@ fn a_message_longer_than_a_segment() {
         long.iter().map(|d| (d.2.payload(), d.2.is(flags::PSH))).collect::<Vec<_>>(),
         [(1448, false), (835, true)]
     );
-    assert_eq!(of(&r, V2gMessage::Authorization).latency_ms.unwrap().max, 16.0);
+    assert_eq!(message_result(&r, V2gMessage::Authorization).latency_ms.unwrap().max, 16.0);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn setup_has_two_limits() {
     let want = [(EndCause::Message, 1), (EndCause::CommunicationSetup, 1), (EndCause::SeccCommunicationSetup, 1)];
     assert_eq!((counts(&r), r.first_violation_s), (want.to_vec(), Some(2.0)));
     assert_eq!(
-        (r.outcome, r.survived, of(&r, V2gMessage::SupportedAppProtocol).count),
+        (r.outcome, r.survived, message_result(&r, V2gMessage::SupportedAppProtocol).count),
         (SessionOutcome::Running, false, 0)
     );
     cfg.policy = LimitPolicy::Abort;
@@ -296,12 +296,12 @@ fn silence_of_the_vehicle_is_noticed_after_60_s() {
 fn a_slow_charger() {
     // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as the answers.
     let r = over_air(SessionConfig { turnaround: MS(211), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
-    let loop_ = of(&r, V2gMessage::CurrentDemand);
+    let loop_ = message_result(&r, V2gMessage::CurrentDemand);
     assert_eq!((r.slow_responses, loop_.violations, counts(&r)), (loop_.requests, 0, vec![]));
     assert_eq!((loop_.requests, loop_.latency_ms.unwrap().p50), (10, 217.0)); // 9 x 217 ms < 2 s <= 10 x 217 ms
     // A response exactly at the limit is late.
     let r = over_air(SessionConfig { turnaround: MS(244), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
-    let loop_ = of(&r, V2gMessage::CurrentDemand);
+    let loop_ = message_result(&r, V2gMessage::CurrentDemand);
     assert_eq!((loop_.violations, counts(&r)), (loop_.requests, vec![(EndCause::Message, loop_.requests)]));
     let r = over_air(SessionConfig { turnaround: MS(243), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
     assert_eq!(counts(&r), []);
@@ -314,10 +314,10 @@ fn a_message_has_a_turnaround_of_its_own() {
     cfg.message_mut(V2gMessage::CurrentDemand).turnaround = Some(MS(20));
     let latencies = |cfg: &SessionConfig| {
         let r = over_air(cfg.clone(), usize::MAX, MS(100_000));
-        let ms = |m| of(&r, m).latency_ms.unwrap();
+        let ms = |m| message_result(&r, m).latency_ms.unwrap();
         assert_eq!(ms(V2gMessage::PowerDelivery).max, 16.0, "10 ms and 3 ms each way");
         let l = ms(V2gMessage::CurrentDemand);
-        (r.slow_responses, of(&r, V2gMessage::CurrentDemand).count, l.p50, l.max)
+        (r.slow_responses, message_result(&r, V2gMessage::CurrentDemand).count, l.p50, l.max)
     };
     let (slow, count, p50, max) = latencies(&cfg);
     assert_eq!((slow, p50, max), (0, 26.0, 26.0));

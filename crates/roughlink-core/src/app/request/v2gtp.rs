@@ -92,7 +92,7 @@ impl Document {
         }
     }
 
-    fn of_code(code: u8) -> Option<Document> {
+    fn from_code(code: u8) -> Option<Document> {
         let message = *V2gMessage::ALL.get(usize::from(code & MESSAGE))?;
         match code & !MESSAGE {
             0 => Some(Document::Request(message)),
@@ -191,7 +191,7 @@ impl V2gtpReader {
                 self.malformed = *h != header(EXI, length) || !(1..=LONGEST_MESSAGE).contains(&length);
                 self.rest = length.saturating_sub(1);
             } else if self.have == HEAD {
-                self.document = Document::of_code(*first);
+                self.document = Document::from_code(*first);
                 self.malformed = self.document.is_none();
             }
             if self.malformed {

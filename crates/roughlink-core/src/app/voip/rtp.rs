@@ -128,7 +128,7 @@ struct Latest {
 
 impl ObservedStream {
     /// Processes a packet that entered the network. Returns its number, or `None` if it does not continue the sequence.
-    pub fn hear(&mut self, now: Time, h: &Header) -> Option<u32> {
+    pub fn receive(&mut self, now: Time, h: &Header) -> Option<u32> {
         let Some(latest) = self.latest else {
             self.since = now;
             (self.lowest, self.highest) = (FIRST, FIRST);
@@ -265,14 +265,14 @@ mod tests {
         assert!(heard.is_silent() && heard.sender(&cfg).sent() == 0);
         // In order: first packet, an overtaken one, a copy, the wrap, a gap, a late packet.
         let sequences = [65_534, 65_533, 65_534, 65_535, 0, 5, 2];
-        let numbers = sequences.map(|s| heard.hear(ms(1000), &header(s)).unwrap());
+        let numbers = sequences.map(|s| heard.receive(ms(1000), &header(s)).unwrap());
         assert_eq!(numbers, [100, 99, 100, 101, 102, 107, 104]);
         let sender = heard.sender(&cfg);
         assert_eq!((sender.sent(), sender.departure(99)), (9, ms(980)));
-        assert_eq!(heard.hear(ms(1000), &Header { ssrc: 10, ..header(6) }), None);
+        assert_eq!(heard.receive(ms(1000), &Header { ssrc: 10, ..header(6) }), None);
         // Wrap once more, then a packet far behind.
         for i in 1..=70_000 {
-            let number = heard.hear(ms(1000 + 20 * i), &header(65_534_u16.wrapping_add(i as u16)));
+            let number = heard.receive(ms(1000 + 20 * i), &header(65_534_u16.wrapping_add(i as u16)));
             assert_eq!(number, Some(100 + i as u32));
         }
         assert_eq!(heard.sender(&cfg).sent(), 70_002);
@@ -287,7 +287,7 @@ mod tests {
             for n in 0..10_000_u32 {
                 let h = Header { timestamp: (n * 8 * ms).wrapping_add(u32::MAX - 99), ..header(n as u16) };
                 let at = Time::from_millis(u64::from(n * ms));
-                assert_eq!(heard.hear(at, &h), Some(100 + n));
+                assert_eq!(heard.receive(at, &h), Some(100 + n));
             }
             assert_eq!(heard.sender(&cfg).departure(1_100), Time::from_millis(1_000 * u64::from(ms)));
         }
@@ -297,7 +297,8 @@ mod tests {
     #[test]
     fn a_talker_may_begin_anew() {
         let mut heard = ObservedStream::default();
-        let mut hear = |ssrc: u32, sequence: u16| heard.hear(Time::from_secs(1), &Header { ssrc, ..header(sequence) });
+        let mut hear =
+            |ssrc: u32, sequence: u16| heard.receive(Time::from_secs(1), &Header { ssrc, ..header(sequence) });
         assert_eq!([hear(1, 500), hear(1, 501)], [Some(100), Some(101)]);
         assert_eq!(
             [hear(2, 9), hear(1, 502), hear(2, 10), hear(2, 11), hear(2, 12)],
@@ -314,15 +315,15 @@ mod tests {
         let cfg = VoipConfig::default();
         let (mut heard, mut listener) = (ObservedStream::default(), VoipReceiver::default());
         for i in 0..100_000_u32 {
-            if let Some(n) = heard.hear(Time::from_secs(1), &header((i * 2999) as u16)) {
+            if let Some(n) = heard.receive(Time::from_secs(1), &header((i * 2999) as u16)) {
                 listener.receive(Time::from_secs(1), Time::from_secs(1), n);
             }
         }
         assert!(heard.sender(&cfg).sent() <= 3101 && listener.bytes() < 100_000);
         // Only a few packets may precede the first.
         let mut heard = ObservedStream::default();
-        heard.hear(Time::ZERO, &header(1000));
-        assert_eq!(heard.hear(Time::ZERO, &header(900)), Some(0));
-        assert_eq!(heard.hear(Time::ZERO, &header(899)), None);
+        heard.receive(Time::ZERO, &header(1000));
+        assert_eq!(heard.receive(Time::ZERO, &header(900)), Some(0));
+        assert_eq!(heard.receive(Time::ZERO, &header(899)), None);
     }
 }

@@ -77,11 +77,11 @@ impl WaveBench {
     }
     /// Returns the current interval, from the rate: a burst of ten per interval.
     fn interval_ms(&self) -> f64 {
-        let v = self.cc.vitals();
+        let v = self.cc.trace();
         v.cwnd as f64 * 8e3 / v.rate.unwrap().0 as f64
     }
     fn phase(&self) -> &'static str {
-        self.cc.vitals().phase
+        self.cc.trace().phase
     }
 }
 

@@ -37,7 +37,7 @@ pub struct FlowEnd {
 }
 
 impl FlowEnd {
-    pub(super) fn of_syn(s: &Segment) -> Self {
+    pub(super) fn from_syn(s: &Segment) -> Self {
         let widest = u32::from(s.window);
         FlowEnd { syn: s.syn, syn_range: Some((s.seq, s.end())), next: Some(s.end()), widest, ..FlowEnd::default() }
     }
@@ -110,9 +110,9 @@ impl<S: Default> WatchedFlow<S> {
     }
 
     /// Creates the flow that the SYN `s` opens.
-    pub(super) fn of_syn(now: Time, heading: Heading, s: &Segment) -> Self {
+    pub(super) fn from_syn(now: Time, heading: Heading, s: &Segment) -> Self {
         let mut flow = WatchedFlow::new(FlowPhase::Handshake, heading, now);
-        flow.ends[heading as usize] = FlowEnd::of_syn(s);
+        flow.ends[heading as usize] = FlowEnd::from_syn(s);
         flow
     }
 }
@@ -195,7 +195,7 @@ impl<S> WatchedFlow<S> {
         if fits {
             self.ambiguous |= self.answered_syn_at.is_some();
             self.answered_syn_at = Some(self.syn_at);
-            self.ends[heading as usize] = FlowEnd::of_syn(s);
+            self.ends[heading as usize] = FlowEnd::from_syn(s);
         }
         fits
     }

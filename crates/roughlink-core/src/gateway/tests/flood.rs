@@ -73,7 +73,7 @@ impl Honest {
             Heading::Inward => (self.key, server, client),
             Heading::Outward => (self.key.reversed(), client, server),
         };
-        let link = LinkHeader::of(&[heading as u8 + 1; 14]);
+        let link = LinkHeader::detect(&[heading as u8 + 1; 14]);
         Segment { seq, ack, flags: flags::ACK, window: 60_000 >> self.shift, link, ..Segment::new(key) }
     }
 }
@@ -181,7 +181,7 @@ impl<'g> Flood<'g> {
         let heading = self.either();
         let victim = self.below(HONEST as u64) as usize;
         // The attacker has a different link header.
-        let s = Segment { link: LinkHeader::of(&[0xee; 14]), ..self.honest[victim].segment(heading) };
+        let s = Segment { link: LinkHeader::detect(&[0xee; 14]), ..self.honest[victim].segment(heading) };
         let (seq, ack, far_seq, far_ack) = (self.number(), self.number(), self.far(s.seq), self.far(s.ack));
         let options = SynOptions { mss: 9, window_scale: Some(self.below(15) as u8), ..SynOptions::default() };
         let of = |key| Segment { link: s.link, ..Segment::new(key) };

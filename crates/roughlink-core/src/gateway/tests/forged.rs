@@ -15,7 +15,7 @@ const CAPACITY: u32 = 1_024;
 const FIXED: &str = "scheme = \"fixed\"\nsample = \"whole\"";
 
 /// Creates a flow whose window is limited to two segments of the receiver's 60000 bytes.
-fn held() -> GatewayBench<RateControl> {
+fn held_bench() -> GatewayBench<RateControl> {
     let mut b = GatewayBench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
     b.open(0, 66);
@@ -73,7 +73,7 @@ fn syn(key: FlowKey, seq: u32) -> Segment {
 fn a_syn_does_not_end_control() {
     for heading in BOTH {
         for ahead in [0, 1, 0_u32.wrapping_sub(1), 30_000, 1 << 20, 1 << 31] {
-            let mut b = held();
+            let mut b = held_bench();
             let s = b.segment(0, heading);
             let seq = s.seq.wrapping_add(ahead);
             b.pass(heading, syn(s.key, seq));
@@ -92,7 +92,7 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
     for heading in BOTH {
         for (seq_ahead, ack_ahead) in [(1 << 30, 0), (0, 1 << 30), (70_000, 70_000), (1 << 31, 1 << 31)] {
             for signed in [true, false] {
-                let mut b = held();
+                let mut b = held_bench();
                 let s = b.segment(0, heading);
                 let (seq, ack) = (s.seq.wrapping_add(seq_ahead), s.ack.wrapping_add(ack_ahead));
                 b.pass(heading, Segment { seq, ack, signed, multipath: !signed, ..s });
@@ -108,7 +108,7 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
 #[test]
 fn a_mark_within_the_windows_is_forgotten() {
     for heading in BOTH {
-        let mut b = held();
+        let mut b = held_bench();
         let s = b.segment(0, heading);
         b.pass(heading, Segment { signed: true, ..s });
         // The segment passes unchanged: its window is not reduced.
@@ -125,14 +125,14 @@ fn a_mark_within_the_windows_is_forgotten() {
 fn a_reset_needs_the_exact_number() {
     for heading in BOTH {
         for ahead in [1, 2, 1_460, 2_919, 2_920, 59_999, 0_u32.wrapping_sub(1), 1 << 31] {
-            let mut b = held();
+            let mut b = held_bench();
             let s = b.segment(0, heading);
             for f in [flags::RST, flags::RST | flags::ACK] {
                 b.pass(heading, Segment { seq: s.seq.wrapping_add(ahead), flags: f, ..s });
             }
             assert_still_held(&mut b, "a RST");
         }
-        let mut b = held();
+        let mut b = held_bench();
         let s = b.segment(0, heading);
         b.pass(heading, Segment { flags: flags::RST, ..s });
         assert!(b.gateway.stats(None).flows.is_empty(), "the exact number");
@@ -143,7 +143,7 @@ fn a_reset_needs_the_exact_number() {
 #[test]
 fn a_fin_counts_when_nothing_follows_it() {
     for ahead in [0, 1, 1_460, 2_000] {
-        let mut b = held();
+        let mut b = held_bench();
         for heading in BOTH {
             let s = b.segment(0, heading);
             let seq = s.seq.wrapping_add(if heading == Heading::Inward { ahead } else { 100 });

@@ -93,7 +93,7 @@ impl PortStation {
         if dropped.is_some() {
             stats.dropped += 1;
         } else {
-            self.tally.backlogs.of(packet.flow).waiting += 1;
+            self.tally.backlogs.backlog_mut(packet.flow).waiting += 1;
             stats.queue_max = stats.queue_max.max(waiting);
         }
         dropped
@@ -260,7 +260,7 @@ impl ClassQueue {
             && let Some(f) = self.frames.pop_front_if(|f| f.end <= acknowledged)
         {
             self.settled -= 1;
-            tally.backlogs.of(f.packet.flow).unacknowledged -= 1;
+            tally.backlogs.backlog_mut(f.packet.flow).unacknowledged -= 1;
         }
     }
 

@@ -85,7 +85,7 @@ impl HdplcModem {
         }
         self.waiting.push_back(WaitingSdu { packet, came: now });
         self.stats.queue_max = self.stats.queue_max.max(queued as u32 + 1);
-        self.backlogs.of(packet.flow).waiting += 1;
+        self.backlogs.backlog_mut(packet.flow).waiting += 1;
         None
     }
 
@@ -219,7 +219,7 @@ impl HdplcModem {
                 dropped(sdu.packet);
             }
             if done || spent {
-                backlogs.of(sdu.packet.flow).unacknowledged -= 1;
+                backlogs.backlog_mut(sdu.packet.flow).unacknowledged -= 1;
                 if config.queue_counts_unacknowledged {
                     stats.waited((now - sdu.came).0);
                 }

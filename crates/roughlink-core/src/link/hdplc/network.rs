@@ -60,7 +60,7 @@ impl Hdplc {
                 seed,
             )
         };
-        let configs: Vec<HdplcConfig> = (0..pairs).map(|pair| config.of_pair(pair)).collect();
+        let configs: Vec<HdplcConfig> = (0..pairs).map(|pair| config.pair_config(pair)).collect();
         let (mut noises, mut noise_of): (Vec<AirJudge>, Vec<usize>) = Default::default();
         for (pair, own) in configs.iter().enumerate() {
             let same = configs[..pair].iter().position(|other| other.noise == own.noise);

@@ -122,7 +122,7 @@ impl AirNoise {
             let bad = f.bad.as_secs_f64() / (f.good + f.bad).as_secs_f64();
             (1.0 - bad) * self.stationary + bad * f.stationary
         });
-        let spared: f64 = self.impulses.iter().map(|i| i.spares(air, share)).product();
+        let spared: f64 = self.impulses.iter().map(|i| i.pass_probability(air, share)).product();
         1.0 - (1.0 - stationary) * spared
     }
 

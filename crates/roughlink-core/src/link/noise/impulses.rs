@@ -139,7 +139,7 @@ impl Impulses {
 
     /// Returns the probability that the train spares a block of length `air` if impulses count with `share` of their
     /// `hit`.
-    pub(super) fn spares(&self, air: Time, share: f64) -> f64 {
+    pub(super) fn pass_probability(&self, air: Time, share: f64) -> f64 {
         if self.during != ALWAYS {
             return 1.0;
         }

@@ -71,7 +71,7 @@ pub struct Serialized {
 impl Changes {
     /// Creates the timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
     pub fn new(timeline: &Arc<Timeline>, direction: &Direction, overhead: u16, name: &str, seed: &Seed) -> Self {
-        let state = DirectionState::of(direction);
+        let state = DirectionState::from_direction(direction);
         let mut states = DirectionStates::new(Arc::clone(timeline), state);
         Changes {
             next: states.next(),
@@ -216,7 +216,7 @@ impl Changes {
     }
 
     /// Returns true if a packet that arrives at `now` is lost. `own` is the noise of the link itself.
-    pub fn takes(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
+    pub fn loses(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
         if !self.state.up && self.timeline.policy == OutagePolicy::Drop {
             return true;
         }
@@ -225,7 +225,7 @@ impl Changes {
             Judge::new(noise, &format!("{}#{i}", self.name), &self.seed)
         };
         let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));
-        judge.takes(now, size, self.state.rate)
+        judge.loses(now, size, self.state.rate)
     }
 
     fn change_at(&self) -> Time {
@@ -342,7 +342,7 @@ mod tests {
         };
         let timeline = Arc::new(Timeline::new(Vec::<Step>::new(), Vec::new(), Time::MAX).with(policy, None));
         let mut link = Changes::new(&timeline, &direction, 0, "x", &Seed { seed: 1, replica: 0 });
-        let same = DirectionState::of(&direction);
+        let same = DirectionState::from_direction(&direction);
         let (mut arrived, mut waited, mut now) = (Vec::new(), 0, 0);
         let mut sent: Vec<(Time, Option<u16>, DirectionState)> = sent
             .iter()

@@ -89,7 +89,7 @@ struct ModemPort<'m> {
 }
 
 impl ModemPort<'_> {
-    fn of(&self, key: &FlowKey) -> crate::link::Backlog {
+    fn flow_backlog(&self, key: &FlowKey) -> crate::link::Backlog {
         match key {
             FlowKey::Simulated(flow) => self.medium.backlog(self.port, *flow),
             FlowKey::Real(_) => Default::default(),
@@ -99,10 +99,10 @@ impl ModemPort<'_> {
 
 impl Modem for ModemPort<'_> {
     fn waiting(&self, key: &FlowKey) -> u32 {
-        self.of(key).waiting
+        self.flow_backlog(key).waiting
     }
     fn backlog(&self, key: &FlowKey) -> u32 {
-        let b = self.of(key);
+        let b = self.flow_backlog(key);
         b.waiting + b.unacknowledged
     }
     fn occupied(&self) -> u32 {

@@ -79,7 +79,7 @@ impl Ports {
             nodes: options.ports.clone(),
             hosts: BTreeMap::new(),
             beyond: options.beyond.clone(),
-            routes: Routes::of(s),
+            routes: Routes::from_scenario(s),
             places,
             known: BTreeMap::new(),
             listening: BTreeMap::new(),
@@ -310,7 +310,7 @@ impl Component {
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
             let here = |index: &u32| self.flows[*index as usize].nodes == nodes;
             let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, transport));
-            let listens = |index: &u32| here(index) && self.flows[*index as usize].listens();
+            let listens = |index: &u32| here(index) && self.flows[*index as usize].is_listening();
             let mut waiting = waiting.iter().copied();
             if let Some(index) = waiting.clone().find(unclaimed).or_else(|| waiting.find(listens)) {
                 return Some(ports.claim(addresses, transport, (index, &self.flows[index as usize])));
@@ -385,7 +385,7 @@ impl Component {
                     let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
                     let written = match flow.payload(&p, &addresses).or_else(carried) {
                         Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
-                        None => wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram),
+                        None => wire::encode(&p, side, &addresses, &Implied::from_packet(&p), &mut datagram),
                     };
                     debug_assert_eq!(written, Ok(()));
                     if O::ACTIVE {

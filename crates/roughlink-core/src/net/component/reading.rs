@@ -14,7 +14,7 @@ impl Component {
             let (link, way) = ((hop / 2) as usize, (hop & 1) as usize);
             out[link][way] = match (&s.links[link].model, self.pipes.get_mut(i)) {
                 (Model::Pipe(config), Some(pipe)) => {
-                    LinkReading::of(pipe, [&config.forward, &config.reverse][way], now)
+                    LinkReading::from_pipe(pipe, [&config.forward, &config.reverse][way], now)
                 }
                 (model, _) => {
                     let (medium, port) = self.media.port(i - pipes);

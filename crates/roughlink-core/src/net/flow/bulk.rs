@@ -100,7 +100,7 @@ impl Application for BulkFlow {
     fn next_wake(&self, now: Time, end: usize) -> Time {
         self.ends[end].next_wake(now)
     }
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         self.open[0] && self.ends[1].is_listening()
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {

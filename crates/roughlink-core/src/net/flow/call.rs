@@ -46,7 +46,7 @@ impl Call {
     }
 
     /// Records a packet that reached `end` or left the network for it.
-    fn hear(&mut self, now: Time, end: usize, p: &Packet, progress: &mut FlowProgress) {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, progress: &mut FlowProgress) {
         self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
@@ -55,14 +55,14 @@ impl Call {
 
 impl Application for Call {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
-        self.hear(now, end, p, progress);
+        self.receive(now, end, p, progress);
         false
     }
     fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
         let Talker::Outside(heard) = &mut self.talkers[end] else { return STRAY };
         let rtp = (self.span.0..self.span.1).contains(&now) && d.verify(bytes).is_ok();
         let header = Header::read(&bytes[d.payload.clone()]).filter(|_| rtp);
-        header.and_then(|h| heard.hear(now, &h)).unwrap_or(STRAY)
+        header.and_then(|h| heard.receive(now, &h)).unwrap_or(STRAY)
     }
     fn read(&mut self, _: Time, _: usize, p: &Packet, _: &[u8]) -> bool {
         p.seq != STRAY
@@ -75,10 +75,10 @@ impl Application for Call {
     }
     fn left(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.seq != STRAY {
-            self.hear(now, usize::from(!p.flow.reverse()), p, progress);
+            self.receive(now, usize::from(!p.flow.reverse()), p, progress);
         }
     }
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         matches!(&self.talkers, [Talker::Outside(heard), _] if heard.is_silent())
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {

@@ -161,7 +161,7 @@ impl Application for MessageFlow {
         let app = if end == 0 { self.app_wake(now) } else { Time::MAX };
         self.ends[end].next_wake(now).min(app)
     }
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         self.open == [true, false] && self.ends[1].state() == AssociationState::Listen
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
@@ -183,7 +183,7 @@ impl Application for MessageFlow {
             sent: if self.open[0] { self.delivered } else { self.clock.due_by(end) },
             delivered: self.delivered,
             abandoned: source.sender().map_or(0, |s| s.abandoned().0),
-            latency_ms: RttResult::of(&self.latency),
+            latency_ms: RttResult::from_histogram(&self.latency),
         }));
     }
 }

@@ -67,7 +67,7 @@ impl Application for Requests {
         written.part(unwrap(written.end(), p.seq, 1), out.len()).fill(0, &mut out);
         Some(out)
     }
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         self.open == [true, false] && self.ends[1].state() == ConnectionState::Listen
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet> {

@@ -142,7 +142,7 @@ impl Application for Writes {
         let app = if end == 0 { self.app_wake() } else { Time::MAX };
         self.ends[end].next_wake(now).min(app)
     }
-    fn listens(&self) -> bool {
+    fn is_listening(&self) -> bool {
         self.open == [true, false] && self.ends[1].state() == ConnectionState::Listen
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
@@ -162,7 +162,8 @@ impl Application for Writes {
             WritingApplication::Web(web) => {
                 let (requests, responses, took) = web.result();
                 out.sized = web.has_end();
-                out.web = Some(Box::new(WebResult { requests, responses, response_ms: RttResult::of(took) }));
+                out.web =
+                    Some(Box::new(WebResult { requests, responses, response_ms: RttResult::from_histogram(took) }));
             }
         }
     }

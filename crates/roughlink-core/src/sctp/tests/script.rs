@@ -72,7 +72,7 @@ fn a_closed_window_is_probed_and_no_failure() {
     let gaps: Vec<u64> = at.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!((at[0], &gaps[..]), (1_040, &[1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000][..]));
     let snd = s.e.sender().unwrap();
-    assert_eq!((snd.stats().timeouts, snd.gave_up(), snd.cc().vitals().cwnd), (0, false, 4404)); // which was never full
+    assert_eq!((snd.stats().timeouts, snd.gave_up(), snd.cc().trace().cwnd), (0, false, 4404)); // which was never full
     s.sack(2, 100_000, &[]);
     let sent = s.sent();
     assert_eq!((sent[0].seq, sent.len() > 2), (u32::MAX - 3, true), "the probe again, and more");

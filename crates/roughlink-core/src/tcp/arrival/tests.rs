@@ -3,7 +3,7 @@
 
 use super::{Stack, TcpConfig, TcpEndpoint};
 use crate::cc::{
-    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Listens, Permit, Sent, algorithm,
+    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, OptionalEvents, Permit, Sent, algorithm,
 };
 use crate::channel::{EndpointPair, Impairments, Peer};
 use crate::packet::{FlowId, Packet, Sides};
@@ -25,11 +25,11 @@ impl CongestionControl for Everything {
     fn permit(&self, flow: &Flow) -> Permit {
         self.0.permit(flow)
     }
-    fn vitals(&self) -> AlgorithmTrace {
-        self.0.vitals()
+    fn trace(&self) -> AlgorithmTrace {
+        self.0.trace()
     }
-    fn listens(&self) -> Listens {
-        Listens { kept_rate: self.0.listens().kept_rate, ..Listens::ALL }
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents { kept_rate: self.0.optional_events().kept_rate, ..OptionalEvents::ALL }
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.0.on_sent(flow, sent);

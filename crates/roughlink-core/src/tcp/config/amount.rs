@@ -81,7 +81,7 @@ impl JsonSchema for InitialSsthresh {
         "InitialSsthresh".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        either(&[UNLIMITED, WINDOW], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
+        word_or(&[UNLIMITED, WINDOW], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
     }
 }
 
@@ -108,7 +108,7 @@ impl JsonSchema for Buffer {
         "Buffer".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        either(&[AUTO], quantity("A size.", &SIZES, "128 KiB"))
+        word_or(&[AUTO], quantity("A size.", &SIZES, "128 KiB"))
     }
 }
 
@@ -125,7 +125,7 @@ pub mod threshold {
             "Threshold".into()
         }
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            either(&[UNLIMITED], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
+            word_or(&[UNLIMITED], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
         }
     }
 
@@ -150,7 +150,7 @@ pub mod threshold {
     }
 }
 
-fn either(words: &[&str], other: Schema) -> Schema {
+fn word_or(words: &[&str], other: Schema) -> Schema {
     let words = words.iter().map(|word| json_schema!({ "type": "string", "const": word }));
     json_schema!({ "anyOf": words.chain([other]).collect::<Vec<_>>() })
 }

@@ -86,7 +86,7 @@ impl TcpSender {
     /// Returns the pacing rate for an algorithm that sets none (`tcp_update_pacing_rate`). The rate per round trip is
     /// 1.2 times `window` or the outstanding data, whichever is larger; in slow start 2 times.
     pub(super) fn window_rate(&self, window: u64) -> Rate {
-        let v = self.core.cc.vitals();
+        let v = self.core.cc.trace();
         let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
         let window = u128::from(window.max(self.board.outstanding()));
         let srtt = self.core.flow.srtt.as_micros().max(1);

@@ -37,7 +37,7 @@ impl TcpSender {
         if !self.cfg.slow_start_after_idle {
             return;
         }
-        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.trace();
         let restart = self.core.flow.initial_window.min(cwnd);
         if self.cfg.stack != Stack::Linux {
             self.core.cc.lower_window(&self.core.flow, restart, ssthresh);
@@ -56,7 +56,7 @@ impl TcpSender {
             return;
         }
         let flow = &self.core.flow;
-        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.trace();
         if flow.cwnd_limited || (cwnd < ssthresh && cwnd < 2 * flow.max_outstanding) {
             self.idle.on_full(now);
             return;
@@ -75,7 +75,7 @@ impl TcpSender {
     /// Lowers the window to `cwnd`, and sets ssthresh to at least three quarters of the old window (RFC 2861, Linux
     /// `tcp_current_ssthresh`).
     fn lower_as_linux(&mut self, cwnd: u64) {
-        let before = self.core.cc.vitals();
+        let before = self.core.cc.trace();
         let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
         self.core.cc.lower_window(&self.core.flow, cwnd, ssthresh);
     }
@@ -97,7 +97,7 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), resume.saturating_sub(MS(1)));
-        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().trace().cwnd;
         let (before, last) = (cwnd(&p.ends[0]), p.data().last().unwrap().0);
         let rto = p.ends[0].sender().unwrap().flow().rto;
         p.ends[0].write(1_000);
@@ -148,7 +148,7 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), MS(1_500));
-        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().trace().cwnd;
         let before = cwnd(&p.ends[0]);
         for i in 0..100 {
             p.ends[0].write(1_448);

@@ -23,7 +23,7 @@ impl TcpSender {
         } else {
             core.rate.on_ack(now, delivered, lost, prior_in_flight, min_rtt, rtt)
         };
-        if core.listens.rate { sample } else { None }
+        if core.optional_events.rate { sample } else { None }
     }
 
     /// Marks samples as application-limited before a write of `bytes` (Linux `tcp_rate_check_app_limited`). The
@@ -33,7 +33,7 @@ impl TcpSender {
     pub(super) fn before_write(&mut self, bytes: u64) {
         let unsent = self.written - self.board.nxt() + if self.board.by_stamp { bytes } else { 0 };
         if unsent < u64::from(self.core.flow.mss)
-            && self.board.in_flight() < self.core.cc.vitals().cwnd
+            && self.board.in_flight() < self.core.cc.trace().cwnd
             && self.board.lost() <= self.board.retrans()
         {
             self.core.rate.on_app_limited(self.board.in_flight());

@@ -119,7 +119,7 @@ impl Column<'_> {
         self.len() == 0
     }
     /// Returns true if the column matches the type of `field`.
-    pub fn suits(&self, field: &ColumnHeading) -> bool {
+    pub fn matches(&self, field: &ColumnHeading) -> bool {
         let (kind, nullable) = match self {
             Column::Whole(_) => (ColumnType::Whole, false),
             Column::WholeOrNull(_) => (ColumnType::Whole, true),
@@ -209,7 +209,7 @@ impl FlowRow {
         now: Time,
         index: usize,
         flow: &Flow,
-        vitals: &AlgorithmTrace,
+        trace: &AlgorithmTrace,
         phase: u32,
         delivered: u64,
         rtt_samples: u64,
@@ -220,9 +220,9 @@ impl FlowRow {
             flow: index as u32,
             state: flow.state,
             phase,
-            cwnd: vitals.cwnd,
-            ssthresh: (vitals.ssthresh != u64::MAX).then_some(vitals.ssthresh),
-            pacing: vitals.rate.map(|r| r.as_bps() as f64 / 1e6),
+            cwnd: trace.cwnd,
+            ssthresh: (trace.ssthresh != u64::MAX).then_some(trace.ssthresh),
+            pacing: trace.rate.map(|r| r.as_bps() as f64 / 1e6),
             in_flight: flow.in_flight,
             outstanding: flow.outstanding,
             una: flow.snd_una,
@@ -611,7 +611,7 @@ mod tests {
         for (series, columns) in Series::ALL.into_iter().zip(tables) {
             assert_eq!(columns.len(), series.fields().len());
             for (column, field) in columns.iter().zip(series.fields()) {
-                assert!(column.suits(field), "{}", field.name);
+                assert!(column.matches(field), "{}", field.name);
             }
         }
     }

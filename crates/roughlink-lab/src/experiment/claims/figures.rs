@@ -55,18 +55,18 @@ struct Estimate {
 impl Estimate {
     /// Creates an estimate from means. If a run of `a` did not reach its value, the upper end is open; if a run of `b`
     /// did not, the lower one.
-    fn of_means(value: f64, interval: Option<ConfidenceInterval>, a: &Cell, b: Option<&Cell>) -> Estimate {
+    fn from_means(value: f64, interval: Option<ConfidenceInterval>, a: &Cell, b: Option<&Cell>) -> Estimate {
         let bounded = |c: &Cell| !c.at_least.is_empty();
         let open = |[from, to]: ConfidenceInterval| {
             let from = if b.is_some_and(bounded) { f64::NEG_INFINITY } else { from };
             [from, if bounded(a) { f64::INFINITY } else { to }]
         };
-        let interval = interval.map(open).ok_or_else(|| why_without_interval(a, b));
+        let interval = interval.map(open).ok_or_else(|| reason_without_interval(a, b));
         Estimate { range: open([value; 2]), interval }
     }
 
     /// Returns the median of values that lie between these bounds.
-    fn of_median(values: &[ConfidenceInterval], deterministic: bool) -> Option<Estimate> {
+    fn from_median(values: &[ConfidenceInterval], deterministic: bool) -> Option<Estimate> {
         let (range, interval) = median(values)?;
         let interval = if deterministic { Ok(range) } else { interval.ok_or(FEW_FOR_A_MEDIAN) };
         Some(Estimate { range, interval })
@@ -78,7 +78,7 @@ impl Estimate {
 }
 
 /// Explains why a mean, or a comparison in pairs, has no interval.
-fn why_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
+fn reason_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
     let runs = [Some(a), b].into_iter().flatten().filter(|c| !c.has_spread()).map(|c| c.by_replica().len()).min();
     match runs.unwrap_or_else(|| b.map_or(usize::MAX, |b| a.pairs(b).len())) {
         0 => NO_VALUE,
@@ -147,10 +147,10 @@ impl Claim {
             return Some(self.place(result, a, cells, at));
         }
         let Some(b) = self.b.as_ref() else {
-            return Some(ClaimFigure::new(at, self.value(a), self.said(result, a)));
+            return Some(ClaimFigure::new(at, self.value(a), self.describe_cell(result, a)));
         };
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
-        let from = format!("{}, {}", self.said(result, a), self.said(result, b));
+        let from = format!("{}, {}", self.describe_cell(result, a), self.describe_cell(result, b));
         let estimate = match self.kind {
             ComparisonKind::Difference => self.difference(a, b),
             ComparisonKind::Value => self.value(a),
@@ -182,7 +182,7 @@ impl Claim {
         });
         let first = |c: &Cell| value(c).map_or(f64::NEG_INFINITY, |[from, _]| from);
         all.sort_by(|x, y| first(y).total_cmp(&first(x)));
-        let shown: Vec<String> = all.iter().take(3).map(|c| self.said(result, c)).collect();
+        let shown: Vec<String> = all.iter().take(3).map(|c| self.describe_cell(result, c)).collect();
         ClaimFigure::new(at, estimate, shown.join(", "))
     }
 
@@ -225,21 +225,21 @@ impl Claim {
     fn value(&self, cell: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
             let values: Vec<ConfidenceInterval> = cell.by_replica().into_values().collect();
-            return Estimate::of_median(&values, cell.deterministic);
+            return Estimate::from_median(&values, cell.deterministic);
         }
         let s = cell.summary()?;
         let interval =
             cell.interval.filter(|_| cell.quantile.is_none()).or(s.ci95.map(|half| [s.mean - half, s.mean + half]));
-        Some(Estimate::of_means(s.mean, interval, cell, None))
+        Some(Estimate::from_means(s.mean, interval, cell, None))
     }
 
     /// `a - b`
     fn difference(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
-            return of_pairs(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
+            return paired_estimate(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
         }
         let d = a.difference(b)?;
-        Some(Estimate { range: d.value, interval: d.interval.ok_or_else(|| why_without_interval(a, Some(b))) })
+        Some(Estimate { range: d.value, interval: d.interval.ok_or_else(|| reason_without_interval(a, Some(b))) })
     }
 
     /// `a / b`, infinite if only `b` is zero.
@@ -248,17 +248,17 @@ impl Claim {
             let least = |a: ConfidenceInterval, b: ConfidenceInterval| {
                 if b[1].is_finite() { a[0] / b[1] } else { f64::NEG_INFINITY }
             };
-            return of_pairs(a, b, |a, b| [least(a, b), a[1] / b[0]]);
+            return paired_estimate(a, b, |a, b| [least(a, b), a[1] / b[0]]);
         }
         let pairs: Vec<(f64, f64)> = a.pairs(b).iter().map(|(a, b)| (a[0], b[0])).collect();
         let (r, interval) = ratio(&pairs);
         let interval = interval.filter(|_| a.has_spread() && b.has_spread());
         let exact = (a.deterministic && b.deterministic).then_some([r; 2]);
-        (!r.is_nan()).then(|| Estimate::of_means(r, exact.or(interval), a, Some(b)))
+        (!r.is_nan()).then(|| Estimate::from_means(r, exact.or(interval), a, Some(b)))
     }
 
     /// Formats a cell for users: `NewReno 0.46`.
-    fn said(&self, result: &ExperimentResult, cell: &Cell) -> String {
+    fn describe_cell(&self, result: &ExperimentResult, cell: &Cell) -> String {
         let value = self.value(cell).map_or("no value".into(), |v| words(v.range));
         format!("{} {value}", self.label(result, &cell.axes[&self.axis]))
     }
@@ -296,14 +296,14 @@ impl Claim {
 
 /// Returns the median over the replicas in which both cells have a value; replicas share their seeds. A cell that is
 /// not random has the same value in all replicas.
-fn of_pairs(
+fn paired_estimate(
     a: &Cell,
     b: &Cell,
     of: impl Fn(ConfidenceInterval, ConfidenceInterval) -> ConfidenceInterval,
 ) -> Option<Estimate> {
     let pairs = a.pairs(b).into_iter().map(|(a, b)| of(a, b));
     let pairs: Vec<ConfidenceInterval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
-    Estimate::of_median(&pairs, a.deterministic && b.deterministic)
+    Estimate::from_median(&pairs, a.deterministic && b.deterministic)
 }
 
 /// Formats an interval for users.
@@ -330,7 +330,7 @@ pub(super) fn short(x: f64) -> String {
 }
 
 /// Formats both numbers with as many digits as needed to distinguish them.
-pub(super) fn apart(low: f64, high: f64) -> (String, String) {
+pub(super) fn format_distinct(low: f64, high: f64) -> (String, String) {
     match (short(low), short(high)) {
         (a, b) if a == b && low < high => {
             let digits = (1.0 - libm::log10(high - low).floor()) as usize;

@@ -12,24 +12,24 @@ const SINGLY: usize = 2;
 /// Returns the sentences, those on the flows first.
 pub(super) fn sentences(run: &SingleRun) -> Vec<String> {
     let mut out = Vec::new();
-    out.extend(of_sessions(run));
-    out.extend(of_calls(run));
-    out.extend(of_transfers(run));
-    out.extend(of_flows_not_run(run));
-    out.extend(of_queues(run));
-    out.extend(of_outages(run));
+    out.extend(describe_sessions(run));
+    out.extend(describe_calls(run));
+    out.extend(describe_transfers(run));
+    out.extend(describe_flows_not_run(run));
+    out.extend(describe_queues(run));
+    out.extend(describe_outages(run));
     if out.is_empty() {
-        out.extend(of_datagrams(run));
+        out.extend(describe_datagrams(run));
     }
     out
 }
 
 /// Returns the flows of a kind that ran.
-pub(super) fn of_kind<'a>(run: &'a SingleRun, kind: &'a str) -> Vec<&'a FlowResult> {
+pub(super) fn flows_of_kind<'a>(run: &'a SingleRun, kind: &'a str) -> Vec<&'a FlowResult> {
     run.result.flows.iter().filter(|f| f.kind == kind && !f.not_run).collect()
 }
 
-fn of_flows_not_run(run: &SingleRun) -> Option<String> {
+fn describe_flows_not_run(run: &SingleRun) -> Option<String> {
     let names: Vec<&str> = run.result.flows.iter().filter(|f| f.not_run).map(|f| &*f.name).collect();
     let (flows, did) = if names.len() == 1 { ("Flow", "its") } else { ("Flows", "their") };
     (!names.is_empty()).then(|| {
@@ -49,9 +49,9 @@ pub(super) fn timeout(run: &SingleRun, session: &str, message: V2gMessage) -> f6
     own.copied().unwrap_or_else(|| message.spec().timeout.as_millis_f64())
 }
 
-fn of_sessions(run: &SingleRun) -> Vec<String> {
+fn describe_sessions(run: &SingleRun) -> Vec<String> {
     let sessions: Vec<(&FlowResult, &SessionResult)> =
-        of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
     if sessions.len() > SINGLY {
         let late: u64 = sessions.iter().map(|(_, s)| too_late(s)).sum();
         let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -65,11 +65,11 @@ fn of_sessions(run: &SingleRun) -> Vec<String> {
             outcomes.join(", ")
         )];
     }
-    let name = naming(&of_kind(run, "request"), "charging session");
-    sessions.into_iter().flat_map(|(f, s)| of_session(run, f, s, name(f))).collect()
+    let name = naming(&flows_of_kind(run, "request"), "charging session");
+    sessions.into_iter().flat_map(|(f, s)| describe_session(run, f, s, name(f))).collect()
 }
 
-fn of_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
+fn describe_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
     let mut first = format!("{name} {}", outcome(s));
     if let Some(end) = s.end_s {
         first += &format!(" at {} s", seconds(end));
@@ -136,8 +136,8 @@ fn because(cause: EndCause) -> &'static str {
     }
 }
 
-fn of_calls(run: &SingleRun) -> Vec<String> {
-    let calls = of_kind(run, "voip");
+fn describe_calls(run: &SingleRun) -> Vec<String> {
+    let calls = flows_of_kind(run, "voip");
     let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
     if calls.len() > SINGLY {
         let all = || calls.iter().filter_map(|f| opinions(f)).flatten().flatten();
@@ -173,11 +173,11 @@ pub(super) fn satisfaction(r: f64) -> &'static str {
     }
 }
 
-fn of_transfers(run: &SingleRun) -> Vec<String> {
-    let transfers = of_kind(run, "bulk");
+fn describe_transfers(run: &SingleRun) -> Vec<String> {
+    let transfers = flows_of_kind(run, "bulk");
     if transfers.len() <= SINGLY {
         let name = naming(&transfers, "transfer");
-        return transfers.into_iter().map(|f| of_transfer(run, f, name(f))).collect();
+        return transfers.into_iter().map(|f| describe_transfer(run, f, name(f))).collect();
     }
     let rates: Vec<f64> = transfers.iter().filter_map(|f| f.throughput_mbps).collect();
     let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
@@ -197,7 +197,7 @@ fn of_transfers(run: &SingleRun) -> Vec<String> {
     vec![out + "."]
 }
 
-fn of_transfer(run: &SingleRun, f: &FlowResult, name: String) -> String {
+fn describe_transfer(run: &SingleRun, f: &FlowResult, name: String) -> String {
     let bytes = size(f.delivered_bytes as f64);
     let mut out = match (f.end_s, f.failed) {
         (Some(end), _) => format!("{name} delivered {bytes} in {} s", seconds(end - f.start_s)),
@@ -236,7 +236,7 @@ fn count(n: u64, what: &str) -> String {
 }
 
 /// Describes the queue in which packets waited longest, which explains the delays.
-fn of_queues(run: &SingleRun) -> Option<String> {
+fn describe_queues(run: &SingleRun) -> Option<String> {
     let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
     let (link, way, d): (_, _, &DirectionResult) =
         all.max_by(|a, b| a.2.queue_mean_pkt.total_cmp(&b.2.queue_mean_pkt))?;
@@ -255,7 +255,7 @@ fn of_queues(run: &SingleRun) -> Option<String> {
     ))
 }
 
-fn of_outages(run: &SingleRun) -> Option<String> {
+fn describe_outages(run: &SingleRun) -> Option<String> {
     let parts: Vec<String> = run
         .outages
         .iter()
@@ -268,8 +268,8 @@ fn of_outages(run: &SingleRun) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; ") + ".")
 }
 
-fn of_datagrams(run: &SingleRun) -> Vec<String> {
-    let flows = of_kind(run, "cbr");
+fn describe_datagrams(run: &SingleRun) -> Vec<String> {
+    let flows = flows_of_kind(run, "cbr");
     let rate = |f: &FlowResult| f.throughput_mbps.map_or(String::new(), |r| format!(", {} Mbit/s", three(r)));
     let one =
         |f: &FlowResult| format!("Datagrams {}: {} delivered{}.", f.name, size(f.delivered_bytes as f64), rate(f));

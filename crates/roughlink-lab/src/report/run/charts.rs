@@ -1,6 +1,6 @@
 //! The charts of a run. Charts without curves and curves that never change are omitted.
 
-use super::answer::of_kind;
+use super::answer::flows_of_kind;
 use super::seconds;
 use crate::folder::run::{LinkDirection, SingleRun, united};
 use crate::quantity::{self, Quantity};
@@ -43,7 +43,7 @@ impl<'a> Chart<'a> {
         Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
     }
 
-    fn of(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
+    fn from_quantity(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
         Chart::new(quantity.label, quantity.unit, curves)
     }
 }
@@ -58,7 +58,7 @@ pub(super) fn sections(run: &SingleRun) -> Vec<Section> {
 
 fn calls(run: &SingleRun) -> Option<Section> {
     let mut curves: Vec<(String, [Vec<CurvePoint>; 2])> = Vec::new();
-    for f in of_kind(run, "voip") {
+    for f in flows_of_kind(run, "voip") {
         for (end, v) in ["", ", near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
             let windows = &v.windows;
             let [first, second, ..] = windows.as_slice() else { continue };
@@ -79,7 +79,7 @@ fn calls(run: &SingleRun) -> Option<Section> {
 }
 
 fn throughput(run: &SingleRun) -> Option<Section> {
-    let transfers = of_kind(run, "bulk");
+    let transfers = flows_of_kind(run, "bulk");
     let is_transfer = |name: &str| transfers.iter().any(|f| f.name == name);
     let all = run.flows.iter().filter(|c| is_transfer(&c.flow));
     let curves = all.clone().take(MOST_FLOWS);
@@ -134,10 +134,22 @@ fn queues(run: &SingleRun) -> Option<Section> {
 fn senders(run: &SingleRun) -> Option<Section> {
     let flows = || run.flows.iter().take(MOST_FLOWS);
     let charts = vec![
-        Chart::of(const { quantity::of("cwnd_kb") }, flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
-        Chart::of(const { quantity::of("in_flight_kb") }, flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice()))),
-        Chart::of(const { quantity::of("ssthresh_kb") }, flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice()))),
-        Chart::of(const { quantity::of("srtt_ms") }, flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice()))),
+        Chart::from_quantity(
+            const { quantity::named("cwnd_kb") },
+            flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice())),
+        ),
+        Chart::from_quantity(
+            const { quantity::named("in_flight_kb") },
+            flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice())),
+        ),
+        Chart::from_quantity(
+            const { quantity::named("ssthresh_kb") },
+            flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice())),
+        ),
+        Chart::from_quantity(
+            const { quantity::named("srtt_ms") },
+            flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice())),
+        ),
     ];
     let mut section = over_time(run, "senders", "What the senders did", first_of(run.flows.len()).trim(), charts)?;
     let sampled = run.manifest.as_ref().map_or(0.0, |m| m.sample_ms);

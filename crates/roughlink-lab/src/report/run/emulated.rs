@@ -18,9 +18,9 @@ const MOST_ROWS: usize = 200;
 
 /// Returns the results in sentences: conversations, timing, end, changes.
 pub(super) fn sentences(e: &EmulationFolderContent) -> Vec<String> {
-    let mut out = of_conversations(&e.outcome.conversations);
-    out.extend(of_timing(e));
-    out.extend(of_end(&e.outcome.ended).map(str::to_owned));
+    let mut out = describe_conversations(&e.outcome.conversations);
+    out.extend(describe_timing(e));
+    out.extend(describe_end(&e.outcome.ended).map(str::to_owned));
     out.extend(match e.outcome.changes.len() {
         0 => None,
         1 => Some("One link was changed by hand.".to_owned()),
@@ -36,7 +36,7 @@ fn directions(all: &[ConversationResult]) -> Vec<(&ConversationResult, [&str; 2]
     ways
 }
 
-fn of_conversations(all: &[ConversationResult]) -> Vec<String> {
+fn describe_conversations(all: &[ConversationResult]) -> Vec<String> {
     let ways = directions(all);
     let one = |(c, [from, to], half): &(&ConversationResult, [&str; 2], &ConversationCounters)| {
         let mut text = format!("{} from {from} to {to} delivered {}", c.protocol, size(half.carried() as f64));
@@ -57,7 +57,7 @@ fn of_conversations(all: &[ConversationResult]) -> Vec<String> {
     out
 }
 
-fn of_timing(e: &EmulationFolderContent) -> Option<String> {
+fn describe_timing(e: &EmulationFolderContent) -> Option<String> {
     let within = |times: Option<Times>, what: &str| Some(format!("99 % of {what} within {} us", three(times?.p99)));
     let o = &e.outcome;
     Some(match &o.faults {
@@ -79,7 +79,7 @@ fn of_timing(e: &EmulationFolderContent) -> Option<String> {
     })
 }
 
-fn of_end(ended: &str) -> Option<&'static str> {
+fn describe_end(ended: &str) -> Option<&'static str> {
     Some(match ended {
         "failed" => "The emulation ended because a program failed.",
         "interrupted" => "The emulation was interrupted.",

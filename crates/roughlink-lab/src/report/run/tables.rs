@@ -1,6 +1,6 @@
 //! The tables of a run: the answer for each kind of flow, and all numbers.
 
-use super::answer::{of_kind, outcome, satisfaction, timeout};
+use super::answer::{flows_of_kind, outcome, satisfaction, timeout};
 use super::{percent, seconds, size, three};
 use crate::folder::run::SingleRun;
 use crate::report::html::{escape, number};
@@ -54,7 +54,7 @@ impl HtmlTable {
 }
 
 /// Renders the results, with a table for each kind of flow in the run.
-pub(super) fn of_kinds(run: &SingleRun) -> String {
+pub(super) fn kind_tables(run: &SingleRun) -> String {
     let tables = [sessions(run), calls(run), exchanges(run), transfers(run), stays(run)];
     tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
 }
@@ -65,7 +65,7 @@ pub(super) fn headed(title: &str, table: &str) -> String {
 
 fn sessions(run: &SingleRun) -> (&'static str, String) {
     let all: Vec<(&FlowResult, &SessionResult)> =
-        of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
     let one = |(f, s): &(&FlowResult, &SessionResult)| messages(run, f, s);
     match all.as_slice() {
         [] => ("", String::new()),
@@ -83,7 +83,7 @@ fn sessions(run: &SingleRun) -> (&'static str, String) {
                     Some((m, l)) => row.extend([l.p50, l.p99, l.max, timeout(run, &f.name, m.message)].map(number)),
                     None => row.extend([const { String::new() }; 4]),
                 }
-                row.extend([late(s.messages.iter().map(|m| m.violations).sum()), answers.to_string()]);
+                row.extend([late_answers(s.messages.iter().map(|m| m.violations).sum()), answers.to_string()]);
                 table.rows.push(row);
             }
             let mut out = table.html();
@@ -115,7 +115,7 @@ fn messages(run: &SingleRun, f: &FlowResult, s: &SessionResult) -> String {
             Some(l) => row.extend([l.p50, l.p99, l.max].map(number)),
             None => row.extend([const { String::new() }; 3]),
         }
-        row.extend([number(limit), late(m.violations), format!("{}{unanswered}", m.count)]);
+        row.extend([number(limit), late_answers(m.violations), format!("{}{unanswered}", m.count)]);
         table.rows.push(row);
     }
     table.html()
@@ -134,7 +134,7 @@ fn breakable(name: &str) -> String {
 }
 
 /// Formats the number of late answers; numbers above zero are marked.
-fn late(n: u64) -> String {
+fn late_answers(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=\"verdict no\">{n}</span>") }
 }
 
@@ -142,7 +142,7 @@ fn calls(run: &SingleRun) -> (&'static str, String) {
     let head =
         ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
     let mut table = HtmlTable::new("Calls", 3, &head);
-    for f in of_kind(run, "voip") {
+    for f in flows_of_kind(run, "voip") {
         for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
             let optional = |x: Option<f64>| x.map(number).unwrap_or_default();
             table.rows.push(vec![
@@ -186,7 +186,7 @@ fn transfers(run: &SingleRun) -> (&'static str, String) {
         "p99, ms",
     ];
     let mut table = HtmlTable::new("Transfers", 2, &head);
-    for f in of_kind(run, "bulk").into_iter().chain(of_kind(run, "onoff")) {
+    for f in flows_of_kind(run, "bulk").into_iter().chain(flows_of_kind(run, "onoff")) {
         let time = match (f.end_s, f.failed_s) {
             (Some(end), _) => seconds(end - f.start_s),
             (None, Some(failed)) => format!("gave up at {}", seconds(failed)),

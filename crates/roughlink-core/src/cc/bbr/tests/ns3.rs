@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn of_stack(stack: &str) -> Bbr {
+fn with_stack(stack: &str) -> Bbr {
     let table = super::super::super::algorithm("bbr").unwrap().parameters(stack);
     Bbr::new(&table.try_into().unwrap(), &flow())
 }
@@ -25,7 +25,7 @@ fn on_ack(b: &mut Bbr, flow: &Flow, rate: RateSample) {
 fn model_begins_with_the_handshake() {
     let f = Flow { srtt: Time::from_micros(42_700), now: DELAY, ..flow() };
     for (stack, min_rtt, bandwidth) in [("linux", Time::MAX, 0), ("ns3", f.srtt, 344_761)] {
-        let mut b = of_stack(stack);
+        let mut b = with_stack(stack);
         first_segment(&mut b, &f);
         assert_eq!((b.min_rtt, b.bandwidth()), (min_rtt, bandwidth), "{stack}"); // 14,480 B / 42 ms
     }
@@ -35,7 +35,7 @@ fn model_begins_with_the_handshake() {
 /// not limited, also a smaller one, replaces it.
 #[test]
 fn first_estimate_outlives_limited_samples() {
-    let mut b = of_stack("ns3");
+    let mut b = with_stack("ns3");
     let f = Flow { srtt: DELAY, delivered: MSS, ..flow() };
     first_segment(&mut b, &f);
     on_ack(&mut b, &f, RateSample { app_limited: true, ..sample(MSS, DELAY) });
@@ -51,7 +51,7 @@ fn initial_window_is_not_paced() {
         [("linux", 1, true), ("ns3", 1, false), ("ns3", 10 * MSS, false), ("ns3", 10 * MSS + 1, true)]
     {
         let f = Flow { srtt: DELAY, snd_nxt, ..flow() };
-        let Permit::Send { rate, .. } = of_stack(stack).permit(&f) else { unreachable!() };
+        let Permit::Send { rate, .. } = with_stack(stack).permit(&f) else { unreachable!() };
         assert_eq!(rate.is_some(), paced, "{stack} {snd_nxt}");
     }
 }
@@ -61,7 +61,7 @@ fn initial_window_is_not_paced() {
 fn targets_are_bytes() {
     let f = Flow { srtt: DELAY, ..flow() };
     for (stack, expected) in [("linux", 10 * MSS), ("ns3", 13_200)] {
-        let mut b = of_stack(stack);
+        let mut b = with_stack(stack);
         b.min_rtt = DELAY;
         assert_eq!(b.bdp(&f, 330_000, 1.0), expected, "{stack}");
     }
@@ -71,7 +71,7 @@ fn targets_are_bytes() {
 #[test]
 fn sample_without_interval_leaves_the_round() {
     for (stack, expected) in [("linux", false), ("ns3", true)] {
-        let mut b = of_stack(stack);
+        let mut b = with_stack(stack);
         let f = Flow { srtt: DELAY, delivered: MSS, ..flow() };
         first_segment(&mut b, &f);
         on_ack(&mut b, &f, sample(MSS, DELAY));
@@ -86,7 +86,7 @@ fn sample_without_interval_leaves_the_round() {
 #[test]
 fn conservation_ends_with_the_round_under_way() {
     for (stack, conserves, window) in [("linux", true, 19), ("ns3", false, 18)] {
-        let mut b = of_stack(stack);
+        let mut b = with_stack(stack);
         let open = Flow { srtt: DELAY, delivered: 10 * MSS, in_flight: 20 * MSS, ..flow() };
         first_segment(&mut b, &open);
         on_ack(&mut b, &open, sample(MSS, DELAY));
@@ -102,7 +102,7 @@ fn conservation_ends_with_the_round_under_way() {
 #[test]
 fn losses_reduce_the_window_only_in_fast_recovery() {
     for (stack, expected) in [("linux", 18), ("ns3", 21)] {
-        let mut b = of_stack(stack);
+        let mut b = with_stack(stack);
         let f = Flow { srtt: DELAY, delivered: 100 * MSS, state: CongestionState::Loss, ..flow() };
         first_segment(&mut b, &f);
         b.bandwidth = MaxFilter::starting_with(1_000_000);
@@ -115,10 +115,10 @@ fn losses_reduce_the_window_only_in_fast_recovery() {
 /// A fast recovery during startup ends with a window of 2^32 - 1, to which the next ACK adds in 32 bits.
 #[test]
 fn window_wraps() {
-    let mut b = of_stack("ns3");
+    let mut b = with_stack("ns3");
     b.cwnd = u64::from(u32::MAX);
     assert_eq!(b.grown(MSS), MSS - 1);
-    let mut b = of_stack("linux");
+    let mut b = with_stack("linux");
     b.cwnd = u64::from(u32::MAX);
     assert_eq!(b.grown(MSS), u64::from(u32::MAX) + MSS);
 }

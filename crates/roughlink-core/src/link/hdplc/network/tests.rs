@@ -31,9 +31,9 @@ impl HdplcBench {
         HdplcBench::with_seed(config, &SEED)
     }
     fn with_seed(config: &HdplcConfig, seed: &Seed) -> Self {
-        HdplcBench::of_pairs(1, config, seed)
+        HdplcBench::with_pairs(1, config, seed)
     }
-    fn of_pairs(pairs: usize, config: &HdplcConfig, seed: &Seed) -> Self {
+    fn with_pairs(pairs: usize, config: &HdplcConfig, seed: &Seed) -> Self {
         let link = SharedConfig::Hdplc(Box::new(config.clone())).build(pairs, &[], "plc", seed);
         HdplcBench { link, now: Time::ZERO, sent: vec![0; 2 * pairs], out: Vec::new(), dropped: Vec::new() }
     }
@@ -407,7 +407,7 @@ fn pairs_on_one_medium_share_its_capacity() {
     for (config, tolerance) in [(random, 0.03), (turns, 0.001)] {
         let alone = prediction(&HdplcConfig { access_slots: 1, ..config.clone() });
         for pairs in [2, 3] {
-            let mut b = HdplcBench::of_pairs(pairs, &config, &SEED);
+            let mut b = HdplcBench::with_pairs(pairs, &config, &SEED);
             match pairs {
                 2 => b.saturate(end, [60, 0, 60, 0], [1500; 4]),
                 _ => b.saturate(end, [60, 0, 60, 0, 60, 0], [1500; 6]),
@@ -434,7 +434,7 @@ fn silent_pairs_change_nothing() {
     for duplex in [Duplex::Half, Duplex::Full] {
         let config = HdplcConfig { duplex, ..HdplcConfig::default() };
         let run = |pairs| {
-            let mut b = HdplcBench::of_pairs(pairs, &config, &SEED);
+            let mut b = HdplcBench::with_pairs(pairs, &config, &SEED);
             b.saturate(Time::from_secs(5), [40, 3], [1500, 52]);
             b.out.iter().map(|(at, port, p)| (*at, *port, p.seq)).collect::<Vec<_>>()
         };
@@ -447,7 +447,7 @@ fn silent_pairs_change_nothing() {
 fn full_duplex_pairs_share_each_direction() {
     let config = HdplcConfig { duplex: Duplex::Full, access_slots: 1, ..silent() };
     let end = Time::from_secs(30);
-    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::with_pairs(2, &config, &SEED);
     b.saturate(end, [60; 4], [1500; 4]);
     let carried: Vec<f64> = (0..4).map(|port| b.numbers(port).len() as f64 / end.as_secs_f64()).collect();
     let half = prediction(&config) / 2.0;
@@ -461,7 +461,7 @@ fn pairs_have_channels_of_their_own() {
     let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
     let config = HdplcConfig { access_slots: 1, channels: vec![silent().channel(), slow.clone()], ..silent() };
     let end = Time::from_secs(30);
-    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::with_pairs(2, &config, &SEED);
     b.saturate(end, [60, 0, 60, 0], [1500; 4]);
     let cycle = config.cycle_time(31, config.rate) + config.cycle_time(31, slow.rate);
     for port in [0, 2] {
@@ -474,7 +474,7 @@ fn pairs_have_channels_of_their_own() {
     );
     let noisy = Channel { noise: AirNoise::inverter45(), ..slow };
     let config = HdplcConfig { channels: vec![silent().channel(), noisy], ..silent() };
-    let mut b = HdplcBench::of_pairs(2, &config, &SEED);
+    let mut b = HdplcBench::with_pairs(2, &config, &SEED);
     b.saturate(end, [60, 0, 60, 0], [1500; 4]);
     assert_eq!(b.link.stats(0).arq.errors, 0);
     assert!(b.link.stats(2).arq.errors > 100, "{:?}", b.link.stats(2).arq);
@@ -484,13 +484,13 @@ fn pairs_have_channels_of_their_own() {
 #[test]
 fn pairs_collide_where_that_is_possible() {
     let config = HdplcConfig { collisions: true, access_slots: 1, ..silent() };
-    let mut b = HdplcBench::of_pairs(3, &config, &SEED);
+    let mut b = HdplcBench::with_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
     assert!(b.out.is_empty());
     assert!((0..3).all(|pair| b.link.stats(2 * pair).arq.collisions > 10));
     // With slots, some collide. Packets are lost only if abandoned, and none arrives twice.
     let config = HdplcConfig { collisions: true, ..silent() };
-    let mut b = HdplcBench::of_pairs(3, &config, &SEED);
+    let mut b = HdplcBench::with_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [60, 0, 60, 0, 60, 0], [1500; 6]);
     b.drain();
     let collisions: u64 = (0..3).map(|pair| b.link.stats(2 * pair).arq.collisions).sum();
