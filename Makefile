@@ -1,38 +1,38 @@
-# Everything that is done with this tree, one word each. `make` alone lists it.
+# Tasks of development. `make` without a target lists them.
 
 CARGO     ?= cargo
 ROUGHLINK ?= target/release/roughlink
 VENV      ?= .venv
-# Which paper `make reproduce` recomputes: v2g, wave, avoca or plc; or all of them.
+# Paper that `make reproduce` recomputes: v2g, wave, avoca, plc or all.
 PAPER     ?= all
 RESULTS   ?= $(if $(filter all,$(PAPER)),results,results/$(PAPER))
-# What `make validate` compares with ns-3 beside the segments: small unless asked for. FULL=1 takes hours.
+# FULL=1 lets `make validate` run all random comparisons and the whole table against ns-3, which takes hours.
 FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 HOSTILE_FILES ?= 20000
-# The commit whose results `make unchanged` compares with.
+# Commit whose results `make unchanged` compares with those of the working tree.
 REV ?= HEAD
 
 .PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile unchanged wheel clean
 
 help:
-	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
-	@echo 'make release     the program as it ships, compiled with a profile of its own runs; minutes'
-	@echo 'make kernel      the program with the algorithms for the Linux kernel: target/release/roughlink'
+	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper'
+	@echo 'make release     build the program for release, with profile-guided optimization; takes minutes'
+	@echo 'make kernel      build target/release/roughlink with the algorithms for the Linux kernel'
 	@echo 'make test        set up, then run all tests'
-	@echo 'make wheel       the Python package, to be installed elsewhere: target/wheels'
-	@echo 'make check       formatting, lints, wide lines and names used twice'
-	@echo 'make deny        licences, sources and advisories of what is built in'
-	@echo 'make docs        write the reference pages that are made from the program'
+	@echo 'make wheel       build the Python package for installation: target/wheels'
+	@echo 'make check       check formatting, lints, wide lines and names used twice'
+	@echo 'make deny        check licenses, sources and advisories of all dependencies'
+	@echo 'make docs        write the reference pages that the program generates'
 	@echo 'make notebooks   execute the notebooks and write their outputs'
-	@echo 'make bench       benchmarks'
-	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
+	@echo 'make bench       run the benchmarks'
+	@echo 'make validate    compare with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
 	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenario files'
 	@echo 'make unchanged   compare all results with those of commit REV=$(REV)'
-	@echo 'make clean       remove what was built; results/ stays'
+	@echo 'make clean       remove all build products, but not results/'
 
 build:
 	@.ci/setup build
@@ -49,7 +49,7 @@ release:
 reproduce: build
 	target/release/roughlink reproduce $(PAPER) -o $(RESULTS)
 
-# The last lines are those of the test runner, and their sum.
+# The last lines are the sum over all Rust tests.
 test: SHELL := /bin/bash
 test: .SHELLFLAGS := -o pipefail -c
 test:
@@ -71,7 +71,7 @@ check:
 	$(CARGO) clippy --bin roughlink --locked -- -D warnings
 	@if command -v c++ >/dev/null; then set -x; \
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
-	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi
+	else echo 'skipped: the fuzz targets need a C++ compiler'; fi
 
 deny:
 	@.ci/setup build

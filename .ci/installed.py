@@ -1,4 +1,4 @@
-"""Tries the installed package, with Python's own library alone and no compiler on the path."""
+"""Tests the installed package with nothing but Python's standard library and no compiler on the path."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ try:
 except rl.ScenarioError as e:
     assert "did you mean `cubic`?" in str(e), e
 else:
-    raise AssertionError("a wrong value was taken")
+    raise AssertionError("an invalid value was accepted")
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)

@@ -107,7 +107,7 @@ def per_packet(binary: Path, names: list[str]) -> dict[str, float]:
 
 def program(path: Path) -> Path:
     if not path.exists():
-        raise Missing(f"no roughlink program at {path}")
+        raise Missing(f"cannot find roughlink at {path}")
     return path.resolve()
 
 

@@ -166,7 +166,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     roughlink = o.roughlink.resolve()
     if not roughlink.exists():
-        raise Missing(f"no roughlink program at {o.roughlink}: make kernel, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {o.roughlink}\n"
+            "help: run `make kernel`, or pass --roughlink PATH"
+        )
     rows = rows_of(o, roughlink)
     if not rows:
         raise Missing("the table has no matching cell")

@@ -200,7 +200,7 @@ def softirq_thread() -> Path:
                 return file.parent
         except OSError:
             continue
-    raise Failed("no ksoftirqd thread of the last processor")
+    raise Failed("the last processor has no ksoftirqd thread")
 
 
 def measure(o, names: list[str], held: dict[str, tuple[str, int]], folder: Path) -> dict[str, list[dict]]:

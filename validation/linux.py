@@ -101,7 +101,10 @@ def show(cells: list[dict], every: bool) -> None:
 def main() -> int:
     o = options()
     if not o.roughlink.exists():
-        raise Missing(f"no roughlink program at {o.roughlink}: cargo build --release, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {o.roughlink}\n"
+            "help: run `cargo build --release`, or pass --roughlink PATH"
+        )
     roughlink = o.roughlink.resolve()
     if o.measure and o.part == "shares":
         shares.measure(roughlink, SHARES, min(o.jobs, 2))

@@ -36,7 +36,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write claims and runs to this file")
     options = parser.parse_args()
     if not options.roughlink.exists():
-        raise Missing(f"no roughlink program at {options.roughlink}: cargo build --release, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {options.roughlink}\n"
+            "help: run `cargo build --release`, or pass --roughlink PATH"
+        )
     seeds = options.runs or (1 if options.quick else 3)
     chosen = {name: SYSTEMS[name] for name in options.systems or SYSTEMS}
     runs = {name: system.runs(seeds, options.quick) for name, system in chosen.items()}

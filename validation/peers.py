@@ -160,7 +160,7 @@ def loss(r: Run, _: float) -> dict:
 def compiled(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
-        raise Missing("no C compiler (cc) for validation/ends.c")
+        raise Missing("compiling validation/ends.c needs a C compiler (cc)")
     subprocess.run([compiler, "-O2", "-o", folder / "ends", HERE / "ends.c"], check=True)
     return folder / "ends"
 

@@ -106,7 +106,10 @@ def theirs(case: tuple, flows: int, ecn: bool, duration: int) -> dict:
 def main() -> None:
     args = options()
     if not args.roughlink.exists():
-        raise Missing(f"no roughlink program at {args.roughlink}: cargo build --release, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {args.roughlink}\n"
+            "help: run `cargo build --release`, or pass --roughlink PATH"
+        )
     try:
         build.build(name="queues")
     except build.Missing as missing:

@@ -120,7 +120,10 @@ def main() -> int:
     except ImportError as missing:
         raise Missing(f"{missing}: pip install -r validation/requirements-trace.txt") from missing
     if not o.roughlink.exists():
-        raise Missing(f"no roughlink program at {o.roughlink}: cargo build --release, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {o.roughlink}\n"
+            "help: run `cargo build --release`, or pass --roughlink PATH"
+        )
     roughlink, cell = o.roughlink.resolve(), cell_of(o.cell)
     o.out.mkdir(parents=True, exist_ok=True)
     if o.before:

@@ -285,7 +285,7 @@ def main() -> int:
         sides = []
         for side, program in (("old", old), ("new", new)):
             if not program.exists():
-                raise Missing(f"no program at {program}")
+                raise Missing(f"cannot find roughlink at {program}")
             own = Path(folder) / side
             own.mkdir()
             # Use a copy, so that a concurrent build does not replace the program.

@@ -1,5 +1,5 @@
-//! Embeds `scenarios/` and `experiments/`, packs the chart library of reports, and gives the engine a fingerprint: results of
-//! one engine must never be taken for those of another.
+//! Embeds `scenarios/` and `experiments/`, compresses the chart library of reports, and computes a fingerprint of the
+//! engine, so that results of one engine are never mixed with those of another.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -44,7 +44,7 @@ fn main() {
     println!("cargo:rustc-env=ROUGHLINK_CARRIER={}", hash(&crates, &carriers));
 }
 
-/// A hash of the sources in folders, each with the name that it has in it and the extensions of its files.
+/// Hashes the sources in folders. Each entry has a folder, its name in the hash, and the extensions of its files.
 fn hash(crates: &Path, folders: &[(&str, &str, &[&str])]) -> String {
     let mut sources = BTreeMap::new();
     for (folder, name, extensions) in folders {
@@ -61,10 +61,10 @@ fn hash(crates: &Path, folders: &[(&str, &str, &[&str])]) -> String {
     format!("{hash:016x}")
 }
 
-/// The basic bundle of plotly.js: scatter, bar and pie, and all that reports draw is made of the first two.
+/// Basic bundle of plotly.js, with the trace types scatter, bar and pie. Reports use the first two.
 const LIBRARY: &str = "vendor/plotly.js-basic-dist-min/plotly-basic.min.js";
 
-/// Files below `folder` with one of the extensions, by their names with `/`.
+/// Collects files below `folder` with one of the extensions, keyed by their path with `/`, which starts with `name`.
 fn collect(folder: &Path, name: &str, extensions: &[&str], files: &mut BTreeMap<String, PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

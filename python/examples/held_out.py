@@ -162,7 +162,7 @@ def evaluate(policy: Policy, replicas: int, names: list[str] | None, picture: Pa
     known = [link.name for link in LINKS]
     for name in names or ():
         if name not in known:
-            print(f"learn.py: no link is called {name!r}: there are {', '.join(known)}", file=sys.stderr)
+            print(f"learn.py: unknown link {name!r}; expected one of {', '.join(known)}", file=sys.stderr)
             return 2
     rl.register("learned", policy.algorithm)
     measured: list[tuple[Link, Samples]] = []

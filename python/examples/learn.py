@@ -111,16 +111,16 @@ class Policy:
         except OSError as e:
             raise PolicyError(f"{path}: {e.strerror}") from None
         except ValueError as e:
-            raise PolicyError(f"{path} is no JSON: {e}") from None
+            raise PolicyError(f"{path} is not JSON: {e}") from None
         if not isinstance(found, dict) or found.get("policy") != FORMAT:
-            raise PolicyError(f"{path} is no policy: \"policy\": {FORMAT!r} is expected, as `learn.py train` writes it")
+            raise PolicyError(f"{path} is not a policy: expected \"policy\": {FORMAT!r}, as `learn.py train` writes it")
         if found.get("features") != list(FEATURES):
-            raise PolicyError(f"{path} is a policy with other features than this program's: train it again")
+            raise PolicyError(f"{path} is a policy with other features than this program: train it again")
         weights = found.get("weights")
         if not isinstance(weights, list) or not all(type(w) in (int, float) for w in weights):
             raise PolicyError(f"{path}: \"weights\" must be a list of numbers")
         if len(weights) != PARAMETERS or not np.isfinite(weights).all():
-            raise PolicyError(f"{path} has {len(weights)} weights: {PARAMETERS} are expected, all finite")
+            raise PolicyError(f"{path} has {len(weights)} weights; expected {PARAMETERS} finite numbers")
         return cls(np.array(weights, np.float64), found.get("made") or {})
 
 

@@ -125,7 +125,7 @@ def register(name: str, algorithm: Maker) -> None:
         ValueError: The name is invalid or belongs to a built-in algorithm.
     """
     if not callable(algorithm):
-        raise TypeError(f"a class or a function is expected, not {algorithm!r}")
+        raise TypeError(f"expected a class or a function, not {algorithm!r}")
     if not name or name.strip("abcdefghijklmnopqrstuvwxyz0123456789-_"):
         raise ValueError(f"invalid name {name!r}: use lower-case letters, digits, - and _")
     if name not in _registered:

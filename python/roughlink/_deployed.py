@@ -25,13 +25,13 @@ class Decisions:
         self, action: Literal["window", "rate"], multiplicative: bool, max_window: float, max_rate_mbps: float
     ) -> None:
         if action not in ("window", "rate"):
-            raise ValueError(f"action={action!r}: 'window' or 'rate' is expected")
+            raise ValueError(f"unknown action {action!r}; expected 'window' or 'rate'")
         self.action = action
         self.multiplicative = multiplicative
         self.max_window = max_window
         self.least, self.most, first = (1.0, max_window, 10.0) if action == "window" else (0.01, max_rate_mbps, 1.0)
         if not self.least < self.most < np.inf:
-            raise ValueError(f"the largest {action} is {self.most}: it must be above {self.least}")
+            raise ValueError(f"the largest {action} is {self.most}; expected more than {self.least}")
         self.first = min(first, self.most)
 
     def after(self, value: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -69,20 +69,20 @@ class Experiment:
         """
         wanted = metric or self.metrics[0]
         if wanted not in self.metrics:
-            raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
+            raise KeyError(f"{wanted} was not measured; expected one of {', '.join(self.metrics)}")
         axes = {axis["name"]: {v["value"]: v.get("number") for v in axis["values"]} for axis in self.result["axes"]}
         if len(self.result["stacks"]) > 1:
             axes = {_STACK: dict.fromkeys(self.result["stacks"]), **axes}
         keys = list(axes) if by is None else [by] if isinstance(by, str) else list(by)
         for key in keys:
             if key not in axes:
-                raise KeyError(f"{key} was not varied: there are {', '.join(axes)}")
+                raise KeyError(f"{key} was not varied; expected one of {', '.join(axes)}")
         fixed = {key: text_of(value, key) for key, value in (against or {}).items()}
         for key, text in fixed.items():
             if key not in keys:
-                raise KeyError(f"{key} does not make rows: there are {', '.join(keys)}")
+                raise KeyError(f"{key} does not make rows; expected one of {', '.join(keys)}")
             if text not in axes[key]:
-                raise ValueError(f"{key} was not {text}: there are {', '.join(axes[key])}")
+                raise ValueError(f"{key} was not {text}; expected one of {', '.join(axes[key])}")
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for cell in self.result["cells"]:
             if cell["metric"] == wanted:

@@ -50,7 +50,7 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     if len(left_out) < len(run.flows):
         drawn.legend()
     if left_out:
-        warnings.warn(f"not drawn, as there is no series of what they deliver: {', '.join(left_out)}", stacklevel=3)
+        warnings.warn(f"not drawn, because they have no series: {', '.join(left_out)}", stacklevel=3)
     return drawn
 
 
@@ -59,12 +59,12 @@ def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | No
     rows = sweep.summary(metric, by=by)
     keys = [axis["name"] for axis in sweep.result["axes"] if axis["name"] in rows[0]]
     if not keys:
-        raise ValueError("nothing was varied, so there is nothing to draw over")
+        raise ValueError("nothing was varied, so there is no x axis")
     if x is None:
         # Prefer keys whose values are numbers, then the key with the most values, then the first.
         x = max(keys, key=lambda key: (f"{key}.number" in rows[0], len({row[key] for row in rows})))
     elif x not in keys:
-        raise KeyError(f"{x} does not make rows: there are {', '.join(keys)}")
+        raise KeyError(f"{x} does not make rows; expected one of {', '.join(keys)}")
     at = f"{x}.number" if f"{x}.number" in rows[0] else x
     lines: dict[str, list[dict[str, Any]]] = {}
     others = [key for key in keys if key != x]

@@ -90,7 +90,7 @@ class _Driver:
             # A failed run does not end the others, as on one machine.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
-            text += f"\n{others} other runs also failed." if others else ""
+            text += f"\n{others} other runs also failed" if others else ""
             raise (_native.Fault if ours else _native.LimitError)(text)
 
     def give(self) -> bool:
@@ -125,13 +125,13 @@ class _Driver:
                     raise e.cause from None
                 raise _native.RoughlinkError(
                     f"a worker failed: {e.cause or e}\n"
-                    f"Install roughlink {_native.__version__} with pip on every node, or name it in the "
+                    f"help: install roughlink {_native.__version__} with pip on every node, or name it in the "
                     "runtime_env of ray.init"
                 ) from e
             except self.ray.exceptions.RayError as e:
                 raise _native.RoughlinkError(
                     f"a task was lost {_RETRIES + 1} times: {e}\n"
-                    "Finished runs are kept: the same call continues from there."
+                    "help: repeat the call; finished runs are kept"
                 ) from e
             self.todo.keep(lines)
             # Remove the task only after its results are in the store, in case of Ctrl-C.

@@ -162,7 +162,7 @@ def scenario(
             return load(what)
         return _made(_native.Scenario.from_text(what, "scenario", folder or Path(), False, []))
     if not isinstance(what, Mapping):
-        raise TypeError(f"a scenario is a dictionary, a text, a path or a name, not {type(what).__name__}")
+        raise TypeError(f"expected a scenario as a dictionary, text, path or name, not {type(what).__name__}")
     return _made(_native.Scenario.from_json(plain(what, ""), "scenario", folder or Path()))
 
 
@@ -235,9 +235,9 @@ def whole(value: SupportsIndex, name: str, most: int = 2**63 - 1) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}: a whole number is expected") from None
+        raise TypeError(f"{name} is {value!r}; expected a whole number") from None
     if not 0 <= number <= most:
-        raise ValueError(f"{name} is {number}: a whole number from 0 to {most} is expected")
+        raise ValueError(f"{name} is {number}; expected a whole number from 0 to {most}")
     return number
 
 

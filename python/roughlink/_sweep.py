@@ -120,7 +120,7 @@ def sweep(
         RoughlinkError: The folder has other results, or cannot be written.
     """
     if engine not in ("local", "ray"):
-        raise ValueError(f"engine={engine!r}: there are \"local\" and \"ray\"")
+        raise ValueError(f"unknown engine {engine!r}; expected 'local' or 'ray'")
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)

@@ -236,16 +236,16 @@ def test_a_timer_comes_when_it_was_asked_for() -> None:
 
 
 def test_pacing_limits_the_rate() -> None:
-    class Paced(Fixed):
+    class RateAttribute(Fixed):
         def __init__(self, flow: rl.Flow) -> None:
             super().__init__(flow, segments=100)
             self.rate_bps = 400_000.0
 
-    class Asked(Fixed):
+    class RatePermit(Fixed):
         def permit(self, flow: rl.Flow) -> rl.Permit:
             return 100 * flow.mss, 400_000.0
 
-    runs = [FIXED.run(cc={"fixed": paced}) for paced in (Paced, Asked)]
+    runs = [FIXED.run(cc={"fixed": algorithm}) for algorithm in (RateAttribute, RatePermit)]
     assert achieved(runs[0]) == achieved(runs[1])
     # The first ten segments leave at once, as in Linux.
     flows = runs[0].flows

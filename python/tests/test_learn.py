@@ -77,9 +77,9 @@ GOOD: dict[str, Any] = json.loads(learn.COMMITTED.read_text())
     ("text", "said"),
     [
         (None, "No such file"),
-        ("{", "no JSON"),
-        ("[]", "no policy"),
-        ("{}", "no policy"),
+        ("{", "is not JSON"),
+        ("[]", "is not a policy"),
+        ("{}", "is not a policy"),
         (json.dumps({**GOOD, "features": ["speed"]}), "other features"),
         (json.dumps({**GOOD, "weights": GOOD["weights"][1:]}), f"{learn.PARAMETERS - 1} weights"),
         (json.dumps({**GOOD, "weights": [float("nan"), *GOOD["weights"][1:]]}), "finite"),

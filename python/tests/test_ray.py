@@ -165,7 +165,7 @@ def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_engines_are_named() -> None:
-    with pytest.raises(ValueError, match='there are "local" and "ray"'):
+    with pytest.raises(ValueError, match="unknown engine 'dask'; expected 'local' or 'ray'"):
         rl.sweep("hello", {}, engine="dask")
 
 

@@ -106,9 +106,9 @@ def test_limits() -> None:
 def test_numbers_have_ranges(name: str) -> None:
     s = rl.load("hello")
     for wrong in (-1, 2**64):
-        with pytest.raises(ValueError, match=f"^{name} is {wrong}: a whole number from 0 to [0-9]+ is expected$"):
+        with pytest.raises(ValueError, match=f"^{name} is {wrong}; expected a whole number from 0 to [0-9]+$"):
             s.run(series=True, **{name: wrong})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=f"^{name} is 1.5: a whole number is expected$"):
+    with pytest.raises(TypeError, match=f"^{name} is 1.5; expected a whole number$"):
         s.run(series=True, **{name: 1.5})  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ def wheel() -> tuple[Path, str]:
     except importlib.metadata.PackageNotFoundError:
         raise Missing(f"ns-3 is not installed for {sys.executable}: pip install -r validation/requirements.txt")
     if not found.version.startswith(WANTED):
-        raise Missing(f"ns-3 {found.version} is installed, the comparison is made for {WANTED}")
+        raise Missing(f"ns-3 {found.version} is installed; the comparison needs {WANTED}")
     return Path(str(found.locate_file("ns3"))), found.version
 
 
@@ -49,7 +49,7 @@ def build(quiet: bool = True, name: str = "bulk") -> Path:
     folder, version = wheel()
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
-        raise Missing("no C++ compiler: install g++ 12 or later, or set CXX")
+        raise Missing("a C++ compiler is missing: install g++ 12 or later, or set CXX")
     libraries = [library(folder, module) for module in MODULES]
     ingredients = [
         *[path.read_bytes() for path in sources],

@@ -227,11 +227,14 @@ def found(roughlink: Path, rattan: str, mahimahi: str, built: dict[str, str]) ->
     """Returns the available emulators, and the reasons why others are missing."""
     for tool in NEEDED:
         if not shutil.which(tool):
-            raise Missing(f"no {tool}: install util-linux and iproute2")
+            raise Missing(f"{tool} is missing: install util-linux and iproute2")
     if os.geteuid():
         raise Missing("starting the emulators in namespaces needs root")
     if not roughlink.exists():
-        raise Missing(f"no roughlink program at {roughlink}: cargo build --release, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {roughlink}\n"
+            "help: run `cargo build --release`, or pass --roughlink PATH"
+        )
     kernel = "Linux " + os.uname().release
     here: list[Emulator] = [Veth("veth", "", "PEER", kernel)]
     absent = []

@@ -56,8 +56,8 @@ def counters() -> dict:
     return seen
 
 
-class Told(Exception):
-    """Request to end (SIGTERM)."""
+class StopRequest(Exception):
+    """Request to end: SIGTERM has arrived."""
 
 
 def send(node: str, port: int, cc: str | None, mss: int | None, start: float, record) -> None:
@@ -133,10 +133,10 @@ def main() -> None:
         kind.add_argument("--trace", type=Path)
     options = parser.parse_args()
 
-    def told(*_):
-        raise Told
+    def stop(*_):
+        raise StopRequest
 
-    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGTERM, stop)
     try:
         os.nice(-10)  # measure the kernel, not the load of other programs
     except PermissionError:
@@ -149,7 +149,7 @@ def main() -> None:
             sink(options.port, record)
     except OSError as error:
         sys.exit(f"{options.kind}: {error}")
-    except Told:
+    except StopRequest:
         pass
     if options.trace:
         record.write(options.trace)

@@ -112,7 +112,7 @@ os._exit(0)
 """
 
 
-class Late(Exception):
+class LateLink(Exception):
     """The emulated link fell behind real time; the measurement is invalid."""
 
 
@@ -159,7 +159,7 @@ def transfer(
         if done.returncode == 3:
             raise Missing(done.stderr.strip())
         if done.returncode == 4:
-            raise Late(done.stderr.strip())
+            raise LateLink(done.stderr.strip())
         if done.returncode != 0:
             raise Failed(f"{algorithms}: emulate failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
         sent = json.loads((at / "sent.json").read_text())

@@ -16,7 +16,10 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 def algorithms(roughlink: Path) -> list[str]:
     """Returns the algorithms that this roughlink provides for the kernel."""
     if not roughlink.exists():
-        raise Missing(f"no roughlink program at {roughlink}: make kernel, or --roughlink PATH")
+        raise Missing(
+            f"cannot find roughlink at {roughlink}\n"
+            "help: run `make kernel`, or pass --roughlink PATH"
+        )
     if os.geteuid():
         raise Missing("loading algorithms into the kernel needs root")
     return [a["name"] for a in json.loads(said(roughlink, "list", "--kernel", "--json"))["available"]]

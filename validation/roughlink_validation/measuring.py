@@ -70,7 +70,7 @@ def measure(
                 try:
                     row, _ = kernel.measure(roughlink, cell, seed, (names or {}).get(cell.cc))
                     break
-                except kernel.Late:
+                except kernel.LateLink:
                     with lock:
                         late += 1
             else:

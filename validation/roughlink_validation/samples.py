@@ -139,7 +139,7 @@ def measure(roughlink: Path, table: Path) -> None:
                 for _ in range(TRIES):
                     try:
                         outcome, release = measure_one(roughlink, link, cc, seed)
-                    except kernel.Late:
+                    except kernel.LateLink:
                         continue
                     append(table, (link.name, cc, seed), outcome, release)
                     print(f"{link.name}, {cc}, seed {seed}: {outcome}", file=sys.stderr, flush=True)

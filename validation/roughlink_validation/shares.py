@@ -126,7 +126,7 @@ def measure(roughlink: Path, table: Path, jobs: int) -> None:
         for _ in range(TRIES):
             try:
                 row = measure_one(roughlink, mix)
-            except kernel.Late:
+            except kernel.LateLink:
                 print(f"late: {mix}", file=sys.stderr, flush=True)
                 continue
             with lock:

@@ -69,7 +69,10 @@ class Roughlink:
 
     def __init__(self, binary: Path) -> None:
         if not binary.exists():
-            raise Missing(f"no roughlink program at {binary}: cargo build --release, or --roughlink PATH")
+            raise Missing(
+                f"cannot find roughlink at {binary}\n"
+                "help: run `cargo build --release`, or pass --roughlink PATH"
+            )
         self.binary = binary.resolve()
 
     def run(self, scenario: Scenario, watch_memory: bool = False) -> dict:

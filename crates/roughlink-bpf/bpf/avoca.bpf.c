@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * AVOCA (AVOCA paper, sections I and IV) over NewReno: no new data leaves outside coverage, and NewReno starts afresh
- * when coverage begins. `roughlink cc coverage` writes the coverage: 0 = none, else its number. Whole segments; exact.
+ * AVOCA (AVOCA paper, sections I and IV) over NewReno: no new data leaves outside coverage, and NewReno restarts when
+ * coverage begins. `roughlink cc coverage` writes the coverage: 0 = none, else its number. Whole segments; exact.
  *
  * Differences from simulation: outside coverage the kernel's retransmission timer keeps running, with back-off and one
  * segment per time-out, because no program can stop it. The start of coverage does not reset the timer, but new data
@@ -31,14 +31,14 @@ INLINE bool transmits(struct state *s, struct flow *f)
 	}
 	s->coverage = now;
 	if (!now)
-		f->cwnd = 1; /* the kernel has no window of nothing */
+		f->cwnd = 1; /* the smallest window that the kernel allows */
 	return now;
 }
 
 INLINE void begin(struct state *s, struct flow *f)
 {
 	s->count = 0;
-	s->initial = 10; /* RFC 6928; a connection that is given the algorithm again has had other windows */
+	s->initial = 10; /* RFC 6928; not f->cwnd, because the connection may have used the algorithm before */
 	/* Let a new connection keep the window from the route or an earlier connection. */
 	s->coverage = f->in_flight || f->cwnd < s->initial ? 0 : coverage;
 	transmits(s, f);
@@ -68,7 +68,7 @@ static const struct algorithm algorithm = { .begin = begin, .avoid = avoid, .sst
 
 #include "hooks.h"
 
-/* --- Coverage has changed: every connection with the algorithm looks at it now --- */
+/* --- Applying a change of coverage to all connections with the algorithm --- */
 
 #define IPPROTO_TCP 6
 #define TCP_NODELAY 1

@@ -18,7 +18,7 @@
 struct state {
 	struct common common;
 	u32 last_max; /* window of the last loss; 0 = none yet */
-	u32 per_increase; /* segments acknowledged for one more, as of the next two */
+	u32 per_increase; /* acknowledged segments per segment of growth, as of `renewed_window` and `renewed_us` */
 	u32 renewed_window; /* 0 = not yet */
 	u64 renewed_us;
 	u32 per_ack16; /* mean number of segments that an ACK acknowledges, 16ths */
@@ -34,7 +34,7 @@ INLINE void begin(struct state *s, struct flow *f)
 	s->count = 0;
 }
 
-/* The mean over the ACKs that find the connection in the Open state; whole 16ths. */
+/* Updates the mean from ACKs that arrive in the Open state; whole 16ths. */
 INLINE void sample(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Open)
@@ -78,7 +78,7 @@ INLINE void renew(struct state *s, const struct flow *f)
 	count = search_count(s, w);
 	if (!s->last_max && count > parameters.first_count)
 		count = parameters.first_count;
-	/* Counted per ACK. 2^32 - 1 and more means practically never. */
+	/* `count` is in ACKs. From 2^32 - 1 on the window practically never grows. */
 	if (count > ~0u)
 		count = ~0u;
 	count = count * 16 / most(s->per_ack16, 1);
@@ -100,8 +100,8 @@ INLINE void avoid(struct state *s, struct flow *f)
 }
 
 /*
- * Multiplies the window by beta. The window before becomes the next maximum. With fast convergence, a window below the
- * last maximum sets the next one to (1 + beta) / 2 of itself, which leaves bandwidth to other flows.
+ * Multiplies the window by beta. The previous window becomes the next maximum. With fast convergence, a window below
+ * the last maximum sets the next one to (1 + beta) / 2 of itself, which leaves bandwidth to other flows.
  */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
@@ -113,7 +113,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(w <= parameters.low_window ? w / 2 : w * beta / ONE, 2);
 }
 
-/* After a time-out nothing is known. */
+/* Discards all state after a time-out. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss)

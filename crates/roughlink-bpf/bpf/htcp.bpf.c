@@ -28,7 +28,7 @@ struct state {
 		u32 last_event, max_rtt, old_max_rate;
 	} before; /* state before the episode */
 	u8 in_episode; /* `before` is valid: an episode that was not undone */
-	u8 adaptive; /* an event has passed since beta was last fixed */
+	u8 adaptive; /* an event has occurred since beta was last fixed */
 	u8 sending; /* the first segment has left */
 };
 
@@ -58,7 +58,7 @@ INLINE void measure_rate(struct state *s, const struct flow *f, u32 acked)
 	}
 	s->acked += acked;
 	elapsed = now(f) - s->rate_start;
-	/* About a window, which no larger alpha can need. */
+	/* Wait until about a whole window is acknowledged. */
 	if (most(f->cwnd, 1) < few || s->acked < most(f->cwnd, 1) - few || !s->min_rtt || elapsed < s->min_rtt)
 		return;
 	rate = (u64)s->acked * 1000 / elapsed;

@@ -71,7 +71,7 @@ struct rate_sample {
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 
-/* Anyone may select the algorithm, and a namespace other than the first may have it as its default. */
+/* Unprivileged programs may select the algorithm, and any network namespace may have it as its default. */
 #define TCP_CONG_NON_RESTRICTED 1
 
 #define AF_INET6 10

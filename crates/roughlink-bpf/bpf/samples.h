@@ -2,7 +2,7 @@
 /*
  * RTT samples of Vegas and Veno: the smallest of the connection and the smallest since the algorithm last read it.
  *
- * The samples govern the window in the Open state. Outside of it Reno does, and samples restart when Open begins again.
+ * The samples govern the window in the Open state, Reno in all others. The samples restart when Open begins again.
  */
 #ifndef ROUGHLINK_SAMPLES_H
 #define ROUGHLINK_SAMPLES_H
@@ -48,7 +48,7 @@ INLINE void samples_take(struct samples *s, const struct flow *f)
 		s->count++;
 }
 
-/* Loss recovery enters f->state, at every episode at the latest; whether it is Open again. */
+/* Processes that loss recovery enters f->state. Returns true if it is the Open state again. */
 INLINE bool samples_changed(struct samples *s, const struct flow *f)
 {
 	bool open = f->state == TCP_CA_Open;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Westwood+ (Grieco and Mascolo, ACM CCR 34(2), 2004): Reno whose window after a loss is the estimated bandwidth times
- * the smallest RTT. As in Linux, fast recovery starts with half the window and ends with this product.
+ * Westwood+ (Grieco and Mascolo, ACM CCR 34(2), 2004): Reno, but the window after a loss is the estimated bandwidth
+ * times the smallest RTT. As in Linux, fast recovery starts with half the window and ends with this product.
  *
  * Scales: bandwidth in 1/256 byte/s. A sample is rounded down, and each filter rounds to nearest, which adds an error
  * of up to 1 / (2 (1 - memory)) units. With 7/8 the estimate is off by at most 9 units, 0.04 byte/s. Samples are

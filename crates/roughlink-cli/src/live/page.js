@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  // All names come from a scenario or from packets: they are only ever text.
+  // All names come from a scenario or from packets, so insert them only as text.
   const $ = (id) => document.getElementById(id);
   const make = (tag, text, cls) => {
     const element = document.createElement(tag);
@@ -10,10 +10,10 @@
   };
   const token = new URLSearchParams(location.search).get("token") || "";
   const query = "?token=" + encodeURIComponent(token);
-  const SHOWN = 60; // seconds in a chart
-  const SMOOTH = 0.5; // seconds over which a chart has means
-  const FIGURE = 1; // seconds over which a figure is a mean
-  const TOUCHED = 800; // ms in which a slider is not moved by what is reported
+  const SHOWN = 60; // length of a chart, s
+  const SMOOTH = 0.5; // interval of the means in a chart, s
+  const FIGURE = 1; // interval of the mean in a table, s
+  const TOUCHED = 800; // time after the user moves a slider in which samples do not move it, ms
 
   // ---- light and dark ----
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -36,20 +36,20 @@
   const clock = (s) => (s < 60 ? s.toFixed(1) + " s" : Math.floor(s / 60) + " min " + Math.floor(s % 60) + " s");
 
   // ---- samples ----
-  let moments = []; // the last minute and a little more, in order of time
+  let moments = []; // samples of a little more than the last minute, in order of time
   const keep = () => {
     const from = moments[moments.length - 1].t_s - SHOWN - SMOOTH;
     let i = 0;
     while (moments[i].t_s < from) i++;
     if (i > 0) moments = moments.slice(i);
   };
-  // The sample that lies so many seconds before number `i`, or the first.
+  // Returns the sample `seconds` before number `i`, or the first one.
   const before = (i, seconds) => {
     let j = i;
     while (j > 0 && moments[i].t_s - moments[j].t_s < seconds - 1e-9) j--;
     return moments[j];
   };
-  // How fast the total `of` a sample grew in the `seconds` before number `i`.
+  // Returns the growth of the total `of` a sample per second, over the `seconds` before number `i`.
   const growth = (i, seconds, of) => {
     const [a, b] = [before(i, seconds), moments[i]];
     return b.t_s > a.t_s ? (of(b) - of(a)) / (b.t_s - a.t_s) : null;
@@ -72,11 +72,12 @@
     for (const entry of entries) {
       if (entry.isIntersecting) visible.add(entry.target); else visible.delete(entry.target);
     }
-    // After the end no sample comes that would draw a chart which scrolls into view.
+    // Draw charts that scroll into view: after the end no further sample would do it.
     soon();
   });
 
-  // A chart in a figure. `lines()`: their names and places among the colours, and `value(i)` at sample `i`; `down(sample)` shades it.
+  // Creates a chart in a figure. `lines()` returns names, color numbers and `value(i)` at sample `i`. The chart is shaded
+  // where `down(sample)` is true.
   function graph(figure, { lines, label, least, logarithmic, down }) {
     const plot = figure.querySelector(".plot");
     const caption = figure.querySelector("figcaption").textContent;
@@ -135,7 +136,7 @@
       }
     };
   }
-  // The heading of a row, with the stroke by which charts show it.
+  // Creates the heading of a row, with the stroke of its line in charts.
   const heading = (name, slot) => {
     const cell = make("th", undefined, slot === null ? "" : "s" + slot);
     cell.scope = "row";
@@ -146,7 +147,7 @@
   const write = (cells, texts) => cells.forEach((cell, i) => { if (cell.textContent !== texts[i]) cell.textContent = texts[i]; });
 
   // ---- changes ----
-  // One at a time for each control; of those that come meanwhile the last.
+  // Each control sends one change at a time, and then the latest of those that came meanwhile.
   const waiting = new Map();
   async function send(key, body, problem) {
     if (waiting.has(key)) { waiting.set(key, body); return; }
@@ -167,7 +168,7 @@
     waiting.delete(key);
   }
 
-  // A slider over decades, of which each has so many steps; before the first value there may be a zero.
+  // A logarithmic slider with STEPS steps per decade, and optionally a zero before the first value.
   const STEPS = 24;
   function decades(low, high, zero) {
     const most = Math.round(Math.log10(high / low) * STEPS);
@@ -278,9 +279,9 @@
   }
 
   // ---- conversations ----
-  // The first of those that now have the most bytes are drawn, each in a colour that it keeps while it is among them.
+  // Charts show the conversations with the most bytes. A conversation keeps its color while it is among them.
   const DRAWN = 4;
-  const talks = new Map(); // by key: its row, and its place among the colours
+  const talks = new Map(); // by key: row and color number
   const keyOf = (c) => [c.protocol, c.from, c.to].join(" ");
   const talkAt = (i, key) => moments[i].conversations.find((c) => keyOf(c) === key);
   const delivered = (c) => (c ? (c.delivered_bytes[0] || 0) + (c.delivered_bytes[1] || 0) : 0);
@@ -341,7 +342,7 @@
   // ---- the page ----
   let built = null;
   let parts = [];
-  let known = ""; // the scenario of which the page was made
+  let known = ""; // the scenario for which the page was built
   let pending = false;
   function show() {
     pending = false;
