@@ -170,7 +170,7 @@ pub(crate) fn carry<O: Observer>(
                 };
                 match device.receive(&mut buffer, &mut take) {
                     Ok(true) => {}
-                    Ok(false) if gone => return Err((device, "it is not there any more".into())),
+                    Ok(false) if gone => return Err((device, "it no longer exists".into())),
                     Ok(false) => break,
                     Err(e) => return Err((device, e.to_string())),
                 }
