@@ -299,7 +299,7 @@ fn failures_are_explained() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
     let capture = Some(CaptureSettings { hosts: Some(vec!["secc".to_owned()]), ..CaptureSettings::default() });
     let e = run_into(&dir.path().join("x"), &s, &Settings { capture, ..Settings::default() }).unwrap_err();
-    assert_eq!(e.to_string(), "there is no host `secc` to capture at: flows begin or end at sa, evcc");
+    assert_eq!(e.to_string(), "cannot capture at unknown host `secc`; expected sa, evcc");
     assert_eq!(names(dir.path()), ["file"]);
 }
 

@@ -163,7 +163,7 @@ fn outages_are_recorded_and_shaded() {
         }
     }
     assert!(page(&html).contains("link bottleneck is down"));
-    assert!(page(&html).contains("Link bottleneck was down once, for 2 s of 8."));
+    assert!(page(&html).contains("Link bottleneck was down once, for 2 of 8 s."));
 }
 
 #[test]

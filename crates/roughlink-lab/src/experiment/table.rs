@@ -84,7 +84,7 @@ impl Plan {
         let mut columns = Vec::new();
         if e.stacks.iter().any(|s| !s.name.is_empty()) {
             let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
-            columns.push(column("stack", "", "the stack that it ran on", Values::Words(stacks)));
+            columns.push(column("stack", "", "TCP stack of the run", Values::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {
             let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
@@ -100,9 +100,14 @@ impl Plan {
             }
         }
         let replicas = runs.iter().map(|(_, r)| i64::from(r.result.replica)).collect();
-        columns.push(column("replica", "", "number of the run with the same seed", Values::Whole(replicas)));
+        columns.push(column(
+            "replica",
+            "",
+            "number of the run among those with the same seed",
+            Values::Whole(replicas),
+        ));
         let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
-        columns.push(column("seed", "", "of all random streams", Values::Whole(seeds)));
+        columns.push(column("seed", "", "seed of all random streams", Values::Whole(seeds)));
         let own = e.metrics.iter().map(Metric::name_per_run);
         for metric in own.chain(metric::names()).filter_map(|name| Metric::new(name).ok()) {
             let about = metric.describe();
@@ -113,7 +118,7 @@ impl Plan {
                 }
             };
             add(&about.name, &about.label, Metric::value);
-            let meaning = format!("{}: a lower bound, as it was not reached within the run", about.label);
+            let meaning = format!("{}: lower bound, because the run ended before it was reached", about.label);
             add(&format!("{}.at_least", about.name), &meaning, Metric::at_least);
         }
         columns
