@@ -84,12 +84,12 @@ def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: P
     assert isinstance(anew, rl.Run) and len(anew.series("links")) > 10
     (tmp_path / "out").rename(tmp_path / "moved")
     for run in (read, anew):
-        assert "out no longer has the run that was read from it: cannot read" in _lost(run)
+        assert "out` no longer has the run that was read from it: cannot read" in _lost(run)
         # Series that were read before stay available.
         assert len(run.series("links" if run is anew else "flows")) > 10
     (tmp_path / "moved").rename(tmp_path / "out")
     assert len(anew.series("segments")) > 10 and pickle.dumps(anew)
-    assert "another run is there now" in _lost(read)
+    assert "it now has another run" in _lost(read)
 
 
 def _lost(run: rl.Run) -> str:

@@ -146,20 +146,21 @@ impl HostError {
                 ),
                 // The number of user namespaces may be limited to zero: ENOSPC, user_namespaces(7).
                 (io::ErrorKind::PermissionDenied, _) | (_, Operation::MakeUserNamespace) => Some(
-                    "run it as root, or allow user namespaces and open /dev/net/tun to all users; `roughlink doctor` shows \
-                     what is missing; start a container with --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
+                    "run it as root, or allow user namespaces and open /dev/net/tun to all users; `roughlink doctor` \
+                     shows what is missing; start a container with --cap-add NET_ADMIN,SYS_ADMIN --device \
+                     /dev/net/tun",
                 ),
                 _ => None,
             },
             HostError::Taken { .. } => Some(
-                "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or give the node its own network \
-                 namespace",
+                "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or give the node its own \
+                 network namespace",
             ),
             HostError::Nested => Some("nest at most six links, and start at most three inside the same link"),
             HostError::Locked { .. } => Some(
-                "end that process if it hangs, since a starting link holds the lock only for a moment; or print a scenario \
-                 with `roughlink link --generate` and run it with `roughlink emulate --here host`, which chooses no \
-                 addresses",
+                "end that process if it hangs, since a starting link holds the lock only for a moment; or print a \
+                 scenario with `roughlink link --generate` and run it with `roughlink emulate --here host`, which \
+                 chooses no addresses",
             ),
             HostError::Unfit { reason, .. } => Some(reason.1),
             HostError::NoInterface { .. }

@@ -79,7 +79,8 @@ fn figures_and_verdicts() {
         ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { min = 5, max = 6 }", 6.0, true),
         ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { max = 5 }", 6.0, false),
         (
-            "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { within = 0.3 }",
+            "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\n\
+             confirmed = { within = 0.3 }",
             50.0,
             true,
         ),

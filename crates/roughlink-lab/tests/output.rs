@@ -326,8 +326,10 @@ fn captures_by_host() {
         let mut text = "duration = \"1 s\"\n[[node]]\nname = \"server\"\n".to_owned();
         for i in 1..hosts {
             text += &format!(
-                "[[node]]\nname = \"c{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"server\", \"c{i}\"]\nrate = \"1 Mbit/s\"\n\
-                 delay = \"1 ms\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"c{i}\"\nbytes = \"3 kB\"\n"
+                "[[node]]\nname = \"c{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"server\", \"c{i}\"]\n\
+                 rate = \"1 Mbit/s\"\n\
+                 delay = \"1 ms\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"c{i}\"\n\
+                 bytes = \"3 kB\"\n"
             );
         }
         let dir = TempDir::new().unwrap();

@@ -196,8 +196,8 @@ fn what_to_use_on_linux_is_read_off_the_cells() {
     };
     assert_eq!(
         row(&input),
-        "<span class=\"at\">5 %</span> <b>Veno</b> 50.00 ± 0.25 Mbit/s <span class=\"note\">BIC not told apart; better, but not in \
-         Linux: Westwood 70.00 ± 0.25 Mbit/s</span></li>"
+        "<span class=\"at\">5 %</span> <b>Veno</b> 50.00 ± 0.25 Mbit/s <span class=\"note\">\
+         BIC not told apart; better, but not in Linux: Westwood 70.00 ± 0.25 Mbit/s</span></li>"
     );
     let linux = input.summary.as_mut().unwrap().linux.as_mut().unwrap();
     linux.shipped.clear();

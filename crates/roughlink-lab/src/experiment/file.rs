@@ -140,7 +140,6 @@ struct Reduction {
 /// `[figure]`; see [`Figure`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs, reason = "as in `Figure`")]
 struct FigureTable {
     kind: FigureKind,
     x: String,

@@ -577,8 +577,8 @@ mod tests {
 
     /// A grid over seeds up to `seeds` and a window up to `windows`.
     fn grid(seeds: usize, windows: usize) -> Experiment {
-        let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n\
-                    [set]\nduration = \"10 ms\"\n\
+        let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\n\
+            replicas = 1\n[set]\nduration = \"10 ms\"\n\
             [[axis]]\nname = \"seed\"\nkey = \"seed\"\nvalues = [\"1\"]\n\
             [[axis]]\nname = \"window\"\nkey = \"tcp.initial_window\"\nvalues = [\"1\"]\n";
         let source = Source { name: "test.toml".into(), text: text.into(), folder: None };

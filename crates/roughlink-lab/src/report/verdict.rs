@@ -98,7 +98,8 @@ pub(super) fn linux(input: &ReportInput) -> String {
         )
     };
     format!(
-        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n<p>{}: the {which} value of \"{}\"{shipped}{once}.</p>\n{}\
+        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n\
+         <p>{}: the {which} value of \"{}\"{shipped}{once}.</p>\n{}\
          <p class=\"note\">{intervals} <a href=\"#{}\">All figures</a>.{by}</p>\n\
          <ul class=\"choices\">\n{rows}</ul>\n</section>\n",
         said.join(", "),
