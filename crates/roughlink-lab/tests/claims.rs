@@ -109,7 +109,7 @@ fn claims_are_counted_by_origin() {
         tally(&all, "ns3"),
         "2 of the paper's 3 tested claims are confirmed, 1 of 1 derived from it, 0 of 1 of ours"
     );
-    assert_eq!(tally(&all[4..], "ns3"), "of 1 of ours that was tested 0 are confirmed");
+    assert_eq!(tally(&all[4..], "ns3"), "0 of 1 of ours are confirmed");
     assert_eq!(tally(&all[..1], "ns3"), "1 of the paper's 1 tested claim is confirmed");
     assert_eq!(tally(&all, "linux"), "", "nothing was run there");
     assert!(of("origin = \"our\"", 1).unwrap_err().contains("did you mean `ours`?"));
@@ -349,14 +349,14 @@ fn a_criterion_can_fail_and_can_be_met() {
     for (bounds, expected) in [
         ("", "has no bound"),
         ("share = 0.5", "has no bound"),
-        ("min = nan", "no number"),
-        ("max = inf", "no number"),
-        ("within = 0.1", "there is none"),
+        ("min = nan", "not finite"),
+        ("max = inf", "not finite"),
+        ("within = 0.1", "needs a published figure"),
         ("min = 2, max = 1", "no figure meets"),
         ("above = 1, below = 1", "no figure meets"),
         ("min = 1, above = 1", "two bounds on the same side"),
-        ("min = 1, share = 0", "`share` is no share"),
-        ("min = 1, share = 1.5", "`share` is no share"),
+        ("min = 1, share = 0", "`share` must be above 0"),
+        ("min = 1, share = 1.5", "`share` must be above 0"),
     ] {
         let error = judged(&format!("kind = \"value\"\na = \"fast\"\nconfirmed = {{ {bounds} }}")).expect_err(bounds);
         assert!(error.contains(expected) && error.contains("claims.toml"), "{bounds}:\n{error}");
@@ -500,7 +500,7 @@ fn equal_values_of_random_runs_decide_by_the_sign_test() {
     for kind in ["value", "ratio", "difference"] {
         let few = judged(kind, "min = 1", &[3.0; 5], low);
         assert_eq!(few.verdict, Outcome::Undecided, "{kind}: {few:?}");
-        assert!(few.reason.starts_with("Fewer than six random runs that gave the same value"), "{few:?}");
+        assert!(few.reason.starts_with("Fewer than six random runs with equal values"), "{few:?}");
         assert_eq!(judged(kind, "min = 1", &[3.0; 6], low).verdict, Outcome::Confirmed, "{kind}");
         assert_eq!(judged(kind, "above = 3", &[3.0; 6], &[1.0; 6]).verdict, Outcome::NotConfirmed, "{kind}");
     }

@@ -135,7 +135,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "metrics = [\"throughput_mbps\"]",
         "metrics = [\"throughput_mbps[1..2]\"]\nkernel = {}",
         "`throughput_mbps[1..2]` is not measured on a kernel",
-        "leave it out, or `[kernel]`",
+        "leave out the metric or `[kernel]`",
     ),
     (
         "rank = \"cc\"",
@@ -286,8 +286,8 @@ fn wrong_papers_are_explained() {
     let summary = read(PAPER).unwrap();
     assert!(summary.picture.ends_with("/one") && !summary.linux.unwrap().lowest);
     for (from, to, message, help) in [
-        ("picture = \"one\"", "picture = \"oen\"", "`oen` is none of this paper's experiments", "did you mean `one`?"),
-        ("experiment = \"one\"", "experiment = \"two\"", "`two` is none of this paper's experiments", "`one`"),
+        ("picture = \"one\"", "picture = \"oen\"", "unknown experiment `oen` of this paper", "did you mean `one`?"),
+        ("experiment = \"one\"", "experiment = \"two\"", "unknown experiment `two` of this paper", "`one`"),
         ("[linux]", "[linux]\naxis = \"cs\"", "unknown axis `cs`", "did you mean `cc`?"),
         ("metric = \"t", "metric = \"tt", "unknown metric `tthroughput_mbps`", "did you mean `throughput_mbps`?"),
         ("shipped = [\"cubic\"]", "shipped = [\"cubik\"]", "`cubik`", "did you mean `cubic`?"),

@@ -305,7 +305,7 @@ fn the_index_leads_to_every_paper() {
         &[
             "1 of 2 papers so far",
             "<a href=\"a/report.html\">Paper a</a>",
-            "published values come out",
+            "published values are reproduced",
             "href=\"a/report.html#v2g-fig4\"",
             "id=\"chart-picture-1-1\"",
             "Paper b",

@@ -168,7 +168,7 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
             _ if axes.iter().any(|a| a.name == *key) => {
                 return Err(LabError::Usage {
                     message: format!("`{key}` is varied twice"),
-                    help: "give all its values in one --set".into(),
+                    help: "put all values into one --set".into(),
                 });
             }
             values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
