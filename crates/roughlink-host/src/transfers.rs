@@ -584,9 +584,9 @@ mod tests {
         assert_eq!(with("tcp.rcv_buf", "\"auto\""), Ok(()));
         assert!(
             with("tcp.rcv_buf", "\"64 kB\"")
-                .is_err_and(|e| e.contains("not those of `x`, which ends at the same node"))
+                .is_err_and(|e| e.contains("its buffers differ from those of `x`"))
         );
-        assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("not that of `x`, which has the same ends")));
+        assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("its `delayed_ack` differs from that of `x`")));
     }
 
     #[test]
