@@ -582,10 +582,7 @@ mod tests {
             Transfers::check(&scenario).map_err(|e| e.with_cause())
         };
         assert_eq!(with("tcp.rcv_buf", "\"auto\""), Ok(()));
-        assert!(
-            with("tcp.rcv_buf", "\"64 kB\"")
-                .is_err_and(|e| e.contains("its buffers differ from those of `x`"))
-        );
+        assert!(with("tcp.rcv_buf", "\"64 kB\"").is_err_and(|e| e.contains("its buffers differ from those of `x`")));
         assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("its `delayed_ack` differs from that of `x`")));
     }
 
