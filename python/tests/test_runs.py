@@ -150,7 +150,8 @@ def test_tables_are_copied_and_pickled() -> None:
     integers = pa.ipc.new_stream(sink := pa.BufferOutputStream(), schema := pa.schema([("n", pa.int32())]))
     integers.write_table(pa.table({"n": [1]}, schema=schema))
     integers.close()
-    for wrong, said in ((b"no stream", "cannot read the table"), (sink.getvalue().to_pybytes(), "unsupported column type Int32")):
+    others = (b"no stream", "cannot read the table"), (sink.getvalue().to_pybytes(), "unsupported column type Int32")
+    for wrong, said in others:
         with pytest.raises(ValueError, match=said):
             _native.Table.of_ipc(wrong)
     with pytest.raises(ValueError, match="invalid result of a run"):
