@@ -606,7 +606,7 @@ def acts(text: str) -> str | None:
 
 # Positions in refusals: the line, the file, the override, the element, or the limit of a run.
 PLACE = re.compile(
-    r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read scenario\.toml: |override `"
+    r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read `scenario\.toml`: |override `"
     r"|is not a setting|flow `[^`]*` has no path|the run has more than"
 )
 
@@ -678,7 +678,7 @@ def main() -> int:
         for number, case, outcome, found in pool.map(attempt, range(args.files)):
             codes[outcome.code] += 1
             kinds[case.kind, outcome.code == 0] += 1
-            cut += "--max-events allows more" in outcome.err
+            cut += "allow more events with --max-events" in outcome.err
             slowest, largest = max(slowest, outcome.cpu), max(largest, outcome.memory)
             if found:
                 findings += 1

@@ -1,5 +1,5 @@
-//! Embeds `scenarios/` and `experiments/`, compresses the chart library of reports, and computes a fingerprint of the
-//! engine, so that results of one engine are never mixed with those of another.
+//! Embeds `scenarios/` and `experiments/`, packs the chart library of reports, and gives the engine a fingerprint:
+//! results of one engine must never be taken for those of another.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -203,7 +203,7 @@ def test_values_that_make_no_sense_end_the_run(attribute: str, value: object) ->
 
 
 def test_what_is_no_algorithm_is_refused() -> None:
-    with pytest.raises(TypeError, match="CongestionControl is expected, not int"):
+    with pytest.raises(TypeError, match="expected a roughlink.CongestionControl, found int"):
         FIXED.run(cc={"fixed": lambda flow: 5})  # type: ignore[dict-item, return-value]
     with pytest.raises(TypeError):
         rl.register("five", 5)  # type: ignore[arg-type]

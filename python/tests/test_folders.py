@@ -64,11 +64,11 @@ def test_series_that_are_not_there(command: Command, tmp_path: Path, monkeypatch
     assert isinstance(damaged, rl.Run)
     with pytest.raises(rl.RoughlinkError) as error:
         damaged.series("cwnd")
-    assert "cannot read" in said(error) and "out/flows.parquet: " in said(error)
+    assert "cannot read" in said(error) and "out/flows.parquet`: " in said(error)
     (tmp_path / "out" / "summary.json").write_text("{}")
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "out")
-    assert "cannot read" in said(error) and "out/summary.json: missing field" in said(error)
+    assert "cannot read" in said(error) and "out/summary.json`: missing field" in said(error)
 
 
 def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: Path) -> None:
@@ -84,12 +84,12 @@ def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: P
     assert isinstance(anew, rl.Run) and len(anew.series("links")) > 10
     (tmp_path / "out").rename(tmp_path / "moved")
     for run in (read, anew):
-        assert "out no longer has the run that was read from it: cannot read" in _lost(run)
+        assert "out` no longer has the run that was read from it: cannot read" in _lost(run)
         # Series that were read before stay available.
         assert len(run.series("links" if run is anew else "flows")) > 10
     (tmp_path / "moved").rename(tmp_path / "out")
     assert len(anew.series("segments")) > 10 and pickle.dumps(anew)
-    assert "another run is there now" in _lost(read)
+    assert "it now has another run" in _lost(read)
 
 
 def _lost(run: rl.Run) -> str:
@@ -133,7 +133,7 @@ def test_a_sweep_without_its_table_is_no_paper(tmp_path: Path) -> None:
     table.unlink()
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path)
-    assert "is no whole result of a sweep or comparison: it has no runs.parquet" in said(error)
+    assert "` is not a complete result of a sweep or comparison: it has no runs.parquet" in said(error)
     table.write_bytes(rows)
     written = json.loads(results.read_text())
     for experiments, n in ([], 0), (written["experiments"] * 2, 2):
@@ -224,17 +224,17 @@ def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:
     plan.write_text(plan.read_text().replace('"engine": "', '"engine": "0.'))
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
-    assert f"part is of roughlink 0.{rl.__version__}" in said(error)
+    assert f"part` was made by roughlink 0.{rl.__version__}" in said(error)
     plan.unlink()
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
-    assert "part is not finished: it has 3 runs, and no plan.json" in said(error)
+    assert "part` is not finished: it has 3 runs and no plan.json" in said(error)
     store = tmp_path / "part" / "runs.jsonl"
     assert len(runs(store.parent)) == 3
     store.write_text("my own notes\n")
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
-    assert "part holds files that are not results" in said(error)
+    assert "part` holds files that are not results" in said(error)
 
 
 def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "absent", tmp_path / "notes.txt"):
         with pytest.raises(rl.RoughlinkError) as error:
             rl.read(wrong)
-        assert f"{wrong.name}`" in said(error) and "left has summary.json or results.json" in said(error)
+        assert f"{wrong.name}`" in said(error) and "with summary.json or results.json" in said(error)
     (tmp_path / "results.json").write_text("[]")
     with pytest.raises(rl.RoughlinkError, match=r"cannot read"):
         rl.read(tmp_path)
@@ -255,7 +255,7 @@ def test_a_sweep_that_failed_in_part_shows_the_rest(tmp_path: Path) -> None:
     whole = rl.sweep(s, vary, replicas=1, folder=tmp_path / "whole")
     with pytest.raises(rl.LimitError) as error:
         rl.sweep(s, vary, replicas=1, folder=tmp_path / "out", max_memory=1)
-    assert said(error).endswith("max_memory=... allows more")
+    assert said(error).endswith("allow more memory with max_memory=...")
     read = rl.read(tmp_path / "out")
     assert isinstance(read, rl.Sweep) and read.planned == 4 and len(read.runs) == 2
     for row, all_of_it in zip(read.summary(), whole.summary(), strict=True):

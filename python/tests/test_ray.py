@@ -157,7 +157,7 @@ def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[
     for wrong, help in [
         (["--replicas", "0"], "--replicas 1 or more"),
         (["--replicas", "-1"], "replicas is -1"),
-        (["--max-runs", "3"], "--max-runs 4 if you mean it"),
+        (["--max-runs", "3"], "allow all with --max-runs 4"),
         (["--seed", "7", "-o", str(tmp_path / "x")], "name another folder with -o"),
     ]:
         assert main([*words, "-o", str(tmp_path / "y"), *wrong]) == 2

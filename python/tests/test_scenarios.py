@@ -146,5 +146,5 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:
         "timeline": {"file": "../trace.txt"},
         "rate": "1 Mbit/s",
     }
-    with pytest.raises(rl.ScenarioError, match="which\\s.*allow_outside=True"):
+    with pytest.raises(rl.ScenarioError, match="allow_outside=True"):
         rl.scenario({**PAIR, "link": [link]}, folder=inner)

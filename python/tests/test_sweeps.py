@@ -201,7 +201,7 @@ def test_what_is_refused(
         rl.sweep(s, {"flow.download.start": ["0 s", "20 s"]}, replicas=1, folder=tmp_path / "late")
     helps: list[tuple[dict[str, Any], str]] = [
         ({"replicas": 0}, "help: replicas=1 or more"),
-        ({"max_runs": 5}, "help: vary less, or max_runs=6 if you mean it"),
+        ({"max_runs": 5}, "help: vary fewer values, or allow all with max_runs=6"),
         ({"folder": tmp_path / "late"}, "help: name another folder with folder=..., or remove this one"),
     ]
     for options, text in helps:

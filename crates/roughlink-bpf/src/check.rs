@@ -34,7 +34,7 @@ impl CongestionOps {
     /// Returns an error if the kernel has no BTF or an unknown `tcp_congestion_ops`.
     pub fn running() -> Result<Self, KernelError> {
         let btf = Btf::from_vmlinux().map_err(KernelError::bpf("read the kernel's BTF"))?;
-        let unknown = || KernelError::State("this kernel's struct tcp_congestion_ops is unknown".into());
+        let unknown = || KernelError::State("unknown layout of this kernel's struct tcp_congestion_ops".into());
         let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops").ok_or_else(unknown)?;
         let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
         let pointer = btf.type_by_id::<Ptr<'_>>(member("cong_control").ok_or_else(unknown)?.ty).ok_or_else(unknown)?;
@@ -63,7 +63,7 @@ pub fn needs() -> Vec<Need> {
     need("kernel", read("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string()), None);
     match CongestionOps::running() {
         Ok(found) => {
-            let fix = "`wave` needs the interface of Linux 6.10 to 7.0; other algorithms do not depend on it";
+            let fix = "use Linux 6.10 to 7.0 for `wave`; the other algorithms do not depend on this interface";
             need("types", found.to_string(), (!found.paces()).then_some(fix));
         }
         Err(e) => {
@@ -71,13 +71,13 @@ pub fn needs() -> Vec<Need> {
         }
     }
     match read("/proc/sys/net/core/bpf_jit_enable").as_deref() {
-        Ok("0") => need("jit", "off".into(), Some("sysctl -w net.core.bpf_jit_enable=1")),
+        Ok("0") => need("jit", "off".into(), Some("run `sysctl -w net.core.bpf_jit_enable=1`")),
         Ok(_) => need("jit", "on".into(), None),
         Err(_) => need("jit", "always on".into(), None),
     }
     let map = read("/proc/self/uid_map").unwrap_or_default();
     let is_first = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    let fix = "run it outside of the container or `unshare --user`: the kernel rejects BPF programs from inside";
+    let fix = "run it outside the container or `unshare --user`: inside, the kernel rejects BPF programs";
     need("user namespace", if is_first { "the first" } else { "another" }.into(), (!is_first).then_some(fix));
     let rights = if is_allowed() { "as root" } else { "not root" };
     need("rights", rights.into(), (!is_allowed()).then_some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN)"));
@@ -85,7 +85,7 @@ pub fn needs() -> Vec<Need> {
     request.name = format!("try{}", std::process::id());
     match request.load() {
         Ok(_) => need("load", "NewReno was loaded and unloaded".into(), None),
-        Err(e) => need("load", e.to_string(), Some("see the checks above, or the kernel's message here")),
+        Err(e) => need("load", e.to_string(), Some("fix the failed checks above, or read the kernel's message here")),
     }
     all
 }

@@ -71,7 +71,7 @@ pub fn replace(
         match others.find(|other| set_default(&place, other).is_ok()) {
             Some(other) => changed.push((place.0, other)),
             None => {
-                let message = format!("`{name}` is still the default of {}, which accepted no other", place.0);
+                let message = format!("`{name}` is still the default of {}, which accepted no other default", place.0);
                 return Err(KernelError::State(message));
             }
         }

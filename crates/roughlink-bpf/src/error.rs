@@ -7,10 +7,10 @@ use std::io;
 #[non_exhaustive]
 pub enum KernelError {
     /// The algorithm has no program for the kernel.
-    #[error("no program for the kernel implements `{0}`")]
+    #[error("roughlink has no kernel program for `{0}`")]
     UnknownAlgorithm(String),
     /// The kernel does not accept the name.
-    #[error("invalid name `{name}` in the kernel: {reason}")]
+    #[error("invalid kernel name `{name}`: {reason}")]
     Name {
         /// The name.
         name: String,
@@ -29,17 +29,17 @@ pub enum KernelError {
     #[error("{0}")]
     Parameter(String),
     /// A call into the kernel failed.
-    #[error("could not {action}: {source:#}")]
+    #[error("cannot {action}: {source:#}")]
     Bpf {
-        /// The failed action, to follow "could not".
+        /// The failed action, to follow "cannot".
         action: String,
         /// Reason from libbpf.
         source: libbpf_rs::Error,
     },
     /// A file of the kernel could not be read or written.
-    #[error("could not {action}: {source}")]
+    #[error("cannot {action}: {source}")]
     File {
-        /// The failed action, to follow "could not".
+        /// The failed action, to follow "cannot".
         action: String,
         /// Reason.
         source: io::Error,

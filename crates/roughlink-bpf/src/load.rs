@@ -112,7 +112,7 @@ impl LoadRequest {
         if defaults::registered()?.contains(&self.name) {
             let ours = Pinned::find(&self.name).is_ok();
             let remedy = if ours { format!("run `roughlink cc unload {}`, or ", self.name) } else { String::new() };
-            let message = format!("the kernel already has a `{}`: {remedy}choose another name with --as", self.name);
+            let message = format!("the kernel already has `{}`: {remedy}choose another name with --as", self.name);
             return Err(KernelError::State(message));
         }
         let mut open = self.open()?;
@@ -121,7 +121,7 @@ impl LoadRequest {
             let found = interface()?;
             if !found.paces() {
                 return Err(KernelError::State(format!(
-                    "`{}` needs the interface of Linux 6.10 to 7.0; in this kernel {found}",
+                    "`{}` needs the interface of Linux 6.10 to 7.0: in this kernel {found}",
                     self.entry.name
                 )));
             }
@@ -198,9 +198,9 @@ fn initial(open: &OpenObject, map: &str) -> String {
 
 fn check_name(name: &str) -> Result<(), KernelError> {
     let reason = if name.is_empty() {
-        "the name is empty"
+        "it is empty"
     } else if name.len() > NAME_MAX {
-        "the name is longer than 15 characters"
+        "it is longer than 15 characters"
     } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         "only letters, digits and `_` are allowed"
     } else {
@@ -225,7 +225,8 @@ mod tests {
         let refused = LoadRequest::new("wave").unwrap().load_into(other).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "`wave` needs the interface of Linux 6.10 to 7.0; in this kernel cong_control has 2 arguments and min_tso_segs exists"
+            "`wave` needs the interface of Linux 6.10 to 7.0: in this kernel cong_control has 2 arguments and \
+             min_tso_segs exists"
         );
         let unused = || -> Result<CongestionOps, KernelError> { panic!("NewReno does not depend on the interface") };
         let request = LoadRequest { name: format!("u{}", std::process::id()), ..LoadRequest::new("newreno").unwrap() };

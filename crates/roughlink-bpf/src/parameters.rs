@@ -33,7 +33,7 @@ pub(crate) fn checked(entry: &CatalogueEntry, given: &Table, slots: &[Slot<'_>])
             return Err(KernelError::Parameter(format!(
                 "`{key}` of `{}` cannot be set in the kernel; {}",
                 entry.name,
-                if known.is_empty() { "nothing can".to_owned() } else { format!("these can: {}", known.join(", ")) }
+                if known.is_empty() { "no parameter can".to_owned() } else { format!("expected {}", known.join(", ")) }
             )));
         }
     }

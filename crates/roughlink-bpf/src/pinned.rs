@@ -209,11 +209,11 @@ impl Pinned {
             events.borrow_mut().extend(EventRecord::decode(bytes));
             0
         };
-        builder.add(&ring, take).map_err(KernelError::bpf("read the ring of events"))?;
-        let ring = builder.build().map_err(KernelError::bpf("read the ring of events"))?;
+        builder.add(&ring, take).map_err(KernelError::bpf("read the event ring"))?;
+        let ring = builder.build().map_err(KernelError::bpf("read the event ring"))?;
         let record = |level: u32| {
             let written = recording.update(&[0; 4], &level.to_ne_bytes(), MapFlags::ANY);
-            written.map_err(KernelError::bpf("turn recording on or off"))
+            written.map_err(KernelError::bpf("switch recording"))
         };
         let ring_inode = || fs::metadata(folder(&self.name).join("ring")).map(|m| m.ino()).ok();
         let first_inode = ring_inode();
@@ -247,7 +247,7 @@ impl Pinned {
             )));
         }
         if !folder(&self.name).join(LOOK_AGAIN).exists() {
-            return Err(KernelError::State(format!("`{}` does not use coverage; `avoca` does", self.name)));
+            return Err(KernelError::State(format!("`{}` does not use coverage; only `avoca` does", self.name)));
         }
         if self.coverage()? == Some(is_covered) {
             return Ok(()); // A second notice of the same state would restart the connections.
@@ -317,18 +317,18 @@ impl LoadedAlgorithm {
         if !has_root()? {
             match fs::DirBuilder::new().mode(0o755).create(ROOT) {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // Another loader created it first.
-                made => made.map_err(KernelError::file(format!("make {ROOT}")))?,
+                made => made.map_err(KernelError::file(format!("create {ROOT}")))?,
             }
             has_root()?;
         }
         fs::create_dir(&folder).map_err(|e| {
             let there = e.kind() == ErrorKind::AlreadyExists;
             let help = if there {
-                format!("; `roughlink cc unload {name}` removes what a killed loader left")
+                format!("; run `roughlink cc unload {name}` to remove what a killed loader left")
             } else {
                 String::new()
             };
-            KernelError::file(format!("make {}{help}", folder.display()))(e)
+            KernelError::file(format!("create {}{help}", folder.display()))(e)
         })?;
         let pinned = self.pin_in(&folder, persist);
         if pinned.is_err() {
@@ -377,7 +377,7 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     let belongs_to_loader = pinned.as_ref().is_some_and(|p| p.registered && !p.persists);
     if belongs_to_loader && record.process != std::process::id() && Path::new(&loader).exists() {
         return Err(KernelError::State(format!(
-            "process {0} holds `{name}` and unloads it at its end: press Ctrl-C there, or run `kill {0}`",
+            "process {0} holds `{name}` and unloads it when it ends: press Ctrl-C there, or run `kill {0}`",
             record.process
         )));
     }
@@ -415,8 +415,8 @@ fn mount_bpffs() -> Result<(), KernelError> {
     }
     if in_temporary_mount_namespace() {
         return Err(KernelError::State(format!(
-            "{BPFFS} is not mounted in this mount namespace, which ends with its processes (`ip netns exec` creates \
-             one): load it outside, with --netns NAME"
+            "{BPFFS} is not mounted in this temporary mount namespace (`ip netns exec` creates one): load it outside, \
+             with --netns NAME"
         )));
     }
     let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0755"));
@@ -449,9 +449,7 @@ fn has_root() -> Result<bool, KernelError> {
     };
     match found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0 {
         true => Ok(true),
-        false => {
-            Err(KernelError::State(format!("{ROOT} is not trusted, since others than root may write to it: remove it")))
-        }
+        false => Err(KernelError::State(format!("users other than root may write to {ROOT}: remove it"))),
     }
 }
 
@@ -475,6 +473,6 @@ fn read_record(name: &str) -> Option<LoadRecord> {
 
 /// Reads the single value of a map with one variable.
 fn first_value(map: &MapHandle) -> Result<Vec<u8>, KernelError> {
-    let value = map.lookup(&[0; 4], MapFlags::ANY).map_err(KernelError::bpf("read a map"))?;
+    let value = map.lookup(&[0; 4], MapFlags::ANY).map_err(KernelError::bpf("read a map of the program"))?;
     value.ok_or_else(|| KernelError::State("a map of the program is empty".into()))
 }

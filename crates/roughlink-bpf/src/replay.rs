@@ -26,7 +26,7 @@ impl InKernel {
         let mut open = request.open()?;
         for mut map in open.maps_mut() {
             if map.name() == "entry" {
-                map.set_autocreate(false).map_err(KernelError::bpf("leave out the entry"))?;
+                map.set_autocreate(false).map_err(KernelError::bpf("disable the map `entry`"))?;
             }
         }
         for mut program in open.progs_mut() {

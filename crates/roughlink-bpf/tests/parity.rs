@@ -36,7 +36,8 @@ snd_buf = "1 GiB""#,
     // Intermittent coverage: time-outs that back off.
     bulk(
         r#"rate = "4 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.1 %" },
-timeline = { steps = [{ at = "1 s", for = "1.2 s", up = false }, { at = "4 s", for = "400 ms", up = false }], repeat = "6 s" }"#,
+timeline = { steps = [{ at = "1 s", for = "1.2 s", up = false },
+  { at = "4 s", for = "400 ms", up = false }], repeat = "6 s" }"#,
     ),
     // A modem that delays packets: spurious time-outs.
     bulk(
@@ -50,7 +51,8 @@ timeline = { steps = [{ at = "2 s", for = "2 s", delay = "500 ms" }], repeat = "
     ),
     // Paths of different lengths at once: reordering, and fast retransmits that prove to be spurious.
     bulk(
-        r#"rate = "20 Mbit/s", delay = "20 ms", jitter = "12 ms", reorder = true, noise = { kind = "random", loss = "0.02 %" }"#,
+        r#"rate = "20 Mbit/s", delay = "20 ms", jitter = "12 ms", reorder = true,
+noise = { kind = "random", loss = "0.02 %" }"#,
     ),
     // An application that sends 256 KiB and waits.
     Rough {
@@ -122,7 +124,8 @@ const VARIANTS: &[(&str, &str)] = &[
     ("westwood", "min_sample_ms = 4000000.0"),
     (
         "htcp",
-        "delta_l_ms = 0\nbeta_min = 0.01\nbeta_max = 0.99\nthroughput_ratio = 1.0\nadaptive_above_ms = 0\nrtt_step_ms = 1000",
+        "delta_l_ms = 0\nbeta_min = 0.01\nbeta_max = 0.99\nthroughput_ratio = 1.0\nadaptive_above_ms = 0\n\
+         rtt_step_ms = 1000",
     ),
     ("htcp", "rtt_scaling = false\nbandwidth_switch = false\nadaptive_above_ms = 1"),
     ("htcp", "beta_min = 0.000001\nbeta_max = 0.9999999999\nthroughput_ratio = 0.0"),

@@ -21,10 +21,11 @@ fn parameters() {
         (
             "newreno",
             "min_ssthresh = -1",
-            "parameters of `newreno`: invalid value: integer `-1`, expected a whole number of 0 or more, in `min_ssthresh`",
+            "parameters of `newreno`: invalid value: integer `-1`, expected a whole number of 0 or more, in \
+             `min_ssthresh`",
         ),
         // A parameter that only other stacks have.
-        ("newreno", "abc = false", "`abc` of `newreno` cannot be set in the kernel; these can: min_ssthresh"),
+        ("newreno", "abc = false", "`abc` of `newreno` cannot be set in the kernel; expected min_ssthresh"),
         // 65536 with a scale of 65536 does not fit into 32 bits. The message gives the range.
         (
             "illinois",
@@ -48,8 +49,8 @@ fn names() {
     // The kernel would accept a dot, but the BPF file system does not.
     let letters = "only letters, digits and `_` are allowed";
     for (name, why) in [
-        ("", "the name is empty"),
-        ("sixteen_letters_", "the name is longer than 15 characters"),
+        ("", "it is empty"),
+        ("sixteen_letters_", "it is longer than 15 characters"),
         (".hidden", letters),
         ("a.b", letters),
         ("two words", letters),
@@ -58,10 +59,10 @@ fn names() {
         ("naïve", letters),
     ] {
         let request = LoadRequest { name: name.into(), ..LoadRequest::new("newreno").expect("a name") };
-        assert_eq!(refusal(&request), format!("invalid name `{name}` in the kernel: {why}"));
+        assert_eq!(refusal(&request), format!("invalid kernel name `{name}`: {why}"));
     }
     assert_eq!(
         LoadRequest::new("nonesuch").expect_err("no program").to_string(),
-        "no program for the kernel implements `nonesuch`"
+        "roughlink has no kernel program for `nonesuch`"
     );
 }

@@ -370,7 +370,8 @@ mod tests {
             |stack: &str| Verdict { stack: stack.into(), verdict: ClaimOutcome::Confirmed, ..Verdict::default() };
         let claim = ClaimResult { verdicts: vec![verdict("ns3"), verdict("linux")], ..ClaimResult::default() };
         let text = claims(&[claim]);
-        let ends = ["ns3: of the paper's 1 claim ", "linux: of the paper's 1 claim "].map(|of| text.find(of).unwrap());
+        let ends = ["ns3: 1 of the paper's 1 tested claim ", "linux: 1 of the paper's 1 tested claim "]
+            .map(|of| text.find(of).unwrap());
         assert!(ends.is_sorted(), "{text}");
     }
 

@@ -165,11 +165,11 @@ fn bad_input_is_exit_code_2() {
         (&["reproduce", "v2g", "--replicas", "0"], "--replicas 1"),
         (&["sweep", "hello", "--metric", "throughput"], "did you mean"),
         (&["sweep", "hello", "--metric", "throughput_mbps:avg"], "after `:`"),
-        (&["sweep", "hello", "--metric", "throughput_mbps@nobody"], "there is no flow `nobody`"),
+        (&["sweep", "hello", "--metric", "throughput_mbps@nobody"], "unknown flow `nobody`"),
         (&["sweep", "hello", "--set", "tcp.cc=a,b", "--set", "tcp.cc=c,d"], "varied twice"),
         (&["sweep", "hello", "--set", "tcp.cc=newreno,newrino"], "newreno"),
         (&["compare", "hello"], "nothing to compare"),
-        (&["compare", "hello", "--cc", "cubic,bbr", "--set", "flow.*.cc=newreno"], "every flow has a `cc` of its own"),
+        (&["compare", "hello", "--cc", "cubic,bbr", "--set", "flow.*.cc=newreno"], "every flow has its own `cc`"),
         (&["report", "/nowhere/at/all"], "result folder"),
         (&["frobnicate"], "unrecognized"),
     ];

@@ -288,7 +288,7 @@ fn a_missing_right_is_named() {
         .output();
     match out {
         Ok(out) if out.status.code() == Some(3) => {
-            assert!(stderr(&out).contains("cannot make a user namespace"), "{}", stderr(&out));
+            assert!(stderr(&out).contains("cannot create a user namespace"), "{}", stderr(&out));
             assert!(stderr(&out).contains("roughlink doctor"), "{}", stderr(&out));
             assert_eq!(stdout(&out), "");
         }

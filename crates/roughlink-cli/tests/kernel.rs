@@ -258,7 +258,7 @@ mod built_in {
     #[test]
     fn bad_input_is_rejected_before_loading() {
         for (args, code_, text) in [
-            (&["foo"][..], 2, "no program for the kernel implements `foo`"),
+            (&["foo"][..], 2, "roughlink has no kernel program for `foo`"),
             (&["illinios"], 2, "did you mean `illinois`?"),
             (&["newreno-nd"], 2, "quickack 1"),
             (&["illinois", "--param", "alpha_max=x"], 2, "invalid value `x` of `alpha_max`"),

@@ -173,7 +173,7 @@ fn devices_that_this_machine_also_uses_are_reported() {
     ip(&bench.machine, "link set dev eth2 master br0");
     let out = output(bench.start(&["--for", "100 ms"]));
     assert_eq!(code(&out), 0, "{}", stderr(&out));
-    for warning in ["warning: eth1 has the address 192.168.7.9", "warning: eth2 belongs to br0"] {
+    for warning in ["warning: `eth1` has the address 192.168.7.9", "warning: `eth2` belongs to `br0`"] {
         assert!(stderr(&out).contains(warning), "{}", stderr(&out));
     }
 }
@@ -234,7 +234,7 @@ fn wrong_devices_are_explained() {
     let link = |pair: &str| bench.run(&[&["link", "--between", pair], &rate[..]].concat());
     explains(&link("eth1,eht2"), 2, "did you mean `eth2`?");
     explains(&link("eth1,roughlink-nowhere/eth2"), 3, "cannot open the network namespace");
-    explains(&link("eth1,lo"), 3, "it is no Ethernet");
+    explains(&link("eth1,lo"), 3, "it is not an Ethernet device");
     explains(&link("eth1,/proc/self/ns/net/eth1"), 3, "attached to another node");
     ip(&bench.machine, "link set dev eth2 down");
     explains(&link("eth1,eth2"), 3, "ip link set up dev");

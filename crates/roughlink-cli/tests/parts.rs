@@ -137,7 +137,7 @@ fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
 #[test]
 fn wrong_parts_are_refused_before_anything_is_done() {
     let dir = tempfile::tempdir().unwrap();
-    for (part, says) in [("0/20", "parts are numbered from 1/20 to 20/20"), ("21/20", "there is no part 21/20")] {
+    for (part, says) in [("0/20", "expected 1/20 to 20/20"), ("21/20", "unknown part `21/20`")] {
         let out = sweep(dir.path(), &["--part", part, "-o", "out"]);
         assert_eq!(code(&out), 2);
         assert!(stderr(&out).contains(says), "{}", stderr(&out));

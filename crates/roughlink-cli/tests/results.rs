@@ -102,7 +102,7 @@ fn a_folder_of_another_experiment_is_refused() {
     let kept = std::fs::read(folder.path().join("out/results.json")).unwrap();
     let out = sweep("20 kB");
     assert_eq!(code(&out), 2);
-    assert!(stderr(&out).contains("out has the results of another experiment"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("out` has the results of another experiment"), "{}", stderr(&out));
     assert_eq!(std::fs::read(folder.path().join("out/results.json")).unwrap(), kept);
     assert_eq!(code(&sweep("10 kB")), 0, "its own experiment is resumed");
 }

@@ -120,13 +120,18 @@ pub struct FlowResult {
 
 /// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`crate::quantiles::Histogram`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct RttResult {
+    /// Minimum, ms.
     pub min: f64,
+    /// Mean, ms.
     pub mean: f64,
+    /// Median, ms.
     pub p50: f64,
+    /// 95th percentile, ms.
     pub p95: f64,
+    /// 99th percentile, ms.
     pub p99: f64,
+    /// Maximum, ms.
     pub max: f64,
 }
 

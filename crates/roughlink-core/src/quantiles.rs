@@ -9,11 +9,14 @@ use serde::{Deserialize, Serialize};
 
 /// Delays, ms. Each is a value of the sample, so quantiles are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct DelayResult {
+    /// Median, ms.
     pub p50: f64,
+    /// 95th percentile, ms.
     pub p95: f64,
+    /// 99th percentile, ms.
     pub p99: f64,
+    /// Maximum, ms.
     pub max: f64,
 }
 

@@ -33,14 +33,14 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     let of = |said: &str, name| match said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')) {
         Some("") => None,
         Some(reason) => Some(reason.to_owned()),
-        None => Some("it could not be tried".to_owned()),
+        None => Some("the check did not run".to_owned()),
     };
     let ability = |name, what_for, missing| Ability { name, what_for, missing };
     vec![
-        ability("namespaces", "emulate: nodes with a kernel of their own", of(&plain, NAMESPACE)),
-        ability("tun", "emulate: the way between kernels and the link", of(&plain, DEVICE)),
+        ability("namespaces", "emulate: kernel nodes", of(&plain, NAMESPACE)),
+        ability("tun", "emulate: packets between kernel nodes and links", of(&plain, DEVICE)),
         ability("rootless", "emulate without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
-        ability("real_time", "emulate: SCHED_FIFO, on time also when programs need the processors", of(&plain, FIFO)),
+        ability("real_time", "emulate: SCHED_FIFO, keeps links on time under load", of(&plain, FIFO)),
     ]
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn probe(rootless: bool) {
     let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
         // Root may open files that other users may not.
-        Ok(_) if rootless && !is_open_to_all() => Err(HostError::io(Operation::Tun(format!(
-            "open {DRIVER} as another user than root"
+        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(Operation::Tun(format!(
+            "open {DRIVER} without root"
         )))(io::ErrorKind::PermissionDenied.into())),
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
         Err(_) => open_driver(),

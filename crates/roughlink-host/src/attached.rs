@@ -56,10 +56,10 @@ impl Attached {
                 HostError::NoInterface { name: name.to_owned(), there: there.into_iter().collect() }
             })?;
             if link.hatype() != ARPHRD_ETHER {
-                return Err(unfit("is no Ethernet", "only devices with Ethernet frames can be attached"));
+                return Err(unfit("is not an Ethernet device", "attach a device with Ethernet frames"));
             }
             if !flags.contains(InterfaceFlags::IFF_UP) {
-                return Err(unfit("is down", "ip link set up dev DEVICE"));
+                return Err(unfit("is down", "run `ip link set up dev DEVICE`"));
             }
             let refused = || HostError::errno(Operation::PacketSocket(name.to_owned()));
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -86,7 +86,7 @@ impl Attached {
             };
             // Frames received before the socket was bound are from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
-            while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::io(format!("read from {name}")))? {}
+            while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::io(format!("read from `{name}`")))? {}
             attached.oversized.set(0);
             Ok(attached)
         })?

@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn the_holder_of_a_lock_is_found() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 00:04:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:04:4026531840 0 EOF\n\
-                     2: -> FLOCK  ADVISORY  WRITE 13 00:04:4026531840 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 00:04:43 0 EOF\n";
+                     2: -> FLOCK  ADVISORY  WRITE 13 00:04:4026531840 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 0 00:04:43 0 EOF\n";
         assert_eq!([4_026_531_840, 42, 43, 6].map(|inode| holder(locks, inode)), [Some(12), None, None, None]);
     }
 

@@ -10,9 +10,9 @@
 //! | `in_flight` | datagrams still in the network or in the switch |
 //! | `lost` | datagrams sent, neither arrived nor in flight |
 //! | `delivered_bytes` of TCP | acknowledged bytes without SYN and FIN, each once |
-//! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; retransmitted data that arrives twice counts twice |
+//! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; data that arrives twice counts twice |
 //! | `retransmits` | segments from their kernel that begin below its highest sequence number so far ([`tcp`]) |
-//! | `rtt_ms` | time from a segment at its kernel's port to its first acknowledgement there, cumulative or selective ([`tcp`]) |
+//! | `rtt_ms` | time from a segment at its kernel's port to its first ACK there, cumulative or selective ([`tcp`]) |
 //! | `delay_ms` | time from port to port |
 //!
 //! A tree maps the addresses of datagrams to conversations; the last conversation is tried first. After

@@ -69,14 +69,15 @@ impl Device {
             // Keep one packet per datagram: with offloads, a link would lose several segments joined in one packet
             // together.
             let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
-            let device =
-                device.build_sync().map_err(HostError::io(Operation::Tun(format!("make the TUN device {name}"))))?;
+            let device = device
+                .build_sync()
+                .map_err(HostError::io(Operation::Tun(format!("create the TUN device `{name}`"))))?;
             let name = device
                 .name()
-                .map_err(HostError::io(Operation::Tun(format!("ask for the name of the TUN device {name}"))))?;
+                .map_err(HostError::io(Operation::Tun(format!("read the name of the TUN device `{name}`"))))?;
             device
                 .set_nonblocking(true)
-                .map_err(HostError::io(Operation::Tun(format!("prepare the TUN device {name}"))))?;
+                .map_err(HostError::io(Operation::Tun(format!("configure the TUN device `{name}`"))))?;
             // There is no router here. If the device has no IPv6, the kernel must not probe its own address, either.
             // Ignore the error: a kernel without IPv6 has no such files.
             let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };
@@ -102,14 +103,14 @@ impl Device {
         let answers = (!addresses.is_empty()).then(|| {
             let addresses = addresses.join(", ");
             format!(
-                "{name} has the address {addresses}: this machine answers there, too, and not through the network; \
-                 ip address flush dev {name}"
+                "`{name}` has the address {addresses}: this machine also answers there, past the emulated links; run \
+                 `ip address flush dev {name}`"
             )
         });
         let belongs = master.map(|master| {
             format!(
-                "{name} belongs to {master}, which receives its frames, too, and not through the network; \
-                 ip link set dev {name} nomaster"
+                "`{name}` belongs to `{master}`, which also receives its frames, past the emulated links; run \
+                 `ip link set dev {name} nomaster`"
             )
         });
         answers.into_iter().chain(belongs)
@@ -277,9 +278,9 @@ mod tests {
 
     #[test]
     fn drops_are_read_from_the_right_column() {
-        let table = "Inter-|   Receive                  |  Transmit\n face |bytes packets errs drop fifo frame compressed \
-                     multicast|bytes packets errs drop fifo colls carrier compressed\n   plc0:  1 2 3 4 5 6 7 8 9 10 11 \
-                     12 13 14 15 16\n";
+        let table = "Inter-|   Receive                  |  Transmit\n face |bytes packets errs drop fifo frame \
+                     compressed multicast|bytes packets errs drop fifo colls carrier compressed\n   \
+                     plc0:  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
         assert_eq!(transmit_drops(table, "plc0"), Some(12));
         assert_eq!(transmit_drops(table, "plc"), None);
     }

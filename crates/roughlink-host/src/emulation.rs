@@ -137,7 +137,7 @@ impl Emulation {
                 };
                 if is_attached((&nodes, &devices), &namespace, device)? {
                     let reason =
-                        UnfitReason("is attached to another node already", "attach each device to one node only");
+                        UnfitReason("is already attached to another node", "attach each device to one node only");
                     return Err(HostError::Unfit { name: device.to_owned(), reason });
                 }
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
@@ -201,13 +201,16 @@ impl Emulation {
         let of = |node: &RealNode| {
             let (name, control) = (&node.name, node.congestion_control.as_ref()?);
             let refused = control.refused.as_ref().map(|wanted| {
-                format!("{name}: the kernel has no `{wanted}` for namespaces; the default there is {}", control.name)
+                format!(
+                    "{name}: the kernel has no `{wanted}` for network namespaces; the default is `{}`",
+                    control.name
+                )
             });
             // In a separate namespace the scenario requested the algorithm.
             let paced = (control.paced && node.shared).then(|| {
                 format!(
-                    "{name}: the default congestion control of this machine is {}, so the kernel paces every sender \
-                     here, also one that selects another algorithm after connect or accept",
+                    "{name}: the default congestion control of this machine is `{}`, so the kernel paces every sender \
+                     here, even one that selects another algorithm after connect or accept",
                     control.name
                 )
             });

@@ -27,7 +27,7 @@ pub enum HostError {
         said: String,
     },
     /// Missing device to attach.
-    #[error("there is no network device {name}")]
+    #[error("unknown network device `{name}`")]
     NoInterface {
         /// Name of the device.
         name: String,
@@ -35,7 +35,7 @@ pub enum HostError {
         there: Vec<String>,
     },
     /// Device that cannot be attached.
-    #[error("cannot attach the network device {name}: it {}", .reason.0)]
+    #[error("cannot attach the network device `{name}`: it {}", .reason.0)]
     Unfit {
         /// Name of the device.
         name: String,
@@ -43,7 +43,7 @@ pub enum HostError {
         reason: UnfitReason,
     },
     /// Scenario that the kernels' TCP cannot carry.
-    #[error("{}{reason}", flow.iter().map(|flow| format!("flow {flow}: ")).collect::<String>())]
+    #[error("{}{reason}", flow.iter().map(|flow| format!("flow `{flow}`: ")).collect::<String>())]
     Transfer {
         /// Name of the flow that causes the error, if it is one flow.
         flow: Option<String>,
@@ -51,10 +51,13 @@ pub enum HostError {
         reason: String,
     },
     /// Too deeply nested links.
-    #[error("there are no addresses for one more link within a link")]
+    #[error("cannot nest another link: no addresses are left")]
     Nested,
     /// Network namespace that another process keeps locked while a link chooses its addresses.
-    #[error("cannot choose addresses for the link: {by} has had this network namespace locked (flock on /proc/PID/ns/net) for {} s", .waited.as_secs())]
+    #[error(
+        "cannot choose addresses for the link: {by} kept this network namespace locked (flock on /proc/PID/ns/net) for \
+         {} s", .waited.as_secs()
+    )]
     Locked {
         /// Process that holds the lock.
         by: String,
@@ -62,7 +65,7 @@ pub enum HostError {
         waited: Duration,
     },
     /// Address of the scenario that is already in use in the namespace of its node.
-    #[error("{address} is in use on this machine: {by}")]
+    #[error("address {address} is in use on this machine: {by}")]
     Taken {
         /// Address that is in use.
         address: String,
@@ -87,7 +90,7 @@ pub enum Operation {
     #[error("attach a packet socket to {0}")]
     PacketSocket(String),
     /// Creation of a user namespace.
-    #[error("make a user namespace")]
+    #[error("create a user namespace")]
     MakeUserNamespace,
     /// Mapping of users into a user namespace, by file.
     #[error("write {0}")]
@@ -130,30 +133,34 @@ impl HostError {
         match self {
             HostError::System { source, operation } => match (source.kind(), operation) {
                 (io::ErrorKind::NotFound, Operation::RunIp) => Some("install iproute2"),
-                (io::ErrorKind::NotFound, Operation::Tun(_)) => Some("load the module `tun`: modprobe tun"),
+                (io::ErrorKind::NotFound, Operation::Tun(_)) => Some("load the kernel module: `modprobe tun`"),
                 (io::ErrorKind::NotFound, Operation::OpenNamespace(_)) => {
-                    Some("list the names of network namespaces with `ip netns`")
+                    Some("list the network namespaces with `ip netns`")
                 }
                 (io::ErrorKind::PermissionDenied, Operation::PacketSocket(_)) => {
-                    Some("to attach a device of this machine needs root, or CAP_NET_RAW and CAP_NET_ADMIN")
+                    Some("run it as root, or with CAP_NET_RAW and CAP_NET_ADMIN")
                 }
                 (io::ErrorKind::PermissionDenied, Operation::MapUsers(_)) => Some(
-                    "user namespaces are restricted here: run it as root, or allow them (Ubuntu: sysctl \
-                     kernel.apparmor_restrict_unprivileged_userns=0)",
+                    "run it as root, or allow user namespaces, which are restricted here (Ubuntu: `sysctl \
+                     kernel.apparmor_restrict_unprivileged_userns=0`)",
                 ),
                 // The number of user namespaces may be limited to zero: ENOSPC, user_namespaces(7).
                 (io::ErrorKind::PermissionDenied, _) | (_, Operation::MakeUserNamespace) => Some(
-                    "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink \
-                     doctor` says what is here; a container needs --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
+                    "run it as root, or allow user namespaces and open /dev/net/tun to all users; `roughlink doctor` \
+                     shows what is missing; start a container with --cap-add NET_ADMIN,SYS_ADMIN --device \
+                     /dev/net/tun",
                 ),
                 _ => None,
             },
             HostError::Taken { .. } => Some(
-                "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or the node a namespace of its own",
+                "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or give the node its own \
+                 network namespace",
             ),
-            HostError::Nested => Some("six links can be nested, and three begin at the same place"),
+            HostError::Nested => Some("nest at most six links, and start at most three inside the same link"),
             HostError::Locked { .. } => Some(
-                "a link that starts has it locked for a moment, nothing else needs it; `roughlink link --generate` prints a scenario for `emulate --here host`, which chooses no addresses",
+                "end that process if it hangs, since a starting link holds the lock only for a moment; or print a \
+                 scenario with `roughlink link --generate` and run it with `roughlink emulate --here host`, which \
+                 chooses no addresses",
             ),
             HostError::Unfit { reason, .. } => Some(reason.1),
             HostError::NoInterface { .. }

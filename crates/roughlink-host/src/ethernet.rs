@@ -347,7 +347,8 @@ mod tests {
         text += ", { name = \"d\" }]\n";
         for node in ["a", "b", "c", "d"] {
             text += &format!(
-                "[[link]]\nname = \"to {node}\"\nbetween = [\"hub\", \"{node}\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n"
+                "[[link]]\nname = \"to {node}\"\nbetween = [\"hub\", \"{node}\"]\nrate = \"100 Mbit/s\"\n\
+                 delay = \"1 ms\"\n"
             );
         }
         let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err(String::new())).unwrap().0;

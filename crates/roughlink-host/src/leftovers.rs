@@ -98,7 +98,7 @@ impl Leftover {
                 }
                 thread::sleep(TICK);
             }
-            Err(io::Error::other("it does not end"))
+            Err(io::Error::other("it did not end after SIGKILL"))
         };
         end().map_err(HostError::io(format!("end process {}", self.process)))
     }

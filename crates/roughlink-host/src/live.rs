@@ -62,10 +62,10 @@ pub enum ChangeRequestError {
     #[error(transparent)]
     Change(#[from] ChangeError),
     /// Too many requests that the loop has not applied yet.
-    #[error("too many changes at once")]
+    #[error("too many changes are pending")]
     Busy,
     /// Too many changes in total: the result contains all of them.
-    #[error("no more than {MOST_CHANGES} changes in one emulation")]
+    #[error("an emulation accepts at most {MOST_CHANGES} changes")]
     TooMany,
     /// End of the emulation.
     #[error("the emulation has ended")]

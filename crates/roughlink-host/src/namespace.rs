@@ -28,7 +28,7 @@ impl Namespace {
     /// Returns an error if the permission or `ip` is missing.
     pub fn new() -> Result<Self, HostError> {
         in_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::errno("make a network namespace"))?;
+            unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::errno("create a network namespace"))?;
             ip(&["link set lo up".into()])?;
             Self::here()
         })
@@ -55,7 +55,7 @@ impl Namespace {
     ///
     /// let error = Namespace::named("no-such-namespace").unwrap_err();
     /// assert_eq!(error.to_string(), "cannot open the network namespace /run/netns/no-such-namespace");
-    /// assert_eq!(error.help(), Some("list the names of network namespaces with `ip netns`"));
+    /// assert_eq!(error.help(), Some("list the network namespaces with `ip netns`"));
     /// ```
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Namespace {
 
     /// Duplicates the handle.
     pub(crate) fn try_clone(&self) -> Result<Self, HostError> {
-        self.0.try_clone().map(Namespace).map_err(HostError::io("hold a network namespace"))
+        self.0.try_clone().map(Namespace).map_err(HostError::io("keep a network namespace open"))
     }
 
     /// Returns the descriptor that holds the namespace.
@@ -103,7 +103,7 @@ impl Namespace {
     /// # Errors
     /// Returns an error if the kernel does not report it.
     pub fn inode(&self) -> Result<u64, HostError> {
-        self.0.metadata().map(|m| m.ino()).map_err(HostError::io("look at a network namespace"))
+        self.0.metadata().map(|m| m.ino()).map_err(HostError::io("inspect a network namespace"))
     }
 
     /// Returns the path at which other processes find the namespace while it is held.

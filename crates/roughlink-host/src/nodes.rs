@@ -50,7 +50,7 @@ impl ListedNode {
 
 /// Lists nodes until the file is dropped.
 pub(crate) fn list(nodes: &[ListedNode]) -> Result<File, HostError> {
-    let file = memfd_create(NAME, MFdFlags::MFD_CLOEXEC).map_err(HostError::errno("make a file in memory"))?;
+    let file = memfd_create(NAME, MFdFlags::MFD_CLOEXEC).map_err(HostError::errno("create a file in memory"))?;
     let mut text = String::new();
     for ListedNode { name, addresses, namespace } in nodes {
         let namespace = namespace.map_or_else(String::new, |fd| fd.to_string());
@@ -82,11 +82,12 @@ pub(crate) fn read(list: &Path) -> io::Result<Vec<ListedNode>> {
 pub(crate) fn place(list: &Path, node: &str) -> io::Result<(PathBuf, PathBuf)> {
     let process = list.ancestors().nth(2).unwrap_or(Path::new("/"));
     if !is_of_this_user(process) || !is_of_this_user(list) {
-        let message = "the emulation is another user's: use `roughlink shell` as that user (sudo -u USER)";
+        let message = "the emulation belongs to another user: run `roughlink shell` as that user (sudo -u USER)";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let namespace = read(list)?.into_iter().find(|n| n.name == node).and_then(|n| n.namespace);
-    let namespace = namespace.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no real node {node}")))?;
+    let namespace =
+        namespace.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("unknown kernel node `{node}`")))?;
     Ok((process.join(format!("fd/{namespace}")), process.join("ns/user")))
 }
 

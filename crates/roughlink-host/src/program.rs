@@ -91,7 +91,7 @@ impl Program {
         if output != Output::Ours {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let mut child = command.spawn().map_err(HostError::io("start this program again"))?;
+        let mut child = command.spawn().map_err(HostError::io("re-execute this program"))?;
         let prefix = format!("{node}| ").into_bytes();
         let [to_out, to_err] = copies;
         let is_error = output == Output::PrefixedError;

@@ -37,7 +37,7 @@ impl MonotonicClock {
 /// Returns an error if the thread lacks the permission. The thread keeps its priority then.
 pub(crate) fn raise_priority() -> Result<(), HostError> {
     // By default the kernel delays timers of threads with ordinary priority by 50 us.
-    set_timerslack(1).map_err(HostError::errno("set the precision of timers"))?;
+    set_timerslack(1).map_err(HostError::errno("set the timer precision"))?;
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     // The lowest real-time priority is above all ordinary ones.
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).map_err(|e| {
@@ -45,7 +45,7 @@ pub(crate) fn raise_priority() -> Result<(), HostError> {
             thread_priority::Error::OS(code) => std::io::Error::from_raw_os_error(code),
             other => std::io::Error::other(format!("{other:?}")),
         };
-        HostError::System { operation: "have real-time priority (SCHED_FIFO)".into(), source }
+        HostError::System { operation: "set real-time priority (SCHED_FIFO)".into(), source }
     })
 }
 

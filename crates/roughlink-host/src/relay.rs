@@ -27,10 +27,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lateness of datagrams, us. Quantiles above 1 us are within 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Lateness {
+    /// Median, us.
     pub p50: f64,
+    /// 99th percentile, us.
     pub p99: f64,
+    /// Maximum, us.
     pub max: f64,
     /// Share of datagrams with more than 1 ms.
     pub over_1ms: f64,
@@ -170,7 +172,7 @@ pub(crate) fn carry<O: Observer>(
                 };
                 match device.receive(&mut buffer, &mut take) {
                     Ok(true) => {}
-                    Ok(false) if gone => return Err((device, "it is not there any more".into())),
+                    Ok(false) if gone => return Err((device, "it no longer exists".into())),
                     Ok(false) => break,
                     Err(e) => return Err((device, e.to_string())),
                 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | an algorithm that paces, now or in an earlier sample: the status survives a change of the algorithm | yes |
 //! | a limit of the pacing rate, `tcpi_max_pacing_rate` (`SO_MAX_PACING_RATE`) | yes |
-//! | another algorithm where the node's default paces: depends on whether the program selected it before `connect` or `accept` | unknown |
+//! | another algorithm where the node's default paces: depends on when the program selected it | unknown |
 //! | all other cases | no |
 
 use crate::congestion::{DefaultCongestionControl, paces};
@@ -92,7 +92,7 @@ impl SocketTable {
             socket(AddressFamily::Netlink, SockType::Datagram, flags, SockProtocol::NetlinkSockDiag)
         };
         let netlink = namespace.within(open)?.map_err(HostError::errno("open sock_diag"))?;
-        setsockopt(&netlink, ReceiveTimeout, &TimeVal::seconds(1)).map_err(HostError::errno("set a timeout"))?;
+        setsockopt(&netlink, ReceiveTimeout, &TimeVal::seconds(1)).map_err(HostError::errno("set a socket timeout"))?;
         Ok(SocketTable { netlink, addresses: addresses.iter().copied().collect(), default_paces: default.paced })
     }
 

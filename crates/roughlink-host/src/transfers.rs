@@ -142,16 +142,13 @@ impl Transfers<'_> {
             let flow = &scenario.flows[i];
             let wrong = |reason: String| Err(HostError::Transfer { flow: Some(flow.name.clone()), reason });
             if flow.protocol() != Protocol::Tcp {
-                return wrong("it is SCTP, and only TCP of the kernel is used".into());
+                return wrong("SCTP cannot run on the kernel; only TCP can".into());
             }
-            if [flow.from, flow.to]
-                .iter()
-                .any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_))))
-            {
-                return wrong("its node is behind a device of this machine".into());
+            if [flow.from, flow.to].iter().any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_)))) {
+                return wrong("it ends at an attached device, not at a kernel node".into());
             }
             if flow.dscp != 0 {
-                return wrong("it has a `dscp`".into());
+                return wrong("`dscp` cannot be set on the kernel".into());
             }
             if let Some(key) = decided_by_kernels(&flow.tcp, flow.ipv6) {
                 return wrong(format!("`tcp.{key}` is decided by the kernel"));
@@ -162,13 +159,13 @@ impl Transfers<'_> {
             for other in others {
                 if window(&flow.tcp) != window(&other.tcp) {
                     return wrong(format!(
-                        "its buffers are not those of `{}`, which ends at the same node",
+                        "its buffers differ from those of `{}`, which ends at the same node",
                         other.name
                     ));
                 }
                 if other.from == flow.from && acknowledges_each(&other.tcp) != acknowledges_each(&flow.tcp) {
                     return wrong(format!(
-                        "its `delayed_ack` is not that of `{}`, which has the same ends",
+                        "its `delayed_ack` differs from that of `{}`, which has the same ends",
                         other.name
                     ));
                 }
@@ -373,9 +370,10 @@ fn sender(namespace: &Namespace, t: &KernelTransfer) -> Result<TcpStream, HostEr
     };
     let fd = namespace.within(open)?.map_err(HostError::errno(format!("open a socket at {}", t.from)))?;
     let name = t.cc.clone().into();
-    setsockopt(&fd, TcpCongestion, &name).map_err(HostError::errno(format!("select the kernel's `{}`", t.cc)))?;
+    setsockopt(&fd, TcpCongestion, &name)
+        .map_err(HostError::errno(format!("select the kernel's congestion control `{}`", t.cc)))?;
     if t.paced {
-        pace(fd.as_fd()).map_err(HostError::errno("turn on pacing"))?;
+        pace(fd.as_fd()).map_err(HostError::errno("enable pacing"))?;
     }
     Ok(TcpStream::from(fd))
 }
@@ -572,7 +570,8 @@ mod tests {
                     "[[flow]]\nname = \"{name}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 kB\"\n{more}\n"
                 )
             };
-            let ends = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
+            let ends = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
+                        between = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
             let text = format!(
                 "name = \"two\"\nduration = \"9 s\"\n{ends}{}{}",
                 flow("x", ""),
@@ -583,11 +582,8 @@ mod tests {
             Transfers::check(&scenario).map_err(|e| e.with_cause())
         };
         assert_eq!(with("tcp.rcv_buf", "\"auto\""), Ok(()));
-        assert!(
-            with("tcp.rcv_buf", "\"64 kB\"")
-                .is_err_and(|e| e.contains("not those of `x`, which ends at the same node"))
-        );
-        assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("not that of `x`, which has the same ends")));
+        assert!(with("tcp.rcv_buf", "\"64 kB\"").is_err_and(|e| e.contains("its buffers differ from those of `x`")));
+        assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("its `delayed_ack` differs from that of `x`")));
     }
 
     #[test]

@@ -29,7 +29,8 @@ const CLOSING: [u8; 3] = [4, 9, 11];
 mod tests {
     #[test]
     fn closed_connections_with_data_are_counted() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout \
+                     inode\n   \
                      0: 0200000A:B36E 0100000A:1B59 04 0000F001:00000000 01:00000014 00000000     0        0 0 1 0\n   \
                      1: 0200000A:B370 0100000A:1B59 01 00000999:00000000 01:00000014 00000000     0        0 7 1 0\n   \
                      2: 0200000A:B372 0100000A:1B59 09 00000001:00000000 01:00000014 00000000     0        0 0 1 0\n";

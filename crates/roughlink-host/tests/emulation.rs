@@ -327,7 +327,8 @@ fn our_tcp_speaks_to_a_kernel() {
                 "duration = \"60 s\"\nnode = [{{ name = \"ours\" }}, {{ name = \"linux\", kernel = true }}]\n\
                  [[link]]\nname = \"wire\"\nbetween = [\"ours\", \"linux\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
                  noise = {{ kind = \"random\", loss = \"1 %\", direction = \"{loses}\" }}\n\
-                 [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{sender}\"\nto = \"{receiver}\"\nbytes = \"{BYTES} B\"\n\
+                 [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{sender}\"\nto = \"{receiver}\"\n\
+                 bytes = \"{BYTES} B\"\n\
                  start = \"1 s\"\nip = {ip}"
             )
         };

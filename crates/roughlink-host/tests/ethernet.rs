@@ -180,12 +180,14 @@ fn other_frames([a, b]: [&Namespace; 2], device: &str) {
         at.within(|| command.spawn()).unwrap()
     };
     let opened = format!(
-        "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\ns.bind(('{device}', 3))\n"
+        "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
+         s.bind(('{device}', 3))\n"
     );
     // PACKET_AUXDATA; TP_STATUS_VLAN_VALID
     let receive = "s.setsockopt(263, 8, 1)\ns.settimeout(20)\nprint('ready', flush=True)\nn = 0\nwhile n < 4:\n  \
-                   f, c, _, _ = s.recvmsg(3000, 200)\n  if f[12:14] != bytes([0x88, 0xe1]): continue\n  n += 1\n  a = c[0][2]\n  \
-                   t = a[18:20][::-1] + a[16:18][::-1] if a[0] & 16 else b''\n  print((f[:12] + t + f[12:]).hex(), flush=True)";
+                   f, c, _, _ = s.recvmsg(3000, 200)\n  if f[12:14] != bytes([0x88, 0xe1]): continue\n  n += 1\n  \
+                   a = c[0][2]\n  t = a[18:20][::-1] + a[16:18][::-1] if a[0] & 16 else b''\n  \
+                   print((f[:12] + t + f[12:]).hex(), flush=True)";
     let Ok(mut receiver) = python(b, &format!("{opened}{receive}")) else {
         eprintln!("not tried without python3");
         return;
@@ -244,7 +246,8 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
     const COUNT: usize = 150;
     let link = "rate = \"20 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"1000 pkt\"\n\
                 noise = { kind = \"burst\", start = \"8 %\", length = [1, 4] }";
-    let flow = "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\npacket = \"400 B\"\nbytes = \"100 kB\"";
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\n\
+                packet = \"400 B\"\nbytes = \"100 kB\"";
     for seed in 1..=3 {
         let simulated = Scenario { seed, ..pair([TAP, TAP], link, flow) };
         let mut fates = Fates::default();
@@ -547,13 +550,13 @@ fn devices_that_cannot_be_attached_are_refused() {
     run(&machines.bridge, "ip link set dev two down");
     let Some(emulation) = possible(attach("one")) else { return };
     let warnings = emulation.warnings();
-    assert!(warnings.len() == 1 && warnings[0].contains("one has the address 10.9.9.9"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].contains("`one` has the address 10.9.9.9"), "{warnings:?}");
     let refused = |name| attach(name).err().expect("it is refused");
     match refused("too") {
         HostError::NoInterface { name, there } => assert!(name == "too" && there.contains(&"two".into()), "{there:?}"),
         e => panic!("{e}"),
     }
-    for (name, said) in [("lo", "is no Ethernet"), ("two", "is down")] {
+    for (name, said) in [("lo", "is not an Ethernet device"), ("two", "is down")] {
         assert!(refused(name).to_string().contains(said), "{name}");
     }
     let e =

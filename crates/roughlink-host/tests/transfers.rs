@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const LINK: &str = "duration = \"60 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n[tcp]\nstack = \"linux\"\ncc = \"reno\"\n\
-    [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
+const LINK: &str = "duration = \"60 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n[tcp]\nstack = \"linux\"\n\
+    cc = \"reno\"\n[[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
 
 fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
@@ -94,7 +94,8 @@ fn windows_acknowledgements_and_priorities_are_those_of_the_scenario() {
 
 #[test]
 fn other_flows_stay_simulated_at_the_same_nodes() {
-    let cbr = "[[flow]]\nname = \"cbr\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\npacket = \"500 B\"\n";
+    let cbr = "[[flow]]\nname = \"cbr\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\n\
+               packet = \"500 B\"\n";
     let text = LINK.replace("60 s", "2 s") + cbr + &flow("real", "bytes = \"1 MB\"");
     let scenario = parse(&text);
     let Some(done) = carry(&scenario) else { return };
@@ -110,11 +111,14 @@ fn other_flows_stay_simulated_at_the_same_nodes() {
 fn what_a_kernel_cannot_be_told_is_refused() {
     let refused = |text: &str| Transfers::check(&parse(text)).unwrap_err().with_cause();
     let one = |more: &str| LINK.to_owned() + &flow("f", more);
-    assert_eq!(refused(&one("tcp = { initial_window = 3 }")), "flow f: `tcp.initial_window` is decided by the kernel");
+    assert_eq!(
+        refused(&one("tcp = { initial_window = 3 }")),
+        "flow `f`: `tcp.initial_window` is decided by the kernel"
+    );
     assert_eq!(refused(&one("tcp = { stack = \"ns3\" }")).split(" is ").nth(1), Some("decided by the kernel"));
-    assert_eq!(refused(&one("dscp = \"EF\"")), "flow f: it has a `dscp`");
+    assert_eq!(refused(&one("dscp = \"EF\"")), "flow `f`: `dscp` cannot be set on the kernel");
     let sctp = LINK.replace("[tcp]\nstack = \"linux\"\ncc = \"reno\"\n", "") + &flow("f", "transport = \"sctp\"");
-    assert_eq!(refused(&sctp), "flow f: it is SCTP, and only TCP of the kernel is used");
+    assert_eq!(refused(&sctp), "flow `f`: SCTP cannot run on the kernel; only TCP can");
     let none =
         LINK.to_owned() + "[[flow]]\nname = \"c\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\n";
     assert_eq!(refused(&none), "the scenario has no `bulk` flow");
@@ -151,5 +155,8 @@ fn a_transfer_is_given_up_when_it_is_told_to() {
     let transfers =
         Transfers { scenario, replica: 0, limits: RunLimits::default(), names: &names, every: Time::from_millis(10) };
     let refused = transfers.carry(&AtomicBool::new(false)).unwrap_err().with_cause();
-    assert!(refused.contains("select the kernel's `nonesuch`") || refused.contains("cannot"), "{refused}");
+    assert!(
+        refused.contains("select the kernel's congestion control `nonesuch`") || refused.contains("cannot"),
+        "{refused}"
+    );
 }

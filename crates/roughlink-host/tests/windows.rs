@@ -32,10 +32,12 @@ impl Observer for Sent {
 fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     let text = format!(
         "duration = \"6 s\"\nnode = [{{ name = \"server\", kernel = true }}, {{ name = \"train\", kernel = true }}]\n\
-         [[link]]\nname = \"air\"\nbetween = [\"server\", \"train\"]\nrate = \"4 Mbit/s\"\ndelay = \"10 ms\"\nqueue = \"30 pkt\"\n\
+         [[link]]\nname = \"air\"\nbetween = [\"server\", \"train\"]\nrate = \"4 Mbit/s\"\ndelay = \"10 ms\"\n\
+         queue = \"30 pkt\"\n\
          [[gateway]]\nname = \"agent\"\nnode = \"train\"\nlink = \"air\"\nkind = \"{agent}\"\n\
          [[coverage]]\nname = \"line\"\nlink = \"air\"\nwarning = \"1 s\"\n\
-         timetable = [{{ name = \"here\", arrive = \"0 s\", depart = \"2 s\" }}, {{ name = \"there\", arrive = \"4 s\", depart = \"60 s\" }}]\n"
+         timetable = [{{ name = \"here\", arrive = \"0 s\", depart = \"2 s\" }}, \
+         {{ name = \"there\", arrive = \"4 s\", depart = \"60 s\" }}]\n"
     );
     let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err("no files".into())).unwrap().0;
     let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();

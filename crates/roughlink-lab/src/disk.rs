@@ -83,7 +83,7 @@ impl OpenFolder {
 
     /// Opens the parent folder of the file at `path`, and returns it with the name of the file.
     pub(crate) fn open_parent(path: &Path) -> io::Result<(Self, String)> {
-        let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not the name of a file"))?;
+        let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not a file name"))?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok((OpenFolder::open(parent)?, name.to_owned()))
     }
@@ -315,7 +315,7 @@ fn plain(name: &str) -> io::Result<&str> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(part)), None) if part == name => Ok(name),
-        _ => Err(refused("it is not the name of a file")),
+        _ => Err(refused("it is not a file name")),
     }
 }
 

@@ -16,7 +16,7 @@ pub enum LabError {
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// Unknown scenario, experiment or metric.
-    #[error("there is no {what} `{name}`")]
+    #[error("unknown {what} `{name}`")]
     NotFound {
         /// Kind of the name.
         what: &'static str,
@@ -26,7 +26,7 @@ pub enum LabError {
         help: String,
     },
     /// A scenario file that cannot be used.
-    #[error("{name}: {reason}")]
+    #[error("cannot read `{name}`: {reason}")]
     NoFile {
         /// The name given.
         name: String,
@@ -42,7 +42,7 @@ pub enum LabError {
         help: String,
     },
     /// A file cannot be read.
-    #[error("cannot read {}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// The disk is full, the folder is not writable, ...
-    #[error("cannot write {}", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Write {
         /// Path of the file or folder.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// The folder contains a file that is not one of roughlink's results.
-    #[error("{} holds files that are not results of this command", path.display())]
+    #[error("`{}` holds files that are not results of this command", path.display())]
     Foreign {
         /// Path of the folder.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum LabError {
         example: String,
     },
     /// Another process writes to the folder.
-    #[error("{} is in use by another roughlink (process {owner})", path.display())]
+    #[error("`{}` is in use by another roughlink (process {owner})", path.display())]
     InUse {
         /// Path of the folder.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub enum LabError {
     },
     /// A run needs more than its limits allow.
     #[error("{}{limit}{}", run.iter().map(|run| format!("{run}: ")).collect::<String>(),
-        if *others > 0 { format!("; so have {others} other runs") } else { String::new() })]
+        if *others > 0 { format!("; so do {others} other runs") } else { String::new() })]
     Exceeded {
         /// Name of the run in a grid.
         run: Option<String>,
@@ -85,7 +85,8 @@ pub enum LabError {
         others: usize,
     },
     /// The machine could not complete a run.
-    #[error("{run}: {why}{}", if *others > 0 { format!("; nor could {others} other runs be done") } else { String::new() })]
+    #[error("{run}: {why}{}",
+        if *others > 0 { format!("; {others} other runs failed, too") } else { String::new() })]
     NotDone {
         /// Name of the run in a grid.
         run: String,
@@ -95,7 +96,7 @@ pub enum LabError {
         others: usize,
     },
     /// A run broke an invariant of the engine.
-    #[error("{count} of the runs failed; the first: {message}")]
+    #[error("{count} runs failed; the first: {message}")]
     Broken {
         /// Number of failed runs.
         count: usize,
@@ -117,19 +118,19 @@ impl LabError {
     pub fn help(&self) -> Option<String> {
         match self {
             LabError::NotFound { help, .. } | LabError::Usage { help, .. } => Some(help.clone()),
-            LabError::NoFile { .. } => Some("`roughlink scenario list` shows what is built in".into()),
+            LabError::NoFile { .. } => Some("list the built-in scenarios with `roughlink scenario list`".into()),
             LabError::Foreign { example, .. } => {
-                Some(format!("it has `{example}`; name a new or empty folder, or one to be resumed"))
+                Some(format!("name a new or empty folder, or one to resume; this one has `{example}`"))
             }
             LabError::InUse { .. } => Some("wait for it, or name another folder with -o".into()),
             LabError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some("the disk is full; free some space and run the same command again: finished runs are kept".into())
+                Some("free some disk space and run the same command again: finished runs are kept".into())
             }
             LabError::Exceeded { limit, .. } => Some(exceeded_help(limit).into()),
             LabError::NotDone { .. } => {
-                Some("the same command goes on from there; with --jobs 1 the machine has less to do at a time".into())
+                Some("run the same command again to continue; --jobs 1 executes one run at a time".into())
             }
-            LabError::Write { .. } => Some("name a folder that can be written to with -o".into()),
+            LabError::Write { .. } => Some("name a writable folder with -o".into()),
             _ => None,
         }
     }
@@ -139,10 +140,8 @@ impl LabError {
 pub fn exceeded_help(limit: &Exceeded) -> &'static str {
     match limit {
         Exceeded::Stopped { .. } => "run it again",
-        Exceeded::Events { .. } => "--max-events allows more",
-        Exceeded::Bytes { .. } => {
-            "smaller queues, windows and delays keep fewer packets on their way; --max-memory allows more"
-        }
+        Exceeded::Events { .. } => "allow more events with --max-events",
+        Exceeded::Bytes { .. } => "use smaller queues, windows or delays, or allow more memory with --max-memory",
     }
 }
 

@@ -132,7 +132,7 @@ impl Experiment {
     /// Keeps only `values` of the axis `name`.
     pub fn only(&mut self, name: &str, values: &[String]) -> Result<(), LabError> {
         let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
-        let help = nearest::suggest(name, "its axes are", known);
+        let help = nearest::suggest(name, "expected", known);
         let Some(axis) = self.axes.iter_mut().find(|a| a.name == name) else {
             return Err(LabError::NotFound { what: "axis", name: name.into(), help });
         };
@@ -142,8 +142,8 @@ impl Experiment {
                 Some(point) => kept.push(point.clone()),
                 None => {
                     let known = axis.points.iter().map(|p| p.value.as_str());
-                    let help = nearest::suggest(value, "it has", known);
-                    return Err(LabError::NotFound { what: "value of this axis", name: value.clone(), help });
+                    let help = nearest::suggest(value, "expected", known);
+                    return Err(LabError::NotFound { what: "axis value", name: value.clone(), help });
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Experiment {
         let usage = |message: String, help: String| Err(LabError::Usage { message, help });
         if let Some((name, what)) = key.strip_prefix("axis.").and_then(|rest| rest.rsplit_once('.')) {
             let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
-            let help = nearest::suggest(name, "its axes are", known);
+            let help = nearest::suggest(name, "expected", known);
             let Some(axis) = self.axes.iter_mut().find(|a| a.name == name) else {
                 return Err(LabError::NotFound { what: "axis", name: name.into(), help });
             };
@@ -177,7 +177,7 @@ impl Experiment {
                     axis.narrowed |= axis.points.iter().any(|p| points.iter().all(|q| q.value != p.value));
                     axis.points = points;
                 }
-                _ => return usage(format!("an axis has no `{what}`"), "set its `key` or its `values`".into()),
+                _ => return usage(format!("unknown key `{what}` of an axis"), "expected `key` or `values`".into()),
             }
             return Ok(());
         }
@@ -186,8 +186,11 @@ impl Experiment {
         };
         if let Some(axis) = self.axes.iter().find(writes) {
             return usage(
-                format!("`{key}` is what {} varies", self.id),
-                format!("to have fewer values: --only {0}=...; to have others: --set axis.{0}.values=...", axis.name),
+                format!("cannot set `{key}`: {} varies it", self.id),
+                format!(
+                    "keep some values with --only {0}=..., or choose others with --set axis.{0}.values=...",
+                    axis.name
+                ),
             );
         }
         if key == "tcp.stack" {

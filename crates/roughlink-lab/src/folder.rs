@@ -130,8 +130,8 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<FolderTable>), LabEr
         return Ok((input, None));
     }
     let wrong = |why: String| {
-        let message = format!("{} is no whole result of a sweep or comparison: {why}", folder.display());
-        Err(LabError::Usage { message, help: "the command that made it writes it anew".into() })
+        let message = format!("`{}` is not a complete result of a sweep or comparison: {why}", folder.display());
+        Err(LabError::Usage { message, help: "run the command that made it again".into() })
     };
     match (input.experiments.len(), FolderTable::open(&folder.join(RUNS_TABLE))?) {
         (1, None) => wrong(format!("it has no {RUNS_TABLE}")),
@@ -168,7 +168,7 @@ fn not_found(folder: &Path) -> LabError {
     LabError::NotFound {
         what: "result folder",
         name: folder.display().to_string(),
-        help: format!("a folder that `run -o`, `sweep`, `compare` or `reproduce` left has {SUMMARY} or {RESULTS}"),
+        help: format!("name a folder of `run -o`, `sweep`, `compare` or `reproduce`, with {SUMMARY} or {RESULTS}"),
     }
 }
 

@@ -98,7 +98,7 @@ impl ScenarioText {
         Err(LabError::NotFound {
             what,
             name: name.into(),
-            help: nearest::suggest(stem, "built in are", known.iter().map(String::as_str)),
+            help: nearest::suggest(stem, "expected", known.iter().map(String::as_str)),
         })
     }
 
@@ -172,7 +172,7 @@ impl ScenarioFolder {
             _ => e.to_string(),
         };
         if !self.allow_outside && !inside().map_err(reason)? {
-            return Err("it is outside the folder of the scenario, which --allow-outside permits".into());
+            return Err("it is outside the folder of the scenario; allow this with --allow-outside".into());
         }
         read_text(&path, LARGEST_TRACE).map_err(reason)
     }

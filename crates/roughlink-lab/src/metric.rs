@@ -266,7 +266,9 @@ impl Metric {
             && let Ok(percent) = percent.parse::<f64>()
         {
             if !(percent > 0.0 && percent < 100.0) {
-                return Err(unknown("a percentile lies between 0 and 100: `:p50` is the median over the runs".into()));
+                return Err(unknown(
+                    "a percentile must be between 0 and 100; `:p50` is the median over the runs".into(),
+                ));
             }
             let of_run = Metric::new(per_run)?;
             if of_run.quantile.is_some() {
@@ -278,7 +280,7 @@ impl Metric {
             let Some(of) = WINDOWED.iter().find(|w| w.quantity.name == base) else {
                 return Err(unknown(nearest::suggest(
                     base,
-                    "in a window there are",
+                    "expected with a window:",
                     WINDOWED.iter().map(|w| w.quantity.name),
                 )));
             };
@@ -298,9 +300,9 @@ impl Metric {
         let (base, rest) = name.split_at(at);
         let Some(of) = all().into_iter().find(|of| of.quantity().name == base) else {
             if WINDOWED.iter().any(|w| w.quantity.name == base) {
-                return Err(unknown(format!("it needs a window: {base}[10..60] for the time from 10 s to 60 s")));
+                return Err(unknown(format!("add a window: {base}[10..60] for the time from 10 s to 60 s")));
             }
-            return Err(unknown(nearest::suggest(base, "there are", names())));
+            return Err(unknown(nearest::suggest(base, "expected", names())));
         };
         let per_element = matches!(of, Element::Flow(_) | Element::Link(_)) || base == COVERED && rest.starts_with('@');
         let which = which(base, rest, per_element).map_err(unknown)?;
@@ -312,7 +314,7 @@ impl Metric {
         if let Some(end) = self.window_end().filter(|end| *end > scenario.duration) {
             let (end, duration) = (end.as_secs_f64(), scenario.duration.as_secs_f64());
             return Err(LabError::Usage {
-                message: format!("the window of `{}` ends at {end} s, and the scenario lasts {duration} s", self.name),
+                message: format!("the window of `{}` ends at {end} s, but the scenario lasts {duration} s", self.name),
                 help: format!("end the window by {duration}, or set a longer duration: --set duration='{end} s'"),
             });
         }
@@ -323,7 +325,7 @@ impl Metric {
             Element::Window(of) if !of.is_of_link() => return known("flow", &windows::direction(name).0, flows),
             Element::Mean(..) => {
                 let stays = scenario.links.iter().flat_map(|l| &l.stays);
-                return known("class of stations", name, stays.map(|s| s.class.as_str()));
+                return known("station class", name, stays.map(|s| s.class.as_str()));
             }
             _ => {}
         }
@@ -508,9 +510,9 @@ const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"
 
 /// Forms of metric names, one per line.
 pub const FORMS: &str = "\
-NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
-NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).
-NAME:min, :max, :sum and :mean are over all of them.
+NAME[10..60] covers the time from 10 s to 60 s; A..B stands for such a window.
+NAME@x is the value of flow, link or station class x (loss@plc.reverse: one direction).
+NAME:min, :max, :sum and :mean combine the values of all flows or links.
 NAME:p50 at the end is the median over the runs instead of the mean, NAME:p95 the 95th percentile.
 ";
 
@@ -525,7 +527,7 @@ fn which(base: &str, rest: &str, per_element: bool) -> Result<Selection, String>
             "min" => Fold::Min,
             "max" => Fold::Max,
             "sum" => Fold::Sum,
-            _ => return Err(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum", "p50"])),
+            _ => return Err(nearest::suggest(fold, "expected after `:`:", ["mean", "min", "max", "sum", "p50"])),
         }),
     })
 }
@@ -539,7 +541,7 @@ pub(crate) fn known<'n>(
     if names.clone().any(|n| n == name) {
         return Ok(());
     }
-    Err(LabError::NotFound { what, name: name.into(), help: nearest::suggest(name, "there are", names) })
+    Err(LabError::NotFound { what, name: name.into(), help: nearest::suggest(name, "expected", names) })
 }
 
 impl Fold {

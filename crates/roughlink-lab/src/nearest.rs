@@ -5,8 +5,8 @@
 /// ```
 /// use roughlink_lab::nearest::suggest;
 ///
-/// assert_eq!(suggest("cubik", "there are", ["bbr", "cubic"]), "did you mean `cubic`?");
-/// assert_eq!(suggest("prague", "there are", ["bbr", "cubic"]), "there are `bbr`, `cubic`");
+/// assert_eq!(suggest("cubik", "expected", ["bbr", "cubic"]), "did you mean `cubic`?");
+/// assert_eq!(suggest("prague", "expected", ["bbr", "cubic"]), "expected `bbr`, `cubic`");
 /// ```
 pub fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();

@@ -7,7 +7,7 @@
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
 //! | `gateways.parquet` | another series, if the scenario has gateways |
 //! | `segments.csv` | the data segments for tools without Parquet; `flow` is the flow's number |
-//! | `capture-HOST.pcapng` | a capture per host ([`roughlink_core::trace::capture`]), or one for all: `capture.pcapng` |
+//! | `capture-HOST.pcapng` | a [capture](roughlink_core::trace::capture) per host, or one for all: `capture.pcapng` |
 //! | `manifest.json` | what ran, when and in which version; size and SHA-256 of every file; units of columns |
 //!
 //! A folder is complete when it has a manifest, which is written last. [`Manifest::read`] rejects the folder of an
@@ -84,10 +84,10 @@ pub enum OutputError {
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// The folder is not empty.
-    #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
+    #[error("`{}` is not empty: choose another folder, or replace its results", .0.display())]
     Exists(PathBuf),
     /// The folder contains a file that is not one of roughlink's results and must not be replaced.
-    #[error("`{}` holds `{found}`, which is not one of roughlink's results, so it is not replaced", .dir.display())]
+    #[error("cannot replace `{}`: `{found}` in it is not a result of roughlink", .dir.display())]
     Foreign {
         /// Path of the folder.
         dir: PathBuf,
@@ -98,7 +98,7 @@ pub enum OutputError {
     #[error("another run is writing into `{}`", .0.display())]
     Busy(PathBuf),
     /// A capture was requested at a host that does not exist.
-    #[error("there is no host `{host}` to capture at: flows begin or end at {}", .hosts.join(", "))]
+    #[error("cannot capture at unknown host `{host}`; expected {}", .hosts.join(", "))]
     Host {
         /// The requested host.
         host: String,
@@ -109,7 +109,7 @@ pub enum OutputError {
     #[error("{0}")]
     Exceeded(Exceeded),
     /// A file could not be written.
-    #[error("cannot write `{}`: this run leaves no results", .path.display())]
+    #[error("cannot write `{}`, so this run leaves no results", .path.display())]
     Write {
         /// Path of the file.
         path: PathBuf,

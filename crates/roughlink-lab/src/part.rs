@@ -95,8 +95,8 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
     let Some(PlanFile { order, .. }) = read(folder)? else {
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
-            message: format!("{name} is not finished: it has {n} runs, and no {DESCRIPTION} that says of what"),
-            help: "the command that began it goes on from there".into(),
+            message: format!("`{name}` is not finished: it has {n} runs and no {DESCRIPTION}"),
+            help: "run the command that began it again".into(),
         });
     };
     same_engine(folder, &order, "read it with the program that began it, or begin it again")?;
@@ -105,11 +105,11 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
         0 => Ok(plan),
         n => Err(LabError::Usage {
             message: format!(
-                "of {} finished runs of {}, {n} have scenarios with files that {DESCRIPTION} lacks",
+                "{n} of {} finished runs of `{}` use files that {DESCRIPTION} lacks",
                 runs.len(),
                 folder.display()
             ),
-            help: "the command that began it goes on from there, and writes that file anew when it ends".into(),
+            help: "run the command that began it again: it rewrites that file when it ends".into(),
         }),
     }
 }
@@ -121,15 +121,15 @@ fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> R
     let runs = order.runs();
     if runs > u128::from(most) {
         return wrong(
-            format!("{} is of {runs} runs, more than {most}", path.display()),
-            format!("--max-runs {runs} if it is to be"),
+            format!("`{}` describes {runs} runs, more than {most}", path.display()),
+            format!("allow all with --max-runs {runs}"),
         );
     }
     let plan = order.plan_within(most)?;
     if identity != Some(&*plan.identity().to_string()) {
         return wrong(
-            format!("{} does not describe the runs beside it", path.display()),
-            "the command that began it, run again, writes that file anew".into(),
+            format!("`{}` does not match the runs in its folder", path.display()),
+            "run the command that began it again: it rewrites that file".into(),
         );
     }
     Ok(plan)
@@ -139,7 +139,7 @@ fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError>
     if order.engine == ENGINE {
         return Ok(());
     }
-    let message = format!("{} is of roughlink {}, this is {ENGINE}", folder.display(), order.engine);
+    let message = format!("`{}` was made by roughlink {}, but this is {ENGINE}", folder.display(), order.engine);
     Err(LabError::Usage { message, help: help.into() })
 }
 
@@ -151,11 +151,13 @@ impl FromStr for GridPart {
         let wrong = |message: String, help: String| Err(LabError::Usage { message, help });
         match text.split_once('/').map(|(number, of)| (read(number), read(of))) {
             Some((Some(number), Some(of))) if (1..=of).contains(&number) => Ok(GridPart { number, of }),
-            Some((Some(_), Some(0))) => wrong(format!("`--part {text}`: no parts"), "--part 1/20 or so".into()),
-            Some((Some(_), Some(of))) => {
-                wrong(format!("there is no part {text}"), format!("parts are numbered from 1/{of} to {of}/{of}"))
+            Some((Some(_), Some(0))) => {
+                wrong(format!("`--part {text}`: no parts"), "write --part 1/20, for example".into())
             }
-            _ => wrong(format!("`{text}` is not a part"), "the third of twenty parts is --part 3/20".into()),
+            Some((Some(_), Some(of))) => {
+                wrong(format!("unknown part `{text}`"), format!("expected 1/{of} to {of}/{of}"))
+            }
+            _ => wrong(format!("`{text}` is not a part"), "write --part 3/20 for the third of twenty parts".into()),
         }
     }
 }
@@ -209,7 +211,7 @@ impl Merged {
         };
         Err(LabError::Usage {
             message: format!("{all} of {} runs are missing{whose}:{list}", self.plan.runs()),
-            help: "run these parts again, which goes on from what they have, and then merge again".into(),
+            help: "run these parts again, which resumes them, then merge again".into(),
         })
     }
 }
@@ -231,17 +233,20 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
             return Err(LabError::NotFound {
                 what: "part of a sweep",
                 name: folder.display().to_string(),
-                help: "a folder that `sweep --part` or `compare --part` has begun is expected".into(),
+                help: "name a folder that `sweep --part` or `compare --part` has begun".into(),
             });
         };
         if same(folder, output) {
-            return wrong(format!("{} is one of the parts", output.display()), "name another folder with -o");
+            return wrong(
+                format!("the output folder `{}` is one of the parts", output.display()),
+                "name another folder with -o",
+            );
         }
         let (other, known) = first.get_or_insert((folder, identity.clone()));
         if *known != identity {
             return wrong(
-                format!("{} and {} have runs of different experiments", other.display(), folder.display()),
-                "parts are made by the same command, but for --part and -o, from the same scenario",
+                format!("`{}` and `{}` have runs of different experiments", other.display(), folder.display()),
+                "make all parts of the same scenario with the same command, except for --part and -o",
             );
         }
         let Some(PlanFile { parts, order }) = read(folder)? else { continue };
@@ -255,7 +260,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
     let (Some((_, identity)), Some((folder, order))) = (first, described) else {
         return wrong(
             format!("none of the folders has {DESCRIPTION}"),
-            "at least one must have been made by `sweep --part` or `compare --part`",
+            "add a folder made by `sweep --part` or `compare --part`",
         );
     };
     let plan = planned(folder, &order, Some(&identity), most)?;
@@ -341,8 +346,8 @@ pub fn equal(one: &RunRecord, other: &RunRecord) -> bool {
 fn differ(plan: &ExperimentPlan, key: &str, one: &Path, other: &Path) -> LabError {
     let title = plan.jobs().flatten().find(|job| job.key == key).map_or_else(|| key.to_owned(), |job| job.title);
     LabError::Usage {
-        message: format!("{} and {} have different results of {title}", one.display(), other.display()),
-        help: "one of them is wrong: make both again, and report it if they differ again".into(),
+        message: format!("`{}` and `{}` have different results of {title}", one.display(), other.display()),
+        help: "make both again, and report it if they differ again".into(),
     }
 }
 

@@ -177,7 +177,8 @@ fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
         let name = format!("{id}-cells");
         let _ = writeln!(
             out,
-            "<a class=\"button noprint\" href=\"#{id}\" download=\"{name}.csv\" data-csv=\"csv-{name}\">Numbers (CSV)</a>"
+            "<a class=\"button noprint\" href=\"#{id}\" download=\"{name}.csv\" data-csv=\"csv-{name}\">\
+             Numbers (CSV)</a>"
         );
         let _ = writeln!(data, "<template id=\"csv-{name}\">{}</template>", escape(&csv::cells(experiment)));
     }
@@ -206,7 +207,8 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
         for (name, slot) in &drawing.series {
             let _ = writeln!(
                 out,
-                "<button type=\"button\" aria-pressed=\"true\" data-slot=\"{slot}\" style=\"--c:var(--s{})\">{}{}</button>",
+                "<button type=\"button\" aria-pressed=\"true\" data-slot=\"{slot}\" style=\"--c:var(--s{})\">{}{}\
+                 </button>",
                 slot % slots::COUNT,
                 sample(*slot, drawing.form),
                 escape(name)
@@ -214,14 +216,15 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
         }
         let toggle = |name: &str, text: &str| {
             format!(
-                "<button type=\"button\" class=\"toggle noprint\" aria-pressed=\"false\" data-toggle=\"{name}\">{text}</button>\n"
+                "<button type=\"button\" class=\"toggle noprint\" aria-pressed=\"false\" data-toggle=\"{name}\">\
+                 {text}</button>\n"
             )
         };
         if drawing.panels.iter().any(|p| p.log_span.is_some()) {
             out += &toggle("log", "Logarithmic scale");
         }
         if drawing.form == SeriesStyle::Thin {
-            out += &toggle("split", "One above the other");
+            out += &toggle("split", "Separate charts");
         }
         out += "</div>\n";
     }
@@ -236,7 +239,8 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
             escape(&format!("Chart: {}. {y} against {x}. The numbers are in the table or the CSV.", panel.caption));
         let _ = writeln!(
             out,
-            "<figure>{}<div class=\"chart\" id=\"chart-{name}\" data-spec=\"spec-{name}\" role=\"img\" aria-label=\"{said}\"></div>\
+            "<figure>{}<div class=\"chart\" id=\"chart-{name}\" data-spec=\"spec-{name}\" role=\"img\" \
+             aria-label=\"{said}\"></div>\
              <script type=\"application/json\" id=\"spec-{name}\">{}</script></figure>",
             if caption.is_empty() { String::new() } else { format!("<figcaption>{caption}</figcaption>") },
             json(&panel.chart)

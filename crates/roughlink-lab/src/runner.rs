@@ -341,7 +341,7 @@ fn run_batch(
 /// Returns the message of a panic.
 pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked").to_owned()
+    text.unwrap_or("panicked without a message").to_owned()
 }
 
 /// Jobs that are planned at a time.

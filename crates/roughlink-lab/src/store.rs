@@ -156,7 +156,7 @@ impl Store {
     /// per cell, its statistics are removed, because the folder is unfinished until all runs are done.
     pub fn open_or_create(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
         let others = || LabError::Usage {
-            message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
+            message: format!("`{}` has the results of another experiment, or of more replicas", folder.display()),
             help: "name another folder with -o, or remove this one".into(),
         };
         let known = || match identity_of(folder) {

@@ -124,40 +124,35 @@ kind = "line"
 
 /// Columns: text, replacement, message, help.
 const BAD: &[(&str, &str, &str, &str)] = &[
-    ("replicas = 2", "replica = 2", "there is no key `replica` here", "did you mean `replicas`?"),
-    ("values = [\"1 MB\"", "value = [\"1 MB\"", "there is no key `value` here", "did you mean `values`?"),
-    ("kind = \"line\"", "kind = \"lime\"", "there is no value `lime` here", "did you mean `line`?"),
-    ("scenario = \"hello\"", "scenario = \"helo\"", "there is no scenario `helo`", "did you mean `hello`?"),
-    ("scenario = \"hello\"\n", "", "there is no `scenario`", "name one in scenarios/"),
-    ("replicas = 2", "replicas = 0", "no replicas, no result", "one or more"),
-    (
-        "\"throughput_mbps\"",
-        "\"througput_mbps\"",
-        "there is no metric `througput_mbps`",
-        "did you mean `throughput_mbps`?",
-    ),
-    ("\"throughput_mbps\"", "\"jain:min\"", "there is no metric `jain:min`", "`jain` is one number for the whole run"),
+    ("replicas = 2", "replica = 2", "unknown key `replica`", "did you mean `replicas`?"),
+    ("values = [\"1 MB\"", "value = [\"1 MB\"", "unknown key `value`", "did you mean `values`?"),
+    ("kind = \"line\"", "kind = \"lime\"", "unknown value `lime`", "did you mean `line`?"),
+    ("scenario = \"hello\"", "scenario = \"helo\"", "unknown scenario `helo`", "did you mean `hello`?"),
+    ("scenario = \"hello\"\n", "", "missing key `scenario`", "name a scenario in scenarios/"),
+    ("replicas = 2", "replicas = 0", "`replicas` must be at least 1", "write 1 or more"),
+    ("\"throughput_mbps\"", "\"througput_mbps\"", "unknown metric `througput_mbps`", "did you mean `throughput_mbps`?"),
+    ("\"throughput_mbps\"", "\"jain:min\"", "unknown metric `jain:min`", "`jain` is one number for the whole run"),
     (
         "metrics = [\"throughput_mbps\"]",
         "metrics = [\"throughput_mbps[1..2]\"]\nkernel = {}",
         "`throughput_mbps[1..2]` is not measured on a kernel",
-        "leave it out, or `[kernel]`",
+        "leave out the metric or `[kernel]`",
     ),
     (
         "rank = \"cc\"",
         "rank = \"cc\"\nkernel = { only = { cc = [\"bbr\"] } }",
-        "there is no value of this axis `bbr`",
-        "it has `newreno`, `cubic`",
+        "unknown axis value `bbr`",
+        "expected `newreno`, `cubic`",
     ),
-    ("rank = \"cc\"", "rank = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
-    ("[1.0, 2.0]", "[1.0]", "1 values for 2 columns", "as many values as columns"),
-    ("\"1 MB\" = [", "\"3 MB\" = [", "axis `bytes` has no value `3 MB`", "did you mean `1 MB`?"),
+    ("rank = \"cc\"", "rank = \"cs\"", "unknown axis `cs`", "did you mean `cc`?"),
+    ("[1.0, 2.0]", "[1.0]", "1 values for 2 columns", "write one value per column"),
+    ("\"1 MB\" = [", "\"3 MB\" = [", "unknown value `3 MB` of axis `bytes`", "did you mean `1 MB`?"),
     ("columns = [\"newreno\", \"cubic\"]", "columns = [\"reno\", \"cubic\"]", "no axis has all these values", ""),
     ("values = [\"newreno\", \"cubic\"]", "values = []", "axis `cc` needs a `key` and `values`", ""),
     (
         "[[published]]",
         "[axis.set.cubi]\n\"tcp.sack\" = \"false\"\n\n[[published]]",
-        "axis `cc` has no value `cubi`",
+        "unknown value `cubi` of axis `cc`",
         "did you mean `cubic`?",
     ),
     ("key = \"tcp.cc\"", "", "axis `cc` needs a `key` and `values`", ""),
@@ -217,7 +212,7 @@ fn volumes_name_existing_classes() {
     plan("covered_mb").unwrap();
     plan("covered_mb@busy").unwrap();
     let error = plan("covered_mb@bsy").expect_err("no such class");
-    assert_eq!(error.to_string(), "there is no class of stations `bsy`");
+    assert_eq!(error.to_string(), "unknown station class `bsy`");
     assert!(error.help().unwrap_or_default().contains("`busy`"));
 }
 
@@ -241,11 +236,11 @@ fn metrics_and_curves_name_existing_elements() {
         let (shown, help) = (error.to_string(), error.help().unwrap_or_default());
         assert!(shown == message && help.contains(name), "{shown}\n{help}");
     };
-    refused(metric("throughput_mbps@nobody"), "there is no flow `nobody`", flow);
-    refused(metric(&format!("loss@{link}.sideways")), &format!("there is no link `{link}.sideways`"), link);
-    refused(metric("loss@nowhere.reverse"), "there is no link `nowhere`", link);
+    refused(metric("throughput_mbps@nobody"), "unknown flow `nobody`", flow);
+    refused(metric(&format!("loss@{link}.sideways")), &format!("unknown link `{link}.sideways`"), link);
+    refused(metric("loss@nowhere.reverse"), "unknown link `nowhere`", link);
     let curves = "[curves]\nvalues = [\"cwnd_kb\"]\nevery = \"0.5 s\"\nflow = \"nobody\"\n\n[figure]";
-    refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
+    refused(plan("[figure]", curves), "unknown flow `nobody`", flow);
 }
 
 /// A value may set the stack in addition to its keys; the results then name that stack.
@@ -292,12 +287,12 @@ fn wrong_papers_are_explained() {
     let summary = read(PAPER).unwrap();
     assert!(summary.picture.ends_with("/one") && !summary.linux.unwrap().lowest);
     for (from, to, message, help) in [
-        ("picture = \"one\"", "picture = \"oen\"", "`oen` is none of this paper's experiments", "did you mean `one`?"),
-        ("experiment = \"one\"", "experiment = \"two\"", "`two` is none of this paper's experiments", "`one`"),
-        ("[linux]", "[linux]\naxis = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
-        ("metric = \"t", "metric = \"tt", "there is no metric `tthroughput_mbps`", "did you mean `throughput_mbps`?"),
+        ("picture = \"one\"", "picture = \"oen\"", "unknown experiment `oen` of this paper", "did you mean `one`?"),
+        ("experiment = \"one\"", "experiment = \"two\"", "unknown experiment `two` of this paper", "`one`"),
+        ("[linux]", "[linux]\naxis = \"cs\"", "unknown axis `cs`", "did you mean `cc`?"),
+        ("metric = \"t", "metric = \"tt", "unknown metric `tthroughput_mbps`", "did you mean `throughput_mbps`?"),
         ("shipped = [\"cubic\"]", "shipped = [\"cubik\"]", "`cubik`", "did you mean `cubic`?"),
-        ("\"highest\"", "\"high\"", "there is no value `high` here", "did you mean `highest`?"),
+        ("\"highest\"", "\"high\"", "unknown value `high`", "did you mean `highest`?"),
     ] {
         assert!(PAPER.contains(from), "{from}");
         let error = read(&PAPER.replacen(from, to, 1)).map(|_| ()).expect_err(to);

@@ -299,7 +299,7 @@ fn failures_are_explained() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
     let capture = Some(CaptureSettings { hosts: Some(vec!["secc".to_owned()]), ..CaptureSettings::default() });
     let e = run_into(&dir.path().join("x"), &s, &OutputSettings { capture, ..OutputSettings::default() }).unwrap_err();
-    assert_eq!(e.to_string(), "there is no host `secc` to capture at: flows begin or end at sa, evcc");
+    assert_eq!(e.to_string(), "cannot capture at unknown host `secc`; expected sa, evcc");
     assert_eq!(names(dir.path()), ["file"]);
 }
 
@@ -326,8 +326,10 @@ fn captures_by_host() {
         let mut text = "duration = \"1 s\"\n[[node]]\nname = \"server\"\n".to_owned();
         for i in 1..hosts {
             text += &format!(
-                "[[node]]\nname = \"c{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"server\", \"c{i}\"]\nrate = \"1 Mbit/s\"\n\
-                 delay = \"1 ms\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"c{i}\"\nbytes = \"3 kB\"\n"
+                "[[node]]\nname = \"c{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"server\", \"c{i}\"]\n\
+                 rate = \"1 Mbit/s\"\n\
+                 delay = \"1 ms\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"c{i}\"\n\
+                 bytes = \"3 kB\"\n"
             );
         }
         let dir = TempDir::new().unwrap();

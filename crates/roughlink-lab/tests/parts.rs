@@ -82,8 +82,8 @@ fn parts_share_the_runs_out() {
         assert!(sizes.last().unwrap() - sizes.first().unwrap() <= 1, "{sizes:?}");
     }
     for (text, says) in [
-        ("0/20", "there is no part 0/20"),
-        ("21/20", "there is no part 21/20"),
+        ("0/20", "unknown part `0/20`"),
+        ("21/20", "unknown part `21/20`"),
         ("1/0", "no parts"),
         ("3", "`3` is not a part"),
         ("a/b", "`a/b` is not a part"),
@@ -187,7 +187,7 @@ fn what_does_not_belong_together_is_refused() {
     let said = refused(&[folder("1"), folder("other")], &out);
     assert!(said.contains("have runs of different experiments"), "{said}");
     let said = refused(&[folder("1"), folder("nowhere")], &out);
-    assert!(said.contains("there is no part of a sweep `"), "{said}");
+    assert!(said.contains("unknown part of a sweep `"), "{said}");
     assert!(!folder("nowhere").exists(), "it was only looked for");
     let said = refused(&[folder("1"), folder("2")], &folder("2"));
     assert!(said.contains("is one of the parts"), "{said}");
@@ -201,7 +201,7 @@ fn what_does_not_belong_together_is_refused() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace(ENGINE, "0.0.9+0123")).unwrap();
     let said = refused(&[folder("1"), folder("2")], &out);
-    assert!(said.contains("is of roughlink 0.0.9+0123, this is"), "{said}");
+    assert!(said.contains("was made by roughlink 0.0.9+0123, but this is"), "{said}");
     // A part without a description uses the description of another part.
     fs::remove_file(&path).unwrap();
     merge(&[folder("1"), folder("2")], &out, MOST_RUNS).unwrap().complete().unwrap();
@@ -230,10 +230,7 @@ fn files_that_were_read_later_are_described_however_it_ended() {
     runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
     fs::remove_dir_all(&home).unwrap(); // as on another machine
     let said = folder::unfinished(&path, MOST_RUNS).unwrap_err().to_string();
-    assert!(
-        said.contains("of 2 finished runs") && said.contains("1 have scenarios with files that plan.json"),
-        "{said}"
-    );
+    assert!(said.contains("1 of 2 finished runs") && said.contains("use files that plan.json"), "{said}");
     // `sweep` calls `renew` at its end, even if it was stopped. Cell 1000 has no run, so its file was never read.
     description.renew(&plan, &store).unwrap();
     let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
@@ -264,19 +261,22 @@ fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {
         read.unwrap_or_default()
     };
     write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(varied));
-    assert!(both(MOST_RUNS).contains("plan.json is of 2000000000 runs, more than 1000000; --max-runs 2000000000 if"));
+    assert!(
+        both(MOST_RUNS)
+            .contains("plan.json` describes 2000000000 runs, more than 1000000; allow all with --max-runs 2000000000")
+    );
     write(&|plan| plan["grid"]["replicas"] = u32::MAX.into());
-    assert!(both(MOST_RUNS).contains("plan.json is of 12884901885 runs, more than 1000000"));
+    assert!(both(MOST_RUNS).contains("plan.json` describes 12884901885 runs, more than 1000000"));
     // More runs than fit in 128 bits.
     let huge: Vec<_> = (0..50).map(|n| (n.to_string(), &varied[0].1)).collect();
     write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(huge));
-    assert!(both(u64::MAX).contains("plan.json is of 340282366920938463463374607431768211455 runs, more than"));
+    assert!(both(u64::MAX).contains("plan.json` describes 340282366920938463463374607431768211455 runs, more than"));
     // A plan of other runs than those in the folder.
     write(&|plan| plan["grid"]["seed"] = 7.into());
-    assert!(both(MOST_RUNS).contains("plan.json does not describe the runs beside it"));
+    assert!(both(MOST_RUNS).contains("plan.json` does not match the runs in its folder"));
     assert!(!out.exists(), "nothing was merged");
     write(&|_| {});
-    assert!(both(5).contains("plan.json is of 6 runs, more than 5; --max-runs 6 if it is to be"));
+    assert!(both(5).contains("plan.json` describes 6 runs, more than 5; allow all with --max-runs 6"));
     let (read, records) = folder::unfinished(&path, 6).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 3));
     fs::remove_file(path.join(IDENTITY)).unwrap();

@@ -107,5 +107,5 @@ fn windows_end_with_the_run_and_the_flow() {
     assert!((9.0..10.0).contains(&mbps), "until the flow's end: {mbps}");
     assert_eq!((across.cut, of("throughput_mbps[2..5]").cut, of("throughput_mbps").cut), (across.replicas, 0, 0));
     let refused = plan("throughput_mbps[10..61]").unwrap_err().to_string();
-    assert!(refused.contains("ends at 61 s, and the scenario lasts 60 s"), "{refused}");
+    assert!(refused.contains("ends at 61 s, but the scenario lasts 60 s"), "{refused}");
 }

@@ -64,7 +64,7 @@ fn every_experiment_and_every_cell_appears() {
         page.contains("and 2 of 2 claims of the paper are confirmed; on linux, "),
         "the verdict counts the paper's claims that were tested"
     );
-    assert!(page.contains("ns3 stack: of the paper&#39;s 2 claims that were tested 2 are confirmed, of 1 of ours 0."));
+    assert!(page.contains("ns3 stack: 2 of the paper&#39;s 2 tested claims are confirmed, 0 of 1 of ours."));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_papers_answer_comes_first() {
         page,
         &[
             "<h1>",
-            "published values come out within a factor of 1.5",
+            "published values are reproduced within a factor of 1.5",
             "which no reader should take home.",
             "id=\"chart-picture-1\"",
             "<h2>What to use on Linux</h2>",
@@ -196,8 +196,8 @@ fn what_to_use_on_linux_is_read_off_the_cells() {
     };
     assert_eq!(
         row(&input),
-        "<span class=\"at\">5 %</span> <b>Veno</b> 50.00 ± 0.25 Mbit/s <span class=\"note\">BIC not told apart; better, but not in \
-         Linux: Westwood 70.00 ± 0.25 Mbit/s</span></li>"
+        "<span class=\"at\">5 %</span> <b>Veno</b> 50.00 ± 0.25 Mbit/s <span class=\"note\">\
+         BIC not told apart; better, but not in Linux: Westwood 70.00 ± 0.25 Mbit/s</span></li>"
     );
     let linux = input.summary.as_mut().unwrap().linux.as_mut().unwrap();
     linux.shipped.clear();
@@ -305,7 +305,7 @@ fn the_index_leads_to_every_paper() {
         &[
             "1 of 2 papers so far",
             "<a href=\"a/report.html\">Paper a</a>",
-            "published values come out",
+            "published values are reproduced",
             "href=\"a/report.html#v2g-fig4\"",
             "id=\"chart-picture-1-1\"",
             "Paper b",
@@ -344,10 +344,10 @@ fn published_values_without_a_measured_one_are_missed() {
         cell(0.0, Some(0.1), &[]),
     ];
     let mut input = ReportInput { experiments: vec![ExperimentResult { cells, ..mixed() }], ..ReportInput::default() };
-    assert_eq!(verdict(&input), "On the ns3 stack, 2 of 6 published values come out within a factor of 1.5.");
+    assert_eq!(verdict(&input), "On the ns3 stack, 2 of 6 published values are reproduced within a factor of 1.5.");
     input.experiments[0].cells.truncate(3);
     input.experiments[0].cells.remove(0);
-    assert_eq!(verdict(&input), "On the ns3 stack, 0 of 2 published values come out within a factor of 1.5.");
+    assert_eq!(verdict(&input), "On the ns3 stack, 0 of 2 published values are reproduced within a factor of 1.5.");
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn equal_values_of_random_runs_are_shown_as_such() {
     let html = render(&ReportInput { experiments: vec![experiment.clone()], ..ReportInput::default() });
     assert!(
         page(&html).contains("7.500 <span class=\"ci\">in all 6</span>")
-            && page(&html).contains("how it spreads is not known")
+            && page(&html).contains("its spread is unknown")
     );
     experiment.cells[0].deterministic = true;
     let html = render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });

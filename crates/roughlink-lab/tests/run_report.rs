@@ -163,7 +163,7 @@ fn outages_are_recorded_and_shaded() {
         }
     }
     assert!(page(&html).contains("link bottleneck is down"));
-    assert!(page(&html).contains("Link bottleneck was down once, for 2 s of 8."));
+    assert!(page(&html).contains("Link bottleneck was down once, for 2 of 8 s."));
 }
 
 #[test]
@@ -289,7 +289,8 @@ fn a_stay_counts_the_flows_of_its_link() {
     let mut text = String::from("duration = \"30 s\"\n");
     for (i, rate) in ["2 Mbit/s", "20 Mbit/s"].into_iter().enumerate() {
         text += &format!(
-            "[[node]]\nname = \"a{i}\"\n[[node]]\nname = \"b{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"a{i}\", \"b{i}\"]\n\
+            "[[node]]\nname = \"a{i}\"\n[[node]]\nname = \"b{i}\"\n[[link]]\nname = \"l{i}\"\n\
+             between = [\"a{i}\", \"b{i}\"]\n\
              rate = \"{rate}\"\ndelay = \"5 ms\"\n[[coverage]]\nname = \"c{i}\"\nlink = \"l{i}\"\n\
              timetable = [{{ arrive = \"1 s\", depart = \"20 s\" }}]\n\
              [[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"a{i}\"\nto = \"b{i}\"\n"

@@ -96,7 +96,7 @@ fn windows_agree_with_the_run_as_a_whole() {
 #[test]
 fn wrong_windows_are_explained() {
     for (name, help) in [
-        ("queue_p95_pkt@plc", "it needs a window"),
+        ("queue_p95_pkt@plc", "add a window"),
         ("queue_p59_pkt[1..2]@plc", "did you mean `queue_p95_pkt`?"),
         ("jain[2..1]", "it ends before it begins"),
         ("jain[2]", "a window has two ends"),
@@ -107,7 +107,7 @@ fn wrong_windows_are_explained() {
         assert!(error.contains(help), "{name}: {error}");
     }
     for (metric, what) in
-        [("queue_p95_pkt[1..2]@plcc", "there is no link `plcc`"), ("awnd_cv[1..2]@flow3", "there is no flow `flow3`")]
+        [("queue_p95_pkt[1..2]@plcc", "unknown link `plcc`"), ("awnd_cv[1..2]@flow3", "unknown flow `flow3`")]
     {
         let experiment = file::experiment(&source(&[metric]), "test/test", false).unwrap();
         let error = ExperimentPlan::new(experiment).map(|_| ()).expect_err(metric).to_string();

@@ -146,7 +146,7 @@ impl Methods {
         let base = py.import("roughlink")?.getattr("CongestionControl")?;
         if !instance.is_instance(&base)? {
             let what = instance.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("a roughlink.CongestionControl is expected, not {what}")));
+            return Err(PyTypeError::new_err(format!("expected a roughlink.CongestionControl, found {what}")));
         }
         let own = |name: &str| -> PyResult<Option<Py<PyAny>>> {
             let inherited = instance.get_type().getattr(name)?.is(&base.getattr(name)?);
@@ -314,7 +314,7 @@ fn integer(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<u64> {
     if let Ok(n) = value.extract::<u64>() {
         return Ok(n);
     }
-    let wrong = || PyValueError::new_err(format!("{name} is {value}: {unit} are expected, from 0 to {}", u64::MAX));
+    let wrong = || PyValueError::new_err(format!("{name} is {value}: expected {unit} from 0 to {}", u64::MAX));
     let n: f64 = value.extract().map_err(|_| wrong())?;
     // Users write infinity for no threshold.
     if n >= 0.0 { Ok(n as u64) } else { Err(wrong()) }
@@ -325,7 +325,7 @@ fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
         return Ok(None);
     }
     match integer(value, "rate_bps", "bit/s")? {
-        0 => Err(PyValueError::new_err("rate_bps is 0; where nothing may be sent, permit() returns None")),
+        0 => Err(PyValueError::new_err("rate_bps is 0: return None from permit() if nothing may be sent")),
         n => Ok(Some(Rate(n))),
     }
 }
@@ -338,7 +338,7 @@ fn seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Time>> {
     if s >= 0.0 {
         Ok(Some(Time::from_secs_f64(s)))
     } else {
-        Err(PyValueError::new_err(format!("{name}() returned {s}: seconds are expected, not negative")))
+        Err(PyValueError::new_err(format!("{name}() returned {s}: expected seconds of 0 or more")))
     }
 }
 

@@ -165,7 +165,7 @@ impl World {
     /// Runs for an interval and returns its outcome.
     fn step(&mut self, interval: StepLength, window: f64, rate: f64) -> Result<u8, FailureReason> {
         let Some(network) = &mut self.network else {
-            return Err(usage(&"a step before the first reset", "reset it").into());
+            return Err(usage(&"cannot step before the first reset", "call reset() first").into());
         };
         let mut state = self.shared.lock();
         let length = match interval {
@@ -252,9 +252,13 @@ impl Batch {
         };
         let plans = scenarios.iter().map(controlled).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
-            Some(s) if s >= 1e-6 && s.is_finite() => StepLength::Fixed(Time::from_secs_f64(s)),
-            None if round_trips > 0.0 && round_trips.is_finite() => StepLength::RoundTrips(round_trips),
-            _ => return Err(PyValueError::new_err("a step takes at least a microsecond, or some round trips")),
+            Some(s) if s >= 1e-6 && s.is_finite() => Interval::Fixed(Time::from_secs_f64(s)),
+            None if round_trips > 0.0 && round_trips.is_finite() => Interval::RoundTrips(round_trips),
+            _ => {
+                return Err(PyValueError::new_err(
+                    "a step must take at least a microsecond, or a positive number of round trips",
+                ));
+            }
         };
         let worlds = py.detach(|| plans.iter().map(|(plain, flow)| World::new(plain, *flow)).collect());
         Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
@@ -267,8 +271,9 @@ impl Batch {
                 let mut worlds = self.worlds();
                 for (i, replica) in which {
                     let count = worlds.len();
-                    let world =
-                        worlds.get_mut(i).ok_or_else(|| usage(&format!("{i} of {count} networks"), "count from 0"))?;
+                    let world = worlds
+                        .get_mut(i)
+                        .ok_or_else(|| usage(&format!("unknown network {i} of {count}"), "count networks from 0"))?;
                     world.reset(replica)?;
                 }
                 Ok(())
@@ -284,7 +289,7 @@ impl Batch {
             guarded(|| {
                 let mut worlds = self.worlds();
                 if actions.len() != worlds.len() * ACTION {
-                    return Err(usage(&"two numbers for each network are expected", "hand over float64").into());
+                    return Err(usage(&"expected two numbers for each network", "pass an array of float64").into());
                 }
                 let work = |worlds: &mut [World], actions: &[u8]| -> Result<Vec<u8>, FailureReason> {
                     let each = worlds.iter_mut().zip(actions.chunks_exact(ACTION));

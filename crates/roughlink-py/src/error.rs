@@ -15,11 +15,11 @@ create_exception!(
     roughlink,
     RoughlinkError,
     PyException,
-    "Something cannot be done; the text says why and what helps."
+    "Base class of all errors; the message has the reason and advice."
 );
-create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is wrong; the text has the place in it.");
-create_exception!(roughlink, LimitError, RoughlinkError, "A run needs more than its limits allow.");
-create_exception!(roughlink, Fault, RoughlinkError, "A fault of roughlink itself, which should be reported.");
+create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is invalid; the message has the position.");
+create_exception!(roughlink, LimitError, RoughlinkError, "A run exceeded its limits.");
+create_exception!(roughlink, Fault, RoughlinkError, "A bug in roughlink; please report it.");
 
 /// Reason of a failure.
 pub(crate) enum FailureReason {
@@ -78,7 +78,8 @@ impl From<FailureReason> for PyErr {
             }
             FailureReason::Series(most) => {
                 return LimitError::new_err(format!(
-                    "the series take more than {} MB: sample=\"10 ms\" keeps fewer rows, max_series allows more",
+                    "the series take more than {} MB: keep fewer rows with sample=\"10 ms\", or allow more with \
+                     max_series",
                     most / 1_000_000
                 ));
             }

@@ -121,9 +121,7 @@ fn storable(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
         None => Ok(job),
         Some(name) => Err(usage(
-            &format!(
-                "the algorithm `{name}` is a Python class, and a sweep keeps results for later, when it may be another one"
-            ),
+            &format!("the algorithm `{name}` is a Python class, which may change while a sweep reuses stored results"),
             "run its scenarios in a loop",
         )),
     }

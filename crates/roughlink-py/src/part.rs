@@ -127,7 +127,8 @@ impl Work {
         let lines = lines.to_vec();
         py.detach(|| {
             guarded(|| {
-                let damaged = || usage(&"the results of a worker arrived damaged", "try again: what arrived is kept");
+                let damaged =
+                    || usage(&"the results of a worker arrived damaged", "repeat the sweep: finished runs are kept");
                 let plan = self.plan.get().plan();
                 let mut guard = self.state();
                 let state = &mut *guard;
@@ -138,7 +139,7 @@ impl Work {
                     }
                     let Some(cost) = state.given.remove(&record.key) else {
                         return Err(usage(
-                            &format!("a worker did another run than it was given: {}", record.key),
+                            &format!("a worker executed another run than it was given: {}", record.key),
                             "install the same version of roughlink on all workers",
                         )
                         .into());
@@ -212,7 +213,8 @@ impl WorkerShare {
                 let wrong = |e: serde_json::Error| usage(&e, "install the same version of roughlink on all workers");
                 let (order, max_memory): WorkerPlan = serde_json::from_slice(&description).map_err(wrong)?;
                 if order.engine != ENGINE {
-                    let message = format!("a worker has roughlink {ENGINE}, the sweep was begun by {}", order.engine);
+                    let message =
+                        format!("a worker has roughlink {ENGINE}, but the sweep was begun by {}", order.engine);
                     return Err(usage(&message, "install the same version on all workers").into());
                 }
                 Ok(WorkerShare { plan: Mutex::new(order.plan_unread()?), limits: limits_of(max_memory) })

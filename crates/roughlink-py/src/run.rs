@@ -88,12 +88,11 @@ impl PyRun {
     fn still_in(&self, folder: &Path) -> Result<(), FailureReason> {
         let why = match folder::summary(folder) {
             Ok((_, text)) if self.text.as_ref() == Some(&text) => return Ok(()),
-            Ok(_) => "another run is there now".to_owned(),
+            Ok(_) => "it now has another run".to_owned(),
             Err(e) => e.to_string(),
         };
-        let message = format!("{} no longer has the run that was read from it: {why}", folder.display());
-        Err(usage(&message, "its series are read when they are asked for: keep the folder meanwhile, or read it again")
-            .into())
+        let message = format!("`{}` no longer has the run that was read from it: {why}", folder.display());
+        Err(usage(&message, "keep the folder, since series are read on first use, or read it again").into())
     }
 
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, FailureReason> {
@@ -159,10 +158,10 @@ impl PyRun {
     #[staticmethod]
     fn from_json(json: String, series: Option<Vec<(String, PyRef<'_, PyTable>)>>) -> PyResult<Self> {
         let result =
-            serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
-        let series = series.map_or(SeriesLocation::Nowhere, |tables| {
-            let named = |(name, table): (String, PyRef<'_, PyTable>)| Some((named(&name)?, table.clone()));
-            SeriesLocation::Here(tables.into_iter().filter_map(named).collect())
+            serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("invalid result of a run: {e}")))?;
+        let series = series.map_or(Place::Nowhere, |tables| {
+            let named = |(name, table): (String, PyRef<'_, Table>)| Some((named(&name)?, table.clone()));
+            Place::Here(tables.into_iter().filter_map(named).collect())
         });
         Ok(PyRun { result, text: Some(json), series })
     }
@@ -271,11 +270,11 @@ fn flows(all: &[FlowResult]) -> PyTable {
         word("flow", "name of the flow", |f| Some(&f.name)),
         word("kind", "bulk, onoff, web, messages, cbr, voip or request", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
-        time("start_s", "when it started", |f| Some(f.start_s)),
-        time("end_s", "when its last byte arrived; null if it did not complete", |f| f.end_s),
+        time("start_s", "start of the flow", |f| Some(f.start_s)),
+        time("end_s", "arrival of the last byte; null if the flow did not complete", |f| f.end_s),
         flag("completed", "all bytes arrived (bulk) or left (cbr)", |f| f.completed),
         flag("failed", "the connection gave up after too long a time without an answer, or was reset", |f| f.failed),
-        time("failed_s", "when it did; null if it did not", |f| f.failed_s),
+        time("failed_s", "time of the failure; null if the flow did not fail", |f| f.failed_s),
         count("delivered_bytes", |f| f.delivered_bytes),
         measured("throughput_mbps", reals(all.iter().map(|f| f.throughput_mbps))),
         count("segments", |f| f.segments),

@@ -60,10 +60,9 @@ impl PyScenario {
     #[staticmethod]
     fn from_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
         guarded(|| {
-            let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "JSON is expected"))?;
-            let text =
-                toml::to_string(&table).map_err(|e| usage(&e, "None has no place in a scenario: leave the key out"))?;
-            PyScenario::new(ScenarioText { name, text, folder: folder.map(ScenarioFolder::new) }, Vec::new())
+            let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "pass JSON"))?;
+            let text = toml::to_string(&table).map_err(|e| usage(&e, "leave out keys whose value is None"))?;
+            Scenario::new(Source { name, text, folder: folder.map(Folder::new) }, Vec::new())
         })
     }
 

@@ -76,7 +76,7 @@ impl PyTable {
     fn position(&self, name: &str) -> PyResult<usize> {
         let all: Vec<&str> = self.schema.fields().iter().map(|field| &**field.name()).collect();
         let found = all.iter().position(|column| *column == name);
-        found.ok_or_else(|| PyKeyError::new_err(format!("there is no column `{name}`: there are {}", all.join(", "))))
+        found.ok_or_else(|| PyKeyError::new_err(format!("unknown column `{name}`; expected {}", all.join(", "))))
     }
 }
 
@@ -101,11 +101,14 @@ impl PyTable {
             let schema = reader.schema();
             Ok(PyTable { schema, batches: reader.collect::<Result<_, _>>()? })
         };
-        let table = read().map_err(|e: ArrowError| PyValueError::new_err(format!("no table: {e}")))?;
+        let table = read().map_err(|e: ArrowError| PyValueError::new_err(format!("cannot read the table: {e}")))?;
         let ours = [DataType::Int64, DataType::Float64, DataType::Boolean, DataType::Utf8View];
         match table.schema.fields().iter().find(|field| !ours.contains(field.data_type())) {
             None => Ok(table),
-            Some(field) => Err(PyValueError::new_err(format!("no table: a column of type {}", field.data_type()))),
+            Some(field) => Err(PyValueError::new_err(format!(
+                "cannot read the table: unsupported column type {}",
+                field.data_type()
+            ))),
         }
     }
 

@@ -84,8 +84,8 @@ impl ConversationCounters {
 /// Number of IP packets, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct PacketCount {
+    /// Number of IP packets.
     pub packets: u64,
     /// Bytes, headers included.
     pub bytes: u64,

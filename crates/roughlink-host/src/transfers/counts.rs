@@ -17,11 +17,11 @@ pub(super) struct Info(Vec<u8>);
 
 impl Info {
     pub(super) fn read(socket: &TcpStream) -> Result<Info, HostError> {
-        let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("ask for TCP_INFO"))?;
+        let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("read TCP_INFO"))?;
         match bytes.len() {
             TOTAL_RTO_END.. => Ok(Info(bytes)),
             _ => Err(HostError::System {
-                operation: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
+                operation: "count time-outs, which TCP_INFO reports since Linux 6.7".into(),
                 source: io::Error::from(io::ErrorKind::Unsupported),
             }),
         }

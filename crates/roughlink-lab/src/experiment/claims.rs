@@ -178,20 +178,20 @@ impl Criterion {
         let (low, high) = self.bounds(published);
         let both = |bounds: [Option<f64>; 3]| bounds.into_iter().flatten().count() > 1;
         if given.into_iter().flatten().any(|x| !x.is_finite()) {
-            Some(("`confirmed` has a bound that is no number", "leave out what has no bound"))
+            Some(("`confirmed` has a bound that is not finite", "leave out the bound"))
         } else if self.within.is_some() && published.is_none() {
-            Some((
-                "`within` is a share of the published figure, and there is none",
-                "give `published`, or `min` and `max`",
-            ))
+            Some(("`within` needs a published figure", "give `published`, or `min` and `max`"))
         } else if both([self.min, self.above, self.within]) || both([self.max, self.below, self.within]) {
-            Some(("`confirmed` has two bounds on the same side", "leave one of them out"))
+            Some(("`confirmed` has two bounds on the same side", "leave out one of them"))
         } else if low == f64::NEG_INFINITY && high == f64::INFINITY {
             Some(("`confirmed` has no bound: any figure meets it", "give `min`, `max`, `above`, `below` or `within`"))
         } else if low > high {
-            Some(("no figure meets `confirmed`", "the lower bound has to be below the upper one"))
+            Some(("no figure meets `confirmed`", "set the lower bound below the upper one"))
         } else if self.share.is_some_and(|share| share <= 0.0 || share > 1.0) {
-            Some(("`share` is no share of the combinations", "a share is above 0 and at most 1"))
+            Some((
+                "`share` must be above 0 and at most 1",
+                "write the share of combinations that must confirm the claim",
+            ))
         } else {
             None
         }
@@ -233,8 +233,8 @@ impl ClaimsFile {
     }
 }
 
-/// Counts the confirmed claims among those tested on `stack`, by origin: "of the paper's 3 claims that were tested 2
-/// are confirmed (1 undecided), of 1 of ours 1". Empty if none was tested.
+/// Counts the confirmed claims among those tested on `stack`, by origin: "2 of the paper's 3 tested claims are
+/// confirmed (1 undecided), 1 of 1 of ours". Empty if none was tested.
 pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     let mut said = String::new();
     for origin in [Origin::Paper, Origin::Derived, Origin::Ours] {
@@ -244,19 +244,18 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
         let count = |outcome: ClaimOutcome| tested.iter().filter(|v| **v == outcome).count();
         let whose = match (origin, tested.len()) {
             (_, 0) => continue,
-            (Origin::Paper, 1) => "the paper's 1 claim".into(),
-            (Origin::Paper, n) => format!("the paper's {n} claims"),
+            (Origin::Paper, 1) => "the paper's 1 tested claim".into(),
+            (Origin::Paper, n) => format!("the paper's {n} tested claims"),
             (Origin::Derived, n) => format!("{n} derived from it"),
             (Origin::Ours, n) => format!("{n} of ours"),
         };
         let confirmed = count(ClaimOutcome::Confirmed);
-        let were = |n: usize, one: &'static str, many: &'static str| if n == 1 { one } else { many };
         said += &match said.as_str() {
             "" => {
-                let (were, are) = (were(tested.len(), "was", "were"), were(confirmed, "is", "are"));
-                format!("of {whose} that {were} tested {confirmed} {are} confirmed")
+                let are = if confirmed == 1 { "is" } else { "are" };
+                format!("{confirmed} of {whose} {are} confirmed")
             }
-            _ => format!(", of {whose} {confirmed}"),
+            _ => format!(", {confirmed} of {whose}"),
         };
         match count(ClaimOutcome::Undecided) {
             0 => {}
@@ -279,20 +278,16 @@ impl Claim {
             Problem::new(format!("claim `{}`: {message}", self.id)).at(at, "")
         };
         let mut problems = Vec::new();
-        if matches!(
-            self.kind,
-            ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference
-        ) && self.b.is_none()
-        {
-            problems.push(about("it compares with nothing", self.experiment.span()).help("give `b`"));
+        if matches!(self.kind, ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference) && self.b.is_none() {
+            problems.push(about("missing key `b`", self.experiment.span()).help("name the value to compare with"));
         }
         if let Some((message, help)) = self.confirmed.get_ref().fault(self.published) {
             problems.push(about(message, self.confirmed.span()).help(help));
         }
         for reason in self.reason.values() {
             if let Some(word) = placeholders(reason.get_ref()).find(|word| !PLACEHOLDERS.contains(word)) {
-                let help = nearest::suggest(word, "between braces there can be", PLACEHOLDERS.iter().copied());
-                problems.push(about(&format!("`{{{word}}}` stands for nothing"), reason.span()).help(help));
+                let help = nearest::suggest(word, "expected", PLACEHOLDERS.iter().copied());
+                problems.push(about(&format!("unknown placeholder `{{{word}}}`"), reason.span()).help(help));
             }
         }
         problems
@@ -307,14 +302,14 @@ impl Claim {
         let axes: Vec<&str> = result.axes.iter().map(|a| a.name.as_str()).collect();
         for name in self.at.keys().chain(self.over.keys()).chain([&self.axis]) {
             if !axes.contains(&name.as_str()) {
-                let message = format!("claim `{}`: {} has no axis `{name}`", self.id, result.experiment);
-                return wrong(message, nearest::suggest(name, "it has", axes));
+                let message = format!("claim `{}`: unknown axis `{name}` of {}", self.id, result.experiment);
+                return wrong(message, nearest::suggest(name, "expected", axes));
             }
         }
         let metrics = result.metrics.iter().map(|m| m.name.as_str());
         if let Some(name) = metric.filter(|name| !metrics.clone().any(|m| m == name.as_str())) {
-            let message = format!("claim `{}`: {} does not measure `{name}`", self.id, result.experiment);
-            return wrong(message, nearest::suggest(name, "it measures", metrics));
+            let message = format!("claim `{}`: unknown metric `{name}` of {}", self.id, result.experiment);
+            return wrong(message, nearest::suggest(name, "expected", metrics));
         }
         Ok(())
     }
@@ -413,12 +408,12 @@ impl Claim {
             .iter()
             .zip(figures)
             .fold(reason.clone(), |text, (word, figure)| text.replace(&format!("{{{word}}}"), figure));
-        if filled == *reason { format!("{measured}, and not {criterion}. {reason}") } else { filled }
+        if filled == *reason { format!("{measured}, not {criterion}. {reason}") } else { filled }
     }
 
     fn reason_undecided(&self, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
         match deciding.interval {
-            Ok([f64::NEG_INFINITY, f64::INFINITY]) => "No bound of the figure is known".into(),
+            Ok([f64::NEG_INFINITY, f64::INFINITY]) => "The figure has no known bound".into(),
             Ok([from, to]) => {
                 let interval = match (from.is_finite(), to.is_finite()) {
                     (_, false) => format!("{} and more", short(from)),
@@ -427,7 +422,7 @@ impl Claim {
                 };
                 let (unit, criterion) = (self.unit(result), self.confirmed.get_ref().words(self.published));
                 format!(
-                    "The 95 % interval, {}, has a bound inside ({criterion})",
+                    "The 95 % interval, {}, contains a bound of the criterion ({criterion})",
                     format!("{interval} {unit}").trim_end()
                 )
             }

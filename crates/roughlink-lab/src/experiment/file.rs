@@ -140,7 +140,6 @@ struct Reduction {
 /// `[figure]`; see [`Figure`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs, reason = "as in `Figure`")]
 struct FigureTable {
     kind: FigureKind,
     x: String,
@@ -196,11 +195,7 @@ pub(super) fn read<T: DeserializeOwned>(source: &ScenarioText) -> Result<T, LabE
         let problem = match (message.starts_with("unknown "), quoted.next()) {
             (true, Some(key)) => {
                 let kind = if message.starts_with("unknown variant") { "value" } else { "key" };
-                Problem::new(format!("there is no {kind} `{key}` here")).help(nearest::suggest(
-                    key,
-                    "there are",
-                    quoted,
-                ))
+                Problem::new(format!("unknown {kind} `{key}`")).help(nearest::suggest(key, "expected", quoted))
             }
             _ => Problem::new(message.lines().next().unwrap_or_default()),
         };
@@ -244,7 +239,7 @@ impl ProblemList {
             (Some(name), _) => self.check(ScenarioText::scenario(name.get_ref()), name.span()),
             (None, Some(_)) => None,
             (None, None) => {
-                self.report("there is no `scenario`", 0..0, "name one in scenarios/");
+                self.report("missing key `scenario`", 0..0, "name a scenario in scenarios/");
                 None
             }
         };
@@ -252,11 +247,11 @@ impl ProblemList {
         let metrics: Vec<Metric> =
             file.metrics.iter().filter_map(|m| self.check(Metric::new(m.get_ref()), m.span())).collect();
         if metrics.is_empty() && file.curves.is_none() && function.is_none() {
-            self.report("nothing is measured", 0..0, format!("metrics = [\"{}\"]", metric::names()[0]));
+            self.report("no metrics", 0..0, format!("metrics = [\"{}\"]", metric::names()[0]));
         }
         let replicas = *file.replicas.get_ref();
         if replicas == 0 {
-            self.report("no replicas, no result", file.replicas.span(), "one or more");
+            self.report("`replicas` must be at least 1", file.replicas.span(), "write 1 or more");
         }
         let watched = file.watch || metrics.iter().any(Metric::needs_watching);
         let single = file.curves.as_ref().is_some_and(|c| c.single);
@@ -276,8 +271,8 @@ impl ProblemList {
             if known.contains(&rank.get_ref().as_str()) {
                 return Some(rank.into_inner());
             }
-            let help = nearest::suggest(rank.get_ref(), "the axes are", known);
-            self.report(format!("there is no axis `{}`", rank.get_ref()), rank.span(), help);
+            let help = nearest::suggest(rank.get_ref(), "expected", known);
+            self.report(format!("unknown axis `{}`", rank.get_ref()), rank.span(), help);
             None
         });
         let mut published = Vec::new();
@@ -326,7 +321,7 @@ impl ProblemList {
             let not = file.metrics.iter().zip(&experiment.metrics).find(|(_, metric)| !metric.is_of_kernels());
             if let Some((text, _)) = not {
                 let message = format!("`{}` is not measured on a kernel", text.get_ref());
-                self.report(message, text.span(), "leave it out, or `[kernel]`");
+                self.report(message, text.span(), "leave out the metric or `[kernel]`");
             }
             let linux = experiment.stacks.iter().find(|s| s.name == "linux");
             let set = linux.map_or_else(|| stack("linux".into(), StackTable::default()).set, |s| s.set.clone());
@@ -360,15 +355,15 @@ impl ProblemList {
         if functions::NAMES.contains(&name.as_str()) {
             let known: Vec<&str> = REGISTRY.iter().map(|a| a.name).collect();
             for variant in table.variants.get_ref().iter().filter(|v| !known.contains(&v.as_str())) {
-                let help = nearest::suggest(variant, "there are", known.iter().copied());
-                self.report(format!("there is no congestion control `{variant}`"), table.variants.span(), help);
+                let help = nearest::suggest(variant, "expected", known.iter().copied());
+                self.report(format!("unknown congestion control `{variant}`"), table.variants.span(), help);
             }
             let variants = table.variants.into_inner();
             let labels = table.labels.unwrap_or_else(|| variants.clone());
             return Some(Function { name: name.clone(), variants: variants.into_iter().zip(labels).collect() });
         }
-        let help = nearest::suggest(name, "there are", functions::NAMES.iter().copied());
-        self.report(format!("there is no function `{name}`"), table.name.span(), help);
+        let help = nearest::suggest(name, "expected", functions::NAMES.iter().copied());
+        self.report(format!("unknown function `{name}`"), table.name.span(), help);
         None
     }
 
@@ -377,8 +372,8 @@ impl ProblemList {
         let values = table.values.into_inner();
         let keys: Vec<String> = table.key.into_iter().chain(table.keys).collect();
         for value in table.set.keys().filter(|v| !values.contains(v.get_ref())) {
-            let help = nearest::suggest(value.get_ref(), "it has", values.iter().map(String::as_str));
-            self.report(format!("axis `{}` has no value `{}`", table.name, value.get_ref()), value.span(), help);
+            let help = nearest::suggest(value.get_ref(), "expected", values.iter().map(String::as_str));
+            self.report(format!("unknown value `{}` of axis `{}`", value.get_ref(), table.name), value.span(), help);
         }
         if values.is_empty() || keys.is_empty() && table.set.is_empty() {
             self.report(format!("axis `{}` needs a `key` and `values`", table.name), at, "values = [\"1 %\", \"2 %\"]");
@@ -387,7 +382,7 @@ impl ProblemList {
         let labels = match table.labels {
             Some(labels) if labels.get_ref().len() != values.len() => {
                 let (l, v) = (labels.get_ref().len(), values.len());
-                self.report(format!("{l} labels for {v} values"), labels.span(), "as many labels as values");
+                self.report(format!("{l} labels for {v} values"), labels.span(), "write one label per value");
                 return None;
             }
             Some(labels) => labels.into_inner(),
@@ -412,8 +407,8 @@ impl ProblemList {
         let known: Vec<&str> = curves.iter().map(|q| q.name).collect();
         for name in table.values.get_ref() {
             if !known.contains(&name.as_str()) {
-                let help = nearest::suggest(name, "there are", known.iter().copied());
-                self.report(format!("there is no curve `{name}`"), table.values.span(), help);
+                let help = nearest::suggest(name, "expected", known.iter().copied());
+                self.report(format!("unknown curve `{name}`"), table.values.span(), help);
             }
         }
         match table.every.get_ref().parse::<Time>() {
@@ -422,7 +417,7 @@ impl ProblemList {
                 Some(Watch { every_ns: every.0, curves, flow, flows, windows: Vec::new() })
             }
             Ok(_) => {
-                self.report("points at no distance", table.every.span(), "every = \"0.5 s\"");
+                self.report("`every` must be more than 0", table.every.span(), "every = \"0.5 s\"");
                 None
             }
             Err(e) => {
@@ -449,8 +444,8 @@ impl ProblemList {
             None => metrics.first().map(Metric::name).unwrap_or_default(),
             Some(name) if metrics.iter().any(|m| m.name() == name.get_ref()) => name.get_ref(),
             Some(name) => {
-                let help = nearest::suggest(name.get_ref(), "it measures", metrics.iter().map(Metric::name));
-                self.report(format!("`{}` is not measured", name.get_ref()), name.span(), help);
+                let help = nearest::suggest(name.get_ref(), "expected", metrics.iter().map(Metric::name));
+                self.report(format!("unknown metric `{}`", name.get_ref()), name.span(), help);
                 return;
             }
         };
@@ -458,8 +453,8 @@ impl ProblemList {
             for (axis, v) in axes.iter().zip(&at) {
                 if axis.points.iter().all(|p| p.value != *v) {
                     let known = axis.points.iter().map(|p| p.value.as_str());
-                    let help = nearest::suggest(v, "it has", known);
-                    reader.report(format!("axis `{}` has no value `{v}`", axis.name), span, help);
+                    let help = nearest::suggest(v, "expected", known);
+                    reader.report(format!("unknown value `{v}` of axis `{}`", axis.name), span, help);
                     return;
                 }
             }
@@ -469,18 +464,18 @@ impl ProblemList {
         if !table.rows.is_empty() {
             let columns = table.columns.as_ref().map(|c| (c.get_ref().clone(), c.span()));
             let (Some((columns, span)), [_, _]) = (columns, axes) else {
-                self.report("rows need `columns`, and two axes", 0..0, "or write `points`");
+                self.report("`rows` needs `columns` and two axes", 0..0, "write `points` instead");
                 return;
             };
             let first = axes.iter().position(|a| columns.iter().all(|c| a.points.iter().any(|p| p.value == *c)));
             let Some(column_axis) = first else {
-                self.report("no axis has all these values", span, "the columns are values of one axis");
+                self.report("no axis has all these values", span, "name values of one axis");
                 return;
             };
             for (row, values) in &table.rows {
                 if values.len() != columns.len() {
                     let message = format!("{} values for {} columns", values.len(), columns.len());
-                    self.report(message, row.span(), "as many values as columns");
+                    self.report(message, row.span(), "write one value per column");
                     continue;
                 }
                 for (column, value) in columns.iter().zip(values) {
@@ -496,7 +491,7 @@ impl ProblemList {
             let (at, value) = match point.get_ref().split_last() {
                 Some((value, at)) if at.len() == axes.len() => (at, value),
                 _ => {
-                    self.report("not a published value", point.span(), "a value of every axis, then the number");
+                    self.report("invalid published value", point.span(), "write a value of every axis, then the number");
                     continue;
                 }
             };
@@ -504,7 +499,9 @@ impl ProblemList {
             let number = value.as_float().or(value.as_integer().map(|i| i as f64));
             match (at, number) {
                 (Some(at), Some(number)) => add(self, at, number, point.span()),
-                _ => self.report("not a published value", point.span(), "a value of every axis, then the number"),
+                _ => {
+                    self.report("invalid published value", point.span(), "write a value of every axis, then the number")
+                }
             }
         }
     }

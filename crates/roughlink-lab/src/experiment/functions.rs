@@ -30,8 +30,10 @@ impl Function {
     pub fn curves(&self) -> (Vec<Curve>, Vec<MetricResult>) {
         let metric =
             |name: &str, label: &str| MetricResult { name: name.into(), label: label.into(), ..Default::default() };
-        let metrics =
-            vec![metric("alpha", "alpha, segments per RTT"), metric("beta", "beta, share given up at a loss")];
+        let metrics = vec![
+            metric("alpha", "alpha, segments per RTT"),
+            metric("beta", "beta, share of the window given up at a loss"),
+        ];
         let mut curves = Vec::new();
         for (variant, label) in &self.variants {
             // The paper uses the parameters of Linux.

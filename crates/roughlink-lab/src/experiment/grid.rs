@@ -128,7 +128,7 @@ pub(super) fn compare_by(
     let varied = keys(vary, &mut set)?;
     if scenarios.is_empty() || scenarios.len() < 2 && algorithms.len() < 2 && varied.is_empty() {
         return Err(LabError::Usage {
-            message: "there is nothing to compare with".into(),
+            message: "nothing to compare".into(),
             help: "name two scenarios, algorithms (--cc newreno,cubic), or values of a key (--set KEY=A,B)".into(),
         });
     }
@@ -189,7 +189,7 @@ pub fn replicas(n: u32) -> Result<u32, LabError> {
     if n > 0 {
         return Ok(n);
     }
-    Err(LabError::Usage { message: "no replicas, no result".into(), help: "--replicas 1 or more".into() })
+    Err(LabError::Usage { message: "no replicas".into(), help: "use --replicas 1 or more".into() })
 }
 
 /// Default number of runs of each cell of a sweep.

@@ -94,8 +94,8 @@ impl Order {
             GridKind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
             GridKind::Sweep { .. } => {
                 return Err(LabError::Usage {
-                    message: format!("a sweep of {} scenarios", scenarios.len()),
-                    help: "name one".into(),
+                    message: format!("a sweep needs one scenario, not {}", scenarios.len()),
+                    help: "name one scenario".into(),
                 });
             }
             GridKind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,

@@ -94,7 +94,7 @@ impl Paper {
         let known: Vec<String> = papers().into_iter().map(|(name, _)| name).collect();
         let built_in = known.iter().any(|k| k == name);
         if !built_in && !std::path::Path::new(name).join("paper.toml").is_file() {
-            let help = nearest::suggest(name, "there are", known.iter().map(String::as_str));
+            let help = nearest::suggest(name, "expected", known.iter().map(String::as_str));
             return Err(LabError::NotFound { what: "paper", name: name.into(), help });
         }
         let name = name.trim_end_matches('/');
@@ -103,15 +103,15 @@ impl Paper {
         let there = names("experiments");
         for experiment in file.experiments.get_ref() {
             if built_in && !there.contains(&format!("{name}/{experiment}")) {
-                let problem = Problem::new(format!("there is no experiment `{experiment}`"));
+                let problem = Problem::new(format!("unknown experiment `{experiment}`"));
                 return Err(file::fault(&source, vec![problem.at(file.experiments.span(), "")]));
             }
         }
         let order = file.experiments.into_inner();
         let shown = file.picture.iter().chain(file.linux.as_ref().map(|l| &l.experiment));
         if let Some(wrong) = shown.into_iter().find(|e| !order.contains(e.get_ref())) {
-            let help = nearest::suggest(wrong.get_ref(), "there are", order.iter().map(String::as_str));
-            let problem = Problem::new(format!("`{}` is none of this paper's experiments", wrong.get_ref()));
+            let help = nearest::suggest(wrong.get_ref(), "expected", order.iter().map(String::as_str));
+            let problem = Problem::new(format!("unknown experiment `{}` of this paper", wrong.get_ref()));
             return Err(file::fault(&source, vec![problem.at(wrong.span(), "").help(help)]));
         }
         let short = short(name);
@@ -162,7 +162,7 @@ impl Paper {
     pub fn experiments(&self, chosen: &[String], quick: bool) -> Result<Vec<Experiment>, LabError> {
         for name in chosen {
             if !self.has(name) {
-                let help = nearest::suggest(name, "there are", self.order.iter().map(String::as_str));
+                let help = nearest::suggest(name, "expected", self.order.iter().map(String::as_str));
                 return Err(LabError::NotFound { what: "experiment", name: name.clone(), help });
             }
         }
@@ -191,7 +191,7 @@ impl Paper {
 /// Checks that the names in `[linux]` exist.
 fn check(choice: &Choice, experiment: &Experiment) -> Result<(), LabError> {
     let missing = |what, name: &str, known: Vec<&str>| {
-        let help = nearest::suggest(name, &format!("`[linux]` reads {}, which has", experiment.id), known);
+        let help = nearest::suggest(name, &format!("`[linux]` uses {}: expected", experiment.id), known);
         Err(LabError::NotFound { what, name: name.into(), help })
     };
     let Some(axis) = experiment.axes.iter().find(|a| a.name == choice.axis) else {
@@ -203,7 +203,7 @@ fn check(choice: &Choice, experiment: &Experiment) -> Result<(), LabError> {
     }
     let values: Vec<&str> = axis.points.iter().map(|p| p.value.as_str()).collect();
     match choice.shipped.iter().find(|s| !values.contains(&s.as_str())) {
-        Some(wrong) => missing("value of this axis", wrong, values),
+        Some(wrong) => missing("axis value", wrong, values),
         None => Ok(()),
     }
 }

@@ -103,7 +103,7 @@ impl ExperimentPlan {
         if runs > u128::from(most) && experiment.function.is_none() {
             return Err(LabError::Usage {
                 message: format!("the grid has {runs} runs, more than {most}"),
-                help: format!("vary less, or --max-runs {runs} if you mean it"),
+                help: format!("vary fewer values, or allow all with --max-runs {runs}"),
             });
         }
         Ok(ExperimentPlan {
@@ -173,9 +173,10 @@ impl ExperimentPlan {
     fn read(&self, i: usize) -> Result<(Planned, Parsed, &ScenarioText), LabError> {
         let (e, points) = (&self.experiment, self.points(i));
         let own = points.iter().find_map(|(_, point)| point.scenario.as_ref());
-        let source = own
-            .or(e.scenario.as_ref())
-            .ok_or_else(|| LabError::Usage { message: format!("{} has no scenario", e.id), help: "name one".into() })?;
+        let source = own.or(e.scenario.as_ref()).ok_or_else(|| LabError::Usage {
+            message: format!("{} has no scenario", e.id),
+            help: "name a scenario".into(),
+        })?;
         let mut overrides: Overrides = e.stacks[i / self.combinations()].set.clone();
         overrides.extend(e.set.iter().cloned());
         for (axis, point) in &points {
@@ -197,8 +198,8 @@ impl ExperimentPlan {
             let algorithm = point.value.split('{').next().unwrap_or_default().trim();
             if scenario.flows.iter().all(|f| f.cc != algorithm) {
                 return Err(LabError::Usage {
-                    message: format!("`tcp.cc = {algorithm}` decides nothing: every flow has a `cc` of its own"),
-                    help: "leave `cc` out of the flows, or vary it there: sweep --set flow.NAME.cc=...".into(),
+                    message: format!("`tcp.cc = {algorithm}` has no effect: every flow has its own `cc`"),
+                    help: "remove `cc` from the flows, or vary it there: sweep --set flow.NAME.cc=...".into(),
                 });
             }
         }
@@ -356,15 +357,15 @@ impl ExperimentPlan {
         for (axis, all) in own.axes.iter().zip(&e.axes).filter(|(axis, all)| axis.points.len() < all.points.len()) {
             let labels: Vec<&str> = axis.points.iter().map(|p| p.label.as_str()).collect();
             how.push(format!(
-                "of `{}` {} of {} values: {}",
-                all.label,
+                "{} of {} values of `{}`: {}",
                 labels.len(),
                 all.points.len(),
+                all.label,
                 labels.join(", ")
             ));
         }
         let remarks = format!(
-            "On `{KERNEL}` TCP of Linux {} carried the transfers, in real time: {}.",
+            "On `{KERNEL}`, TCP of Linux {} carried the transfers in real time: {}.",
             kernel_release(),
             how.join("; ")
         );
@@ -577,7 +578,8 @@ mod tests {
 
     /// A grid over seeds up to `seeds` and a window up to `windows`.
     fn grid(seeds: usize, windows: usize) -> Experiment {
-        let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n[set]\nduration = \"10 ms\"\n\
+        let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\n\
+            replicas = 1\n[set]\nduration = \"10 ms\"\n\
             [[axis]]\nname = \"seed\"\nkey = \"seed\"\nvalues = [\"1\"]\n\
             [[axis]]\nname = \"window\"\nkey = \"tcp.initial_window\"\nvalues = [\"1\"]\n";
         let source = ScenarioText { name: "test.toml".into(), text: text.into(), folder: None };

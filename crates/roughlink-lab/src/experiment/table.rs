@@ -84,7 +84,7 @@ impl ExperimentPlan {
         let mut columns = Vec::new();
         if e.stacks.iter().any(|s| !s.name.is_empty()) {
             let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
-            columns.push(column("stack", "", "the stack that it ran on", CellValues::Words(stacks)));
+            columns.push(column("stack", "", "TCP stack of the run", CellValues::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {
             let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
@@ -105,9 +105,14 @@ impl ExperimentPlan {
             }
         }
         let replicas = runs.iter().map(|(_, r)| i64::from(r.result.replica)).collect();
-        columns.push(column("replica", "", "number of the run with the same seed", CellValues::Whole(replicas)));
+        columns.push(column(
+            "replica",
+            "",
+            "number of the run among those with the same seed",
+            CellValues::Whole(replicas),
+        ));
         let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
-        columns.push(column("seed", "", "of all random streams", CellValues::Whole(seeds)));
+        columns.push(column("seed", "", "seed of all random streams", CellValues::Whole(seeds)));
         let own = e.metrics.iter().map(Metric::name_per_run);
         for metric in own.chain(metric::names()).filter_map(|name| Metric::new(name).ok()) {
             let about = metric.describe();
@@ -118,7 +123,7 @@ impl ExperimentPlan {
                 }
             };
             add(&about.name, &about.label, Metric::value);
-            let meaning = format!("{}: a lower bound, as it was not reached within the run", about.label);
+            let meaning = format!("{}: lower bound, because the run ended before it was reached", about.label);
             add(&format!("{}.at_least", about.name), &meaning, Metric::at_least);
         }
         columns

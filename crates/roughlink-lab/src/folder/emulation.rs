@@ -71,26 +71,34 @@ pub struct EmulationSummary {
 /// Distribution of times, us.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Times {
+    /// Median, us.
     pub p50: f64,
+    /// 99th percentile, us.
     pub p99: f64,
+    /// Maximum, us.
     pub max: f64,
-    /// Share above 1 ms.
+    /// Share of times above 1 ms, from 0 to 1.
     pub over_1ms: f64,
 }
 
 /// Change of a link, with the keys of a step of a timeline.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "docs/reference/scenario.md has the meaning")]
 pub struct RecordedChange {
+    /// Name of the link.
     pub link: String,
+    /// Time since the start, with its unit.
     pub at: String,
+    /// Changed direction, `forward` or `reverse`; both if absent.
     pub direction: Option<String>,
+    /// New state: false if the link is down.
     pub up: Option<bool>,
+    /// New rate, with its unit.
     pub rate: Option<String>,
+    /// New one-way delay, with its unit.
     pub delay: Option<String>,
+    /// New noise.
     pub noise: Option<ChangedNoise>,
 }
 

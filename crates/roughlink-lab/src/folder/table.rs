@@ -196,9 +196,9 @@ impl FolderTable {
             if rows == 0 {
                 return Ok(ControlFlow::Continue(()));
             }
-            *left = left.checked_sub(rows as u64).ok_or_else(|| {
-                ParquetError::General(format!("it has more than {ROWS_OF_A_BYTE} rows for each of its bytes"))
-            })?;
+            *left = left
+                .checked_sub(rows as u64)
+                .ok_or_else(|| ParquetError::General(format!("it has more than {ROWS_OF_A_BYTE} rows per byte")))?;
             if each(rows, &columns).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -207,7 +207,7 @@ impl FolderTable {
 }
 
 fn foreign() -> ParquetError {
-    ParquetError::General("a column of a type that roughlink does not write".into())
+    ParquetError::General("unknown type of column".into())
 }
 
 /// Pages of a column, decompressed unless this makes them too large.
@@ -221,7 +221,7 @@ impl PageReader for Pages {
         let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
         let refuse = |what: String| Err(ParquetError::General(what));
         let (Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. }) = &mut page else {
-            return refuse("a page of a kind that roughlink does not write".into());
+            return refuse("unknown kind of page".into());
         };
         match self.compression {
             Compression::UNCOMPRESSED => {}
@@ -233,7 +233,7 @@ impl PageReader for Pages {
                 }
                 *buf = snap::raw::Decoder::new().decompress_vec(buf).map_err(failed)?.into();
             }
-            _ => return refuse("a compression that roughlink does not use".into()),
+            _ => return refuse("unknown compression".into()),
         }
         Ok(Some(page))
     }
@@ -352,7 +352,7 @@ mod tests {
         let bytes = bomb(&path, 1 << 23, true);
         assert!(bytes < (1 << 23) / ROWS_OF_A_BYTE, "{bytes} bytes");
         let refused = read(&path).unwrap_err();
-        assert!(refused.contains("more than 1000 rows for each of its bytes"), "{refused}");
+        assert!(refused.contains("more than 1000 rows per byte"), "{refused}");
         bomb(&path, 1 << 22, false);
         let refused = read(&path).unwrap_err();
         assert!(refused.contains("a page has 33554432 bytes"), "{refused}");

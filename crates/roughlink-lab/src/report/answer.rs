@@ -46,9 +46,9 @@ fn sentence(e: &ExperimentResult, compared: &Compared, first: &Cell, metric: &Me
             let word = if d > 0.0 { "more" } else { "less" };
             format!("{name} {} {word} than {other}{}", with_unit(d), details(percent(d)))
         }
-        (Some(0.0), Some(false)) if compared.interval == Some([0.0; 2]) => format!("{name} the same as {other}"),
+        (Some(0.0), Some(false)) if compared.interval == Some([0.0; 2]) => format!("{name} equal to {other}"),
         (_, Some(true)) => format!("{name} differs from {other}"),
-        (_, Some(false)) => format!("{name} cannot be told from {other}{}", details(String::new())),
+        (_, Some(false)) => format!("no significant difference between {name} and {other}{}", details(String::new())),
         (_, None) if compared.pairs == 1 => format!("one run cannot tell {name} from {other}"),
         (_, None) => format!("these runs cannot tell {name} from {other}"),
     }

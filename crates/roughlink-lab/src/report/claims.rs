@@ -116,7 +116,7 @@ pub(super) fn agreement(input: &ReportInput) -> Vec<String> {
         rho.sort_by(f64::total_cmp);
         if let (Some(low), Some(high)) = (rho.first(), rho.last()) {
             let range = if low == high { number(*low) } else { format!("{} to {}", number(*low), number(*high)) };
-            parts.push(format!("the order agrees with the published one with Spearman's rho {range}"));
+            parts.push(format!("Spearman's rho of measured and published order is {range}"));
         }
         if !parts.is_empty() {
             out.push(format!("{}: {}.", stack_caption(stack), parts.join("; ")));

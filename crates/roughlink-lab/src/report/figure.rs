@@ -199,7 +199,7 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     }
     let metric_note = match (&plan.metric, experiment.metrics.len()) {
         (Some(m), n) if n > 1 => {
-            format!("Drawn: {}. The table has the other metrics too. ", metric_caption(experiment, m))
+            format!("The chart shows {}; the table also has the other metrics. ", metric_caption(experiment, m))
         }
         _ => String::new(),
     };

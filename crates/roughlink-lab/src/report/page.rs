@@ -15,10 +15,12 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip to the results</a>\n<header>\n\
          <div class=\"bar\">{BRAND}\
-         <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n\
-         {heading}</header>\n<main id=\"main\">\n{main}</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT \
-         licence), contained in this file; the page loads nothing from the network. Select a stretch of a chart to enlarge \
-         it, double-click to return.</p>\n</footer>\n<script type=\"application/gzip\" id=\"library\">{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+         <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colors</button></div>\n<h1>{title}</h1>\n\
+         {heading}</header>\n<main id=\"main\">\n{main}</main>\n<footer>\n\
+         <p>Made by roughlink. Charts by plotly.js (MIT license), contained in this file; the page loads nothing from \
+         the network. Select part of a chart to zoom in; double-click to zoom out.</p>\n</footer>\n\
+         <script type=\"application/gzip\" id=\"library\">{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n\
+         </body>\n</html>\n"
     );
     out
 }

@@ -17,7 +17,7 @@
   function applyTheme() {
     const dark = chosen ? chosen === "dark" : system.matches;
     root.dataset.theme = dark ? "dark" : "light";
-    themeButton.textContent = dark ? "Light colours" : "Dark colours";
+    themeButton.textContent = dark ? "Light colors" : "Dark colors";
   }
   applyTheme();
 

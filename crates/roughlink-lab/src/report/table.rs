@@ -122,7 +122,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
         notes.push("A median or percentile has its 95 % interval beside it (order statistics).".to_string());
     }
     if any(Cell::all_equal) {
-        notes.push("A value that all random runs gave has no interval: how it spreads is not known.".to_string());
+        notes.push("A value that all random runs gave has no interval: its spread is unknown.".to_string());
     }
     match (any(|c| c.deterministic), any(Cell::is_single)) {
         (true, false) => {
@@ -132,22 +132,21 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
         (false, false) => {}
     }
     if any(Cell::is_censored) {
-        let note = "Where some runs ended before their value was reached, the median of all runs stands; > marks a lower bound of it.";
+        let note =
+            "If runs ended before they reached the value, the median of all runs is shown; > marks a lower bound.";
         notes.push(note.to_string());
     }
     if any(|c| counted(c).is_some()) {
-        notes.push("n of N runs have a value; a mean is that of these n.".to_string());
+        notes.push("n of N runs: only n runs have a value, and the mean is over these.".to_string());
     }
     if any(|c| c.cut > 0) {
         notes.push(CUT_NOTE.to_string());
     }
     if let Some(n) = replicas {
-        notes.push(format!("{n} {} for each number.", if n == 1 { "run" } else { "runs" }));
+        notes.push(format!("{n} {} per number.", if n == 1 { "run" } else { "runs" }));
     }
     if published {
-        notes.push(format!(
-            "Ratio is measured over published; beyond a factor of {FACTOR} it is marked: above or below."
-        ));
+        notes.push(format!("Ratio: measured / published, marked above or below if it exceeds a factor of {FACTOR}."));
     }
     out + &format!("<p class=\"note\">{}</p>\n", escape(&notes.join(" ")))
 }
@@ -204,9 +203,11 @@ pub(super) fn ranks(experiment: &ExperimentResult) -> String {
     let all = dimensions(experiment);
     let dimension = |name: &str| all.iter().find(|d| d.name == name);
     let mut out = String::from(
-        "<details>\n<summary>Agreement of the order with the published one</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rank correlations\">\n<table>\n\
+        "<details>\n<summary>Rank correlation with the published order</summary>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rank correlations\">\n<table>\n\
          <thead><tr><th scope=\"col\">At</th><th scope=\"col\">Stack</th><th scope=\"col\">Ranked</th>\
-         <th scope=\"col\" class=\"num\">Spearman's rho</th><th scope=\"col\" class=\"num\">values</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"num\">Spearman's rho</th>\
+         <th scope=\"col\" class=\"num\">values</th></tr></thead>\n<tbody>\n",
     );
     for rank in &experiment.ranks {
         let at: Vec<String> = rank
@@ -219,7 +220,8 @@ pub(super) fn ranks(experiment: &ExperimentResult) -> String {
             .collect();
         let over = dimension(&rank.over).map_or(rank.over.as_str(), |d| &d.label);
         out += &format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}, by {}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}, by {}</td>\
+             <td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
             escape(&at.join(", ")),
             escape(&rank.stack),
             escape(over),

@@ -22,8 +22,8 @@ fn figures(input: &ReportInput) -> String {
         let counts = |(n, of): (usize, usize), what: &str| {
             if first { format!("{n} of {of} {what}") } else { format!("{n} of {of}") }
         };
-        let values =
-            met(input, stack).map(|c| counts(c, &format!("published values come out within a factor of {FACTOR}")));
+        let values = met(input, stack)
+            .map(|c| counts(c, &format!("published values are reproduced within a factor of {FACTOR}")));
         let claims = confirmed(input, stack).map(|c| counts(c, "claims of the paper are confirmed"));
         let said: Vec<String> = values.into_iter().chain(claims).collect();
         if !said.is_empty() {
@@ -93,12 +93,15 @@ pub(super) fn linux(input: &ReportInput) -> String {
     } else {
         (
             "",
-            "Means with their 95 % confidence intervals; those not told apart do not differ significantly from the best in these runs.",
+            "Means with their 95 % confidence intervals; \"not told apart\" means no significant difference from the \
+             best in these runs.",
         )
     };
     format!(
-        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n<p>{}: the {which} value of \"{}\"{shipped}{once}.</p>\n{}\
-         <p class=\"note\">{intervals} <a href=\"#{}\">All figures</a>.{by}</p>\n<ul class=\"choices\">\n{rows}</ul>\n</section>\n",
+        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n\
+         <p>{}: the {which} value of \"{}\"{shipped}{once}.</p>\n{}\
+         <p class=\"note\">{intervals} <a href=\"#{}\">All figures</a>.{by}</p>\n\
+         <ul class=\"choices\">\n{rows}</ul>\n</section>\n",
         said.join(", "),
         escape(label),
         paragraphs(&choice.note, ""),

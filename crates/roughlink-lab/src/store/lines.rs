@@ -102,8 +102,8 @@ impl fmt::Display for Damage {
         if self.unchecked {
             return write!(
                 f,
-                "{path} was written by an earlier version, without checksums: its lines were moved to {aside}, and its runs \
-                 are repeated"
+                "{path} has no checksums because an earlier version wrote it: its lines were moved to {aside}, and its \
+                 runs are repeated"
             );
         }
         let shown: Vec<String> = self.lines.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
@@ -113,10 +113,7 @@ impl fmt::Display for Damage {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
-        write!(
-            f,
-            "{path}: wrong checksum in line{s} {shown}{more}: moved to {aside}; runs that are missing are repeated"
-        )
+        write!(f, "{path}: wrong checksum in line{s} {shown}{more}: moved to {aside}; missing runs are repeated")
     }
 }
 

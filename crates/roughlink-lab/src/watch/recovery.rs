@@ -188,7 +188,8 @@ mod tests {
         let read = |more: &str, flow: &str| {
             let text = format!(
                 "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\n\
-                 between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\n{flow}\n\
+                 between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\n\
+                 {flow}\n\
                  from = \"a\"\nto = \"b\""
             );
             let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();

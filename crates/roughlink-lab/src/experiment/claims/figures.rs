@@ -340,8 +340,8 @@ pub(super) fn format_distinct(low: f64, high: f64) -> (String, String) {
     }
 }
 
-const NO_VALUE: &str = "There is no value to judge by";
+const NO_VALUE: &str = "No run has a value";
 const ONE_RUN: &str = "A single run of a random scenario has no interval";
-const FEW_EQUAL: &str = "Fewer than six random runs that gave the same value have no interval";
+const FEW_EQUAL: &str = "Fewer than six random runs with equal values have no interval";
 const FEW_FOR_A_MEDIAN: &str = "The median of fewer than six random runs has no interval";
 const BY_ZERO: &str = "A ratio of random runs to a mean of zero has no interval";

@@ -60,7 +60,7 @@ fn describe_sessions(run: &SingleRun) -> Vec<String> {
         }
         let outcomes: Vec<String> = outcomes.iter().map(|(what, n)| format!("{n} {what}")).collect();
         return vec![format!(
-            "Of {} charging sessions {}; {late} answers came too late.",
+            "{} charging sessions: {}; {late} answers came too late.",
             sessions.len(),
             outcomes.join(", ")
         )];
@@ -85,11 +85,11 @@ fn describe_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: St
         n => format!("{n} of {answers} answers came too late"),
     };
     if s.slow_responses > 0 {
-        second += &format!("; the charger gave {} later than its performance time", count(s.slow_responses, "answer"));
+        second += &format!("; the charger sent {} after its performance time", count(s.slow_responses, "answer"));
     }
     if let Some((m, latency)) = s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
         second += &format!(
-            "; {:?} took {} ms at the 99th percentile and {} ms at most, of the {} ms it may take",
+            "; {:?} took {} ms at the 99th percentile and at most {} ms, with a limit of {} ms",
             m.message,
             three(latency.p99),
             three(latency.max),
@@ -99,7 +99,7 @@ fn describe_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: St
     let mut out = vec![first + ".", second + "."];
     if let Some(at) = s.first_violation_s.filter(|_| s.survived) {
         out.push(format!(
-            "A vehicle that ends the session when a limit is passed would have ended it at {} s.",
+            "A vehicle that ends the session at the first exceeded limit would have ended it at {} s.",
             seconds(at)
         ));
     }
@@ -122,8 +122,8 @@ pub(super) fn outcome(session: &SessionResult) -> &'static str {
 
 fn because(cause: EndCause) -> &'static str {
     match cause {
-        EndCause::Message => "an answer came too late",
-        EndCause::CommunicationSetup => "the vehicle had no SessionSetupRes in time",
+        EndCause::SessionOutcome => "an answer came too late",
+        EndCause::CommunicationSetup => "the vehicle received no SessionSetupRes in time",
         EndCause::SeccCommunicationSetup => "the charger sent no SessionSetupRes in time",
         EndCause::Ongoing => "the charger's processing took too long",
         EndCause::CableCheck => "the insulation test took too long",
@@ -132,7 +132,7 @@ fn because(cause: EndCause) -> &'static str {
         EndCause::SequenceError => "a request came out of order",
         EndCause::Discovery => "no charger was found",
         EndCause::Connection => "the connection was lost",
-        EndCause::Protocol => "the other side sent no message of a session",
+        EndCause::Protocol => "the other side sent something other than a session message",
     }
 }
 
@@ -189,7 +189,7 @@ fn describe_transfers(run: &SingleRun) -> Vec<String> {
         out += &format!(", each at {} to {} Mbit/s", three(low), three(high));
     }
     if let Some(jain) = jain(rates.into_iter()) {
-        out += &format!(" (Jain's index of them {jain:.3})");
+        out += &format!(" (Jain's index {jain:.3})");
     }
     if failed > 0 {
         out += &format!("; {failed} gave up");
@@ -203,14 +203,14 @@ fn describe_transfer(run: &SingleRun, f: &FlowResult, name: String) -> String {
         (Some(end), _) => format!("{name} delivered {bytes} in {} s", seconds(end - f.start_s)),
         (None, true) => {
             let at = f.failed_s.map(|at| format!(" at {} s", seconds(at))).unwrap_or_default();
-            format!("{name} gave up{at}, after too long a time without an answer; it had delivered {bytes}")
+            format!("{name} gave up{at} after too long without an answer; it had delivered {bytes}")
         }
         (None, false) if f.start_s >= run.result.sim_s => {
             return format!("{name} did not start: the run ended at {} s.", seconds(run.result.sim_s));
         }
         (None, false) => {
             let time = seconds(run.result.sim_s - f.start_s);
-            format!("{name} delivered {bytes} in {time} s, when the run ended")
+            format!("{name} delivered {bytes} in {time} s before the run ended")
         }
     };
     if let Some(rate) = f.throughput_mbps {
@@ -218,9 +218,9 @@ fn describe_transfer(run: &SingleRun, f: &FlowResult, name: String) -> String {
     }
     let again = f.retransmits as f64 / (f.segments.max(1)) as f64;
     out += &match (f.retransmits, f.timeouts) {
-        (0, 0) => "; nothing was sent again".to_owned(),
+        (0, 0) => "; nothing was retransmitted".to_owned(),
         (_, timeouts) => {
-            format!("; {} of the segments were sent again, {}", percent(again), count(timeouts, "time-out"))
+            format!("; {} of the segments were retransmitted, {}", percent(again), count(timeouts, "time-out"))
         }
     };
     out + "."
@@ -247,7 +247,7 @@ fn describe_queues(run: &SingleRun) -> Option<String> {
     let gateway = controls.map_or(String::new(), |g| format!("Under gateway {} ({}), ", g.name, g.kind));
     let the = if gateway.is_empty() { "The" } else { "the" };
     Some(format!(
-        "{gateway}{the} longest queue is that of link {}{way}: {} packets in the mean and {} at most; {} dropped.",
+        "{gateway}{the} longest queue is at link {}{way}: {} packets on average and {} at most; {} dropped.",
         link.name,
         three(d.queue_mean_pkt),
         d.queue_max_pkt,
@@ -262,7 +262,7 @@ fn describe_outages(run: &SingleRun) -> Option<String> {
         .map(|(link, spans)| {
             let total: f64 = spans.iter().map(|(from, to)| to - from).sum();
             let times = if spans.len() == 1 { "once".to_owned() } else { format!("{} times", spans.len()) };
-            format!("Link {link} was down {times}, for {} s of {}", three(total), seconds(run.result.sim_s))
+            format!("Link {link} was down {times}, for {} of {} s", three(total), seconds(run.result.sim_s))
         })
         .collect();
     (!parts.is_empty()).then(|| parts.join("; ") + ".")

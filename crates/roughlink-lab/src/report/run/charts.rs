@@ -74,7 +74,7 @@ fn calls(run: &SingleRun) -> Option<Section> {
     let of = |i: usize| curves.iter().take(MOST_FLOWS).map(move |(name, both)| (name.clone(), both[i].as_slice()));
     let mos = Chart { range: Some((0.9, 4.7)), ..Chart::new("Mean opinion score", "MOS", of(0)) };
     let r = Chart { range: Some((-2.0, 102.0)), ..Chart::new("Transmission rating", "R", of(1)) };
-    let about = "Each window of the call judged by itself. R of 80 and more satisfies users (ITU-T G.109).";
+    let about = "Rating of each window of the call. Users are satisfied from R = 80 (ITU-T G.109).";
     over_time(run, "calls", "Calls over time", about, vec![mos, r])
 }
 
@@ -85,7 +85,7 @@ fn throughput(run: &SingleRun) -> Option<Section> {
     let curves = all.clone().take(MOST_FLOWS);
     let step = curves.clone().flat_map(|c| c.throughput_mbps.windows(2)).map(|w| w[1].0 - w[0].0).fold(0.0, f64::max);
     let about =
-        format!("What reached the application, as the mean of every {} s.{}", seconds(step), first_of(all.count()));
+        format!("Payload that reached the application, mean over {} s.{}", seconds(step), first_of(all.count()));
     let curves = curves.map(|c| (c.flow.clone(), c.throughput_mbps.as_slice()));
     let mut section =
         over_time(run, "throughput", "Throughput over time", &about, vec![Chart::new("", "Mbit/s", curves)])?;
@@ -100,7 +100,7 @@ fn gateways(run: &SingleRun) -> Option<Section> {
     let mut section = over_time(
         run,
         "gateways",
-        "Windows that the gateway allows",
+        "Windows allowed by the gateway",
         first_of(run.allowed.len()).trim(),
         vec![Chart::new("", "SDU", windows)],
     )?;
@@ -124,7 +124,7 @@ fn queues(run: &SingleRun) -> Option<Section> {
     });
     let about = match left_out {
         0 => String::new(),
-        n => format!("The {MOST_QUEUES} longest in the mean; packets waited in {n} more link directions."),
+        n => format!("The {MOST_QUEUES} queues with the highest mean; packets also waited in {n} others."),
     };
     let mut section = over_time(run, "queues", "Queues", &about, vec![Chart::new("", "Packets waiting", curves)])?;
     section.drawing.wide = true;
@@ -151,12 +151,12 @@ fn senders(run: &SingleRun) -> Option<Section> {
             flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice())),
         ),
     ];
-    let mut section = over_time(run, "senders", "What the senders did", first_of(run.flows.len()).trim(), charts)?;
+    let mut section = over_time(run, "senders", "Senders", first_of(run.flows.len()).trim(), charts)?;
     let sampled = run.manifest.as_ref().map_or(0.0, |m| m.sample_ms);
-    let rows = if sampled > 0.0 { format!("has a row each {} ms", super::three(sampled)) } else { "has all".into() };
+    let rows = if sampled > 0.0 { format!("a row every {} ms", super::three(sampled)) } else { "all values".into() };
     section.drawing.note = format!(
-        "A value holds until the next one. Of each {} of time the first, the lowest, the highest and the last are drawn; \
-         flows.parquet {rows}.",
+        "A value holds until the next one. The chart shows the first, lowest, highest and last value of every {}; \
+         flows.parquet has {rows}.",
         match run.result.sim_s / run.stretches as f64 {
             s if s < 1.0 => format!("{} ms", super::three(s * 1e3)),
             s => format!("{} s", super::three(s)),
@@ -187,13 +187,13 @@ fn round_trips(run: &SingleRun) -> Option<Section> {
     };
     let chart = Chart {
         range: Some((-0.02, 1.03)),
-        ..Chart::new("", "Share of the samples", curves.iter().map(|(name, points)| (name.clone(), points.as_slice())))
+        ..Chart::new("", "Share of samples", curves.iter().map(|(name, points)| (name.clone(), points.as_slice())))
     };
     let drawing = drawing(vec![chart], &x, &[], false)?;
     Some(Section {
         id: "round-trips",
         title: "Round-trip times".into(),
-        about: format!("The share of the measured round trips that took no longer.{}", first_of(measured)),
+        about: format!("Share of the measured round trips that took at most this time.{}", first_of(measured)),
         shaded: String::new(),
         drawing: Drawing { wide: true, ..drawing },
     })
@@ -219,7 +219,7 @@ pub(super) fn over_time(
     shades.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
     shades.truncate(MOST_SHADES);
     shades.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let some = if all > MOST_SHADES { format!("; of {all} times the {MOST_SHADES} longest") } else { String::new() };
+    let some = if all > MOST_SHADES { format!("; the {MOST_SHADES} longest of {all} times") } else { String::new() };
     Some(Section {
         id,
         title: title.into(),

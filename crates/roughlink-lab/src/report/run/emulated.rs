@@ -43,16 +43,16 @@ fn describe_conversations(all: &[ConversationResult]) -> Vec<String> {
         text += &half.throughput_mbps.map_or(String::new(), |rate| format!(" at {} Mbit/s", three(rate)));
         let times = [("RTT", half.rtt_ms), ("delay", half.delay_ms.filter(|_| half.retransmits.is_none()))];
         if let Some((what, t)) = times.into_iter().find_map(|(what, times)| Some((what, times?))) {
-            text += &format!("; {what} {} ms in the median, {} ms at the 99th percentile", three(t.p50), three(t.p99));
+            text += &format!("; {what}: median {} ms, 99th percentile {} ms", three(t.p50), three(t.p99));
         }
         text += &half.lost.map_or(String::new(), |lost| format!("; {lost} packets lost"));
-        text += &half.retransmits.map_or(String::new(), |again| format!(", {again} segments sent again"));
+        text += &half.retransmits.map_or(String::new(), |again| format!(", {again} segments retransmitted"));
         text + "."
     };
     let mut out: Vec<String> = ways.iter().take(DESCRIBED).map(one).collect();
     let more = ways.len().saturating_sub(DESCRIBED);
     if more > 0 {
-        out.push(format!("The table has {more} more."));
+        out.push(format!("The table lists {more} more."));
     }
     out
 }
@@ -65,7 +65,7 @@ fn describe_timing(e: &EmulationFolderContent) -> Option<String> {
         faults => {
             let parts = [
                 within(o.lateness_us, "the packets left"),
-                within(o.waited_us, "them were taken in"),
+                within(o.waited_us, "them were read"),
                 within(o.run_delay_us, "the programs' time slices began"),
             ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -95,15 +95,15 @@ pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Secti
     let talks = || e.conversations.iter();
     let throughput = Chart::new("Delivered", "Mbit/s", talks().map(|c| (c.name.clone(), &c.throughput_mbps[..])));
     let rtt = Chart::new("Smoothed RTT", "ms", talks().map(|c| (c.name.clone(), &c.srtt_ms[..])));
-    let about = "The eight largest conversations of each moment, in each direction.";
+    let about = "The eight largest conversations at each time, by direction.";
     let talks = over_time(run, "conversations", "Conversations over time", about, vec![throughput, rtt]);
     let name = |link: &str, reverse: bool| format!("{link}{}", if reverse { ", reverse" } else { "" });
     let sent = e.sent_mbps.iter().take(MOST_LINKS);
     let sent = Chart::new("", "Mbit/s", sent.map(|(d, points)| (name(&d.link, d.reverse), &points[..])));
-    let sent = over_time(run, "sent", "Rates of the links", "IP packets sent in each direction.", vec![sent]);
+    let sent = over_time(run, "sent", "Rates of the links", "Rate of sent IP packets, by direction.", vec![sent]);
     let late = ["median", "99th percentile"].into_iter().zip(&e.lateness_us);
     let late = Chart::new("", "us", late.map(|(name, points)| (name.to_owned(), &points[..])));
-    let about = "How late packets left the network, in each tenth of a second.";
+    let about = "Lateness of packets that left the network, per 0.1 s.";
     let late = over_time(run, "lateness", "Lateness", about, vec![late]);
     [talks, sent, late].into_iter().flatten().map(wide).collect()
 }
@@ -136,7 +136,7 @@ fn conversations(e: &EmulationFolderContent) -> HtmlTable {
         "Sent, pkt",
         "In flight, pkt",
         "Lost, pkt",
-        "Sent again",
+        "Retransmitted",
         "RTT p50, ms",
         "p99",
         "Delay p50, ms",
@@ -208,9 +208,10 @@ pub(super) fn facts(run: &SingleRun, e: &EmulationFolderContent) -> Vec<String> 
 }
 
 fn timing(e: &EmulationFolderContent) -> HtmlTable {
-    let mut table = HtmlTable::new("Timing", 1, &["", "p50, us", "p99, us", "Longest, us", "Over 1 ms"]);
+    let mut table = HtmlTable::new("Timing", 1, &["", "p50, us", "p99, us", "max, us", "Over 1 ms"]);
     let o = &e.outcome;
-    let all = [("Lateness", o.lateness_us), ("Taken in after", o.waited_us), ("Run delay of programs", o.run_delay_us)];
+    let all =
+        [("Lateness", o.lateness_us), ("Wait before reading", o.waited_us), ("Run delay of programs", o.run_delay_us)];
     for (name, times) in all.into_iter().filter_map(|(name, times)| Some((name, times?))) {
         let row = [times.p50, times.p99, times.max].map(number);
         table.rows.push([vec![name.to_owned()], row.into(), vec![percent(times.over_1ms)]].concat());

@@ -32,7 +32,8 @@ impl HtmlTable {
         let tall = if self.rows.len() > 16 { " tall" } else { "" };
         let class = |i: usize| if i < self.text { "" } else { " class=\"num\"" };
         let mut out = format!(
-            "<div class=\"scroll{tall}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n<table class=\"run\">\n<thead><tr>",
+            "<div class=\"scroll{tall}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n\
+             <table class=\"run\">\n<thead><tr>",
             self.label
         );
         for (i, head) in self.head.iter().enumerate() {
@@ -69,7 +70,7 @@ fn sessions(run: &SingleRun) -> (&'static str, String) {
     let one = |(f, s): &(&FlowResult, &SessionResult)| messages(run, f, s);
     match all.as_slice() {
         [] => ("", String::new()),
-        [only] => ("How long answers took and may take, ms", one(only)),
+        [only] => ("Answer times and limits, ms", one(only)),
         _ => {
             let mut table = HtmlTable::new(
                 "Charging sessions",
@@ -140,7 +141,7 @@ fn late_answers(n: u64) -> String {
 
 fn calls(run: &SingleRun) -> (&'static str, String) {
     let head =
-        ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
+        ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth-to-ear delay, ms"];
     let mut table = HtmlTable::new("Calls", 3, &head);
     for f in flows_of_kind(run, "voip") {
         for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
@@ -180,7 +181,7 @@ fn transfers(run: &SingleRun) -> (&'static str, String) {
         "Mbit/s",
         "Delivered",
         "Time, s",
-        "Sent again",
+        "Retransmitted",
         "Time-outs",
         "RTT p50, ms",
         "p99, ms",
@@ -191,7 +192,7 @@ fn transfers(run: &SingleRun) -> (&'static str, String) {
             (Some(end), _) => seconds(end - f.start_s),
             (None, Some(failed)) => format!("gave up at {}", seconds(failed)),
             (None, None) if f.failed => "gave up".into(),
-            (None, None) => "not done".into(),
+            (None, None) => "not finished".into(),
         };
         table.rows.push(vec![
             escape(&f.name),
@@ -253,7 +254,7 @@ fn flows(run: &SingleRun) -> HtmlTable {
         "Delivered, B",
         "Throughput, Mbit/s",
         "Segments",
-        "Sent again",
+        "Retransmitted",
         "Fast recoveries",
         "Time-outs",
         "Undone",
@@ -325,7 +326,7 @@ fn links(run: &SingleRun) -> HtmlTable {
 
 fn gateways(run: &SingleRun) -> HtmlTable {
     let head =
-        ["Gateway", "Flow", "State", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT over the smallest"];
+        ["Gateway", "Flow", "State", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT / smallest RTT"];
     let mut table = HtmlTable::new("Gateways", 3, &head);
     for g in &run.result.gateways {
         let ended = g.ended.iter().map(|f| (f, "ended"));
