@@ -196,7 +196,8 @@ fn a_machine_with_a_network_device_is_a_link() {
         let (n, from) = socket.recv_from(&mut buffer).unwrap();
         socket.send_to(&buffer[..n], from).unwrap();
     });
-    let ask = "cat /sys/class/net/plc0/address; ip address add 192.168.7.1/24 dev plc0; exec 3<>/dev/udp/192.168.7.2/7000; \
+    let ask = "cat /sys/class/net/plc0/address; ip address add 192.168.7.1/24 dev plc0; \
+               exec 3<>/dev/udp/192.168.7.2/7000; \
                echo hello >&3; echo said $(timeout 20 dd bs=100 count=1 <&3 2>/dev/null)";
     let args = [
         "emulate",

@@ -27,7 +27,8 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn the_folder_has_what_is_wanted_afterwards() {
     let Some(folder) = folder() else { return };
-    let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
+    let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; \
+                  for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
     let args = [
         "--json",
         "--seed",
@@ -279,7 +280,8 @@ fn an_interface_that_is_removed_ends_it() {
 #[test]
 fn a_missing_right_is_named() {
     let Some(folder) = folder() else { return };
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; \
+                  exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
     let out = Command::new("unshare")
         .args(["--user", "--map-root-user", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_roughlink")])
         .args(["emulate", "pair.toml", "--kernel", "*", "--for", "1 s"])

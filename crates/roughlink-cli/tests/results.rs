@@ -181,7 +181,8 @@ fn default_metrics_fit_the_flows() {
 fn throughput_counts_only_transfers() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["sweep", "hdplc-home", "--set", "duration=12 s", "--replicas", "1", "--quiet", "--json", "--metric"];
-    let names = "throughput_mbps,throughput_mbps@flow1,throughput_mbps@flow2,throughput_mbps@flow3,throughput_mbps:min,voice_mos";
+    let names = "throughput_mbps,throughput_mbps@flow1,throughput_mbps@flow2,throughput_mbps@flow3,\
+                 throughput_mbps:min,voice_mos";
     let result: Value = serde_json::from_str(&ok(&[&args[..], &[names]].concat(), folder.path())).unwrap();
     let value: Vec<f64> = (0..6).map(|i| result["cells"][i]["measured"].as_f64().unwrap()).collect();
     let flows = &value[1..4];
