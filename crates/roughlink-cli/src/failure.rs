@@ -59,7 +59,9 @@ impl Failure {
                 let help = match e {
                     OutputError::Exists(_) => "replace the results with --force, or name another folder with -o",
                     OutputError::Exceeded(limit) => exceeded_help(limit),
-                    _ if full => "free some disk space, or write less with --no-capture or --sample '10 ms'",
+                    _ if full => {
+                        "the disk is full: free some space, or write less with --no-capture and --sample '10 ms'"
+                    }
                     OutputError::Write { .. } => "name a folder that can be written to with -o",
                     _ => "",
                 };

@@ -310,7 +310,7 @@ fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
         (_, Some(0.0)) if exact => "no",
         _ if exact => "deterministic",
         (Some(true), _) => "yes",
-        (Some(false), _) => "not significant",
+        (Some(false), _) => "uncertain",
         (None, _) if beside.pairs == 1 => "one run",
         (None, _) => "",
     };

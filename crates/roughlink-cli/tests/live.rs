@@ -256,9 +256,13 @@ fn an_address_that_is_taken_is_an_error_before_anything_starts() {
     };
     let out = with(&address);
     assert_eq!(code(&out), 3, "{}", stderr(&out));
-    assert!(stderr(&out).contains("cannot serve at") && stderr(&out).contains("another port"), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("cannot serve the live view at") && stderr(&out).contains("another port"),
+        "{}",
+        stderr(&out)
+    );
     let out = with("everywhere");
     assert_eq!(code(&out), 2, "{}", stderr(&out));
-    assert!(stderr(&out).contains("write 127.0.0.1:8080"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("such as 127.0.0.1:8080"), "{}", stderr(&out));
     assert!(!folder.path().join("started").exists());
 }

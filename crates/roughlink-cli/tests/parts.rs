@@ -32,7 +32,7 @@ fn merged_parts_are_the_undivided_sweep() {
     for n in 1..=5 {
         let out = sweep(dir, &["--part", &format!("{n}/5"), "-o", &format!("parts/{n}")]);
         assert_eq!(code(&out), 0, "{}", stderr(&out));
-        let said = format!("{} of 12 runs are in parts/{n}; roughlink merge", if n <= 2 { 3 } else { 2 });
+        let said = format!("{} of 12 runs are in parts/{n}; merge the parts", if n <= 2 { 3 } else { 2 });
         assert!(stdout(&out).contains(&said), "{}", stdout(&out));
         assert!(!dir.join(format!("parts/{n}/results.json")).exists(), "a part is no result");
     }
