@@ -165,7 +165,7 @@ pub(crate) struct Emulate {
     /// Make this node a kernel node, with its own network namespace, like `kernel = true` in the scenario.
     #[arg(long, value_name = "NODE")]
     pub kernel: Vec<String>,
-    /// Use this machine as NODE. It gets an additional network device during the emulation.
+    /// Use this machine as NODE, with an additional network device during the emulation.
     #[arg(long, value_name = "NODE")]
     pub here: Option<String>,
     /// Attach a network device of this machine, DEVICE or NETNS/DEVICE, like `interface` in the scenario. The hosts
