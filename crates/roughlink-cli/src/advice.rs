@@ -37,7 +37,7 @@ fn without_dashes(words: &[String]) -> Option<String> {
         None => (words.get(at + 1)?.as_str(), words.get(at + 2..)?),
     };
     let first = command.first().filter(|word| !word.starts_with('-'))?;
-    Some(format!("two dashes precede the command: '--exec {node} -- {first} ...'"))
+    Some(format!("put two dashes before the command: '--exec {node} -- {first} ...'"))
 }
 
 /// Returns the override with the same effect as an option that the command does not have.
@@ -49,7 +49,7 @@ fn override_of(unknown: &str, words: &[String]) -> Option<String> {
         "" => words.get(i + 1).map(String::as_str),
         rest => rest.strip_prefix('='),
     });
-    Some(format!("set the key of the scenario: '--set {key}={}'", value.unwrap_or("VALUE")))
+    Some(format!("override the key of the scenario: '--set {key}={}'", value.unwrap_or("VALUE")))
 }
 
 #[cfg(test)]

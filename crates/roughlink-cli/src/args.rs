@@ -18,13 +18,19 @@ use std::path::PathBuf;
 /// Version, and the revision of the source that the program was built from.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env!("ROUGHLINK_REVISION"), ")");
 
-/// Simulates transport over links that lose packets.
+/// Simulate and emulate transport over links that lose packets.
 #[derive(Debug, Parser)]
-#[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
-#[command(max_term_width = 80)]
-#[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
-    4 an emulated link was late; 5 an expectation failed; \
-    70 a fault of roughlink itself; 130 interrupted (it ends by the signal). If a program at an emulated link fails, its own.")]
+#[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true)]
+#[command(arg_required_else_help = true, max_term_width = 80)]
+#[command(after_help = "Exit codes:
+  0    success
+  2    invalid input
+  3    the machine lacks something: disk space, permissions, a tool
+  4    an emulated link was late
+  5    an expectation failed
+  70   a bug in roughlink
+  130  interrupted; the process ends by the signal
+If a program at an emulated link fails, roughlink exits with the program's code.")]
 pub(crate) struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
     pub command: C,
@@ -44,12 +50,12 @@ pub(crate) enum AnyCommand {
 /// Commands that appear in help, manual pages and completions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one scenario.
-    Run(RunArgs),
-    /// Put real programs behind the links of a scenario, in real time (Linux).
+    /// Run a scenario and print its results.
+    Run(Run),
+    /// Run programs behind the links of a scenario, in real time (Linux).
     Emulate(Box<Emulate>),
-    /// Put a program behind one link, or one link between two network devices, in real time (Linux).
-    Link(LinkArgs),
+    /// Run a program behind one link, or put the link between two network devices (Linux).
+    LinkArgs(LinkArgs),
     /// Open a shell at a node of a running emulation (Linux).
     Shell(ShellAt),
     /// Recompute a paper and compare the results with the published ones.
@@ -64,8 +70,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// List, load and inspect congestion control algorithms.
     #[command(subcommand)]
-    Cc(CcCommand),
-    /// List the gateways, which can be placed at a link.
+    CcCommand(CcCommand),
+    /// List the gateways.
     #[command(subcommand)]
     Gateway(GatewayCommand),
     /// List, print, check and copy scenarios.
@@ -73,8 +79,8 @@ pub(crate) enum Command {
     Scenario(ScenarioCommand),
     /// List the metrics.
     #[command(subcommand)]
-    Metric(MetricCommand),
-    /// Print the JSON Schema of scenario files, or of results.
+    Metric(Metric),
+    /// Print the JSON Schema of scenario files or of results.
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
     Schema(Schema),
@@ -92,20 +98,20 @@ pub(crate) enum Command {
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
   roughlink run my.toml -o results/mine && roughlink report results/mine
   roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB'")]
-pub(crate) struct RunArgs {
-    /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
+pub(crate) struct Run {
+    /// Scenario file or name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
     #[command(flatten)]
     pub set: Set,
     #[command(flatten)]
-    pub reading: ReadArgs,
-    /// Seed of all random streams, instead of the scenario's.
+    pub reading: Reading,
+    /// Seed of all random streams; defaults to the scenario's seed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Replica number: the same scenario with other random numbers.
+    /// Replica number; each replica uses other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
-    /// End the run with an error after this many events and packets sent; no limit if absent.
+    /// End the run with an error after this many events and sent packets; defaults to no limit.
     #[arg(long, value_name = "N")]
     pub max_events: Option<u64>,
     #[command(flatten)]
@@ -113,10 +119,10 @@ pub(crate) struct RunArgs {
     /// Write results, time series and a capture of each host to this folder.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Replace the results that the folder holds.
+    /// Replace the results in the folder.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Write at most one row of the time series per flow and interval (10 ms, ...); all rows if absent.
+    /// Write at most one row of the time series per flow and interval, such as '10 ms'; defaults to all rows.
     #[arg(long, value_name = "TIME", requires = "output")]
     pub sample: Option<String>,
     /// Write no captures, which are the largest files.
@@ -125,11 +131,11 @@ pub(crate) struct RunArgs {
     /// Capture at these hosts only.
     #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
     pub capture_at: Option<String>,
-    /// Write one capture.pcapng for all hosts instead of a file for each; always so with more than 64 hosts.
+    /// Write one capture.pcapng instead of one file per host; implied if there are more than 64 hosts.
     #[arg(long, requires = "output", conflicts_with = "no_capture")]
     pub one_capture: bool,
-    /// Bytes of each packet that captures keep; 0 = all. The default of 128 holds all headers; packets of charging
-    /// sessions and SCTP are kept whole.
+    /// Bytes to keep of each captured packet; 0 keeps whole packets. By default, captures keep 128 bytes, which hold
+    /// all headers, and whole packets of charging sessions and SCTP.
     #[arg(long, value_name = "BYTES", requires = "output", conflicts_with = "no_capture")]
     pub snaplen: Option<u32>,
     #[command(flatten)]
@@ -143,31 +149,34 @@ pub(crate) struct RunArgs {
   roughlink emulate my.toml --until car --exec server -- ./serve \\
       --exec car -- ./update --from 10.0.0.1
   roughlink emulate my.toml --kernel server --kernel car --for 600s
-      and then: roughlink shell car
+      then, in another terminal: roughlink shell car
   roughlink emulate my.toml --interface car=eth1 --interface charger=eth2
-      this machine is the link between two others
-Options come before the first `--exec NODE -- COMMAND`, of which there may be several. A program ends with the emulation, and so \
-does everything that it started. The environment has ROUGHLINK_NODE, and ROUGHLINK_ and each node's name with its address. It ends when \
-all programs have ended, or one of them fails, or when the scenario's duration is over.")]
+      puts the links between the hosts behind eth1 and eth2
+All options precede the first `--exec NODE -- COMMAND`. Repeat `--exec NODE -- COMMAND` to run further programs.
+
+Each program finds the name of its node in ROUGHLINK_NODE, and the address of each node in a variable such as \
+ROUGHLINK_CAR for the node `car`.
+
+The emulation ends when all programs have ended, when one of them fails, or after the scenario's duration. Programs \
+that still run then are ended, with all processes that they started.")]
 pub(crate) struct Emulate {
-    /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
+    /// Scenario file or name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
-    /// Make this node a kernel node, a Linux host with its own network namespace, as `kernel = true` does in the
-    /// scenario.
+    /// Make this node a kernel node, with its own network namespace, like `kernel = true` in the scenario.
     #[arg(long, value_name = "NODE")]
     pub kernel: Vec<String>,
-    /// Use this machine itself as the node, with an additional network device during the emulation.
+    /// Use this machine as NODE, with an additional network device during the emulation.
     #[arg(long, value_name = "NODE")]
     pub here: Option<String>,
-    /// Attach a network device of this machine, DEVICE or NETNS/DEVICE, as with `interface` in the scenario; the hosts
-    /// behind it take the place of NODE.
+    /// Attach a network device of this machine, DEVICE or NETNS/DEVICE, like `interface` in the scenario. The hosts
+    /// behind DEVICE take the place of NODE.
     #[arg(long, value_name = "NODE=DEVICE")]
     pub interface: Vec<String>,
-    /// Exchange IP datagrams (`ip`) or Ethernet frames (`ethernet`) with all kernel nodes, instead of `layer` in the
-    /// scenario.
+    /// Layer of all kernel nodes: `ip` exchanges IP datagrams, `ethernet` exchanges Ethernet frames. Overrides `layer`
+    /// in the scenario.
     #[arg(long, value_name = "LAYER")]
     pub layer: Option<String>,
-    /// Turn off the carrier of a kernel node's device while all links at the node are down.
+    /// Turn off the carrier of a kernel node's device while all links of the node are down.
     #[arg(long)]
     pub carrier: bool,
     /// Run the command after `--` at this node, which becomes a kernel node.
@@ -176,16 +185,16 @@ pub(crate) struct Emulate {
     /// End the emulation when the program at this node ends.
     #[arg(long, value_name = "NODE", requires = "exec")]
     pub until: Option<String>,
-    /// Maximum duration, instead of the scenario's.
+    /// Maximum duration; defaults to the scenario's duration.
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<String>,
-    /// Capture the packets of kernel nodes and attached devices in this pcapng file, in full and with the network's own
-    /// times.
+    /// Capture the packets of kernel nodes and attached devices in this new pcapng file. Packets are whole, and
+    /// timestamps are in the time of the emulated network.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Write results to this folder, which must be new or empty: the scenario, the result, time series (CSV), a capture
-    /// and the output of the programs. The folder also records the command line and versions. Files are written during
-    /// the run, the result at the end.
+    /// Write results to this folder, which must be new or empty: the scenario, the result, time series (CSV), a
+    /// capture, the output of the programs, the command line and versions. The result is written at the end, the other
+    /// files during the emulation.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Write no capture to the folder.
@@ -201,7 +210,7 @@ pub(crate) struct Emulate {
     pub memory: Memory,
     #[command(flatten)]
     pub form: OutputArgs,
-    /// Program and its arguments, followed by `--exec NODE -- COMMAND` for each further program.
+    /// Program and its arguments; add `--exec NODE -- COMMAND` for each further program.
     #[arg(last = true, requires = "exec", value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -211,9 +220,9 @@ pub(crate) struct Emulate {
   roughlink shell car
   roughlink shell car -- ip -s link")]
 pub(crate) struct ShellAt {
-    /// Node of the emulation.
+    /// Node at which to open the shell.
     pub node: String,
-    /// Process ID of the emulation, if several run.
+    /// Process ID of the emulation; needed if several emulations have this node.
     #[arg(long, value_name = "N")]
     pub process: Option<u32>,
     /// Command to run instead of a shell.
@@ -225,56 +234,55 @@ pub(crate) struct ShellAt {
 #[derive(Debug, Args)]
 pub(crate) struct RealTime {
     /// Fail (exit code 4) if more than 1 % of packets leave later than this after they are due, or wait longer than
-    /// this before the link reads them. Also fail if the link stalls for more than 100 times this time. The limit
-    /// applies to programs, too: fail if more than 1 % of their time slices begin later than this after the program
-    /// became runnable.
+    /// this before the link reads them. Also fail if more than 1 % of the programs' time slices begin later than this
+    /// after the program became runnable, or if the link stalls for more than 100 times as long.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
-    /// After all programs have ended, wait for at most this time until the data that they sent by TCP is acknowledged.
+    /// After all programs have ended, wait at most this long until the TCP data that they sent is acknowledged.
     #[arg(long, value_name = "TIME", default_value = "10 s")]
     pub linger: String,
-    /// Seed of all random streams, instead of the scenario's.
+    /// Seed of all random streams; defaults to the scenario's seed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Replica number: the same scenario with other random numbers.
+    /// Replica number; each replica uses other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
-    /// Serve the live view, a page that shows the emulation and can change links, at this address or at this port of
-    /// 127.0.0.1. The command prints the URL. Port 0 selects a free port.
+    /// Serve the live view, a web page that shows the emulation and can change links, at this address and port, or at
+    /// this port of 127.0.0.1. Port 0 selects a free port. The command prints the URL.
     #[arg(long, value_name = "ADDRESS")]
     pub serve: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink reproduce                          what there is
-  roughlink reproduce v2g                      the whole paper
-  roughlink reproduce all                      all papers, results/index.html
+  roughlink reproduce                          list papers and experiments
+  roughlink reproduce v2g                      recompute the whole paper
+  roughlink reproduce all                      recompute all papers
   roughlink reproduce v2g table2 --quick
   roughlink reproduce v2g fig4 --only cc=newreno,illinois --stack ns3
   roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'
-      another reading of the paper")]
+      with another interpretation of the paper")]
 pub(crate) struct Reproduce {
-    /// Name of the paper, or `all`.
+    /// Name of the paper, or `all`; if absent, the command lists the papers.
     pub paper: Option<String>,
-    /// Experiments of the paper; all if absent. `fig8` means fig8a and fig8b.
+    /// Experiments of the paper; defaults to all. `fig8` selects fig8a and fig8b.
     pub experiments: Vec<String>,
     /// Compute fewer and smaller cells.
     #[arg(long)]
     pub quick: bool,
-    /// Fail (exit code 5) if a value, a ranking or a claim does not agree with the paper within the tolerance.
+    /// Fail (exit code 5) if a value, ranking or claim differs from the paper by more than the tolerance.
     #[arg(long)]
     pub strict: bool,
-    /// Stacks to run on.
+    /// TCP stacks to run.
     #[arg(long, value_enum, default_value_t = StackArg::Both)]
     pub stack: StackArg,
-    /// Override a key of the scenario, or an axis: axis.NAME.key, axis.NAME.values.
+    /// Override a key of the scenario, or `axis.NAME.key` or `axis.NAME.values` of an axis.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Keep only these values of an axis.
     #[arg(long, value_name = "AXIS=A,B,...")]
     pub only: Vec<String>,
-    /// Runs of each cell, instead of the paper's number.
+    /// Runs of each cell; defaults to the paper's number.
     #[arg(long, value_name = "N")]
     pub replicas: Option<u32>,
     #[command(flatten)]
@@ -287,11 +295,11 @@ pub(crate) struct Reproduce {
       --set link.plc.noise.mean='0.5 %,1 %,2 %' --replicas 5
   roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps \\
       --metric rtt_p95_ms --json -o results/mine
-The same command again goes on where it was interrupted.")]
+Run the same command again to resume an interrupted sweep.")]
 pub(crate) struct Sweep {
-    /// A scenario file, or the name of a built-in scenario.
+    /// Scenario file or name of a built-in scenario.
     pub scenario: String,
-    /// Set a key: a single value is fixed, several values form an axis.
+    /// Override a key of the scenario; several values form an axis of the grid.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
     #[command(flatten)]
@@ -317,14 +325,14 @@ pub(crate) struct Sweep {
       --metric throughput_mbps --metric jain
   roughlink compare hello --set 'link.wire.delay=10 ms,40 ms' \\
       --metric duration_s:p50
-Each is compared with the first: the difference within replicas, which share
-their random numbers, its 95 % confidence interval, and whether that excludes
-zero.")]
+The command compares each variant with the first. It prints the difference, its
+95 % confidence interval, and whether the interval excludes zero. Differences
+are computed within replicas, which share their random numbers.")]
 pub(crate) struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
     pub scenarios: Vec<String>,
-    /// Algorithms to compare in each scenario; parameters follow in braces: 'avoca{rss_threshold=-110},cubic'.
+    /// Algorithms to compare in each scenario, with parameters in braces: 'avoca{rss_threshold=-110},cubic'.
     #[arg(long, value_name = "A,B,...")]
     pub cc: Option<String>,
     /// Override a key of the scenario; several values are compared.
@@ -335,9 +343,8 @@ pub(crate) struct Compare {
     /// Runs of each combination.
     #[arg(long, value_name = "N", default_value_t = COMPARE_REPLICAS)]
     pub replicas: u32,
-    /// Metric to compare. The default depends on the kinds of flows. Transfers: throughput, time-outs and mean RTT.
-    /// Charging sessions: latency and late messages of the charging loop, and survival. Calls: mean opinion score.
-    /// Remaining flows: latency.
+    /// Metric to compare. The default depends on the kinds of flows: throughput, time-outs and mean RTT of transfers;
+    /// survival, latency and late messages of charging sessions; mean opinion score of calls; latency of other flows.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -350,7 +357,8 @@ pub(crate) struct Compare {
 #[command(after_help = "Examples:
   roughlink merge parts/* -o whole
   roughlink merge part1 part2 part3 -o whole --json
-Runs that several parts have must be equal. If runs are missing, they are named, and so are the parts to be run again.")]
+Runs that several parts contain must be equal. If runs are missing, the command \
+lists them and the parts to run again.")]
 pub(crate) struct Merge {
     /// Folders of parts, written by `sweep --part` or `compare --part` for the same scenario and arguments.
     #[arg(required = true, value_name = "DIR")]
@@ -358,7 +366,7 @@ pub(crate) struct Merge {
     /// Result folder of the whole grid.
     #[arg(short, value_name = "DIR")]
     pub output: PathBuf,
-    /// Refuse a grid with more runs.
+    /// Refuse grids with more runs than this.
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
@@ -369,10 +377,10 @@ pub(crate) struct Merge {
 #[command(after_help = "Examples:
   roughlink report results/v2g
   roughlink report results/mine -o mine.html")]
-pub(crate) struct ReportArgs {
-    /// A folder written by `run -o`, `sweep`, `compare` or `reproduce`.
+pub(crate) struct Report {
+    /// Result folder of `run -o`, `emulate -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
-    /// Output file; report.html in the folder if absent.
+    /// Output file; defaults to report.html in the folder.
     #[arg(short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -392,22 +400,22 @@ pub(crate) enum ScenarioCommand {
     /// Print a scenario file unchanged.
     #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
     Show(ShowScenario),
-    /// Check scenario files and summarize their links and flows, without a run.
+    /// Check scenario files and summarize their links and flows.
     #[command(after_help = "Examples:
   roughlink scenario check my.toml other.toml
   roughlink scenario check my.toml --set tcp.cc=bbr --json
-Exit code 2 if a file has a fault; all files are checked.")]
+The command checks all files and exits with code 2 if one of them is invalid.")]
     Check(CheckScenarios),
     /// Copy a scenario to a file for editing.
     #[command(after_help = "Examples:
-  roughlink scenario copy v2g-one-car              into v2g-one-car.toml
+  roughlink scenario copy v2g-one-car              writes v2g-one-car.toml
   roughlink scenario copy v2g-one-car mine.toml")]
     Copy(CopyScenario),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowScenario {
-    /// Name of a built-in scenario, or a file.
+    /// Scenario file or name of a built-in scenario.
     pub name: String,
 }
 
@@ -427,9 +435,9 @@ pub(crate) struct CheckScenarios {
 
 #[derive(Debug, Args)]
 pub(crate) struct CopyScenario {
-    /// Name of a built-in scenario, or a file.
+    /// Scenario file or name of a built-in scenario.
     pub name: String,
-    /// Output file or folder; NAME.toml if absent. Files that the scenario reads are copied to the same folder.
+    /// Output file or folder; defaults to NAME.toml. Files that the scenario reads are copied to the same folder.
     pub file: Option<PathBuf>,
     /// Replace existing files.
     #[arg(long)]
@@ -447,10 +455,10 @@ pub(crate) enum MetricCommand {
 #[command(after_help = "Examples:
   roughlink completions bash \\
       > ~/.local/share/bash-completion/completions/roughlink
-  roughlink completions zsh > ~/.zfunc/_roughlink    with ~/.zfunc in fpath
+  roughlink completions zsh > ~/.zfunc/_roughlink    fpath must list ~/.zfunc
   roughlink completions fish > ~/.config/fish/completions/roughlink.fish")]
 pub(crate) struct Completions {
-    /// The shell.
+    /// Shell that will read the script.
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -477,7 +485,7 @@ impl From<Shell> for clap_complete::Shell {
   roughlink man > roughlink.1
   roughlink man scenario copy | man -l -")]
 pub(crate) struct Man {
-    /// Command, followed by its subcommand if it has any; the whole program if absent.
+    /// Command, followed by its subcommand if any; defaults to the whole program.
     pub command: Vec<String>,
 }
 
@@ -490,14 +498,14 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
-    /// The kind of file.
+    /// Kind of file.
     #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
     pub of: SchemaOf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaOf {
-    /// Scenario files: the input of `run`, `sweep` and `compare`.
+    /// Scenario files, the input of `run`, `emulate`, `sweep` and `compare`.
     Scenario,
     /// The `results.json` that `sweep`, `compare` and `reproduce` write.
     Results,
@@ -511,8 +519,7 @@ pub(crate) struct ReferenceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// List and remove leftovers of ended emulations on this machine: processes, and the network namespaces that they
-    /// hold.
+    /// Remove and list leftovers of ended emulations: processes, and the network namespaces that they hold.
     #[arg(long)]
     pub clean: bool,
     /// Print one JSON object.
@@ -553,7 +560,7 @@ pub(crate) struct OutputArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Memory {
-    /// End a run with an error when its packets and records take more memory.
+    /// End a run with an error if its packets and records need more memory than this.
     #[arg(long, value_name = "MB", default_value_t = MOST_BYTES / 1_000_000)]
     pub max_memory: u64,
 }
@@ -568,28 +575,28 @@ impl Memory {
 /// Options that divide a grid among processes.
 #[derive(Debug, Args)]
 pub(crate) struct Division {
-    /// Execute only part K of N of the runs, for a job array: `3/20`. `roughlink merge` merges the folders of all
-    /// parts.
+    /// Execute only part K of N of the runs, such as 3/20, for a job array. `roughlink merge` merges the folders of
+    /// all parts.
     #[arg(long, value_name = "K/N")]
     pub part: Option<String>,
 }
 
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
-pub(crate) struct GridArgs {
-    /// Result folder, which is resumed if it has results; if absent, a folder in results/ without results of other
-    /// experiments.
+pub(crate) struct Grid {
+    /// Result folder; the command resumes if it already has results. Defaults to a folder in results/ that has no
+    /// results of other experiments.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Seed of all random streams, instead of the scenario's.
+    /// Seed of all random streams; defaults to the scenario's seed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Refuse a grid with more runs.
+    /// Refuse grids with more runs than this.
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
     pub memory: Memory,
-    /// Number of parallel runs; the number of cores if absent.
+    /// Number of parallel runs; defaults to the number of cores.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     #[command(flatten)]
@@ -598,15 +605,15 @@ pub(crate) struct GridArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StackArg {
-    /// The stack of the paper's simulator, which is compared with the published values.
+    /// Stack of ns-3, whose results are compared with the published values.
     Ns3,
-    /// The stack of ns-2, for papers that used it.
+    /// Stack of ns-2, for papers that used it.
     Ns2,
-    /// The stack that behaves like today's Linux.
+    /// Stack that behaves like current Linux.
     Linux,
     /// Both stacks of the paper's experiments, side by side.
     Both,
-    /// Both stacks and the running kernel's TCP: in real time, over emulated links, with roughlink's algorithms in the
-    /// kernel. Needs root and `make kernel`.
+    /// Both stacks and the running kernel's TCP, in real time over emulated links, with roughlink's algorithms in the
+    /// kernel. Needs root and a build by `make kernel`.
     Kernel,
 }

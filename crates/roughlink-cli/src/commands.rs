@@ -68,9 +68,9 @@ fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<Expe
         let others = if folder == base {
             String::new()
         } else {
-            format!("; {} has those of another experiment", base.display())
+            format!(" ({} has results of another experiment)", base.display())
         };
-        print_stderr(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
+        print_stderr(&format!("results: {}{others}; choose another folder with -o DIR", folder.display()));
     }
     Ok(result)
 }
@@ -101,7 +101,7 @@ fn part(plan: &ExperimentPlan, part: GridPart, grid: &args::GridArgs, name: &str
         return print_json(&serde_json::json!({ "folder": folder, "runs": runs, "runs_of_all": plan.runs() }));
     }
     let all = plan.runs();
-    print(&format!("{runs} of {all} runs are in {}; roughlink merge puts the parts together\n", folder.display()))
+    print(&format!("{runs} of {all} runs are in {}; merge the parts with `roughlink merge`\n", folder.display()))
 }
 
 /// Prints the path of the report.

@@ -57,9 +57,11 @@ impl Failure {
                 let full =
                     matches!(e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
                 let help = match e {
-                    OutputError::Exists(_) => "--force replaces results, and nothing else",
+                    OutputError::Exists(_) => "replace the results with --force, or name another folder with -o",
                     OutputError::Exceeded(limit) => exceeded_help(limit),
-                    _ if full => "the disk is full; --no-capture and --sample '10 ms' need less space",
+                    _ if full => {
+                        "the disk is full: free some space, or write less with --no-capture and --sample '10 ms'"
+                    }
                     OutputError::Write { .. } => "name a folder that can be written to with -o",
                     _ => "",
                 };
@@ -80,8 +82,8 @@ impl Failure {
         }
         if self.code() == FAULT {
             print_stderr(&format!(
-                "This is a fault of roughlink. Please report it with the files and this command line:\n  {}\nto {}/issues; \
-                if the file came from somebody else, as SECURITY.md says.",
+                "This is a bug in roughlink. Please report it with the files and this command line:\n  {}\n\
+                to {}/issues. If someone else gave you the file, report it as SECURITY.md describes.",
                 command_line(),
                 env!("CARGO_PKG_REPOSITORY")
             ));

@@ -66,18 +66,18 @@ impl BoundServer {
         let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let wanted: Option<SocketAddr> = text.parse().ok().or_else(|| text.parse().ok().map(here));
         let wanted = wanted.ok_or_else(|| LabError::Usage {
-            message: format!("--serve {text}: it is no address with a port"),
-            help: "write 127.0.0.1:8080, or a port alone".into(),
+            message: format!("--serve {text}: expected an address with a port"),
+            help: "write ADDRESS:PORT, such as 127.0.0.1:8080, or a port alone".into(),
         })?;
         let listener = TcpListener::bind(wanted).map_err(|e| {
             let help = match e.kind() {
-                io::ErrorKind::AddrInUse => Some("name another port, or 0 for any that is free"),
+                io::ErrorKind::AddrInUse => Some("name another port, or 0 for a free port"),
                 io::ErrorKind::AddrNotAvailable => Some("name an address of this machine, such as 127.0.0.1"),
                 _ => None,
             };
-            Failure::Machine(format!("cannot serve at {wanted}: {e}"), help)
+            Failure::Machine(format!("cannot serve the live view at {wanted}: {e}"), help)
         })?;
-        let failed = |e: io::Error| Failure::Machine(format!("cannot serve at {wanted}: {e}"), None);
+        let failed = |e: io::Error| Failure::Machine(format!("cannot serve the live view at {wanted}: {e}"), None);
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(BoundServer { listener, address, token: Token::new().map_err(failed)? })
@@ -206,7 +206,7 @@ async fn show(State(inside): State<Arc<Inside>>) -> Response {
 async fn events(State(inside): State<Arc<Inside>>) -> Response {
     match inside.feed.view() {
         Some(view) => Sse::new(view).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "too many viewers").into_response(),
     }
 }
 
@@ -214,12 +214,13 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     // Pages of other sites can send other content types without a preflight request.
     if kind.is_none_or(|kind| !kind.starts_with(b"application/json")) {
-        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change is application/json").into_response();
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change needs the content type application/json")
+            .into_response();
     }
     let body = match timeout(PATIENCE, to_bytes(body, LONGEST_CHANGE)).await {
         Ok(Ok(body)) => body,
-        Ok(Err(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "a change is shorter").into_response(),
-        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive").into_response(),
+        Ok(Err(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "the change is too long").into_response(),
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive in time").into_response(),
     };
     let live = inside.feed.live();
     let change = match LinkRequest::read(&body).and_then(|request| request.change(live.scenario())) {

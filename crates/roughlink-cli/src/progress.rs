@@ -104,13 +104,13 @@ pub(crate) fn work_by(
     let mut show = Show::new(grid.form.quiet);
     let limits = grid.memory.limits();
     let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
-    let stop = on_stop(|| print_stderr("stopping after the runs under way; press Ctrl-C again to stop at once"));
+    let stop = on_stop(|| print_stderr("finishing the current runs; press Ctrl-C again to stop at once"));
     let ending = runner::run_by(executor, jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();
     match ending? {
         GridEnd::Complete => Ok(()),
         GridEnd::Stopped => Err(Failure::Interrupted(format!(
-            "stopped; what was finished is in {folder}, and the same command goes on from there"
+            "stopped: finished runs are in {folder}; run the same command again to resume"
         ))),
     }
 }
@@ -142,7 +142,7 @@ impl Show {
         self.state = p;
         let left = (p.spent > 0).then(|| spent.mul_f64((p.cost - p.spent) as f64 / p.spent as f64));
         let left = left.map_or_else(String::new, |left| format!(", {} left", human(left)));
-        let kept = if p.kept > 0 { format!(" ({} kept)", p.kept) } else { String::new() };
+        let kept = if p.kept > 0 { format!(" ({} reused)", p.kept) } else { String::new() };
         let message = format!("{} of {} runs{kept}{left}", p.done, p.runs);
         if let Some(bar) = &self.bar {
             bar.set_length(p.cost.max(1));

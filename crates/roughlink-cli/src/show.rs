@@ -41,7 +41,8 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
         let at: Vec<String> = rank.at.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
         let stack = if rank.stack.is_empty() { String::new() } else { format!("{}: ", rank.stack) };
-        let text = format!("{stack}order of the {} values of {}{at}: Spearman {:.3}", rank.n, rank.over, rank.spearman);
+        let text =
+            format!("{stack}ranking of the {} values of {}{at}: Spearman {:.3}", rank.n, rank.over, rank.spearman);
         out += &wrapped(&text, "", "  ");
     }
     if !e.curves.is_empty() {
@@ -107,8 +108,8 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     table
 }
 
-/// Formats a cell as [`measured`] does. Then follows the number of runs with a value, unless all have one, and a mark if
-/// a time window ended early.
+/// Formats a cell as [`measured`] does. Appends the number of runs with a value, unless all have one, and a mark if a
+/// time window ended early.
 fn counted(cell: &Cell) -> String {
     let count = match cell.values() {
         0 if !cell.is_censored() => String::new(),
@@ -143,32 +144,32 @@ fn notes(cells: &[Cell]) -> String {
     let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
     let mut notes = Vec::new();
     if !cells.is_empty() && cells.iter().all(|c| c.deterministic) {
-        notes.push("Nothing in the scenario is random: all runs are the same, and the values are exact.");
+        notes.push("The scenario uses no random numbers: all runs are equal, and the values are exact.");
     } else if any(|c| c.deterministic) && !any(Cell::is_single) {
-        notes.push("A value without ± is exact: nothing in its scenario is random.");
+        notes.push("A value without ± is exact: its scenario uses no random numbers.");
     }
     if any(Cell::is_single) {
-        notes.push("A single run of a random scenario has no interval: one run cannot tell values apart.");
+        notes.push("A single run of a random scenario has no confidence interval and cannot tell values apart.");
     }
     if any(Cell::all_equal) {
-        notes.push("(all) marks what all random runs gave: how it spreads is not known.");
+        notes.push("(all): all runs gave this value, so its spread is unknown.");
     }
     if any(|c| c.interval.is_some() && c.quantile.is_none()) {
-        notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
+        notes.push("Parentheses after a share of runs hold its 95 % confidence interval (Wilson).");
     }
     if any(|c| c.interval.is_some() && c.quantile.is_some() && c.measured.is_some()) {
-        notes.push("In brackets after a median or percentile is its 95 % interval (order statistics).");
+        notes.push("Parentheses after a median or percentile hold its 95 % confidence interval (order statistics).");
     }
     if any(Cell::is_censored) {
         notes.push(
-            "Where runs ended before their value was reached, the median of all stands; a figure after > is a lower bound.",
+            "If runs ended before they reached their value, the median of all runs is shown; > marks a lower bound.",
         );
     }
     if any(|c| c.values() < c.replicas as usize && !c.deterministic) {
-        notes.push("(n/N) says that n of N runs have a value.");
+        notes.push("(n/N): n of N runs have a value.");
     }
     if any(|c| c.values() < c.replicas as usize && !c.is_censored() && c.measured.is_some()) {
-        notes.push("The mean is then that of these n runs only.");
+        notes.push("The mean is over these n runs only.");
     }
     if any(|c| c.cut > 0) {
         notes.push(CUT_NOTE);
@@ -208,7 +209,7 @@ pub(crate) fn claims(claims: &[ClaimResult]) -> String {
         let published =
             claim.published.map_or(String::new(), |p| format!("; published: {}", with_unit(&plain(p), claim)));
         let criterion =
-            if claim.criterion.is_empty() { String::new() } else { format!("; asked for: {}", claim.criterion) };
+            if claim.criterion.is_empty() { String::new() } else { format!("; criterion: {}", claim.criterion) };
         let mark = claim.origin.mark();
         let place = if mark.is_empty() { claim.place.clone() } else { format!("{} ({mark})", claim.place) };
         let head = format!("{} ({place}{published}{criterion})", claim.text);
@@ -293,7 +294,8 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
     }
     let shown = |[from, to]: [f64; 2]| from < to && (from.is_finite() || to.is_finite());
     if e.compared.iter().any(|c| c.interval.is_some_and(shown)) {
-        let note = "Differences are taken within replicas, which share their random numbers; in brackets is their 95 % interval.";
+        let note = "Differences are computed within replicas, which share their random numbers. Parentheses hold their \
+                    95 % confidence interval.";
         out += &wrapped(note, "", "");
     }
     out + &notes(&e.cells)
@@ -308,7 +310,7 @@ fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
         (_, Some(0.0)) if exact => "no",
         _ if exact => "deterministic",
         (Some(true), _) => "yes",
-        (Some(false), _) => "not shown",
+        (Some(false), _) => "uncertain",
         (None, _) if beside.pairs == 1 => "one run",
         (None, _) => "",
     };

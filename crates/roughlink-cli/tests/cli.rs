@@ -60,7 +60,7 @@ fn a_charging_session_is_shown_message_by_message() {
         |start: &str| text.lines().find(|l| l.trim_start().starts_with(start)).unwrap_or_else(|| panic!("{text}"));
     let session = line("session session: completed at ");
     assert!(session.ends_with("survived: yes"), "{session}");
-    line("limits passed: message 1");
+    line("limits exceeded: message 1");
     // 2 s with a request every 100 ms, one of which a contactor delays. The table has two parts.
     let parts = text.lines().filter(|l| l.trim_start().starts_with("current demand"));
     let demand: Vec<&str> = parts.flat_map(str::split_whitespace).collect();
@@ -160,7 +160,7 @@ fn bad_input_is_exit_code_2() {
         (&["reproduce", "v3g"], "did you mean `v2g`?"),
         (&["reproduce", "v2g", "tabel2"], "did you mean `table2`?"),
         (&["reproduce", "v2g", "table2", "--only", "cc=newrino"], "did you mean `newreno`?"),
-        (&["reproduce", "v2g", "table2", "--only", "size=1"], "fits no experiment"),
+        (&["reproduce", "v2g", "table2", "--only", "size=1"], "no experiment has this axis"),
         (&["reproduce", "v2g", "table2", "--set", "tcp.cc=newreno"], "--only cc="),
         (&["reproduce", "v2g", "--replicas", "0"], "--replicas 1"),
         (&["sweep", "hello", "--metric", "throughput"], "did you mean"),

@@ -105,7 +105,11 @@ fn programs_at_both_ends_of_a_link() {
     // Without `--json`, standard output has a table and the output of the programs.
     let out = emulate(&["--for", "3s", "--exec", "car", "--", "sh", "-c", "echo here; sleep 60"], folder.path());
     assert_eq!(code(&out), 0, "{}", stderr(&out));
-    assert!(stdout(&out).contains("car| here\n") && stdout(&out).contains("packets from kernels"), "{}", stdout(&out));
+    assert!(
+        stdout(&out).contains("car| here\n") && stdout(&out).contains("packets from kernel nodes"),
+        "{}",
+        stdout(&out)
+    );
 }
 
 /// Returns the number of packets in a capture: enhanced packet blocks of pcapng.
@@ -133,7 +137,7 @@ fn exit_codes_are_those_of_programs() {
     let out = emulate(&args, folder.path());
     assert_eq!(code(&out), 127, "{}", stderr(&out));
     assert!(
-        stdout(&out).contains("packets from kernels") && stderr(&out).contains("cannot start `/nowhere/at/all`"),
+        stdout(&out).contains("packets from kernel nodes") && stderr(&out).contains("cannot start `/nowhere/at/all`"),
         "{}",
         stderr(&out)
     );
@@ -159,7 +163,7 @@ fn wrong_use_is_explained() {
         (&["--interface", "cra=eth1"], "did you mean `car`"),
         (&["--layer", "ethernett", "--kernel", "car"], "did you mean `ethernet`"),
         (&["--layer", "ip", "--interface", "car=eth1"], "carries Ethernet frames"),
-        (&["--interface", "car=eth1", "--exec", "car", "--", "true"], "not this machine"),
+        (&["--interface", "car=eth1", "--exec", "car", "--", "true"], "not on this machine"),
         (&["--max-lateness", "soon", "--exec", "car", "--", "true"], "write a time"),
     ];
     for (args, said) in cases {
@@ -196,7 +200,8 @@ fn a_machine_with_a_network_device_is_a_link() {
         let (n, from) = socket.recv_from(&mut buffer).unwrap();
         socket.send_to(&buffer[..n], from).unwrap();
     });
-    let ask = "cat /sys/class/net/plc0/address; ip address add 192.168.7.1/24 dev plc0; exec 3<>/dev/udp/192.168.7.2/7000; \
+    let ask = "cat /sys/class/net/plc0/address; ip address add 192.168.7.1/24 dev plc0; \
+               exec 3<>/dev/udp/192.168.7.2/7000; \
                echo hello >&3; echo said $(timeout 20 dd bs=100 count=1 <&3 2>/dev/null)";
     let args = [
         "emulate",
@@ -322,7 +327,7 @@ fn a_link_that_stood_still_is_a_fault() {
     tell(&child, "-CONT");
     let out = output(child);
     assert_eq!(code(&out), 4, "{}", stderr(&out));
-    assert!(stderr(&out).contains("the link stood still for"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the link stalled for"), "{}", stderr(&out));
     assert!(json(&out)["stall_us"].as_f64().unwrap() > 300e3, "{}", stdout(&out));
 }
 

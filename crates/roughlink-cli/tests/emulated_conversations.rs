@@ -110,7 +110,10 @@ fn kernel_and_tshark_agree_with_the_report() {
     let text = stdout(&out);
     let line = text.lines().find(|line| line.contains(" 10.0.0.1:7000 ")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.trim_start().starts_with("TCP 10.0.0.2:") && line.contains(" ms"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("packets from kernels")), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80 || line.contains("packets from kernel nodes")),
+        "{text}"
+    );
 }
 
 /// One emulation ends before any datagram arrives, another after all have arrived.

@@ -27,7 +27,8 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn the_folder_has_what_is_wanted_afterwards() {
     let Some(folder) = folder() else { return };
-    let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
+    let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; \
+                  for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
     let args = [
         "--json",
         "--seed",
@@ -95,7 +96,7 @@ fn the_folder_has_what_is_wanted_afterwards() {
     // Existing results are not replaced.
     let out = emulate(&["-o", "out", "--kernel", "*", "--for", "10 ms"], folder.path());
     assert_eq!(code(&out), 2, "{}", stderr(&out));
-    assert!(stderr(&out).contains("`out` is not empty"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("cannot write results to `out`: the folder is not empty"), "{}", stderr(&out));
     let out = emulate(&["-o", "more", "--no-capture", "--kernel", "*", "--for", "10 ms"], folder.path());
     assert_eq!((code(&out), fs::exists(folder.path().join("more/capture.pcapng")).unwrap()), (0, false));
 }
@@ -239,7 +240,7 @@ fn a_capture_that_is_removed_is_noticed() {
     let args = ["--capture", "gone.pcapng", "--kernel", "server", "--exec", "car", "--", "rm", "gone.pcapng"];
     let out = emulate(&args, folder.path());
     assert_eq!(code(&out), 3, "{}", stderr(&out));
-    assert!(stderr(&out).contains("cannot write gone.pcapng: it was removed meanwhile"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("cannot write gone.pcapng: the file was removed"), "{}", stderr(&out));
 }
 
 #[test]
@@ -272,14 +273,15 @@ fn an_interface_that_is_removed_ends_it() {
     // The kernel's count of dropped packets is lost with the device; it is not reported as zero.
     let out = emulate(&["--exec", "car", "--", "ip", "link", "delete", "plc0"], folder.path());
     let said = stdout(&out);
-    assert!(said.contains("took them too slowly: - (the kernel's count cannot be read)"), "{said}");
+    assert!(said.contains("read them too slowly: - (the kernel's counter cannot be read)"), "{said}");
 }
 
 /// Runs without rights, in a user namespace that permits no further user namespaces.
 #[test]
 fn a_missing_right_is_named() {
     let Some(folder) = folder() else { return };
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; \
+                  exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
     let out = Command::new("unshare")
         .args(["--user", "--map-root-user", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_roughlink")])
         .args(["emulate", "pair.toml", "--kernel", "*", "--for", "1 s"])

@@ -133,7 +133,7 @@ fn ctrl_c_stops_cleanly() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     // The command ends by the signal, so that a script around it ends too.
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&out.status), Some(2), "{said}");
-    assert!(said.contains("the same command goes on"), "{said}");
+    assert!(said.contains("run the same command again to resume"), "{said}");
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
     assert_eq!(text.last(), Some(&b'\n'), "no incomplete line");
 }

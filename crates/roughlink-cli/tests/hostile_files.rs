@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const HELLO: &str = "name = \"h\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
+const HELLO: &str = "name = \"h\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+                     [[link]]\nname = \"l\"\n\
     between = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
 
 fn run(folder: &Path, text: &[u8], more: &[&str]) -> Output {

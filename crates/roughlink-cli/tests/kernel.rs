@@ -293,7 +293,7 @@ mod built_in {
         assert!(out.contains("--netns /") && out.contains("/there/it/is --pin\n"), "{out}");
         let out = roughlink(&["cc", "load", "newreno-sc", "--as", "reno", "--unit"]);
         assert_eq!(code(&out), 3, "{}", stderr(&out));
-        assert!(stderr(&out).contains("already has a `reno`"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("already has an algorithm `reno`"), "{}", stderr(&out));
     }
 
     /// Returns true if the kernel has an algorithm of runs whose process has ended. Algorithms of other running tests
@@ -351,6 +351,6 @@ mod built_in {
     fn only_experiments_that_are_made_for_it_run_on_the_kernel() {
         let out = roughlink(&["reproduce", "wave", "fig4", "--stack", "kernel"]);
         assert_eq!(code(&out), 2, "{}", stderr(&out));
-        assert!(stderr(&out).contains("with `--stack kernel`"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("--stack kernel: the selection from `"), "{}", stderr(&out));
     }
 }

@@ -220,12 +220,12 @@ fn wrong_devices_are_explained() {
     };
     let rate = ["--rate", "1Mbit/s"];
     for (args, message) in [
-        (&["eth1"][..], "--between eth1: a link has two ends"),
+        (&["eth1"][..], "--between eth1: expected two devices"),
         (&["eth1,"], "name two devices, such as --between eth1,eth2"),
-        (&["eth1,eth2,eth3"], "a link has two ends"),
+        (&["eth1,eth2,eth3"], "expected two devices"),
         (&["eth1,eth1"], "both ends are the same device"),
         (&["eth1,eth2", "--linger", "1 s"], "cannot be used with '--linger"),
-        (&["eth1,eth2", "--", "true"], "`--between` runs no program"),
+        (&["eth1,eth2", "--", "true"], "a link between devices runs no program"),
     ] {
         let out = roughlink(&[&["link"], &rate[..], &["--between"], args].concat());
         explains(&out, 2, message);

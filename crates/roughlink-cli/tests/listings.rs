@@ -144,7 +144,7 @@ fn a_copy_writes_nothing_outside_its_folder() {
     fs::write(path("in/same.toml"), reading("a.csv")).unwrap();
     for (from, to, reason) in [
         ("in/data/up.toml", "to/inner.toml", "it is outside the folder of the scenario"),
-        ("in/same.toml", "to/a.csv", "is also the name of a file that the scenario reads"),
+        ("in/same.toml", "to/a.csv", "the scenario reads a file of this name"),
     ] {
         let out = roughlink(&["scenario", "copy", &path(from), &path(to)]);
         assert_eq!(code(&out), 2);
@@ -194,10 +194,10 @@ fn shells_accept_the_completions() {
 #[test]
 fn man_accepts_the_manual_pages() {
     let pages: &[(&[&str], &str)] = &[
-        (&["man"], ".SH \"EXIT CODES\"\n0 done; 2 bad input"),
+        (&["man"], ".SH \"EXIT CODES\"\n.RS 2\n.nf\n0    success\n2    invalid input\n"),
         (&["man", "run"], "no\\-capture"),
         (&["man", "metric", "list"], ".nf\nroughlink metric list\nroughlink metric list \\-\\-json\n.fi\n"),
-        (&["man", "sweep"], ".RE\nThe same command again goes on"),
+        (&["man", "sweep"], ".RE\nRun the same command again"),
         (&["man", "scenario", "copy"], "Replace existing files"),
     ];
     for (args, text) in pages {

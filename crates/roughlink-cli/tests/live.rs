@@ -24,7 +24,8 @@ use std::time::Duration;
 /// If the page did not escape names, this name would become an element with a script.
 const PAIR: &str = "name = \"<img src=x onerror='document.title=1'>\"\nduration = \"600 s\"\n\
                     node = [{ name = \"server\" }, { name = \"car\" }]\n\
-                    [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
+                    [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\n\
+                    rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
 
 /// Programs at nodes: a server that writes its number of received bytes to a file, and a client that sends as fast as
 /// it can.
@@ -226,7 +227,8 @@ fn idle_connections_neither_blind_nor_starve_it() {
         String::new(),
         "GET / HTTP/1.1\r\nhost:".into(),
         format!(
-            "POST /change?{query} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+            "POST /change?{query} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+             content-length: 9\r\n\r\n"
         ),
     ];
     let idle: Vec<_> = kinds.iter().cycle().take(150).map(|text| open(text)).collect();
@@ -254,9 +256,13 @@ fn an_address_that_is_taken_is_an_error_before_anything_starts() {
     };
     let out = with(&address);
     assert_eq!(code(&out), 3, "{}", stderr(&out));
-    assert!(stderr(&out).contains("cannot serve at") && stderr(&out).contains("another port"), "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("cannot serve the live view at") && stderr(&out).contains("another port"),
+        "{}",
+        stderr(&out)
+    );
     let out = with("everywhere");
     assert_eq!(code(&out), 2, "{}", stderr(&out));
-    assert!(stderr(&out).contains("write 127.0.0.1:8080"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("such as 127.0.0.1:8080"), "{}", stderr(&out));
     assert!(!folder.path().join("started").exists());
 }

@@ -32,7 +32,7 @@ fn merged_parts_are_the_undivided_sweep() {
     for n in 1..=5 {
         let out = sweep(dir, &["--part", &format!("{n}/5"), "-o", &format!("parts/{n}")]);
         assert_eq!(code(&out), 0, "{}", stderr(&out));
-        let said = format!("{} of 12 runs are in parts/{n}; roughlink merge", if n <= 2 { 3 } else { 2 });
+        let said = format!("{} of 12 runs are in parts/{n}; merge the parts", if n <= 2 { 3 } else { 2 });
         assert!(stdout(&out).contains(&said), "{}", stdout(&out));
         assert!(!dir.join(format!("parts/{n}/results.json")).exists(), "a part is no result");
     }
@@ -108,7 +108,8 @@ fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
         fs::write(dir.join(name), "time_s,rate_mbps\n0,10\n").unwrap();
     }
     let nodes = "duration = \"20 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n";
-    let link = "[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\ntimeline = { file = \"0.csv\" }\n";
+    let link = "[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n\
+                timeline = { file = \"0.csv\" }\n";
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
     fs::write(dir.join("s.toml"), [nodes, link, flow].concat()).unwrap();
     let vary = format!("link.l.timeline.file={}", names.join(","));

@@ -24,13 +24,13 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         return print_json(&all);
     }
     if args.names.is_empty() {
-        let mut table = show::table(&["name", "what it does", "from"]);
+        let mut table = show::table(&["name", "summary", "source"]);
         for a in REGISTRY.iter() {
             table.add_row([a.name, a.summary, a.source]);
         }
-        return print(&format!("{table}\n`roughlink cc list NAME` shows parameters\n"));
+        return print(&format!("{table}\n`roughlink cc list NAME` shows the parameters of NAME\n"));
     }
-    let mut table = show::table(&["name", "what it does", "from", "parameters (linux)", "otherwise"]);
+    let mut table = show::table(&["name", "summary", "source", "parameters (linux)", "other stacks"]);
     for name in &args.names {
         let a = algorithm(name).map_err(|_| LabError::NotFound {
             what: "congestion control",

@@ -29,7 +29,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
             facts.into_iter().map(|f| (f.name.replace(' ', "_"), f.value)).collect();
         return print_json(&all);
     }
-    let mut table = show::table(&["what", "here", "what for"]);
+    let mut table = show::table(&["feature", "on this machine", "used for"]);
     for f in facts {
         let value = match &f.value {
             serde_json::Value::Bool(true) => "yes".into(),
@@ -69,14 +69,11 @@ fn clean(json: bool) -> Result<(), Failure> {
         let mut text = String::new();
         for found in &cleaned.found {
             let LeftProcess { process, command, namespace, error } = found;
-            let became = error.as_ref().map_or("ended".into(), |e| format!("still there: {e}"));
-            let _ = writeln!(
-                text,
-                "process {process} (`{command}`), which holds the network namespace {namespace}: {became}"
-            );
+            let became = error.as_ref().map_or("ended".into(), |e| format!("not ended: {e}"));
+            let _ = writeln!(text, "process {process} (`{command}`, network namespace {namespace}): {became}");
         }
         for (process, nodes) in &cleaned.running {
-            let _ = writeln!(text, "running, not touched: process {process} with {}", nodes.join(", "));
+            let _ = writeln!(text, "process {process}: kept, a running emulation of {}", nodes.join(", "));
         }
         if cleaned.found.is_empty() {
             text += NOTHING_LEFT;
@@ -84,14 +81,14 @@ fn clean(json: bool) -> Result<(), Failure> {
         print(&text)?;
     }
     match cleaned.found.iter().find_map(|found| found.error.clone()) {
-        Some(error) => Err(Failure::Machine(error, Some("run it as the user whose process it is, or as root"))),
+        Some(error) => Err(Failure::Machine(error, Some("run the command as root or as the owner of the process"))),
         None => Ok(()),
     }
 }
 
 /// Namespaces and devices have no names, so only processes can remain.
-const NOTHING_LEFT: &str = "Nothing is left of emulations that are gone: no process of one, and so no network namespace that one holds.\n\
-    Namespaces have no name, devices are not persistent, mounts are those of the programs: the kernel removes them with the process.\n";
+const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation remains.\n\
+    The kernel removed network namespaces, devices and mounts together with the processes.\n";
 
 fn facts() -> Vec<Fact> {
     let fact = |name, value, what_for| Fact { name, what_for, value };
@@ -102,15 +99,15 @@ fn facts() -> Vec<Fact> {
         line.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb / 1024)
     });
     let mut facts = vec![
-        fact("version", json!(env!("CARGO_PKG_VERSION")), "of this program"),
-        fact("revision", json!(REVISION), "of its source"),
-        fact("engine", json!(roughlink_lab::runner::ENGINE), "stored runs of another engine are not reused"),
-        fact("cores", json!(cores), "sweeps and reproductions use all"),
-        fact("memory_mib", json!(memory), "free now; a run needs few"),
-        fact("tshark", json!(version("tshark", &["--version"])), "tests: captures are read back"),
-        fact("chromium", json!(version("chromium", &["--version"])), "tests: reports are looked at"),
+        fact("version", json!(env!("CARGO_PKG_VERSION")), "this program"),
+        fact("revision", json!(REVISION), "its source code"),
+        fact("engine", json!(roughlink_lab::runner::ENGINE), "stored runs of other engines are not reused"),
+        fact("cores", json!(cores), "number of parallel runs"),
+        fact("memory_mib", json!(memory), "available now; runs are limited by --max-memory"),
+        fact("tshark", json!(version("tshark", &["--version"])), "tests that read captures"),
+        fact("chromium", json!(version("chromium", &["--version"])), "tests that open reports"),
         fact("python", json!(version("python3", &["--version"])), "make validate"),
-        fact("ns-3", json!(ns3()), "make validate, side by side"),
+        fact("ns-3", json!(ns3()), "make validate: runs side by side"),
         fact("ip", json!(version("ip", &["-V"])), "emulate: addresses and routes"),
     ];
     facts.extend(super::emulate::abilities().into_iter().map(|(name, missing, what_for)| {

@@ -79,8 +79,8 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
     overrides.extend(args.layer.iter().map(|layer| ("node.*.layer".into(), layer.clone())));
     for joined in &args.interface {
         let (node, device) = joined.split_once('=').ok_or_else(|| LabError::Usage {
-            message: format!("--interface {joined}: a node and a device are wanted"),
-            help: "such as --interface car=eth1".into(),
+            message: format!("--interface {joined}: expected a node and a device"),
+            help: "write NODE=DEVICE, such as --interface car=eth1".into(),
         })?;
         overrides.push((format!("node.{}.interface", quoted(node)), device.to_owned()));
     }
@@ -126,15 +126,19 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
         .collect();
     let found: Vec<_> = places.iter().filter(|(_, node)| *node == args.node).collect();
     let [(directory, _)] = found[..] else {
-        let help = if let Some((directory, _)) = found.first() {
-            format!("several emulations have it: --process {}, for one", directory.process)
-        } else if places.is_empty() {
-            "no emulation of yours is running; that of another user is for that user: sudo -u USER roughlink shell"
-                .into()
+        if let Some((directory, _)) = found.first() {
+            return Err(LabError::Usage {
+                message: format!("several emulations have a node `{}`", args.node),
+                help: format!("choose one of them, such as --process {}", directory.process),
+            }
+            .into());
+        }
+        let help = if places.is_empty() {
+            "start an emulation; to enter that of another user, run sudo -u USER roughlink shell".into()
         } else {
             nearest::suggest(&args.node, "there are", places.iter().map(|(_, node)| *node))
         };
-        return Err(LabError::NotFound { what: "single real node", name: args.node.clone(), help }.into());
+        return Err(LabError::NotFound { what: "running kernel node", name: args.node.clone(), help }.into());
     };
     let words = if args.command.is_empty() {
         vec![std::env::var_os("SHELL").unwrap_or_else(|| "sh".into())]
@@ -148,7 +152,7 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
     match program.wait(told) {
         0 => Ok(()),
         _ if told.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted".into())),
-        code => Err(Failure::Program(format!("exit code {code}"), code)),
+        code => Err(Failure::Program(format!("the command failed: exit code {code}"), code)),
     }
 }
 

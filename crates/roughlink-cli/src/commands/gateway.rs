@@ -21,7 +21,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     }
     let mut out = String::new();
     for kind in REGISTRY.iter() {
-        let mut table = show::table(&["parameter", "default", "what"]);
+        let mut table = show::table(&["parameter", "default", "meaning"]);
         for row in rows(kind) {
             table.add_row(row);
         }

@@ -30,15 +30,15 @@ pub(super) fn failure(e: KernelError) -> Failure {
     let usage = |message: String, help: String| LabError::Usage { message, help }.into();
     match e {
         KernelError::UnknownAlgorithm(name) if name == ND => usage(
-            format!(
-                "`{ND}` is NewReno with a receiver that acknowledges every segment, so the sender's kernel needs nothing"
-            ),
+            format!("cannot load `{ND}`: it is NewReno with a receiver that acknowledges every segment"),
             "run `ip route change ROUTE quickack 1` at the receiver".into(),
         ),
         KernelError::UnknownAlgorithm(ref name) => {
-            usage(e.to_string(), nearest::suggest(name, "available:", ENTRIES.iter().map(|e| e.name)))
+            usage(e.to_string(), nearest::suggest(name, "there are", ENTRIES.iter().map(|e| e.name)))
         }
-        KernelError::Parameter(message) => usage(message, "`roughlink cc list --kernel` lists parameters".into()),
+        KernelError::Parameter(message) => {
+            usage(message, "run `roughlink cc list --kernel` to list the parameters".into())
+        }
         KernelError::Name { .. } => usage(e.to_string(), "choose another name with --as".into()),
         KernelError::NotLoaded { ref name, ref loaded } => {
             let all = match loaded.is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn failure(e: KernelError) -> Failure {
 pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
     let all = needs();
     let loadable = match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
-        true => Err(Failure::Machine("algorithms cannot be loaded here".into(), None)),
+        true => Err(Failure::Machine("algorithms cannot be loaded on this machine".into(), None)),
         false => Ok(()),
     };
     if args.json {
@@ -79,13 +79,17 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();
     if args.json {
         let of = |p: &Pinned| {
-            json!({ "name": p.name, "algorithm": p.record.algorithm, "version": p.record.version, "process": p.record.process,
-                "parameters": p.record.parameters, "persists": p.persists, "registered": p.registered,
-                "counters": p.counters().ok(), "default_of": is_allowed().then(|| uses(&p.name)) })
+            json!({ "name": p.name, "algorithm": p.record.algorithm, "version": p.record.version,
+                "process": p.record.process, "parameters": p.record.parameters, "persists": p.persists,
+                "registered": p.registered, "counters": p.counters().ok(),
+                "default_of": is_allowed().then(|| uses(&p.name)) })
         };
         let can: Vec<_> = ENTRIES
             .iter()
-            .map(|e| Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": LoadRequest::new(e.name)?.all_parameters()? })))
+            .map(|e| {
+                let parameters = LoadRequest::new(e.name)?.all_parameters()?;
+                Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": parameters }))
+            })
             .collect::<Result<_, KernelError>>()
             .map_err(failure)?;
         return print_json(&json!({ "loaded": loaded.iter().map(of).collect::<Vec<_>>(), "available": can }));
@@ -128,7 +132,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     for (key, value) in &args.parameters {
         let parsed: toml::Table = format!("value = {value}").parse().map_err(|_| LabError::Usage {
             message: format!("invalid value `{value}` of `{key}`"),
-            help: "write a number, or true or false".into(),
+            help: "write a number, true or false".into(),
         })?;
         request.parameters.insert(key.clone(), parsed["value"].clone());
     }
@@ -138,7 +142,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     request.check().map_err(failure)?;
     if args.unit {
         if registered().map_err(failure)?.contains(&request.name) && Pinned::find(&request.name).is_err() {
-            let message = format!("the kernel already has a `{}`", request.name);
+            let message = format!("the kernel already has an algorithm `{}`", request.name);
             return Err(Failure::Machine(message, Some("choose another name with --as")));
         }
         return print(&unit(&request.name)?);
@@ -146,7 +150,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     // Fail for a missing namespace before anything is loaded.
     let places = places(args)?;
     if !is_allowed() {
-        return Err(Failure::Machine("loading needs root".into(), None));
+        return Err(Failure::Machine("loading needs root".into(), Some("run the command with sudo")));
     }
     request.previous_defaults = pinned::current_defaults(&places).map_err(failure)?;
     // From here on, a signal no longer ends the process with half of the work done.
@@ -164,7 +168,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     }
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
-    print_stderr(&format!("`{}` is in the kernel{named}{whose}", request.entry.name));
+    print_stderr(&format!("loaded `{}`{named}{whose}", request.entry.name));
     if args.pin && !stop.load(Ordering::SeqCst) {
         return Ok(());
     }
@@ -186,7 +190,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
 /// Unloads algorithms.
 pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     if !is_allowed() {
-        return Err(Failure::Machine("unloading needs root".into(), None));
+        return Err(Failure::Machine("unloading needs root".into(), Some("run the command with sudo")));
     }
     let names = match args.all {
         true => Pinned::all().map_err(failure)?.into_iter().map(|p| p.name).collect(),
@@ -227,9 +231,8 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         let coverage = pinned.coverage().map_err(failure)?;
         if args.json {
             let connections: Vec<_> = connections.iter().map(as_json).collect();
-            return print_json(
-                &json!({ "name": pinned.name, "what": pinned.record, "coverage": coverage, "counters": counters, "connections": connections }),
-            );
+            return print_json(&json!({ "name": pinned.name, "what": pinned.record, "coverage": coverage,
+                "counters": counters, "connections": connections }));
         }
         let c = counters;
         let parameters: Vec<String> = pinned.record.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
@@ -266,7 +269,7 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         .map_err(failure)?;
     let lost = pinned.counters().map_err(failure)?.not_recorded.saturating_sub(before);
     if lost > 0 {
-        print_stderr(&format!("{lost} events were lost: they came faster than they were read"));
+        print_stderr(&format!("{lost} events were lost: they arrived faster than they were printed"));
     }
     outcome?;
     Err(Failure::Interrupted("stopped following".into()))
@@ -276,7 +279,7 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
 fn places(args: &LoadArgs) -> Result<Vec<NamedNamespace>, Failure> {
     let open = |name: &String| match Namespace::named(name) {
         Ok(namespace) => Ok((name.clone(), namespace)),
-        Err(e) => Err(Failure::Machine(e.to_string(), Some("run `ip netns list` for the names"))),
+        Err(e) => Err(Failure::Machine(e.to_string(), Some("list the names of network namespaces with `ip netns`"))),
     };
     if args.default && args.netns.is_empty() {
         let here = Namespace::here().map_err(|e| Failure::Machine(e.to_string(), None))?;
@@ -317,7 +320,7 @@ fn unit(name: &str) -> Result<String, Failure> {
         "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
 [Unit]
 Description=TCP congestion control {name} in the kernel (roughlink)
-# Early, but not ordered by sysinit.target: cloud-init places that after the network.
+# Start early. Do not order by sysinit.target: cloud-init places that after the network.
 DefaultDependencies=no
 After=local-fs.target systemd-sysctl.service
 Before=network-pre.target shutdown.target
@@ -384,8 +387,9 @@ fn table_of(connections: &[(String, EventRecord)]) -> TextTable {
 }
 
 fn as_json((namespace, e): &(String, EventRecord)) -> Value {
-    json!({ "connection": e.connection, "namespace": namespace, "peer": peer(e), "local_port": e.local_port, "state": state(e.state),
-        "cwnd": e.cwnd, "ssthresh": limited(e), "in_flight": e.in_flight, "mss": e.mss, "srtt_us": e.srtt_us })
+    json!({ "connection": e.connection, "namespace": namespace, "peer": peer(e), "local_port": e.local_port,
+        "state": state(e.state), "cwnd": e.cwnd, "ssthresh": limited(e), "in_flight": e.in_flight, "mss": e.mss,
+        "srtt_us": e.srtt_us })
 }
 
 /// Slow-start threshold, or `None` if it is unlimited.
@@ -403,7 +407,8 @@ fn json_line(e: &EventRecord) -> String {
     let rtt = (e.rtt_us >= 0).then_some(e.rtt_us);
     let line = json!({ "time_us": e.now_us, "connection": e.connection, "event": kind, "peer": peer,
         "local_port": peer.is_some().then_some(e.local_port), "state": state(e.state), "cwnd": e.cwnd,
-        "ssthresh": limited(e), "in_flight": e.in_flight, "srtt_us": e.srtt_us, "rtt_us": rtt, "segments": e.segments });
+        "ssthresh": limited(e), "in_flight": e.in_flight, "srtt_us": e.srtt_us, "rtt_us": rtt,
+        "segments": e.segments });
     format!("{line}\n")
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&all);
     }
-    let mut table = show::table(&["name", "of", "unit", "what it is"]);
+    let mut table = show::table(&["name", "of", "unit", "meaning"]);
     for m in &all {
         table.add_row([&m.name, m.of, m.unit, &m.meaning]);
     }

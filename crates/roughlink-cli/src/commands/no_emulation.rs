@@ -39,7 +39,7 @@ pub(crate) fn shell(_: &ShellAt) -> Result<(), Failure> {
 fn refused() -> Result<(), Failure> {
     Err(LabError::Usage {
         message: "emulation needs the network namespaces and TUN devices of Linux".into(),
-        help: "`roughlink run` simulates the same scenario here".into(),
+        help: "simulate the scenario with `roughlink run`".into(),
     }
     .into())
 }

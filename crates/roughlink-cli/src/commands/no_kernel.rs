@@ -29,9 +29,9 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
 }
 
 pub(crate) fn refused() -> Result<(), Failure> {
-    let message = "this roughlink was built without the algorithms for the Linux kernel (feature `kernel`)".to_owned();
+    let message = "this build lacks the algorithms for the Linux kernel (feature `kernel`)".to_owned();
     Err(Failure::Machine(
         message,
-        Some("`make kernel` builds one with them; it needs clang, libelf-dev and zlib1g-dev"),
+        Some("build roughlink with `make kernel`, which needs clang, libelf-dev and zlib1g-dev"),
     ))
 }

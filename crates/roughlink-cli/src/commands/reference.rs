@@ -26,12 +26,41 @@ pub(crate) fn reference(args: &ReferenceArgs) -> Result<(), Failure> {
     ];
     for (name, page) in pages {
         let path = args.folder.join(name);
-        std::fs::write(&path, page).map_err(|source| LabError::Write { path: path.clone(), source })?;
+        std::fs::write(&path, wrapped(&page)).map_err(|source| LabError::Write { path: path.clone(), source })?;
         print(&format!("{}\n", path.display()))?;
     }
     Ok(())
 }
 
+/// Wraps the prose of a page. Tables, headings and blocks of code keep their lines.
+fn wrapped(page: &str) -> String {
+    let mut in_code = false;
+    let mut out = String::new();
+    for line in page.lines() {
+        let is_fence = line.starts_with("```");
+        in_code ^= is_fence;
+        if in_code || is_fence || line.starts_with(['|', '#', '<']) {
+            out += line;
+        } else {
+            let indent = if line.starts_with("- ") { "  " } else { "" };
+            out += &textwrap::fill(line, options().subsequent_indent(indent));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Returns the options for prose, which breaks only at spaces.
+fn options() -> textwrap::Options<'static> {
+    textwrap::Options::new(WIDTH)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .break_words(false)
+}
+
+/// Maximum width of a line of prose.
+const WIDTH: usize = 120;
 const MADE: &str = "<!-- Made by `make docs`; do not edit. -->\n";
 
 /// Returns the page of all keys of scenario files.
@@ -44,10 +73,10 @@ fn keys() -> String {
         page.section(&job);
     }
     let intro = format!(
-        "# Keys of scenario files\n\n{MADE}\nEvery table and key, with type, default and range. [scenario.md](scenario.md) explains \
-         how they work together; `roughlink schema` prints the same as a JSON Schema. A quantity is a text with its unit, such as \
-         `\"10 ms\"`. A key that is not required may be left out. `link(pipe).timeline` is the key `timeline` of a link of kind \
-         `pipe`.\n\n"
+        "# Keys of scenario files\n\n{MADE}\nAll tables and keys, with types, defaults and ranges. \
+         [scenario.md](scenario.md) explains how they work together. `roughlink schema` prints the same as a JSON \
+         Schema. A quantity is a text with its unit, such as `\"10 ms\"`. Keys that are not required may be left out. \
+         `link(pipe).timeline` is the key `timeline` of a link of kind `pipe`.\n\n"
     );
     intro + &page.sections.into_values().collect::<String>()
 }
@@ -103,7 +132,7 @@ impl<'s> ReferencePage<'s> {
             self.sections.insert(path.clone(), head(&heading, &path, kind) + &rows);
         }
         if kinds.iter().all(|kind| kind["properties"]["kind"].is_object()) {
-            let _ = writeln!(out, "Values of `kind`, each with keys of its own: {}.\n", links.join(", "));
+            let _ = writeln!(out, "Values of `kind`, each with its own keys: {}.\n", links.join(", "));
         }
         self.sections.insert(path.clone(), out);
     }
@@ -119,7 +148,7 @@ impl<'s> ReferencePage<'s> {
         for (name, key) in keys {
             let unless = || forms.iter().find(|form| !has(form, name)).map(|form| &form["required"][0]);
             let default = match &key["default"] {
-                _ if key["x-default"].is_object() => "of the stack".into(),
+                _ if key["x-default"].is_object() => "per stack".into(),
                 Value::Null if has(table, name) => "required".into(),
                 Value::Null if forms.first().is_some_and(|form| has(form, name)) => {
                     let other = unless().and_then(Value::as_str).unwrap_or_default();
@@ -337,8 +366,8 @@ fn spaced(name: &str) -> String {
 /// Returns the page of all algorithms with their parameters.
 fn algorithms() -> String {
     let mut out = format!(
-        "# Congestion control algorithms\n\n{MADE}\nThe names that `cc` takes, and what `cc_params` can set; `roughlink cc list` prints \
-         the same. A parameter with one value has it on all stacks.\n\n"
+        "# Congestion control algorithms\n\n{MADE}\nValues of `cc`, and the parameters that `cc_params` sets. \
+         `roughlink cc list` prints the same. A parameter with a single value has it on all stacks.\n\n"
     );
     for algorithm in cc::REGISTRY.iter() {
         let _ = writeln!(out, "## `{}`\n\n{}. Source: {}.\n", algorithm.name, algorithm.summary, algorithm.source);
@@ -372,8 +401,8 @@ fn parameters(out: &mut String, algorithm: &Algorithm) {
 /// Returns the page of all gateways with their parameters.
 fn gateways() -> String {
     let mut out = format!(
-        "# Gateways\n\n{MADE}\nThe names that `kind` of a `[[gateway]]` takes, and what `params` can set; `roughlink gateway list` prints \
-         the same.\n\n"
+        "# Gateways\n\n{MADE}\nValues of `kind` in `[[gateway]]`, and the parameters that `params` sets. \
+         `roughlink gateway list` prints the same.\n\n"
     );
     for kind in gateway::REGISTRY.iter() {
         let _ = writeln!(
@@ -392,8 +421,8 @@ fn gateways() -> String {
 /// Returns the page of all metrics.
 fn metrics() -> String {
     let mut out = format!(
-        "# Metrics\n\n{MADE}\nThe names that `--metric` and the `metrics` of an experiment take; `roughlink metric list` prints the \
-         same.\n\n| name | of | unit | meaning |\n|---|---|---|---|\n"
+        "# Metrics\n\n{MADE}\nValues of `--metric` and of `metrics` in an experiment. `roughlink metric list` prints \
+         the same.\n\n| name | of | unit | meaning |\n|---|---|---|---|\n"
     );
     for m in metric::list() {
         let _ = writeln!(out, "| `{}` | {} | {} | {} |", m.name, m.of, m.unit, one_line(&m.meaning));
@@ -404,7 +433,7 @@ fn metrics() -> String {
 
 /// Returns the page of all commands with their help.
 fn commands() -> String {
-    let mut out = format!("# Commands\n\n{MADE}\nWhat `roughlink COMMAND --help` prints.\n\n");
+    let mut out = format!("# Commands\n\n{MADE}\nOutput of `roughlink COMMAND --help`.\n\n");
     let mut root = Roughlink::<Command>::command().term_width(80);
     root.build();
     help(&mut out, &mut root);

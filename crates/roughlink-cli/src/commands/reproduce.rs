@@ -123,8 +123,8 @@ fn no_sweep(folder: &Path) -> Result<(), LabError> {
     match identity_of(folder) {
         None => Ok(()),
         Some(_) => Err(LabError::Usage {
-            message: format!("{} has the results of a sweep or comparison", folder.display()),
-            help: "name another folder with -o, or remove this one".into(),
+            message: format!("cannot write to {}: it has the results of a sweep or comparison", folder.display()),
+            help: "name another folder with -o, or remove this folder".into(),
         }),
     }
 }
@@ -145,7 +145,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     let mut summary = paper.summary.clone();
     if !args.set.is_empty() {
         let set = args.set.join(", ");
-        summary.conclusion = format!("These runs changed the paper's scenario ({set}), so its conclusion is left out.");
+        summary.conclusion = format!("These runs change the paper's scenario ({set}), so its conclusion is omitted.");
         summary.linux.iter_mut().for_each(|choice| choice.note.clear());
     }
     let input = ReportInput {
@@ -170,7 +170,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     let claims: usize = inputs.iter().map(|input| input.claims.len()).sum();
     let undecided = match inputs.iter().map(|input| on_first_stack(input, ClaimOutcome::Undecided).count()).sum() {
         0_usize => None,
-        n => Some(format!("{n} of {claims} claims are undecided, which does not count as a miss")),
+        n => Some(format!("{n} of {claims} claims are undecided, which is not a failure")),
     };
     let missed: Vec<String> = inputs.iter().flat_map(|input| missed(input)).collect();
     if missed.is_empty() {
@@ -178,7 +178,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
         return Ok(());
     }
     let undecided = undecided.map_or(String::new(), |text| format!("\n{text}"));
-    Err(Failure::Expectation(format!("not as published:\n  {}{undecided}", missed.join("\n  "))))
+    Err(Failure::Expectation(format!("results differ from the paper:\n  {}{undecided}", missed.join("\n  "))))
 }
 
 /// The grids of an experiment.
@@ -208,8 +208,8 @@ fn plans<'a>(
     let is_stack = |text: &String| text.split('=').next().is_some_and(|key| key.trim() == "tcp.stack");
     if args.stack == StackArg::Kernel && args.set.iter().any(is_stack) {
         return Err(LabError::Usage {
-            message: format!("`--set tcp.stack` would make the stack `{KERNEL}` another one"),
-            help: format!("leave out one of it and `--stack {KERNEL}`"),
+            message: format!("--set tcp.stack: conflicts with --stack {KERNEL}"),
+            help: "remove one of the two options".into(),
         });
     }
     let mut all = Vec::new();
@@ -231,7 +231,7 @@ fn plans<'a>(
                 true => Some(ExperimentPlan::with_limit(*own, args.grid.max_runs)?),
                 false => {
                     if !args.grid.form.quiet {
-                        print_stderr(&format!("{}: none of these values is measured on the kernel", own.id));
+                        print_stderr(&format!("{}: these values are not measured on the kernel", own.id));
                     }
                     None
                 }
@@ -281,8 +281,9 @@ fn select<'a>(
 /// Returns the error for a paper without runs on the kernel.
 fn no_kernel(paper: &str) -> LabError {
     LabError::Usage {
-        message: format!("nothing of `{paper}` that was asked for is measured with `--stack {KERNEL}`"),
-        help: "experiments with a `[kernel]` table are, at the values that it leaves: roughlink reproduce v2g --stack kernel".into(),
+        message: format!("--stack {KERNEL}: the selection from `{paper}` is not measured on the kernel"),
+        help: "select experiments and values of a `[kernel]` table, as in: roughlink reproduce v2g --stack kernel"
+            .into(),
     }
 }
 
@@ -291,8 +292,8 @@ fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
     match args.only.iter().find(|text| !used.contains(text.as_str())) {
         None => Ok(()),
         Some(text) => Err(LabError::Usage {
-            message: format!("`--only {text}` fits no experiment"),
-            help: "it takes an axis and some of its values".into(),
+            message: format!("--only {text}: no experiment has this axis with these values"),
+            help: "name an axis and some of its values, such as --only cc=newreno,cubic".into(),
         }),
     }
 }

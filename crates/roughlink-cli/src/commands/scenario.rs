@@ -28,7 +28,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
             .collect();
         return print_json(&all);
     }
-    let mut table = show::table(&["name", "what it is"]);
+    let mut table = show::table(&["name", "title"]);
     for (source, name) in &scenarios {
         table.add_row([name, &title(source)]);
     }
@@ -134,7 +134,8 @@ fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
         .iter()
         .map(|link| json!({ "name": link.name, "between": [node(link.between.0), node(link.between.1)] }));
     let flows = scenario.flows.iter().map(|flow| {
-        json!({ "name": flow.name, "kind": flow.traffic.name(), "from": node(flow.from), "to": node(flow.to), "transport": transport(flow) })
+        json!({ "name": flow.name, "kind": flow.traffic.name(), "from": node(flow.from), "to": node(flow.to),
+            "transport": transport(flow) })
     });
     json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes,
         "links": links.collect::<Vec<_>>(), "flows": flows.collect::<Vec<_>>() })
@@ -155,20 +156,23 @@ pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
         let beside = Path::new(&name).components().all(|part| matches!(part, Component::Normal(_)));
         if !beside || folder.join(&name) == to {
             let message = if beside {
-                format!("{} is also the name of a file that the scenario reads", to.display())
+                format!("cannot write {}: the scenario reads a file of this name", to.display())
             } else {
-                format!("the scenario reads {name}, which is not in its folder")
+                format!("cannot copy {name}: it is outside the folder of the scenario")
             };
-            let help =
-                if beside { "name another file to write" } else { "copy the files by hand, and change the name" };
+            let help = if beside {
+                "name another output file"
+            } else {
+                "copy the file by hand, and change its name in the scenario"
+            };
             return Err(LabError::Usage { message, help: help.into() }.into());
         }
         files.push((folder.join(name), text));
     }
     if let Some((there, _)) = files.iter().find(|(path, _)| !args.force && path.exists()) {
         return Err(LabError::Usage {
-            message: format!("{} exists", there.display()),
-            help: "--force replaces it; or name another file".into(),
+            message: format!("cannot write {}: the file exists", there.display()),
+            help: "replace it with --force, or name another file".into(),
         }
         .into());
     }

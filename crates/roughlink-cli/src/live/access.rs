@@ -14,7 +14,7 @@ pub(super) struct Token(String);
 impl Token {
     pub(super) fn new() -> io::Result<Self> {
         let mut bits = [0; 16];
-        getrandom::fill(&mut bits).map_err(|e| io::Error::other(format!("no random bits for the token: {e}")))?;
+        getrandom::fill(&mut bits).map_err(|e| io::Error::other(format!("cannot generate a token: {e}")))?;
         Ok(Token(bits.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
@@ -34,14 +34,14 @@ pub(super) fn refusal(token: &Token, uri: &Uri, headers: &HeaderMap) -> Option<&
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST).unwrap_or_default();
     if !is_here(host) {
-        return Some("the address of this page is that of a machine, not a name: see what the program printed");
+        return Some("open the page by IP address or as localhost: use the URL that the command printed");
     }
     if text(header::ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
-        return Some("this comes from the page of another site");
+        return Some("refused: the request comes from a page of another site");
     }
     let given = uri.query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("token="));
     if !given.is_some_and(|given| token.is(given)) {
-        return Some("the token in the address is missing or wrong: see what the program printed");
+        return Some("the token is missing or wrong: use the URL that the command printed");
     }
     None
 }

@@ -132,7 +132,7 @@
       if (end - spoken >= 5 || end < spoken) {
         spoken = end;
         const said = drawn.map(({ name, values }) => [name, values[values.length - 1]]);
-        svg.setAttribute("aria-label", caption + ": " + said.map(([name, v]) => name + " " + (v === null ? "nothing" : label(v))).join(", "));
+        svg.setAttribute("aria-label", caption + ": " + said.map(([name, v]) => name + " " + (v === null ? "no value" : label(v))).join(", "));
       }
     };
   }
@@ -159,7 +159,7 @@
         const answer = await fetch("/change" + query, { method: "POST", headers, body: JSON.stringify(next) });
         problem.textContent = answer.ok ? "" : await answer.text();
       } catch {
-        problem.textContent = "The change did not arrive: there is no connection.";
+        problem.textContent = "The change was not sent: there is no connection.";
       }
       await new Promise((later) => setTimeout(later, 100));
       next = waiting.get(key);
@@ -234,7 +234,7 @@
         row.hidden = key === "rate" ? !ways().every((w) => spec.rate[w]) : !spec.other;
         if (performance.now() - touched < TOUCHED || waiting.has(index + " " + key)) return;
         const value = scale.is(now()[ways()[0]]);
-        if (value === null) { input.value = input.min; say("its noise"); return; }
+        if (value === null) { input.value = input.min; say("set by noise"); return; }
         const place = String(scale.place(value));
         if (input.value !== place) input.value = place;
         say(scale.text(value));
@@ -360,7 +360,7 @@
   }
   const soon = () => { if (!pending) { pending = true; requestAnimationFrame(show); } };
   const STATES = {
-    live: "live", lost: "connection lost, trying again", gone: "the emulation is not there any more", ended: "ended",
+    live: "live", lost: "connection lost, reconnecting", gone: "the emulation is gone", ended: "ended",
   };
   function state(name) {
     if ($("state").dataset.state === name) return;
@@ -370,14 +370,14 @@
   }
 
   const WHY = {
-    interrupted: "It was interrupted.", failed: "A program failed.", programs: "The programs have ended.",
-    duration: "Its time was over.", vanished: "A device vanished.", exceeded: "It exceeded a limit.",
+    interrupted: "The emulation was interrupted.", failed: "A program failed.", programs: "All programs have ended.",
+    duration: "The duration is over.", vanished: "A device vanished.", exceeded: "The emulation exceeded a limit.",
   };
   function ended({ result, timeline }) {
     state("ended");
     const late_ = result.lateness_us ? " Lateness: " + late(result.lateness_us) + "." : "";
-    const overruns = " Dropped before the link, which took them too slowly: " + (result.overruns ?? "\u2013") + ".";
-    $("reason").textContent = (WHY[result.ended] || "") + " It lasted " + clock(result.sim_s) + "." + late_ + overruns;
+    const overruns = " Packets dropped because the link read them too slowly: " + (result.overruns ?? "\u2013") + ".";
+    $("reason").textContent = (WHY[result.ended] || "") + " Duration: " + clock(result.sim_s) + "." + late_ + overruns;
     const rows = result.links.flatMap((l, i) => ["forward", "reverse"].map((way) => {
       const { from, to } = known.links[i];
       const row = make("tr");

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// Request to change a link. Absent properties stay unchanged.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an object with the name of the link and what changes")]
+#[serde(deny_unknown_fields, expecting = "an object with the name of the link and the changes")]
 pub(super) struct LinkRequest {
     link: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ impl LinkRequest {
         })?;
         let outage = self.outage.as_ref().map(|text| within("outage", text, &OUTAGES)).transpose()?;
         if outage.is_some() && self.up.is_some() {
-            return Err("an outage says when the link is up: leave out `up`".into());
+            return Err("`outage` also sets when the link is up: leave out `up`".into());
         }
         let loss = self.loss.as_ref().map(|text| read::<Share>("loss", text)).transpose()?;
         let change = LinkChange {
@@ -62,7 +62,7 @@ impl LinkRequest {
             ..LinkChange::default()
         };
         if change == LinkChange::default() {
-            return Err("nothing changes: write rate, delay, loss, up or outage".into());
+            return Err("nothing changes: set rate, delay, loss, up or outage".into());
         }
         let directions = match self.direction {
             ChangedDirections::Forward => [true, false],
@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn a_change_has_the_words_of_a_scenario() {
-        let json = r#"{"link": "plc", "direction": "reverse", "rate": "2 Mbit/s", "delay": "40 ms", "loss": "5 %", "up": true}"#;
+        let json = r#"{"link": "plc", "direction": "reverse", "rate": "2 Mbit/s", "delay": "40 ms", "loss": "5 %",
+                       "up": true}"#;
         let change = LinkChange {
             up: Some(true),
             rate: Some(Rate::from_mbps(2)),

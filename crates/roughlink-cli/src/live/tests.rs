@@ -151,7 +151,7 @@ fn an_address_is_read_and_may_be_taken() {
         Err(e) => panic!("{e:?}"),
     };
     for wrong in ["", "my.toml", "127.0.0.1", "localhost:80", "70000", "1.2.3.4:x"] {
-        assert!(message(wrong).contains("no address with a port"), "{wrong}");
+        assert!(message(wrong).contains("expected an address with a port"), "{wrong}");
     }
     assert!(message("192.0.2.1:0").contains("an address of this machine"));
     let door = BoundServer::open("127.0.0.1:0").unwrap();

@@ -63,7 +63,7 @@ pub(crate) fn text(steps: &[StepRecord<'_>]) -> String {
     let mut out = String::new();
     for link in links {
         let _ =
-            writeln!(out, "# changed from outside; as keys of link {} they are repeated:\ntimeline = [", quoted(link));
+            writeln!(out, "# changes during the run; add them to link {} to repeat them:\ntimeline = [", quoted(link));
         for step in steps.iter().filter(|step| step.link == link) {
             let _ = writeln!(out, "  {},", step.inline());
         }

@@ -109,7 +109,7 @@ fn session(name: &str, s: &SessionResult) -> String {
         false => "no",
     };
     let _ = write!(out, "; survived: {survived}");
-    out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");
+    out = wrapped(&out, "", "  ") + &wrapped(&format!("limits exceeded: {passed}{first}"), "  ", "    ");
     let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
     for m in &s.messages {
         let latency = |value: fn(&DelayResult) -> f64| {
@@ -199,7 +199,7 @@ fn calls(r: &RunResult) -> Option<TextTable> {
 /// Returns the table of windows that gateways allowed: to open flows at the end of the run, and to the latest ended
 /// flows at their end. `None` if there were no flows.
 fn gateways(r: &RunResult) -> Option<TextTable> {
-    let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "of at most", "rho", "rewritten"]);
+    let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "maximum", "rho", "rewritten"]);
     for g in &r.gateways {
         let ended = g.ended.iter().rev().take(MOST_ENDED).map(|f| (f, "ended"));
         for (f, state) in g.flows.iter().map(|f| (f, "open")).chain(ended) {

@@ -153,7 +153,8 @@ impl Browser {
     /// Clicks on the middle of an element.
     pub fn click(&mut self, selector: &str) {
         let place = self.value(&format!(
-            "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+            "(() => {{ const e = document.querySelector({selector:?}); \
+             e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
              const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         ));
         for kind in ["mousePressed", "mouseReleased"] {

@@ -8,7 +8,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 pub const PAIR: &str = "duration = \"60 s\"\nnode = [{ name = \"server\" }, { name = \"car\" }]\n\
-                        [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
+                        [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\n\
+                        rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
                         noise = { kind = \"random\", loss = \"1 %\" }\n";
 
 /// Creates a folder with [`PAIR`]; see [`folder_of`].

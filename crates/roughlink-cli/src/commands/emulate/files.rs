@@ -51,9 +51,9 @@ impl Files {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.iter().find_map(|(path, was)| match fs::symlink_metadata(path) {
             Ok(is) if id(&is) == *was => None,
-            Ok(_) => Some(unwritten(path, &io::Error::other("something else was put in its place meanwhile"))),
+            Ok(_) => Some(unwritten(path, &io::Error::other("another file has replaced it"))),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                Some(unwritten(path, &io::Error::other("it was removed meanwhile")))
+                Some(unwritten(path, &io::Error::other("the file was removed")))
             }
             Err(e) => Some(unwritten(path, &e)),
         })
@@ -94,9 +94,9 @@ fn id(metadata: &Metadata) -> (u64, u64) {
 
 pub(super) fn unwritten(path: &Path, e: &io::Error) -> Failure {
     let help = match e.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space; what was written until then is there",
-        ErrorKind::AlreadyExists => "nothing is replaced: name another",
-        _ => "name a place that can be written to",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some disk space; data written so far is kept",
+        ErrorKind::AlreadyExists => "name another path; existing files are not replaced",
+        _ => "name a path that can be written to",
     };
     Failure::Machine(format!("cannot write {}: {e}", path.display()), Some(help))
 }

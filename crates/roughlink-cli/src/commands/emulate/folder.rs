@@ -46,8 +46,8 @@ impl EmulationFolder {
         match holds {
             Err(e) => Err(unwritten(path, &e)),
             Ok(Some(_)) => Err(LabError::Usage {
-                message: format!("`{}` is not empty", path.display()),
-                help: "an emulation is never the same twice, so nothing is replaced: name another folder".into(),
+                message: format!("cannot write results to `{}`: the folder is not empty", path.display()),
+                help: "name a new or empty folder; an emulation never replaces results".into(),
             }
             .into()),
             Ok(None) => Ok(EmulationFolder {
@@ -66,7 +66,10 @@ impl EmulationFolder {
 
     /// Writes the scenario, and `emulation.json` as known before the start.
     pub(super) fn describe(&mut self, scenario: &Scenario, emulation: &Emulation, replica: u32) -> Result<(), Failure> {
-        let node = |(name, device, addresses): (&str, &str, &[_])| json!({ "node": name, "device": device, "addresses": addresses });
+        let node = |(name, device, addresses): (&str, &str, &[_])| {
+            json!({ "node": name, "device": device,
+                "addresses": addresses })
+        };
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let about = json!({
             "command": command_line(),

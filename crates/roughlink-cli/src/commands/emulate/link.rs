@@ -63,8 +63,8 @@ pub(crate) fn link(args: &LinkArgs) -> Result<(), Failure> {
 fn devices<'a>(pair: &'a str, args: &LinkArgs) -> Result<[&'a str; 2], LabError> {
     let wrong = |message: &str, help: &str| LabError::Usage { message: message.into(), help: help.into() };
     if !args.command.is_empty() {
-        let help = "run the program at a host behind one of the devices; use --for 60s to end the link after a time";
-        return Err(wrong("`--between` runs no program: the link is between two devices", help));
+        let help = "run the program at a host behind one of the devices; end the link after a time with --for 60s";
+        return Err(wrong(&format!("--between {pair}: a link between devices runs no program"), help));
     }
     let example = "name two devices, such as --between eth1,eth2";
     match pair.split(',').map(str::trim).collect::<Vec<_>>()[..] {
@@ -72,7 +72,7 @@ fn devices<'a>(pair: &'a str, args: &LinkArgs) -> Result<[&'a str; 2], LabError>
             Err(wrong(&format!("--between {pair}: both ends are the same device"), example))
         }
         [a, b] if !a.is_empty() && !b.is_empty() => Ok([a, b]),
-        _ => Err(wrong(&format!("--between {pair}: a link has two ends"), example)),
+        _ => Err(wrong(&format!("--between {pair}: expected two devices"), example)),
     }
 }
 

@@ -48,16 +48,16 @@ pub(super) fn hosts<'p>(
 ) -> Result<Vec<Host>, LabError> {
     if scenario.kernels.is_empty() {
         return Err(LabError::Usage {
-            message: "no node of the scenario is a Linux host".into(),
-            help: "name one by --exec or --kernel, or write `kernel = true` at it".into(),
+            message: "nothing to emulate: the scenario has no kernel node".into(),
+            help: "name a node with --exec or --kernel, or add `kernel = true` to a node".into(),
         });
     }
     for name in ours.chain(here) {
         let attached = scenario.interfaces.iter().find(|(node, _)| scenario.nodes[**node] == name);
         if let Some((_, HostInterface::Attached(device))) = attached {
             return Err(LabError::Usage {
-                message: format!("`{name}` is whoever is behind the network device {device}, not this machine"),
-                help: "run the program there, or leave out the interface".into(),
+                message: format!("`{name}` is not on this machine: the hosts behind {device} take its place"),
+                help: "run the program at one of these hosts, or remove the interface from the node".into(),
             });
         }
     }
@@ -85,7 +85,9 @@ pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
             Protocol::Tcp => "TCP",
         };
         match (is_kernel(f.from), is_kernel(f.to)) {
-            (false, true) => Some(format!("flow {}: sends to {dst}/{over} from {src}, at {}", f.name, f.start)),
+            (false, true) => {
+                Some(format!("flow {}: sends from {src} to {dst}/{over}, starting at {}", f.name, f.start))
+            }
             (true, false) => Some(format!("flow {}: receives at {dst}/{over}", f.name)),
             _ => None,
         }
@@ -100,7 +102,9 @@ pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) 
     for (i, name) in variables.iter().enumerate() {
         let (node, first) = (&scenario.nodes[i], variables.iter().position(|other| other == name));
         if name == OWN_NODE {
-            all.push(format!("{name} is the name of a program's own node; node `{node}` has no variable"));
+            all.push(format!(
+                "node `{node}` gets no address variable: {name} holds the name of the program's own node"
+            ));
         } else if let Some(first) = first.filter(|first| *first < i) {
             all.push(format!("nodes `{}` and `{node}` share the variable {name}", scenario.nodes[first]));
         }
@@ -108,7 +112,8 @@ pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) 
     let is_kernel = |node| scenario.kernels.contains(&node);
     for flow in scenario.flows.iter().filter(|f| is_kernel(f.from) && is_kernel(f.to)) {
         all.push(format!(
-            "flow `{}` is not run: both its ends are kernel nodes, where only programs send; leave one end simulated to run it",
+            "flow `{}` does not run: both its ends are kernel nodes, where only programs send; simulate one end to \
+             run it",
             flow.name
         ));
     }
@@ -117,7 +122,7 @@ pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) 
         if let Some(word) = words.iter().skip(1).find(meant) {
             let word = word.display();
             all.push(format!(
-                "`{word}` is an argument of the program at `{node}`; the next begins with {EXEC} NODE --"
+                "`{word}` is passed to the program at `{node}`; start another program with {EXEC} NODE -- COMMAND"
             ));
         }
     }
@@ -141,7 +146,7 @@ pub(super) fn programs(first: &str, words: &[OsString]) -> Result<Vec<(String, V
     match all.iter().find(|(_, words)| words.is_empty()) {
         None => Ok(all),
         Some((node, _)) => Err(LabError::Usage {
-            message: format!("{EXEC} {node} has no command"),
+            message: format!("{EXEC} {node}: the command is missing"),
             help: format!("write {EXEC} {node} -- COMMAND"),
         }),
     }
@@ -169,7 +174,7 @@ mod tests {
         let expected = [("a", "iperf3 -s"), ("b", "sh -c x -- y --exec c"), ("d", "true")];
         assert_eq!(all, expected.map(|(node, line)| (node.to_owned(), words(line))));
         let empty = programs("a", &words("--exec b -- true")).unwrap_err();
-        assert_eq!(empty.to_string(), "--exec a has no command");
+        assert_eq!(empty.to_string(), "--exec a: the command is missing");
     }
 
     #[test]
@@ -186,17 +191,18 @@ mod tests {
 
     #[test]
     fn what_is_probably_not_meant_is_said() {
-        let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\", kernel = true }, { name = \"a_b\", kernel = true }]\n\
+        let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\", kernel = true }, \
+                    { name = \"a_b\", kernel = true }]\n\
                     [[link]]\nname = \"l\"\nbetween = [\"a-b\", \"a_b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
                     [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a-b\"\nto = \"a_b\"\n";
         let source = ScenarioText { name: "x".into(), text: text.into(), folder: None };
         let scenario = source.parse(&[]).unwrap().scenario;
         let programs = programs("a-b", &words("echo --exec car ls")).unwrap();
         insta::assert_snapshot!(doubts(&scenario, &programs).join("\n"), @r"
-        ROUGHLINK_NODE is the name of a program's own node; node `node` has no variable
+        node `node` gets no address variable: ROUGHLINK_NODE holds the name of the program's own node
         nodes `a-b` and `a_b` share the variable ROUGHLINK_A_B
-        flow `f` is not run: both its ends are kernel nodes, where only programs send; leave one end simulated to run it
-        `--exec` is an argument of the program at `a-b`; the next begins with --exec NODE --
+        flow `f` does not run: both its ends are kernel nodes, where only programs send; simulate one end to run it
+        `--exec` is passed to the program at `a-b`; start another program with --exec NODE -- COMMAND
         ");
     }
 }

@@ -134,7 +134,7 @@ pub(super) fn conversations(achieved: &ConversationResults) -> String {
         "delivered",
         "in flight",
         "lost",
-        "sent again",
+        "retrans",
         "RTT median",
         "p99",
         "delay median",
@@ -183,7 +183,7 @@ pub(super) fn frames(counts: &[FrameCount]) -> String {
         lines.add_row([c.protocol.clone(), from, to, c.sent.to_string(), c.delivered.to_string()]);
     }
     lines.numbers(3);
-    format!("{lines}\n{}\n", more(all.len(), "frame counts"))
+    format!("{lines}\n{}\n", more(all.len(), "kinds of frames"))
 }
 
 /// Returns a line with the number of rows that a table of [`MOST_SHOWN`] leaves out; empty if there are none.
@@ -220,17 +220,18 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     let text = |(protocol, [from, to], d): (&str, [&str; 2], &ConversationCounters)| {
         let cc = d.cc.as_deref().unwrap_or_default();
         let paced = match d.paced {
-            Some(_) => "is paced by the kernel: it had another algorithm before, or a program limited its rate",
+            Some(_) => "the kernel paces the sender: it had another algorithm before, or a program limited its rate",
             None => {
-                "may be paced by the kernel: the default algorithm there paces, and the kernel does not report when it was replaced"
+                "the kernel may pace the sender: the default algorithm there paces, and the kernel does not report \
+                 when it was replaced"
             }
         };
-        format!("{protocol} from {from} to {to}: `{cc}` does not pace, but the sender {paced}")
+        format!("{protocol} from {from} to {to}: `{cc}` does not pace, but {paced}")
     };
     let mut warnings: Vec<String> = all.clone().take(MOST_SHOWN).map(text).collect();
     let more = all.count() - warnings.len();
     if more > 0 {
-        warnings.push(format!("{more} more senders are paced, or may be, although their algorithms do not pace"));
+        warnings.push(format!("the kernel paces, or may pace, {more} more senders whose algorithms do not pace"));
     }
     warnings
 }
@@ -242,33 +243,31 @@ pub(super) fn timing(outcome: &EmulationResults, uncaptured: u64) -> String {
         let share = over_1ms * 100.0;
         format!("median {p50:.0} us, p99 {p99:.0} us, longest {max:.0} us; over 1 ms: {share:.2} %")
     };
-    let late = outcome.lateness.map_or_else(|| "no packet reached a kernel".into(), |l| format!("lateness: {}", of(l)));
+    let late =
+        outcome.lateness.map_or_else(|| "no packet reached a kernel node".into(), |l| format!("lateness: {}", of(l)));
     let ports = outcome.ports;
-    let mut text = format!("{} packets from kernels, {} to them\n{late}\n", ports.received, ports.sent);
+    let mut text = format!("{} packets from kernel nodes, {} to kernel nodes\n{late}\n", ports.received, ports.sent);
     if let Some(waited) = outcome.waited {
-        let _ = writeln!(text, "taken in after: {}", of(waited));
+        let _ = writeln!(text, "read after: {}", of(waited));
     }
     if let Some(delay) = outcome.run_delay.per_slice {
         let _ = writeln!(text, "run delay: {}", of(delay));
     }
     if let Some(share) = outcome.run_delay.pressure {
-        let _ = writeln!(text, "some task of this machine waited for a processor: {:.0} % of the time", share * 100.0);
+        let _ = writeln!(text, "CPU pressure: some task waited for a processor {:.0} % of the time", share * 100.0);
     }
-    let dropped = "packets dropped before the link, which took them too slowly";
+    let dropped = "packets dropped because the link read them too slowly";
     match outcome.overruns {
-        None => drop(writeln!(text, "{dropped}: - (the kernel's count cannot be read)")),
+        None => drop(writeln!(text, "{dropped}: - (the kernel's counter cannot be read)")),
         Some(0) => {}
         Some(count) => drop(writeln!(text, "{dropped}: {count}")),
     }
     for (count, what) in [
-        (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
-        (outcome.oversized, "frames longer than the MTU, or joined by an offload, which no link carries"),
-        (
-            outcome.unanswered,
-            "packets for a host behind an interface that did not say where it is (ARP, neighbour discovery)",
-        ),
-        (uncaptured, "packets that the capture lacks, because the disk took it too slowly"),
-        (ports.unreachable, "packets for an address or end that does not exist"),
+        (outcome.refused, "packets refused by a kernel node whose device was down or full"),
+        (outcome.oversized, "frames dropped because they exceed the MTU or were merged by an offload"),
+        (outcome.unanswered, "packets dropped because no host answered ARP or neighbor discovery"),
+        (uncaptured, "packets missing from the capture because the disk was too slow"),
+        (ports.unreachable, "packets to an address or endpoint that does not exist"),
     ] {
         if count > 0 {
             let _ = writeln!(text, "{what}: {count}");
@@ -311,19 +310,17 @@ pub(super) fn verdict(
 pub(crate) fn faults(outcome: &EmulationResults, most_late: Time) -> Vec<String> {
     let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
-    let of = |us, what| format!("99 % of the packets {what} within {us:.0} us, not {most_late}");
+    let of = |us, what| format!("1 % of {what} than {us:.0} us (limit {most_late})");
     [
-        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "left"))),
-        late(outcome.waited).map(|us| format!("the link took packets late: {}", of(us, "were taken in"))),
-        late(outcome.run_delay.per_slice).map(|us| {
-            format!(
-                "programs waited for a processor: 99 % of their time slices began within {us:.0} us, not {most_late}"
-            )
-        }),
-        (outcome.stall > longest_stall).then(|| format!("the link stood still for {}", outcome.stall)),
+        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "packets left later"))),
+        late(outcome.waited).map(|us| format!("the link read packets late: {}", of(us, "packets waited longer"))),
+        late(outcome.run_delay.per_slice)
+            .map(|us| format!("programs waited for a processor: {}", of(us, "their time slices began later"))),
+        (outcome.stall > longest_stall).then(|| format!("the link stalled for {}", outcome.stall)),
         (outcome.overruns.filter(|count| *count > 0))
-            .map(|count| format!("{count} packets were dropped before the link, which took them too slowly")),
-        (outcome.overruns.is_none()).then(|| "how many packets were dropped before the link cannot be read".to_owned()),
+            .map(|count| format!("{count} packets were dropped because the link read them too slowly")),
+        (outcome.overruns.is_none())
+            .then(|| "the kernel's counter of packets dropped before the link cannot be read".to_owned()),
     ]
     .into_iter()
     .flatten()
@@ -341,8 +338,7 @@ fn cause(outcome: &EmulationResults) -> String {
     if ran > BUSY {
         let _ = write!(text, "; the rate is too high for this machine: the loop ran {:.0} % of the time", ran * 100.0);
     } else if waited > 0.01 {
-        let _ =
-            write!(text, "; others had the processors: the loop waited for one {:.0} % of the time", waited * 100.0);
+        let _ = write!(text, "; the processors were busy: the loop waited for one {:.0} % of the time", waited * 100.0);
     }
     text
 }

@@ -50,7 +50,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     if !is_allowed() {
         if plan.here.is_some() {
             return Err(Failure::Machine(
-                "this machine gets a device of its own, which needs root".into(),
+                "cannot add a network device to this machine: this needs root".into(),
                 Some(HERE_HELP),
             ));
         }
@@ -94,7 +94,8 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
         print_stderr(&format!("live view: {}", door.url()));
         if door.is_open() {
             print_stderr(
-                "other machines may reach it: whoever has this address may watch, and change links; it is not encrypted",
+                "warning: other machines can reach the live view: anyone with this URL can watch and change links, \
+                 and the connection is not encrypted",
             );
         }
     }
@@ -144,10 +145,8 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     match uncaptured {
         0 => Ok(()),
         n => Err(Failure::Machine(
-            format!("the capture lacks {n} packets: the disk took it too slowly"),
-            Some(
-                "name a file on a faster disk or in memory (/dev/shm), or leave out the capture (-o has --no-capture)",
-            ),
+            format!("the capture lacks {n} packets: the disk was too slow"),
+            Some("write to a faster disk or to memory (/dev/shm), or write no capture (with -o: --no-capture)"),
         )),
     }
 }
@@ -225,15 +224,15 @@ fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn
         let is_late = waited.as_nanos() >= u128::from(longest.0);
         let stopped = stopped();
         if is_late || running.is_over() || stopped.is_some() {
-            let within = if is_late { format!(" within {longest}: see --linger") } else { String::new() };
+            let within = if is_late { format!(" within {longest} (see --linger)") } else { String::new() };
             print_stderr(&format!(
-                "warning: {left} bytes that programs had sent before they ended are lost: they were not acknowledged{within}"
+                "warning: {left} bytes of ended programs are lost: they were not acknowledged{within}"
             ));
             return stopped.unwrap_or(EndReason::Ended);
         }
         if !told && waited >= PATIENCE {
             print_stderr(&format!(
-                "{left} bytes of programs that have ended are still to be acknowledged; Ctrl-C ends the wait"
+                "{left} bytes of ended programs are not acknowledged yet; press Ctrl-C to stop waiting"
             ));
             told = true;
         }
@@ -254,4 +253,5 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Length limit of captured packets: 0 keeps whole packets, because the data of real programs is worth reading.
 const WHOLE: u32 = 0;
-const HERE_HELP: &str = "`roughlink emulate` without --here needs no root: `link --generate` prints the scenario, and --exec names both ends";
+const HERE_HELP: &str = "run the command with sudo; without root, print the scenario with `roughlink link --generate`, \
+                         and run `roughlink emulate` with --exec for both ends";

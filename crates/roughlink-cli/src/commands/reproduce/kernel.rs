@@ -47,8 +47,8 @@ impl KernelRunner {
             }
         }
         if !lacked.is_empty() && !is_allowed() {
-            let help = "run it as root; `roughlink cc check` says what else is missing";
-            return Err(Failure::Machine("TCP of the kernel is measured as root".into(), Some(help)));
+            let help = "run the command with sudo; `roughlink cc check` lists the other requirements";
+            return Err(Failure::Machine("measuring the kernel's TCP needs root".into(), Some(help)));
         }
         raise_descriptor_limit();
         lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.with_cause(), e.help()))?;
@@ -71,12 +71,12 @@ impl KernelRunner {
                 }
                 repeated.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Failed::Machine(format!("{TRIES} times {late}")))
+            Err(Failed::Machine(format!("all {TRIES} attempts failed: {late}")))
         };
         let done = work_by(&carry, plans.iter().flat_map(|p| p.jobs()), store, grid);
         let repeated = repeated.into_inner();
         if repeated > 0 && !grid.form.quiet {
-            print_stderr(&format!("{repeated} times the link of a run was late; these do not count"));
+            print_stderr(&format!("{repeated} runs repeated: the emulated link fell behind real time"));
         }
         done
     }
@@ -86,7 +86,7 @@ impl KernelRunner {
 fn disturbed(outcome: &EmulationResults) -> Vec<String> {
     let mut all = faults(outcome, MOST_LATE);
     if outcome.refused > 0 {
-        all.push(format!("{} packets were not taken by the device of their receiver", outcome.refused));
+        all.push(format!("{} packets were refused by the receiver's device", outcome.refused));
     }
     all
 }
@@ -171,7 +171,7 @@ impl Algorithms {
                 flow.cc.clone()
             } else {
                 let message = format!("neither roughlink nor this kernel provides `{}`", flow.cc);
-                let help = "`roughlink cc list --kernel` lists what there is; one of the kernel's own may be a module: modprobe tcp_NAME";
+                let help = "choose one of `roughlink cc list --kernel`, or load a kernel module with modprobe tcp_NAME";
                 return Err(Failure::Machine(message, Some(help)));
             };
             names.insert(variant(flow), name);
