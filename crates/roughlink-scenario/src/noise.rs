@@ -154,7 +154,7 @@ pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
 /// Returns noise without a direction; `help` is the advice about the key `direction`.
 pub(super) fn undirected(table: &At<Noise>, help: &str, load: Load<'_>, report: &mut Report) -> Losses {
     if let Some(direction) = &table.value.direction {
-        let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
+        let problem = Problem::new("`direction` has no effect here").at(direction.span.clone(), "");
         report.error(problem.help(help));
     }
     one_noise(table, load, report)

@@ -89,7 +89,7 @@ impl<W: Write> Pcapng<W> {
     /// Adds an interface called `name` (at most 65535 bytes), at any time before its first packet.
     pub fn interface(&mut self, name: &str, link_type: LinkType) -> io::Result<Interface> {
         if name.len() > usize::from(u16::MAX) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name of more than 65535 bytes"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "interface name exceeds 65535 bytes"));
         }
         self.begin(INTERFACE_DESCRIPTION);
         self.u16(link_type as u16);
