@@ -280,7 +280,7 @@ fn idle_gateways_are_reported() {
     assert!(far.contains("node = \"modem\""), "{far}");
     let call = "[[flow]]\nname = \"download\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"house\"\n";
     let none = warned(call, "");
-    assert!(none.contains("has nothing to do") && none.contains("leave the gateway out"), "{none}");
+    assert!(none.contains("has no effect") && none.contains("remove the gateway"), "{none}");
 }
 
 /// Downloads compete; a call uses only the bandwidth it needs.

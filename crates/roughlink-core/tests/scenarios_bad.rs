@@ -345,7 +345,7 @@ fn not_toml() {
     for line in NOT_TOML {
         let text = format!("duration = \"10 s\"\n{line}\n");
         let Err(e) = roughlink_scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {line}") };
-        assert!(e.problems.iter().all(|p| p.message.starts_with("not TOML")), "{line} is TOML");
+        assert!(e.problems.iter().all(|p| p.message.starts_with("invalid TOML")), "{line} is TOML");
         assert_helpful(&e.problems, line);
         writeln!(all, "{e}").unwrap();
     }

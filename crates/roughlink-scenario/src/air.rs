@@ -244,8 +244,8 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
     for table in &tables {
         let n = &table.value;
         if let Some(direction) = &n.direction {
-            let problem =
-                Problem::new("`direction` has no effect: both directions share the medium and its noise").at(direction.span.clone(), "");
+            let problem = Problem::new("`direction` has no effect: both directions share the medium and its noise")
+                .at(direction.span.clone(), "");
             report.error(problem.help("remove `direction`"));
         }
         let Some(layer) = n.kind.as_ref().and_then(|kind| layer(kind, block, load, report)) else { continue };
@@ -379,7 +379,8 @@ fn mains(n: &Mains, report: &mut Report) -> Impulses {
         match report.read(&n.width) {
             Some(Length::Exponential(mean)) => *length = mean,
             Some(Length::Uniform(..)) => {
-                let problem = Problem::new("`width` must be a mean: impulses of the mains have a lognormal width").at(span(&n.width), "");
+                let problem = Problem::new("`width` must be a mean: impulses of the mains have a lognormal width")
+                    .at(span(&n.width), "");
                 report.error(problem.help("write the mean as `width`, and the spread as `variation`"));
             }
             None => {}
@@ -416,7 +417,9 @@ fn rate(every: &Option<Leaf<Time>>, report: &mut Report) -> Option<Option<f64>> 
 fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Report) {
     if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
         let problem = Problem::new(format!("impulses of {length} do not fit into the period of {mains_hz} Hz"));
-        report.error(problem.at(place, "").help("make `width` longer than zero and shorter than a quarter of the period"));
+        report.error(
+            problem.at(place, "").help("make `width` longer than zero and shorter than a quarter of the period"),
+        );
     }
 }
 
@@ -441,7 +444,8 @@ fn check_width(
         report.error(problem.help("write a time such as \"100 us\""));
     } else if harmless >= longest {
         let place = if written.is_some() { span(written) } else { span(width) };
-        let problem = Problem::new(format!("noise has no effect: all impulses are shorter than `harmless`, {harmless}"));
+        let problem =
+            Problem::new(format!("noise has no effect: all impulses are shorter than `harmless`, {harmless}"));
         report.error(problem.at(place, "").help("increase `width` or decrease `harmless`"));
     }
 }
@@ -449,12 +453,14 @@ fn check_width(
 fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> Option<Source> {
     let index = report.read(&n.index);
     if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
-        let problem = Problem::new(format!("`index` must be between 1e-6 and 10, found {index}")).at(span(&n.index), "");
+        let problem =
+            Problem::new(format!("`index` must be between 1e-6 and 10, found {index}")).at(span(&n.index), "");
         report.error(problem.help("write a value such as 0.1; the literature has 0.01 to 0.3"));
     }
     let memory = report.read(&n.memory);
     if let Some(memory) = memory.filter(|memory| !(0.0..1.0).contains(memory)) {
-        let problem = Problem::new(format!("`memory` must be at least 0 and less than 1, found {memory}")).at(span(&n.memory), "");
+        let problem = Problem::new(format!("`memory` must be at least 0 and less than 1, found {memory}"))
+            .at(span(&n.memory), "");
         report.error(problem.help("write a probability such as 0.9, or 0 for no memory"));
     }
     let sample = not_zero(&n.sample, report);
@@ -484,7 +490,11 @@ fn too_often(every: Time, place: Range<usize>, report: &mut Report) -> Option<()
         return Some(());
     }
     let problem = Problem::new(format!("impulses every {every} are too frequent"));
-    report.error(problem.at(place, "").help(format!("space them by at least {LEAST_GAP} on average, or write kind = \"stationary\"")));
+    report.error(
+        problem
+            .at(place, "")
+            .help(format!("space them by at least {LEAST_GAP} on average, or write kind = \"stationary\"")),
+    );
     None
 }
 
@@ -500,7 +510,8 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Report) -> Option<Vec<(f6
     }
     let sum: f64 = parts.iter().map(|part| part.0).sum();
     if (sum - 1.0).abs() > 1e-6 {
-        let problem = Problem::new(format!("the shares add up to {:.1} % instead of 100 %", 100.0 * sum)).at(list.span.clone(), "");
+        let problem = Problem::new(format!("the shares add up to {:.1} % instead of 100 %", 100.0 * sum))
+            .at(list.span.clone(), "");
         report.error(
             problem.help("write [{ share = \"70 %\", mean = \"15 ms\" }, { share = \"30 %\", mean = \"1 s\" }]"),
         );

@@ -353,10 +353,9 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
         let resolved = Resolved {
             rate,
             delay: report.read(&k.delay),
-            noise: k
-                .noise
-                .as_ref()
-                .map(|n| undirected(n, "remove `direction`: noise in a station applies to both directions", load, report)),
+            noise: k.noise.as_ref().map(|n| {
+                undirected(n, "remove `direction`: noise in a station applies to both directions", load, report)
+            }),
             signal: report.read(&k.signal).map(|s| s.0),
             load: load_rate,
         };
@@ -446,7 +445,8 @@ fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
         let (arrive, depart) = (report.read(&v.arrive)?, report.read(&v.depart)?);
         let name = report.read(&v.name).unwrap_or_else(|| format!("station {}", i + 1));
         if depart <= arrive {
-            let problem = Problem::new(format!("departure from {name} at {depart} is not after the arrival at {arrive}"));
+            let problem =
+                Problem::new(format!("departure from {name} at {depart} is not after the arrival at {arrive}"));
             report.error(problem.at(span(&v.depart), "").help("write a `depart` that is after `arrive`"));
             return None;
         }

@@ -195,9 +195,7 @@ impl Context<'_> {
         let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
         if !path.is_empty() && !path.iter().any(cable) {
             let problem = Problem::new("`priority` has no effect: no Green PHY cable is on the flow's path");
-            report.error(
-                problem.at(span(&f.priority), "").help("remove it, or use a [[link]] of kind = \"greenphy\""),
-            );
+            report.error(problem.at(span(&f.priority), "").help("remove it, or use a [[link]] of kind = \"greenphy\""));
         }
         Some(priority)
     }
@@ -252,7 +250,8 @@ impl Context<'_> {
     ) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
-            let problem = Problem::new(format!("flow `{name}` begins and ends at the same node")).at(span(&flow.to), "");
+            let problem =
+                Problem::new(format!("flow `{name}` begins and ends at the same node")).at(span(&flow.to), "");
             report.error(problem.help("name two different nodes in `from` and `to`"));
             return Vec::new();
         }
@@ -317,9 +316,11 @@ impl Context<'_> {
                 list(&names)
             ));
             let remedy = if *tcp { "write mss_includes_options = true, lower `mss`" } else { "send smaller packets" };
-            report.warn(warning.at(place.clone(), "").help(format!(
-                "{remedy} or raise `mtu`; with fragments, losing one of them loses the whole packet"
-            )));
+            report.warn(
+                warning.at(place.clone(), "").help(format!(
+                    "{remedy} or raise `mtu`; with fragments, losing one of them loses the whole packet"
+                )),
+            );
         }
     }
 }
@@ -342,7 +343,8 @@ pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
 pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Report) -> Option<u64> {
     let bytes = report.read(leaf).and_then(|t| t.0);
     if bytes == Some(0) {
-        let problem = Problem::new(format!("flow `{name}` sends nothing: `bytes` must be greater than zero")).at(span(leaf), "");
+        let problem =
+            Problem::new(format!("flow `{name}` sends nothing: `bytes` must be greater than zero")).at(span(leaf), "");
         report.error(problem.help("remove `bytes` for a flow without end"));
     }
     bytes

@@ -57,8 +57,7 @@ pub(super) fn gateway(
     if kind.needs_modem && matches!(links[link].model, Model::Pipe(_)) {
         let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
         let media: Vec<&str> = media.collect();
-        let message =
-            format!("`{}` needs a modem, but link `{}` has none", kind.name, links[link].name);
+        let message = format!("`{}` needs a modem, but link `{}` has none", kind.name, links[link].name);
         report.error(Problem::new(message).at(place, "").help(match media.as_slice() {
             [] => "use a link of kind = \"hdplc\"".to_owned(),
             media => format!("use a link with modems: {}", list(media)),
@@ -149,8 +148,10 @@ fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Ran
     let early = |stay: &Stay| stay.until.saturating_sub(stay.end_known);
     if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
         let (early, at) = (early(stay), &stay.name);
-        let message =
-            format!("`{}` is warned {early} before coverage at {at} ends, but trusts a warning for only {lead}", kind.name);
+        let message = format!(
+            "`{}` is warned {early} before coverage at {at} ends, but trusts a warning for only {lead}",
+            kind.name
+        );
         report.warn(Problem::new(message).at(place, "").help("decrease `warning` or increase `lead_ms`"));
     }
 }
@@ -228,7 +229,9 @@ fn params(gateway: &At<Gateway>, kind: &'static Kind, report: &mut Report) -> Op
         _ => {
             let all = kind.parameters();
             let own = params.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?)));
-            problem.at(given.span.clone(), "").help(format!("for the defaults, write {}", own.collect::<Vec<_>>().join(", ")))
+            problem
+                .at(given.span.clone(), "")
+                .help(format!("for the defaults, write {}", own.collect::<Vec<_>>().join(", ")))
         }
     });
     None

@@ -98,7 +98,9 @@ fn apply(At { span: here, value: mac }: &At<StructKeys<GreenPhyConfig>>, c: &mut
     if left < least && report.problems.len() == before {
         let problem = Problem::new(format!("beacon regions of {} leave too little time for contention", c.beacon));
         let place = mac.span("beacon").unwrap_or_else(|| here.clone());
-        report.error(problem.at(place, "").help(format!("decrease `beacon`: two cycles of the mains must leave {least}")));
+        report.error(
+            problem.at(place, "").help(format!("decrease `beacon`: two cycles of the mains must leave {least}")),
+        );
     }
 }
 

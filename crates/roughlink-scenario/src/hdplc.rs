@@ -56,7 +56,8 @@ pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Repor
     if let Some(mac) = &own.mac {
         mac.value.apply(&mut c, report);
         if let Some(place) = mac.value.span("collisions").filter(|_| c.collisions && c.duplex == Duplex::Full) {
-            let problem = Problem::new("`collisions` has no effect in full duplex: the directions do not contend").at(place, "");
+            let problem =
+                Problem::new("`collisions` has no effect in full duplex: the directions do not contend").at(place, "");
             report.error(problem.help("remove `collisions`, or write duplex = \"half\""));
         }
     }

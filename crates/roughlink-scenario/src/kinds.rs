@@ -300,14 +300,17 @@ mod tests {
     #[test]
     fn what_a_kind_has_not_is_refused() {
         for (keys, wanted) in [
+            ("kind = \"other\", c = 1, a = 1", "`a` is a key of `one`; `other` has `c`, `d`; every kind has `name`"),
             (
-                "kind = \"other\", c = 1, a = 1",
-                "`a` is a key of `one`; `other` has `c`, `d`; every kind has `name`",
+                "kind = \"none\", d = 1",
+                "`d` is a key of `one`, `other`; `none` has no keys of its own; every kind has `name`",
             ),
-            ("kind = \"none\", d = 1", "`d` is a key of `one`, `other`; `none` has no keys of its own; every kind has `name`"),
             ("kind = \"one\"", "missing key `a` in `table` of kind `one`"),
             ("kind = \"one\", a = 1, e = 1", "unknown key `e` in `table`; did you mean `a`?"),
-            ("kind = \"ohter\", c = 1", "unknown value `ohter`; expected one of `none`, `one`, `other`; did you mean `other`?"),
+            (
+                "kind = \"ohter\", c = 1",
+                "unknown value `ohter`; expected one of `none`, `one`, `other`; did you mean `other`?",
+            ),
             ("kind = 3", "expected a string, found the number 3; write \"3\""),
             ("kind = \"ohter\", c = \"x\"", "expected a whole number"),
             ("c = 1", "missing key `kind` in `table`"),

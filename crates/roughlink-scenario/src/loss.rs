@@ -158,9 +158,11 @@ pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) 
         NoiseKind::Recorded(n) => Noise::Recorded { steps: recorded(n, here, load, report) },
         _ => {
             let problem = Problem::new("noise of this kind applies to shared media; a pipe needs packet noise");
-            report.error(problem.at(here.clone(), "").help(
-                "use `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` or `recorded`",
-            ));
+            report.error(
+                problem
+                    .at(here.clone(), "")
+                    .help("use `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` or `recorded`"),
+            );
             Noise::None
         }
     }
@@ -203,8 +205,11 @@ fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> 
         let table = table.as_ref()?;
         let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
         if every < LEAST_GAP {
-            let problem = Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
-            report.error(problem.help(format!("write at least {LEAST_GAP}; every = \"10 ms\" gives 100 pulses per second")));
+            let problem =
+                Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
+            report.error(
+                problem.help(format!("write at least {LEAST_GAP}; every = \"10 ms\" gives 100 pulses per second")),
+            );
         } else if cyclic && length >= every {
             let problem = Problem::new(format!("pulses of {length} every {every} leave no pause"));
             report.error(problem.at(span(&table.value.length), "").help("make `length` shorter than `every`"));
@@ -218,8 +223,10 @@ fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> 
     let impulse =
         noise::Impulse { cyclic: pulses(&n.cyclic, true), asynchronous: pulses(&n.asynchronous, false), kill };
     if n.cyclic.is_none() && n.asynchronous.is_none() {
-        let problem = Problem::new("missing key `cyclic` or `asynchronous` in noise of kind `impulse`").at(here.clone(), "");
-        report.error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or `asynchronous`, or both"));
+        let problem =
+            Problem::new("missing key `cyclic` or `asynchronous` in noise of kind `impulse`").at(here.clone(), "");
+        report
+            .error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or `asynchronous`, or both"));
     }
     Noise::Impulse(impulse)
 }
@@ -254,7 +261,8 @@ pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report
             own.span.clone()
         }
         (None, None) => {
-            let problem = Problem::new("missing key `steps` or `file` in noise of kind `recorded`").at(here.clone(), "");
+            let problem =
+                Problem::new("missing key `steps` or `file` in noise of kind `recorded`").at(here.clone(), "");
             report.error(problem.help(NO_STEPS_HELP));
             return steps;
         }

@@ -48,9 +48,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
             if model.draws() * duration.as_secs_f64() > MOST_IMPULSES {
                 let problem = Problem::new(format!("noise of link `{name}` has more than {MOST_IMPULSES:.0} impulses"));
                 let problem = problem.at(span(&link.value.name), "");
-                report.error(
-                    problem.help("space the impulses further apart, or shorten `duration`"),
-                );
+                report.error(problem.help("space the impulses further apart, or shorten `duration`"));
             }
             let cable = link.value.medium().and_then(|medium| report.read(&medium.cable)).map(|cable| cable.0);
             LinkSpec {
@@ -145,7 +143,9 @@ fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize
         let layer = report.read(&node.layer);
         let interface = report.read(&node.interface);
         if let (Some(Layer::Ip), Some(leaf), Some(name)) = (layer, &node.layer, &interface) {
-            let problem = Problem::new("layer = \"ip\" does not fit an attached interface, which carries Ethernet frames").at(leaf.span.clone(), "");
+            let problem =
+                Problem::new("layer = \"ip\" does not fit an attached interface, which carries Ethernet frames")
+                    .at(leaf.span.clone(), "");
             report.error(problem.help(format!("write layer = \"ethernet\", or remove interface = \"{name}\"")));
         }
         if report.read(&node.kernel) == Some(true) || interface.is_some() {
@@ -180,7 +180,8 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
 fn between(link: &At<Link>, nodes: &Names, report: &mut Report) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {
-        let problem = Problem::new(format!("expected two nodes in `between`, found {}", ends.value.len())).at(ends.span.clone(), "");
+        let problem = Problem::new(format!("expected two nodes in `between`, found {}", ends.value.len()))
+            .at(ends.span.clone(), "");
         report.error(problem.help("write between = [\"a\", \"b\"]"));
         return (0, 0);
     };

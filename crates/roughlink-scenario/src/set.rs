@@ -128,8 +128,10 @@ type Parameters<'v> = Vec<(String, &'v str)>;
 /// Splits an algorithm from the parameters in braces after its name, if any.
 fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Problem> {
     let Some((name, rest)) = value.split_once('{') else { return Ok((value, None)) };
-    let wrong =
-        || Problem::new(format!("expected an algorithm with parameters, found `{value}`")).help("write name{key=value,...}");
+    let wrong = || {
+        Problem::new(format!("expected an algorithm with parameters, found `{value}`"))
+            .help("write name{key=value,...}")
+    };
     let inner = rest.trim_end().strip_suffix('}').ok_or_else(wrong)?;
     let (parts, true) = split_list(inner) else { return Err(wrong()) };
     let params = parts.into_iter().filter(|part| !part.trim().is_empty()).map(|part| {

@@ -185,7 +185,8 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
-                let problem = Problem::new(format!("expected a list of tables for `{key}`, found a table")).at(span, "");
+                let problem =
+                    Problem::new(format!("expected a list of tables for `{key}`, found a table")).at(span, "");
                 report.error(problem.help(format!("write [[{key}]] before each table")));
                 return false;
             }

@@ -226,7 +226,9 @@ impl Clock {
             None => Err(format!("{field} differs in format from the time in the first line")),
             Some(s) if !s.is_finite() => Err(format!("{field} is not a time")),
             Some(s) if s < 0.0 => Err(format!("{field} is before the first line")),
-            Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{field} is more than thirty years after the first line")),
+            Some(s) if s > LONGEST.as_secs_f64() => {
+                Err(format!("{field} is more than thirty years after the first line"))
+            }
             // A double has a microsecond to spare on dates of this century.
             Some(s) => Ok(Time::from_micros(libm::round(s * 1e6) as u64)),
         }
@@ -281,7 +283,8 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
     if !dialect.extra
         && let Some(unknown) = heading.iter().find(|h| out.iter().all(|c| c.name != *h))
     {
-        let found = if out.is_empty() { String::from("no known column") } else { format!("unknown column `{unknown}`") };
+        let found =
+            if out.is_empty() { String::from("no known column") } else { format!("unknown column `{unknown}`") };
         return Err(format!("{found}; expected any of {}", known.join(", ")));
     }
     Ok(out)
@@ -398,10 +401,10 @@ mod tests {
             ("", &plain, "empty"),
             ("time_s,loss\n", &plain, "nothing else"),
             ("time_s,RSRP\n0,1\n", &plain, "unknown column `RSRP`; expected any of time_s"),
-            ("time_s,rsrp\n0,1\n", &renamed, "no column `RSRP`, which `columns` takes for `signal_dbm`"),
+            ("time_s,rsrp\n0,1\n", &renamed, "missing column `RSRP`, which `columns` maps to `signal_dbm`"),
             ("time_s,loss,loss\n1,0,0\n", &plain, "two columns `loss`"),
-            ("time_s,loss\n2\n", &plain, "line 2 has 1 fields, not 2"),
-            ("time_s,loss\n2,0,1\n", &plain, "line 2 has 3 fields, not 2"),
+            ("time_s,loss\n2\n", &plain, "line 2: expected 2 fields, found 1"),
+            ("time_s,loss\n2,0,1\n", &plain, "line 2: expected 2 fields, found 3"),
             ("time_s,loss\n,0.5\n", &plain, "line 2: time_s is empty"),
             ("time_s,loss\n2,1.5\n", &plain, "line 2: loss = 1.5 is out of range: 0 to 1"),
             ("time_s,RSRP\n2,-1000\n", &renamed, "line 2: RSRP = -1000 is out of range: -200 to 100"),

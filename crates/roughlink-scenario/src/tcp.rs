@@ -138,7 +138,10 @@ impl Sources<'_> {
             return report.read(leaf).map(|cc| cc.0);
         }
         cc::algorithm(DEFAULT_CC)
-            .map_err(|e| report.error(Problem::new(e.to_string()).at(self.span.clone(), "").help("select an algorithm with `cc`")))
+            .map_err(|e| {
+                report
+                    .error(Problem::new(e.to_string()).at(self.span.clone(), "").help("select an algorithm with `cc`"))
+            })
             .ok()
     }
 
@@ -301,7 +304,9 @@ pub(super) fn check_hystart(global: &Tcp, used: &[(Stack, &'static Algorithm)], 
         let mut names: Vec<&str> = used.iter().map(|(_, cc)| cc.name).collect();
         names.dedup();
         let problem = Problem::new("`hystart` has no effect on any flow").at(leaf.span.clone(), "");
-        report.error(problem.help(format!("remove `hystart`, which is not a parameter of {}", super::problem::list(&names))));
+        report.error(
+            problem.help(format!("remove `hystart`, which is not a parameter of {}", super::problem::list(&names))),
+        );
     }
 }
 

@@ -276,7 +276,8 @@ fn from_the_start(
     let own = keys.asymmetric.as_ref().map(|a| &a.value);
     let missing = |key: &str, example: &str| {
         let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
-        let problem = Problem::new(format!("missing key `{key}` in link `{name}`: its timeline does not set it from the start"));
+        let problem =
+            Problem::new(format!("missing key `{key}` in link `{name}`: its timeline does not set it from the start"));
         let place = format!("`{key}` is missing here");
         problem.at(span(&link.name), place).help(format!("add a line such as {key} = \"{example}\""))
     };
@@ -557,7 +558,8 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 /// Each change costs an event of the run.
 const MOST_CHANGES: u64 = 10_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
-const CSV_HELP: &str = "name the columns in the first line: time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
+const CSV_HELP: &str =
+    "name the columns in the first line: time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
 const FILE_HELP: &str = "write the name relative to the folder of the scenario";
 
 #[cfg(test)]

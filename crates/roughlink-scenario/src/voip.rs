@@ -70,7 +70,9 @@ impl Voip {
             if codec != Codec::G711 {
                 let problem = Problem::new("`concealment` applies only to G.711");
                 report.error(
-                    problem.at(span(&self.concealment), "").help("remove it: the Bpl of other codecs includes concealment"),
+                    problem
+                        .at(span(&self.concealment), "")
+                        .help("remove it: the Bpl of other codecs includes concealment"),
                 );
             }
         }

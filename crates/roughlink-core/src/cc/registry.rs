@@ -52,15 +52,20 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("rfc", newreno::RFC),
     Algorithm::new::<hybla::Hybla>("hybla", "window growth independent of the RTT", "Caini and Firrincieli 2004")
         .preset("ns3", hybla::NS3),
-    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD whose factors follow the window", "RFC 3649").preset("ns3", highspeed::NS3),
+    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD whose factors follow the window", "RFC 3649")
+        .preset("ns3", highspeed::NS3),
     Algorithm::new::<htcp::Htcp>("htcp", "increase that grows with time, adaptive decrease", "Shorten and Leith 2004")
         .preset("ns3", htcp::NS3),
     Algorithm::new::<scalable::Scalable>("scalable", "MIMD 0.01, 1/8", "Kelly 2003").preset("ns3", scalable::NS3),
     Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
         .preset("ns3", bic::NS3),
-    Algorithm::new::<cubic::Cubic>("cubic", "window as a cubic function of the time since a loss", "RFC 9438, RFC 9406")
-        .preset("ns3", cubic::NS3)
-        .preset("rfc", cubic::RFC),
+    Algorithm::new::<cubic::Cubic>(
+        "cubic",
+        "window as a cubic function of the time since a loss",
+        "RFC 9438, RFC 9406",
+    )
+    .preset("ns3", cubic::NS3)
+    .preset("rfc", cubic::RFC),
     Algorithm::new::<dctcp::Dctcp>("dctcp", "reduces the window by the share of marked bytes", "RFC 8257")
         .tcp(dctcp::TCP)
         .preset("ns3", dctcp::NS3)

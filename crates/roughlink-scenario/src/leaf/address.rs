@@ -38,7 +38,9 @@ fn address<T: FromStr + Copy + Into<IpAddr>>(value: &Value, what: &str, example:
     let text = String::read(value)?;
     let Ok(address) = text.trim().parse::<T>() else {
         let help = match text.split_once('/') {
-            Some((address, _)) if address.parse::<T>().is_ok() => format!("write \"{address}\", without the prefix length"),
+            Some((address, _)) if address.parse::<T>().is_ok() => {
+                format!("write \"{address}\", without the prefix length")
+            }
             _ => format!("write an address such as \"{example}\""),
         };
         return Err(fault(format!("invalid {what} address `{text}`"), Some(help)));

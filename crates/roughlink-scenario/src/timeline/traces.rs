@@ -69,7 +69,10 @@ fn trace(
     let read = |text: &str| {
         let values = read_values(text, column)?;
         let period = interval.0.checked_mul(values.len() as u64).filter(|period| *period <= LONGEST.0);
-        Ok((values, Time(period.ok_or_else(|| format!("with {interval} per line, the trace is longer than thirty years"))?)))
+        Ok((
+            values,
+            Time(period.ok_or_else(|| format!("with {interval} per line, the trace is longer than thirty years"))?),
+        ))
     };
     let read = |text: &str| read(text).map_err(|reason| (reason, help.as_str()));
     let Some((values, period)) = read_file(&name, span(file), read, load, report) else { return Vec::new() };
@@ -87,7 +90,8 @@ fn read_values(text: &str, column: &str) -> Result<Vec<f64>, String> {
     if values.is_empty() { Err("the file is empty".into()) } else { Ok(values) }
 }
 
-pub(super) const MAHIMAHI_HELP: &str = "write a time in ms per line, in ascending order, for each opportunity to send 1500 bytes";
+pub(super) const MAHIMAHI_HELP: &str =
+    "write a time in ms per line, in ascending order, for each opportunity to send 1500 bytes";
 const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
 /// Interval of LeoReplayer's published traces.
 const USUAL_INTERVAL: Time = Time::from_millis(10);
