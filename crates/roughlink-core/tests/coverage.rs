@@ -36,7 +36,8 @@ fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {
 fn stations_on_the_way() {
     let (s, warnings) = parse(
         "speed = \"36 km/h\"\ndwell = \"20 s\"\nassociate = \"1 s\"\nconfigure = \"2 s\"\nnotice = \"100 ms\"\n\
-         stations = [{ name = \"X\", distance = \"1 km\", class = \"busy\" }, { distance = \"500 m\", dwell = \"5 s\" }]\n\
+         stations = [{ name = \"X\", distance = \"1 km\", class = \"busy\" }, \
+         { distance = \"500 m\", dwell = \"5 s\" }]\n\
          classes = { busy = { rate = \"1 Mbit/s\", signal = \"-60 dBm\", load = \"300 kbit/s\" } }",
         &no_file,
     )
@@ -182,7 +183,8 @@ fn keys_without_effect_are_rejected_or_reported() {
         ("log = \"l\"\nclasses = { x = { rate = \"1 Mbit/s\" } }".into(), "`classes` has no effect"),
         (
             format!(
-                "{visit}\nclasses = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", direction = \"forward\" }} }} }}"
+                "{visit}\n\
+                 classes = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", direction = \"forward\" }} }} }}"
             ),
             "`direction` has no effect",
         ),
@@ -280,8 +282,8 @@ fn invalid_coverage_is_rejected() {
         ("stations = [{ distance = \"5 m\" }]\nspeed = \"5\"\ndwell = \"5 s\"", "expected a speed, found `5`"),
         ("stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"-5 s\"", "-5 s"),
         (
-            "stations = [{ name = \"X\", distance = \"5 m\" }, { name = \"Y\", distance = \"5 m\" }]\nspeed = \"1 m/s\"\n\
-             dwell = \"16000000 min\"",
+            "stations = [{ name = \"X\", distance = \"5 m\" }, { name = \"Y\", distance = \"5 m\" }]\n\
+             speed = \"1 m/s\"\ndwell = \"16000000 min\"",
             "the stay at Y ends more than",
         ),
         (

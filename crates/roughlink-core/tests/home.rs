@@ -89,7 +89,10 @@ rate_trace = [{ at = "1 s", rate = "10 Mbit/s" }, { at = "2 s", rate = "5 Mbit/s
 queue = "100 pkt"
 mtu = "1400 B"
 noise = { kind = "clean" }
-mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us", rifs = "30 us", ack = "120 us", access_gap = "50 us", access_slots = 4, slot = "20 us", sdu_overhead = "14 B", symbol = "0 s", transmissions = 3, lifetime = "200 ms", in_order = false, duplex = "half", collisions = true, queue_counts_unacknowledged = false, robust_share = "50 %", error_weight = "10 %" }"#,
+mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us", rifs = "30 us", ack = "120 us",
+        access_gap = "50 us", access_slots = 4, slot = "20 us", sdu_overhead = "14 B", symbol = "0 s",
+        transmissions = 3, lifetime = "200 ms", in_order = false, duplex = "half", collisions = true,
+        queue_counts_unacknowledged = false, robust_share = "50 %", error_weight = "10 %" }"#,
     );
     let expected = HdplcConfig {
         rate: Rate::from_mbps(20),
@@ -207,7 +210,8 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { agregation = \"1 ms\" }\n"),
     (
         "kind = \"hdplc\"\n",
-        "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"1 Mbit/s\" }, { at = \"1 s\", rate = \"2 Mbit/s\" }]\n",
+        "kind = \"hdplc\"\n\
+         rate_trace = [{ at = \"2 s\", rate = \"1 Mbit/s\" }, { at = \"1 s\", rate = \"2 Mbit/s\" }]\n",
     ),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"0 bit/s\" }]\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nnoise = { kind = \"random\", loss = \"1 %\" }\n"),

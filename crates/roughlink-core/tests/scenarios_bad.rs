@@ -169,7 +169,8 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
         "a pulse without end",
         &[(
             NOISE,
-            "{ kind = \"impulse\", cyclic = { every = \"10 ms\", length = \"10 ms\" }, asynchronous = { every = \"0 s\" } }",
+            "{ kind = \"impulse\", cyclic = { every = \"10 ms\", length = \"10 ms\" }, \
+             asynchronous = { every = \"0 s\" } }",
         )],
     ),
     ("a recording of nothing", &[(NOISE, "{ kind = \"recorded\" }")]),

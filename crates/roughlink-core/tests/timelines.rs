@@ -137,7 +137,8 @@ proptest! {
             .collect();
         let queue = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(u64::from(limit) * 1500) };
         let plain = Direction { queue, ..direction(10, 30, timeline) };
-        let fifo = Direction { discipline: Some(Discipline::Threshold { at: QueueLimit::Packets(u32::MAX) }), ..plain.clone() };
+        let discipline = Some(Discipline::Threshold { at: QueueLimit::Packets(u32::MAX) });
+        let fifo = Direction { discipline, ..plain.clone() };
         prop_assert_eq!(through(&fifo, &sent), through(&plain, &sent));
     }
 }
@@ -280,8 +281,8 @@ fn steps_repeat() {
 #[test]
 fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
     let s = parse(
-        "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, { at = \"13 s\", for = \"10 s\", up = false }], \
-         warning = \"2 s\" }",
+        "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, \
+         { at = \"13 s\", for = \"10 s\", up = false }], warning = \"2 s\" }",
         &no_file,
     )
     .unwrap();
@@ -292,8 +293,8 @@ fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
 #[test]
 fn directions_change_independently() {
     let s = parse(
-        "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, { at = \"2 s\", delay = \"9 ms\" }]\n\
-         asymmetric = { rate = \"1 Mbit/s\" }",
+        "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, \
+         { at = \"2 s\", delay = \"9 ms\" }]\nasymmetric = { rate = \"1 Mbit/s\" }",
         &no_file,
     )
     .unwrap();
@@ -540,7 +541,8 @@ fn a_change_after_the_end_is_noted() {
     let warnings = |at: &str| {
         let text = format!(
             "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
-             between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\ntimeline = [{{ at = \"{at}\", up = false }}]\n\
+             between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n\
+             timeline = [{{ at = \"{at}\", up = false }}]\n\
              [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
         );
         roughlink_scenario::parse(&text, "t.toml", &[], &no_file).unwrap().1
@@ -553,8 +555,8 @@ fn a_change_after_the_end_is_noted() {
 #[test]
 fn a_repetition_takes_no_more_memory_than_one_round() {
     let s = parse(
-        "timeline = { steps = [{ at = \"10 us\", for = \"10 us\", up = false }, { at = \"20 us\", rate = \"1 Mbit/s\" }], \
-         repeat = \"30 us\" }",
+        "timeline = { steps = [{ at = \"10 us\", for = \"10 us\", up = false }, \
+         { at = \"20 us\", rate = \"1 Mbit/s\" }], repeat = \"30 us\" }",
         &no_file,
     )
     .unwrap();

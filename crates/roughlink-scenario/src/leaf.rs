@@ -313,7 +313,8 @@ macro_rules! quantities {
                 let most: Option<$name> = $most;
                 match most.filter(|most| $amount(&read) > $amount(most)) {
                     Some(most) => {
-                        Err(fault(format!("{read} is too large to simulate"), Some(format!("write at most \"{most}\""))))
+                        let help = Some(format!("write at most \"{most}\""));
+                        Err(fault(format!("{read} is too large to simulate"), help))
                     }
                     None => Ok(read),
                 }

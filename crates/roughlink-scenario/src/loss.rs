@@ -183,14 +183,14 @@ fn burst(n: &Burst, here: &Range<usize>, report: &mut Report) -> Noise {
     let start = match (&n.start, &n.mean) {
         (Some(start), Some(mean)) => {
             let problem = Problem::new("`start` and `mean` cannot be used together");
-            let problem = problem.at(mean.span.clone(), "the average loss").at(start.span.clone(), "per packet");
+            let problem = problem.at(mean.span.clone(), "the mean loss").at(start.span.clone(), "per packet");
             report.error(problem.help("keep one of them"));
             0.0
         }
         (None, None) => {
             let problem = Problem::new("missing key `start` or `mean` in noise of kind `burst`").at(here.clone(), "");
             report.error(problem.help(
-                "add start = \"2 %\", the probability that a packet starts a burst, or mean = \"5 %\", the average loss",
+                "add start = \"2 %\", the probability that a packet starts a burst, or mean = \"5 %\", the mean loss",
             ));
             0.0
         }

@@ -424,8 +424,8 @@ mod tests {
             let fields = ["frame.number", "_ws.expert.message", "_ws.col.Info"];
             let Some(all) = tshark(&file, "frame", &fields) else { return };
             assert_eq!(all.len(), packets);
-            let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
-                       || ip.fragment.error || ipv6.fragment.error";
+            let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 \
+                       || udp.checksum.status == 0 || ip.fragment.error || ipv6.fragment.error";
             assert_eq!(tshark(&file, bad, &fields).unwrap(), Vec::<String>::new());
             if snaplen == 0 {
                 // Every transport header has been checked; a fragmented datagram is checked once, at its last fragment.
