@@ -288,7 +288,7 @@ fn invalid_coverage_is_rejected() {
         ),
         (
             "stations = [{ name = \"X\", distance = \"100000000 m\" }]\nspeed = \"0.001 m/s\"\ndwell = \"1 s\"",
-            "X is left more",
+            "the stay at X ends more",
         ),
         (
             "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",

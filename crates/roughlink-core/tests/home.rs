@@ -396,7 +396,7 @@ fn a_line_is_described_once_and_of_one_kind() {
     };
     let s = two("kind = \"hdplc\"").unwrap();
     assert!(s.links[1].model == s.links[2].model, "the first describes the medium");
-    assert!(two("kind = \"hdplc\"\nqueue = \"50 pkt\"").unwrap_err().contains("described twice, and not alike"));
+    assert!(two("kind = \"hdplc\"\nqueue = \"50 pkt\"").unwrap_err().contains("two links describe cable"));
     let own = two("kind = \"hdplc\"\nrate = \"6 Mbit/s\"\nnoise = \"none\"").unwrap();
     let Model::Shared(SharedConfig::Hdplc(first)) = &own.links[1].model else { panic!("{:?}", own.links[1].model) };
     let channel = Channel { rate: Rate::from_mbps(6), rate_trace: Vec::new(), noise: AirNoise::default() };

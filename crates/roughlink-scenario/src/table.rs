@@ -399,30 +399,30 @@ mod tests {
         let renamed = named(&[("signal_dbm", "RSRP")]);
         for (bad, dialect, said) in [
             ("", &plain, "empty"),
-            ("time_s,loss\n", &plain, "nothing else"),
+            ("time_s,loss\n", &plain, "a heading but no data"),
             ("time_s,RSRP\n0,1\n", &plain, "unknown column `RSRP`; expected any of time_s"),
             ("time_s,rsrp\n0,1\n", &renamed, "missing column `RSRP`, which `columns` maps to `signal_dbm`"),
-            ("time_s,loss,loss\n1,0,0\n", &plain, "two columns `loss`"),
+            ("time_s,loss,loss\n1,0,0\n", &plain, "two columns have the name `loss`"),
             ("time_s,loss\n2\n", &plain, "line 2: expected 2 fields, found 1"),
             ("time_s,loss\n2,0,1\n", &plain, "line 2: expected 2 fields, found 3"),
             ("time_s,loss\n,0.5\n", &plain, "line 2: time_s is empty"),
             ("time_s,loss\n2,1.5\n", &plain, "line 2: loss = 1.5 is out of range: 0 to 1"),
             ("time_s,RSRP\n2,-1000\n", &renamed, "line 2: RSRP = -1000 is out of range: -200 to 100"),
             ("time_s,RSRP\n2,NaN\n", &renamed, "line 2: RSRP = NaN is out of range"),
-            ("time_s,RSRP\n2,-80,5\n", &renamed, "line 2 has 3 fields"),
+            ("time_s,RSRP\n2,-80,5\n", &renamed, "line 2: expected 2 fields, found 3"),
             ("time_s,loss\n-1,0\n", &plain, "line 2: time_s = -1 is a negative time"),
             ("time_s,loss\n0,0\n2e9,0\n", &plain, "line 3: time_s = 2e9 is out of range"),
             ("time_s,loss\n10:00,0\n", &plain, "line 2: time_s = 10:00 is neither"),
             ("time_s,loss\n1746352800,0\n17,0\n", &plain, "line 3: time_s = 17 is before the first line"),
             ("time_s,loss\n1746352800000,0\n", &plain, "line 2: time_s = 1746352800000 is out of range: absolute"),
-            ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 is another kind of time"),
+            ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 differs in format"),
             // A time zone in one of two lines: the other may be hours away.
             (
                 "time_s,loss\n2025-05-04T12:00:00+02:00,0\n2025-05-04T12:00:01,0\n",
                 &plain,
-                "line 3: time_s = 2025-05-04T12:00:01 is another kind",
+                "line 3: time_s = 2025-05-04T12:00:01 differs in format",
             ),
-            ("time_s,loss\n2025-05-04 12:00:00,0\n2025-05-04T12:00:01Z,0\n", &plain, "another kind of time"),
+            ("time_s,loss\n2025-05-04 12:00:00,0\n2025-05-04T12:00:01Z,0\n", &plain, "differs in format"),
         ] {
             let reason = read(bad, dialect).unwrap_err();
             assert!(reason.contains(said), "{bad:?}: {reason}");
