@@ -292,7 +292,7 @@ fn invalid_coverage_is_rejected() {
         ),
         (
             "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",
-            "more than 1000000 stays in coverage",
+            "coverage has more than 1000000 stays",
         ),
         // Eight lines in one stay: 150,000 stays, but 1,200,000 lines.
         ("repeat = \"4 ms\"\nlog = \"often\"", "coverage has more than 1000000 log lines within stays"),
