@@ -55,7 +55,7 @@ def test_what_is_built_in() -> None:
 
 
 def test_warnings_are_warnings() -> None:
-    with pytest.warns(UserWarning, match="starts when the scenario is over"):
+    with pytest.warns(UserWarning, match="never starts: the scenario ends first"):
         rl.scenario({**PAIR, "duration": "1 s", "flow": [{**FLOW, "start": "2 s"}]})
 
 
@@ -98,11 +98,11 @@ def test_faults_of_set_have_the_text_of_the_command(command: Command, tmp_path: 
 
 def test_numbers_that_are_too_large_are_named() -> None:
     s = rl.load("hello")
-    for number, limit in ((2**63, 2**63 - 1), (-(2**63) - 1, -(2**63))):
+    for number, limit in ((2**63, f"at most {2**63 - 1}"), (-(2**63) - 1, f"at least {-(2**63)}")):
         for key in ("seed", "tcp.initial_window"):
             with pytest.raises(rl.ScenarioError) as error:
                 s.set(key, number)
-            assert f"override `{key}`: {number} does not fit into 64 bits help: the limit is {limit}" in said(error)
+            assert f"override `{key}`: {number} does not fit into 64 bits help: write {limit}" in said(error)
     assert s.set("seed", 2**63 - 1).seed == 2**63 - 1
 
 

@@ -197,7 +197,7 @@ def test_what_is_refused(
         with pytest.raises(ValueError, match=text):
             rl.sweep(s, {"tcp.cc": values}, folder=tmp_path / "never")
     assert not (tmp_path / "never").exists()
-    with pytest.warns(UserWarning, match="starts when the scenario is over"):
+    with pytest.warns(UserWarning, match="never starts: the scenario ends first"):
         rl.sweep(s, {"flow.download.start": ["0 s", "20 s"]}, replicas=1, folder=tmp_path / "late")
     helps: list[tuple[dict[str, Any], str]] = [
         ({"replicas": 0}, "help: replicas=1 or more"),

@@ -10,19 +10,19 @@ fn refusal(request: &LoadRequest) -> String {
 #[test]
 fn parameters() {
     for (name, given, why) in [
-        ("illinois", "alpha_maximum = 2.0", "`illinois` has no parameter `alpha_maximum`"),
-        ("illinois", "alpha_max = -1.0", "parameters of `illinois`: parameters must be finite and not negative"),
+        ("illinois", "alpha_maximum = 2.0", "unknown parameter `alpha_maximum` of `illinois`"),
+        ("illinois", "alpha_max = -1.0", "invalid parameters of `illinois`: all numbers must be finite and at least 0"),
         (
             "illinois",
             "alpha_max = \"much\"",
-            "parameters of `illinois`: invalid type: string \"much\", expected a number, in `alpha_max`",
+            "invalid parameters of `illinois`: invalid type: string \"much\", expected a number, in `alpha_max`",
         ),
-        ("newreno", "min_ssthresh = 0", "parameters of `newreno`: min_ssthresh must be at least 1 segment"),
+        ("newreno", "min_ssthresh = 0", "invalid parameters of `newreno`: `min_ssthresh` must be at least 1 segment"),
         (
             "newreno",
             "min_ssthresh = -1",
-            "parameters of `newreno`: invalid value: integer `-1`, expected a whole number of 0 or more, in \
-             `min_ssthresh`",
+            "invalid parameters of `newreno`: \
+             invalid value: integer `-1`, expected a whole number of 0 or more, in `min_ssthresh`",
         ),
         // A parameter that only other stacks have.
         ("newreno", "abc = false", "`abc` of `newreno` cannot be set in the kernel; expected min_ssthresh"),

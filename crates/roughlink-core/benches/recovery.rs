@@ -90,10 +90,12 @@ const PATHS: [Path; 7] = [
 fn scenario(path: &Path) -> Scenario {
     let Path { tcp, rate, delay, queue, link, seconds, .. } = path;
     let text = format!(
-        "duration = \"{seconds} s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}, {{ name = \"c\" }}]\n[tcp]\n{tcp}\n\
+        "duration = \"{seconds} s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}, {{ name = \"c\" }}]\n\
+         [tcp]\n{tcp}\n\
          write_size = \"1448 B\"\nsnd_buf = \"64 MiB\"\nrcv_buf = \"64 MiB\"\n\
          [[link]]\nname = \"in\"\nbetween = [\"a\", \"b\"]\nrate = \"40 Gbit/s\"\ndelay = \"1 us\"\n\
-         [[link]]\nname = \"out\"\nbetween = [\"b\", \"c\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\nqueue = \"{queue}\"\n\
+         [[link]]\nname = \"out\"\nbetween = [\"b\", \"c\"]\n\
+         rate = \"{rate}\"\ndelay = \"{delay}\"\nqueue = \"{queue}\"\n\
          {link}\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"c\""
     );
     let (scenario, _) =

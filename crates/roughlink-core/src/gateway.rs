@@ -19,7 +19,7 @@
 //!
 //! assert!(build("muniz", "floor = 3").is_ok());
 //! let error = build("muniz", "flor = 3").unwrap_err();
-//! assert_eq!(error.to_string(), "`muniz` has no parameter `flor`");
+//! assert_eq!(error.to_string(), "unknown parameter `flor` of `muniz`");
 //! ```
 
 use crate::cc::LinkEvent;

@@ -88,16 +88,16 @@ pub struct LinkChange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The network was created without [`RunOptions::changes`].
-    #[error("the network was not made for changes from outside")]
+    #[error("the network does not accept changes from outside")]
     Closed,
     /// A medium: its rate follows from its own keys.
-    #[error("a power-line medium cannot be changed from outside; only pipes can")]
+    #[error("cannot change a power-line medium from outside; only pipes can change")]
     Medium,
     /// A rate of 0: set `up` to false instead.
-    #[error("a rate of 0 bit/s; a link that carries nothing is down")]
+    #[error("the rate must be greater than zero; set the link down instead")]
     NoRate,
     /// A rate for a link that follows a recorded trace.
-    #[error("the rate of this link is that of its recorded trace")]
+    #[error("cannot set the rate of this link: it follows a recorded trace")]
     Recorded,
 }
 

@@ -27,7 +27,7 @@ pub struct Registry<T: 'static> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Another entry has the name.
-    #[error("the name `{0}` is taken")]
+    #[error("name `{0}` is already in use")]
     Taken(&'static str),
     /// The entry is invalid.
     #[error("`{0}`: {1}")]

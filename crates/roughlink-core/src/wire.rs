@@ -92,37 +92,37 @@ impl std::fmt::Display for Addresses {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// The bytes end within this part.
-    #[error("the {0} is cut off")]
+    #[error("the {0} is truncated")]
     Truncated(&'static str),
     /// Neither IPv4 nor IPv6.
-    #[error("IP version {0}")]
+    #[error("unsupported IP version {0}")]
     Version(u8),
     /// A frame that carries no IP.
-    #[error("EtherType {0:#06x}")]
+    #[error("unsupported EtherType {0:#06x}")]
     EtherType(u16),
     /// A transport protocol, or an IPv6 extension header, other than those known.
-    #[error("IP protocol {0}")]
+    #[error("unsupported IP protocol {0}")]
     Protocol(u8),
     /// An IPv6 routing header with segments left: not at its destination yet.
-    #[error("a routing header with segments left")]
+    #[error("unsupported routing header with segments left")]
     Routed,
     /// The length field of this header contradicts the others.
     #[error("the length in the {0} is wrong")]
     Length(&'static str),
     /// A fragment that cannot be part of any datagram.
-    #[error("an impossible fragment")]
+    #[error("invalid fragment")]
     Fragment,
     /// TCP options that exceed the header.
-    #[error("TCP options that do not fit their header")]
+    #[error("TCP options exceed their header")]
     Options,
     /// An SCTP chunk that must be the only one of its packet, and is not.
-    #[error("an SCTP chunk that must be alone, bundled with others")]
+    #[error("invalid bundle: this SCTP chunk must be the only one of its packet")]
     Bundle,
     /// Parameters that do not fit their SCTP chunk, or a foreign state cookie.
-    #[error("SCTP parameters that cannot be read")]
+    #[error("invalid SCTP parameters")]
     Parameters,
     /// The payload is longer than [`Packet::size`] can express.
-    #[error("a datagram of more than 65535 bytes")]
+    #[error("the datagram exceeds 65535 bytes")]
     TooLong,
     /// The checksum of this part is wrong.
     #[error("the {0} checksum is wrong")]
@@ -133,26 +133,26 @@ pub enum WireError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncodeError {
     /// An SCTP chunk that is unknown, or that roughlink reads but never writes.
-    #[error("an SCTP chunk that is not written")]
+    #[error("unsupported SCTP chunk")]
     Chunk,
     /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
     /// must be present.
-    #[error("the side data do not belong to the packet")]
+    #[error("the side data do not match the packet")]
     Side,
     /// More than 40 bytes of TCP options.
-    #[error("more than 40 bytes of TCP options")]
+    #[error("TCP options exceed 40 bytes")]
     Options,
     /// Offset or size of the fragment cannot be written.
-    #[error("an impossible fragment")]
+    #[error("invalid fragment")]
     Fragment,
     /// [`Packet::size`] does not agree with headers and payload.
-    #[error("the size of the packet contradicts its payload")]
+    #[error("the size of the packet does not match its payload")]
     Size,
     /// The datagram exceeds 65535 bytes.
-    #[error("a datagram of more than 65535 bytes")]
+    #[error("the datagram exceeds 65535 bytes")]
     TooLong,
     /// The packet has an IPv6 header, but the addresses are IPv4.
-    #[error("an IPv6 packet between IPv4 addresses")]
+    #[error("an IPv6 packet has IPv4 addresses")]
     Family,
 }
 

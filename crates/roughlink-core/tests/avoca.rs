@@ -182,10 +182,14 @@ fn a_handshake_waits_for_coverage() {
 #[test]
 fn keys_of_an_association_that_make_no_sense_are_refused() {
     for (key, value, said) in [
-        ("sctp.initial_window", "0 B", "initial window of nothing"),
-        ("sctp.delayed_ack_timeout", "501 ms", "`delayed_ack_timeout` = 501 ms is too large"),
-        ("sctp.initial_rto", "61 s", "`initial_rto` (61 s) is above `max_rto` (60 s)"),
-        ("tcp.cc_params", "{ stack = \"foo\" }", "there is no stack `foo`"),
+        ("sctp.initial_window", "0 B", "`initial_window` must be greater than zero"),
+        (
+            "sctp.delayed_ack_timeout",
+            "501 ms",
+            "`delayed_ack_timeout` must be greater than 0 s and at most 500 ms, found 501 ms",
+        ),
+        ("sctp.initial_rto", "61 s", "`initial_rto` (61 s) must not exceed `max_rto` (60 s)"),
+        ("tcp.cc_params", "{ stack = \"foo\" }", "unknown stack `foo`"),
     ] {
         let text = include_str!("../../../scenarios/paddington-edgware-road.toml");
         let transport = if key.starts_with("sctp") { "sctp" } else { "tcp" };

@@ -82,10 +82,10 @@ fn a_noise_may_be_its_name() {
     let text = CABLE.replace("kind = \"greenphy\"", "rate = \"1 Mbit/s\"\ndelay = \"1 ms\"");
     read(&text.replace("LINK", "asymmetric = { noise = \"none\" }\ntimeline = [{ at = \"1 s\", noise = \"none\" }]"));
     for (bad, message, help) in [
-        ("hevy", "there is no noise `hevy`", "did you mean `heavy`?"),
-        ("thunderstorm", "there is no noise `thunderstorm`", "or one of the names `none`, `random`"),
-        ("fading", "noise of kind `fading` has no `good`", "good = \"5 s\""),
-        ("recorded", "noise of kind `recorded` has no `steps`", "add steps"),
+        ("hevy", "unknown noise `hevy`", "did you mean `heavy`?"),
+        ("thunderstorm", "unknown noise `thunderstorm`", "or one of the names `none`, `random`"),
+        ("fading", "missing key `good` in noise of kind `fading`", "good = \"5 s\""),
+        ("recorded", "missing key `steps` or `file` in noise of kind `recorded`", "add steps"),
     ] {
         let text = CABLE.replace("LINK", &format!("noise = \"{bad}\""));
         let e = roughlink_scenario::parse(&text, "cable.toml", &[], &load).expect_err(bad);
@@ -125,7 +125,7 @@ fn overrides_reach_a_noise_whatever_its_form() {
     }
     for (written, path) in [(r#"["cable", "clean"]"#, "noise.mean"), (r#"["weak", "heavy"]"#, "noise.mean")] {
         let e = set(written, path, "5 %").expect_err(written);
-        assert!(e.to_string().contains("`mean` may be that of several tables of the list `noise`, or of none"), "{e}");
+        assert!(e.to_string().contains("`mean` does not identify one table of the list `noise`"), "{e}");
         assert!(e.to_string().contains("noise.0.mean"), "{e}");
     }
 }

@@ -17,7 +17,8 @@ fn network(from: &str, to: &str) -> Network {
     let text = format!(
         "duration = \"60 s\"\nnode = [{{ name = \"ours\" }}, {{ name = \"outside\" }}]\n\
          [[link]]\nname = \"wire\"\nbetween = [\"ours\", \"outside\"]\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"\n\
-         [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"3 kB\"\ntransport = \"sctp\"\n"
+         [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{from}\"\nto = \"{to}\"\n\
+         bytes = \"3 kB\"\ntransport = \"sctp\"\n"
     );
     let scenario = roughlink_scenario::parse(&text, "chunks", &[], &|_| Err("no files".into())).unwrap().0;
     Network::new(scenario, RunOptions { ports: vec![1], ..RunOptions::default() }).unwrap()

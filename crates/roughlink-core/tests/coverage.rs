@@ -36,7 +36,8 @@ fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {
 fn stations_on_the_way() {
     let (s, warnings) = parse(
         "speed = \"36 km/h\"\ndwell = \"20 s\"\nassociate = \"1 s\"\nconfigure = \"2 s\"\nnotice = \"100 ms\"\n\
-         stations = [{ name = \"X\", distance = \"1 km\", class = \"busy\" }, { distance = \"500 m\", dwell = \"5 s\" }]\n\
+         stations = [{ name = \"X\", distance = \"1 km\", class = \"busy\" }, \
+         { distance = \"500 m\", dwell = \"5 s\" }]\n\
          classes = { busy = { rate = \"1 Mbit/s\", signal = \"-60 dBm\", load = \"300 kbit/s\" } }",
         &no_file,
     )
@@ -102,7 +103,7 @@ fn a_useless_coverage_warning_is_reported() {
     let late = messages(&format!("{visit}warning = \"26 s\""));
     assert_eq!(late, ["the warning comes before coverage at X can be used"]);
     let early = messages(&format!("{visit}warning = \"6 s\"\n{agent}"));
-    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, and believes it for 5 s"]);
+    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, but trusts a warning for only 5 s"]);
     // The end of X becomes known when the train is already in Y: this is not an early warning of the end of Y.
     let close = "notice = \"5 s\"\ntimetable = [{ name = \"X\", arrive = \"50 s\", depart = \"80 s\" }, \
                  { name = \"Y\", arrive = \"82 s\", depart = \"180 s\" }]\n";
@@ -130,9 +131,12 @@ fn a_flow_held_in_coverage_is_reported() {
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
     // 70 s and 100 s, minus the 10 ms until hosts are notified, and the last second, of which they are warned.
-    let said = "flow `f` sends nothing for 167.98 s of the 170 s in which link `wifi` is up, from 10.01 s on";
+    let said = "flow `f` sends nothing for 167.98 s of the 170 s that link `wifi` is up, first at 10.01 s";
     assert_eq!(warnings[0].0, said);
-    assert!(warnings[0].1.contains("`avoca` holds it") && warnings[0].1.contains("-85 dBm"), "{warnings:?}");
+    assert!(
+        warnings[0].1.contains("`avoca`, which holds the flow") && warnings[0].1.contains("-85 dBm"),
+        "{warnings:?}"
+    );
     assert!(run(weak, weak, "rss_threshold = -90.0").1.is_empty());
     assert_eq!(run(", signal = \"-60 dBm\"", weak, "rss_threshold = -10.0").1.len(), 1);
     // Weak signal in one of the stations.
@@ -161,7 +165,7 @@ fn hosts_take_the_threshold_from_the_coverage() {
     let (stated, warnings) = run(keys, "avoca", "inner = \"cubic\", rss_threshold = -80");
     assert_eq!((stated, warnings.len()), (0, 1), "{warnings:?}");
     // The link is up from 5 s to 30 s and from 55 s to 70 s.
-    let said = "flow `f` sends nothing for 40 s of the 40 s in which link `wifi` is up, from 5 s on";
+    let said = "flow `f` sends nothing for 40 s of the 40 s that link `wifi` is up, first at 5 s";
     assert_eq!(warnings[0], said);
 }
 
@@ -171,29 +175,30 @@ fn keys_without_effect_are_rejected_or_reported() {
     let visit = "timetable = [{ arrive = \"0 s\", depart = \"50 s\" }]";
     let station = "stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"5 s\"";
     for (coverage, said) in [
-        (format!("{visit}\nthreshold = \"-70 dBm\""), "`threshold` has no effect on a coverage with `timetable`"),
-        (format!("{station}\nhysteresis = \"5 dB\""), "`hysteresis` has no effect on a coverage with `stations`"),
+        (format!("{visit}\nthreshold = \"-70 dBm\""), "`threshold` has no effect in coverage with `timetable`"),
+        (format!("{station}\nhysteresis = \"5 dB\""), "`hysteresis` has no effect in coverage with `stations`"),
         (format!("{visit}\nspeed = \"1 m/s\""), "`speed` has no effect"),
         (format!("{visit}\ndwell = \"1 s\""), "`dwell` has no effect"),
         ("log = \"l\"\ndwell = \"1 s\"".into(), "`dwell` has no effect"),
         ("log = \"l\"\nclasses = { x = { rate = \"1 Mbit/s\" } }".into(), "`classes` has no effect"),
         (
             format!(
-                "{visit}\nclasses = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", direction = \"forward\" }} }} }}"
+                "{visit}\n\
+                 classes = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", direction = \"forward\" }} }} }}"
             ),
             "`direction` has no effect",
         ),
         (
             format!("{visit}\nclasses = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", lost = 1 }} }} }}"),
-            "noise has no key `lost`",
+            "unknown key `lost` in noise",
         ),
-        (format!("{visit}\nclasses = {{ x = {{ lod = \"1 Mbit/s\" }} }}"), "class `x` has no key `lod`"),
+        (format!("{visit}\nclasses = {{ x = {{ lod = \"1 Mbit/s\" }} }}"), "unknown key `lod` in class `x`"),
     ] {
         let error = parse(&coverage, &log).expect_err(&coverage);
         assert!(error.problems[0].message.contains(said), "{coverage}: {}", error.problems[0].message);
     }
     for (coverage, said) in [
-        (format!("{visit}\nclasses = {{ x = {{ rate = \"1 Mbit/s\" }} }}"), "no station is of class `x`"),
+        (format!("{visit}\nclasses = {{ x = {{ rate = \"1 Mbit/s\" }} }}"), "no station has class `x`"),
         ("stations = []\nspeed = \"1 m/s\"\ndwell = \"5 s\"".into(), "never has coverage"),
     ] {
         let (_, warnings) = parse(&coverage, &log).unwrap();
@@ -217,7 +222,7 @@ fn a_log_with_a_threshold() {
         ]
     );
     // The log ends within coverage: its last measurement is valid as long as others, or until the loop closes.
-    assert!(warnings[0].message.contains("ends within coverage, at 60 s"), "{warnings:?}");
+    assert!(warnings[0].message.contains("ends within coverage at 60 s"), "{warnings:?}");
     let (s, _) = parse("log = \"l.csv\"\nhysteresis = \"5 dB\"\nrepeat = \"100 s\"", &load).unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1 && s.2 == 5000).map(|s| s.0 / 1000).collect();
     assert_eq!(up, [60, 160, 260, 360, 460, 560]);
@@ -244,9 +249,9 @@ fn a_log_of_the_field() {
         assert!(notices_of(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
     }
     for (coverage, said) in [
-        (format!("{keys}\ndelimiter = \"\\t\""), "it has no column `Time`, which `columns` takes for `time_s`"),
+        (format!("{keys}\ndelimiter = \"\\t\""), "missing column `Time`, which `columns` maps to `time_s`"),
         (format!("{keys}\ndelimiter = \"|\""), "`|`"),
-        (keys.replace("signal_dbm =", "signal ="), "a log has no column `signal`"),
+        (keys.replace("signal_dbm =", "signal ="), "unknown column `signal`"),
         ("columns = {}\ntimetable = [{ arrive = \"0 s\", depart = \"9 s\" }]".into(), "`columns` has no effect"),
     ] {
         let problem = &parse(&coverage, &load).expect_err(&coverage).problems[0];
@@ -264,34 +269,34 @@ fn invalid_coverage_is_rejected() {
     };
     let times = |a: &str| format!("timetable = [{{ arrive = \"0 s\", depart = \"50 s\" }}, {a}]");
     for (coverage, said) in [
-        ("", "does not state when it exists"),
-        ("log = \"x\"", "time goes from 5 s to 4 s"),
-        ("log = \"x\"\nstations = []", "states twice when it exists"),
-        (&times("{ arrive = \"40 s\", depart = \"60 s\" }"), "before the last station is left"),
-        (&times("{ arrive = \"60 s\", depart = \"60 s\" }"), "before it came"),
+        ("", "missing key `stations`, `timetable` or `log`"),
+        ("log = \"x\"", "time goes back from 5 s to 4 s"),
+        ("log = \"x\"\nstations = []", "cannot be used together"),
+        (&times("{ arrive = \"40 s\", depart = \"60 s\" }"), "before the previous departure"),
+        (&times("{ arrive = \"60 s\", depart = \"60 s\" }"), "is not after the arrival at 60 s"),
         (&times("{ arrive = \"60 s\", depart = \"-60 s\" }"), "-60 s"),
-        (&times("{ arrive = \"60 s\" }"), "has no `depart`"),
-        (&times("{ arrive = \"60 s\", depart = \"90 s\", class = \"bsy\" }"), "there is no class `bsy`"),
-        ("stations = [{ distance = \"-5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"5 s\"", "length that is possible"),
-        ("stations = [{ distance = \"5 m\" }]\ndwell = \"5 s\"", "stations without `speed`"),
-        ("stations = [{ distance = \"5 m\" }]\nspeed = \"5\"\ndwell = \"5 s\"", "is not a speed"),
+        (&times("{ arrive = \"60 s\" }"), "missing key `depart`"),
+        (&times("{ arrive = \"60 s\", depart = \"90 s\", class = \"bsy\" }"), "unknown class `bsy`"),
+        ("stations = [{ distance = \"-5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"5 s\"", "length out of range: `-5 m`"),
+        ("stations = [{ distance = \"5 m\" }]\ndwell = \"5 s\"", "missing key `speed` for `stations`"),
+        ("stations = [{ distance = \"5 m\" }]\nspeed = \"5\"\ndwell = \"5 s\"", "expected a speed, found `5`"),
         ("stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"-5 s\"", "-5 s"),
         (
-            "stations = [{ name = \"X\", distance = \"5 m\" }, { name = \"Y\", distance = \"5 m\" }]\nspeed = \"1 m/s\"\n\
-             dwell = \"16000000 min\"",
-            "Y is left more than",
+            "stations = [{ name = \"X\", distance = \"5 m\" }, { name = \"Y\", distance = \"5 m\" }]\n\
+             speed = \"1 m/s\"\ndwell = \"16000000 min\"",
+            "the stay at Y ends more than",
         ),
         (
             "stations = [{ name = \"X\", distance = \"100000000 m\" }]\nspeed = \"0.001 m/s\"\ndwell = \"1 s\"",
-            "X is left more",
+            "the stay at X ends more",
         ),
         (
             "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",
-            "more than 1000000 stays in coverage",
+            "coverage has more than 1000000 stays",
         ),
         // Eight lines in one stay: 150,000 stays, but 1,200,000 lines.
-        ("repeat = \"4 ms\"\nlog = \"often\"", "more than 1000000 lines about stays in coverage"),
-        ("repeat = \"10 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }]", "begins again after 10 s"),
+        ("repeat = \"4 ms\"\nlog = \"often\"", "coverage has more than 1000000 log lines within stays"),
+        ("repeat = \"10 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }]", "at least 50 s, found 10 s"),
     ] {
         let error = parse(coverage, &back).expect_err(coverage);
         let problem = &error.problems[0];
@@ -300,10 +305,10 @@ fn invalid_coverage_is_rejected() {
     }
     let twice = "[[coverage]]\nname = \"other\"\nlink = \"wify\"\ntimetable = [{ arrive = \"0 s\", depart = \"9 s\" }]";
     let error = parse(&format!("{}\n{twice}", times("{ arrive = \"60 s\", depart = \"90 s\" }")), &back).unwrap_err();
-    assert_eq!(error.problems[0].message, "there is no link `wify`");
+    assert_eq!(error.problems[0].message, "unknown link `wify`");
     let error = parse(
         &format!("{}\n{twice}", times("{ arrive = \"60 s\", depart = \"90 s\" }")).replace("wify", "wifi"),
         &back,
     );
-    assert_eq!(error.unwrap_err().problems[0].message, "link `wifi` has coverage twice");
+    assert_eq!(error.unwrap_err().problems[0].message, "link `wifi` has two [[coverage]] tables");
 }

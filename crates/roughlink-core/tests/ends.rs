@@ -306,7 +306,8 @@ fn a_session_from_network_to_network() {
 /// The same limits are violated, and a session ends for the same reasons.
 #[test]
 fn limits_hold_across_a_port() {
-    let noise = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"\ntimeline = [{ at = \"12 s\", up = false }, { at = \"12.6 s\", up = true }]";
+    let noise = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n\
+                 timeline = [{ at = \"12 s\", up = false }, { at = \"12.6 s\", up = true }]";
     for policy in ["report", "abort"] {
         let s = chain(noise, &format!("kind = \"request\"\ncharge = \"10 s\"\npolicy = \"{policy}\""));
         let [whole, vehicle, charger] = together_and_apart(&s);

@@ -28,7 +28,8 @@ fn home(cc: &str, gateway: &str, rtts: &[u64]) -> Scenario {
     for (i, rtt) in rtts.iter().enumerate() {
         text += &format!(
             "[[link]]\nname = \"l{i}\"\nbetween = [\"s{i}\", \"modem\"]\nrate = \"1 Gbit/s\"\ndelay = \"{} ms\"\n\
-             queue = \"10000 pkt\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"s{i}\"\nto = \"house\"\nstart = \"{} s\"\n",
+             queue = \"10000 pkt\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"s{i}\"\nto = \"house\"\n\
+             start = \"{} s\"\n",
             rtt / 2,
             5 * i
         );
@@ -113,8 +114,10 @@ impl Journey {
         let mut scenario = parse(&format!(
             "duration = \"100 s\"\ntcp = {{ stack = \"{stack}\", cc = \"newreno\", rcv_buf = \"128 KiB\" }}\n\
              node = [{{ name = \"server\" }}, {{ name = \"train\" }}, {{ name = \"seat\" }}]\n\
-             [[link]]\nname = \"air\"\nbetween = [\"server\", \"train\"]\nrate = \"1 Gbit/s\"\ndelay = \"29.7 ms\"\nqueue = \"10000 pkt\"\n{timeline}\
-             [[link]]\nname = \"lan\"\nbetween = [\"train\", \"seat\"]\nrate = \"1 Gbit/s\"\ndelay = \"0.3 ms\"\nqueue = \"10000 pkt\"\n\
+             [[link]]\nname = \"air\"\nbetween = [\"server\", \"train\"]\nrate = \"1 Gbit/s\"\ndelay = \"29.7 ms\"\n\
+             queue = \"10000 pkt\"\n{timeline}\
+             [[link]]\nname = \"lan\"\nbetween = [\"train\", \"seat\"]\nrate = \"1 Gbit/s\"\ndelay = \"0.3 ms\"\n\
+             queue = \"10000 pkt\"\n\
              [[gateway]]\nnode = \"train\"\nkind = \"{gateway}\"\nlink = \"air\"\n\
              [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"seat\"\n"
         ));

@@ -146,7 +146,8 @@ proptest! {
     #[test]
     fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
         let limits = RunLimits { events, ..RunLimits::default() };
-        let mut network = Network::new(scenario.clone(), RunOptions { limits, ..RunOptions::default() }).expect("the chain is connected");
+        let options = RunOptions { limits, ..RunOptions::default() };
+        let mut network = Network::new(scenario.clone(), options).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
         let _ = network.run_observed(&mut watch);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1);

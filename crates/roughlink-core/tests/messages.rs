@@ -115,7 +115,9 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<Message>; 2], String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 10_000, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     /// Loss, reordering, duplication, outages, small windows, slow readers, several streams, all algorithms.
     #[test]

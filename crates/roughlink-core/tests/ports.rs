@@ -141,8 +141,8 @@ proptest! {
         (dscp_ecn, ident, cut) in (any::<u8>(), any::<u16>(), any::<u16>()),
         body in prop::collection::vec(any::<u8>(), 0..4000),
     ) {
-        let mut network =
-            Network::new(chain(&format!("{PLAIN}\nmtu = \"576 B\""), ""), RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
+        let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
+        let mut network = Network::new(chain(&format!("{PLAIN}\nmtu = \"576 B\""), ""), options).unwrap();
         let length = (20 + body.len()) as u16;
         let mut bytes = vec![0x45, dscp_ecn];
         for word in [length, ident, cut & 0xbfff, 0x4000 | u16::from(protocol), 0] {

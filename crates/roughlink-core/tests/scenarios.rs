@@ -122,7 +122,7 @@ fn nodes_may_be_linux_hosts() {
     let node = attached.kernels[0];
     assert_eq!(attached.interfaces, [(node, HostInterface::Attached("eth1".into()))].into());
     let unused = DESIGN.split("[[flow]]").next().expect("a beginning");
-    assert!(set(unused, &[]).1[0].to_string().contains("there is no flow"));
+    assert!(set(unused, &[]).1[0].to_string().contains("the scenario has no flow"));
     assert!(set(unused, &[("node.evcc.kernel", "true")]).1.is_empty());
 }
 
@@ -483,11 +483,11 @@ fn a_transfer_over_sctp() {
     for (flow, said) in [
         ("transport = \"sctp\"\ntcp = { sack = true }", "`tcp` has no effect on a flow over SCTP"),
         ("sctp = { streams = 4 }", "`sctp` has no effect on a flow over TCP"),
-        ("transport = \"sctp\"\nsctp = { streams = 0 }", "`streams` = 0 is too small"),
+        ("transport = \"sctp\"\nsctp = { streams = 0 }", "`streams` must be between 1 and 65535, found 0"),
         ("transport = \"sctp\"\nsctp = { cc = \"cubic\" }", "does not belong in a flow's `sctp` table"),
-        ("transport = \"sctp\"\nsctp = { strems = 4 }", "[sctp] has no key `strems`"),
-        ("transport = \"stcp\"", "`stcp` is none of"),
-        ("transport = \"sctp\"\nsctp = { min_rto = \"90 s\" }", "is above `max_rto`"),
+        ("transport = \"sctp\"\nsctp = { strems = 4 }", "unknown key `strems` in [sctp]"),
+        ("transport = \"stcp\"", "unknown value `stcp`"),
+        ("transport = \"sctp\"\nsctp = { min_rto = \"90 s\" }", "must not exceed `max_rto`"),
     ] {
         let error = roughlink_scenario::parse(&text(flow), "x", &[], &|_| Err(String::new())).expect_err(flow);
         let problem = &error.problems[0];
@@ -500,9 +500,9 @@ fn a_transfer_over_sctp() {
 #[test]
 fn keys_of_tcp_are_checked_though_no_flow_takes_them() {
     for (tcp, said) in [
-        ("cc = \"cubik\"", "there is no congestion control `cubik`"),
-        ("hystart = \"of\"", "`of` is none of"),
-        ("initial_window = 0", "`initial_window` = 0 is too small"),
+        ("cc = \"cubik\"", "unknown congestion control `cubik`"),
+        ("hystart = \"of\"", "unknown value `of`"),
+        ("initial_window = 0", "`initial_window` must be at least 1, found 0"),
     ] {
         let text = small(tcp, "", "kind = \"bulk\"\ncc = \"newreno\"\ntcp = { initial_window = 4 }");
         let error = roughlink_scenario::parse(&text, "x", &[], &|_| Err(String::new())).expect_err(tcp);

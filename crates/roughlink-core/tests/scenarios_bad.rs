@@ -169,7 +169,8 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
         "a pulse without end",
         &[(
             NOISE,
-            "{ kind = \"impulse\", cyclic = { every = \"10 ms\", length = \"10 ms\" }, asynchronous = { every = \"0 s\" } }",
+            "{ kind = \"impulse\", cyclic = { every = \"10 ms\", length = \"10 ms\" }, \
+             asynchronous = { every = \"0 s\" } }",
         )],
     ),
     ("a recording of nothing", &[(NOISE, "{ kind = \"recorded\" }")]),
@@ -345,7 +346,7 @@ fn not_toml() {
     for line in NOT_TOML {
         let text = format!("duration = \"10 s\"\n{line}\n");
         let Err(e) = roughlink_scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {line}") };
-        assert!(e.problems.iter().all(|p| p.message.starts_with("not TOML")), "{line} is TOML");
+        assert!(e.problems.iter().all(|p| p.message.starts_with("invalid TOML")), "{line} is TOML");
         assert_helpful(&e.problems, line);
         writeln!(all, "{e}").unwrap();
     }

@@ -123,7 +123,8 @@ fn limits_need_partial_reliability() {
         let text = format!(
             "duration = \"9 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[sctp]\nlifetime = \"1 s\"\n\
              [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
-             [[flow]]\nname = \"f\"\nkind = \"messages\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 B\"\ninterval = \"1 s\"\n{sctp}"
+             [[flow]]\nname = \"f\"\nkind = \"messages\"\nfrom = \"a\"\nto = \"b\"\n\
+             size = \"1 B\"\ninterval = \"1 s\"\n{sctp}"
         );
         parse(&text, "one.toml", &[], &|_| Err(String::new())).map(drop).map_err(|e| e.to_string())
     };

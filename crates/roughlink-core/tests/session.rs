@@ -70,10 +70,11 @@ fn every_key_of_a_session_is_accepted() {
         discovery = false
         service_detail = true
         policy = "abort"
-        processing = { authorization = "18 s", charge_parameter_discovery = "4 s", cable_check = "6 s", precharge = "3 s",
-                       welding_detection = "1 s" }
-        limits = { communication_setup = "21 s", secc_communication_setup = "19 s", ongoing = "61 s", cable_check = "41 s",
-                   precharge = "10 s", sequence = "59 s", discovery_period = "200 ms", discovery_tries = 40 }
+        processing = { authorization = "18 s", charge_parameter_discovery = "4 s", cable_check = "6 s",
+                       precharge = "3 s", welding_detection = "1 s" }
+        limits = { communication_setup = "21 s", secc_communication_setup = "19 s", ongoing = "61 s",
+                   cable_check = "41 s", precharge = "10 s", sequence = "59 s",
+                   discovery_period = "200 ms", discovery_tries = 40 }
         messages.current_demand = { request = "100 B", response = "4252 B", timeout = "500 ms", performance = "30 ms" }
         messages.session_stop = { timeout = "3 s", turnaround = "1 s", turnaround_jitter = "0 s",
                                   turnaround_distribution = "pareto" }

@@ -137,7 +137,8 @@ proptest! {
             .collect();
         let queue = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(u64::from(limit) * 1500) };
         let plain = Direction { queue, ..direction(10, 30, timeline) };
-        let fifo = Direction { discipline: Some(Discipline::Threshold { at: QueueLimit::Packets(u32::MAX) }), ..plain.clone() };
+        let discipline = Some(Discipline::Threshold { at: QueueLimit::Packets(u32::MAX) });
+        let fifo = Direction { discipline, ..plain.clone() };
         prop_assert_eq!(through(&fifo, &sent), through(&plain, &sent));
     }
 }
@@ -280,8 +281,8 @@ fn steps_repeat() {
 #[test]
 fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
     let s = parse(
-        "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, { at = \"13 s\", for = \"10 s\", up = false }], \
-         warning = \"2 s\" }",
+        "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, \
+         { at = \"13 s\", for = \"10 s\", up = false }], warning = \"2 s\" }",
         &no_file,
     )
     .unwrap();
@@ -292,8 +293,8 @@ fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
 #[test]
 fn directions_change_independently() {
     let s = parse(
-        "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, { at = \"2 s\", delay = \"9 ms\" }]\n\
-         asymmetric = { rate = \"1 Mbit/s\" }",
+        "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, \
+         { at = \"2 s\", delay = \"9 ms\" }]\nasymmetric = { rate = \"1 Mbit/s\" }",
         &no_file,
     )
     .unwrap();
@@ -434,13 +435,16 @@ fn a_timeline_may_give_rate_and_delay() {
     assert_eq!((pipe.reverse.rate, pipe.reverse.delay), (Rate::from_mbps(3), Time::from_millis(40)));
     let said =
         |link: &str| bare(link, &load).expect_err(link).problems.iter().map(|p| p.message.clone()).collect::<Vec<_>>();
-    assert_eq!(said("rate = \"1 Mbit/s\""), ["link `l` has no `delay`"]);
-    assert_eq!(said("timeline = \"t.up\""), ["link `l` has no `delay`, and its timeline none from the start"]);
+    assert_eq!(said("rate = \"1 Mbit/s\""), ["missing key `delay` in link `l`"]);
+    assert_eq!(
+        said("timeline = \"t.up\""),
+        ["missing key `delay` in link `l`: its timeline does not set it from the start"]
+    );
     assert_eq!(said("timeline = \"late.csv\"").len(), 2);
     assert_eq!(said("timeline = \"nowhere.csv\"").len(), 1, "what follows from it is not reported as well");
     // An asymmetric direction needs its own rate.
     let own = "delay = \"5 ms\"\ntimeline = \"t.up\"\nasymmetric = { timeline = [{ at = \"1 s\", up = false }] }";
-    assert_eq!(said(own), ["link `l` has no `rate`, and its timeline none from the start"]);
+    assert_eq!(said(own), ["missing key `rate` in link `l`: its timeline does not set it from the start"]);
     let own = own.replace("asymmetric = {", "asymmetric = { rate = \"1 Mbit/s\",");
     assert_eq!(bare(&own, &load).unwrap().links[0].model.as_pipe().unwrap().reverse.rate, Rate::from_mbps(1));
     // The link's own values take precedence.
@@ -478,31 +482,40 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
         _ => no_file(name),
     };
     for (link, said) in [
-        ("timeline = { file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
-        ("timeline = { delay_file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
-        ("timeline = { delay_file = \"ms\" }", "`ms` cannot be used: line 2: delay_ms is not a number"),
+        (
+            "timeline = { file = \"t.up\", repeat = \"5 s\" }",
+            "`repeat` of 5 s has no effect: a trace repeats by itself",
+        ),
+        (
+            "timeline = { delay_file = \"t.up\", repeat = \"5 s\" }",
+            "`repeat` of 5 s has no effect: a trace repeats by itself",
+        ),
+        ("timeline = { delay_file = \"ms\" }", "cannot use `ms`: line 2: delay_ms is not a number"),
         ("timeline = { loss_file = \"t.up\" }", "line 1: loss = 3 is out of range: 0 to 1"),
-        ("timeline = { delay_file = \"t.up\", interval = \"0 s\" }", "an interval of no length"),
+        ("timeline = { delay_file = \"t.up\", interval = \"0 s\" }", "`interval` must be greater than zero"),
         ("timeline = { delay_file = \"t.up\", interval = \"10 ns\" }", "changes more than"),
         ("timeline = { file = \"up.csv\", interval = \"10 ms\" }", "`interval` has no effect without a trace"),
         (
             "timeline = [{ at = \"3 s\", up = false }, { at = \"2 s\", up = true }]",
             "goes back in time, from 3 s to 2 s",
         ),
-        ("timeline = [{ at = \"3 s\", rate = \"0 bit/s\" }]", "a rate of zero without `up = false`"),
-        ("timeline = [{ rate = \"1 Mbit/s\" }]", "has no `at`"),
-        ("timeline = [{ at = \"3 s\", raet = \"1 Mbit/s\" }]", "has no key `raet`"),
+        ("timeline = [{ at = \"3 s\", rate = \"0 bit/s\" }]", "`rate` must be greater than zero unless up = false"),
+        ("timeline = [{ rate = \"1 Mbit/s\" }]", "missing key `at`"),
+        ("timeline = [{ at = \"3 s\", raet = \"1 Mbit/s\" }]", "unknown key `raet`"),
         ("timeline = [{ at = \"-3 s\", up = false }]", "-3 s"),
-        ("timeline = [{ at = \"3 s\", for = \"2 s\", repeat = \"1 s\", up = false }]", "never ends"),
+        (
+            "timeline = [{ at = \"3 s\", for = \"2 s\", repeat = \"1 s\", up = false }]",
+            "`for` (2 s) must be shorter than `repeat` (1 s)",
+        ),
         ("timeline = [{ at = \"3 s\", repeat = \"10 ns\", up = false }]", "changes more than"),
-        ("timeline = [{ at = \"3 s\", signal = \"strong\" }]", "not a signal strength in dBm"),
-        ("timeline = \"empty\"", "`empty` cannot be used: it is empty"),
+        ("timeline = [{ at = \"3 s\", signal = \"strong\" }]", "expected a signal strength in dBm"),
+        ("timeline = \"empty\"", "cannot use `empty`: the file is empty"),
         ("timeline = \"negative\"", "line 2: -5 ms is a negative time"),
-        ("timeline = \"back.csv\"", "line 3: time goes from 5 s to 4 s"),
+        ("timeline = \"back.csv\"", "line 3: time must increase, found 5 s and then 4 s"),
         ("timeline = \"nowhere.csv\"", "there is no nowhere.csv"),
-        ("timeline = {}", "a timeline without changes"),
-        ("timeline = []", "a timeline without changes"),
-        ("timeline = { steps = [] }", "a timeline without changes"),
+        ("timeline = {}", "the timeline has no changes"),
+        ("timeline = []", "the timeline has no changes"),
+        ("timeline = { steps = [] }", "the timeline has no changes"),
         (
             "timeline = { file = \"up.csv\", repeat = \"5 s\" }",
             "changes from 1 s to 6 s do not fit into a `repeat` of 5 s",
@@ -511,7 +524,7 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
             "timeline = { steps = [{ at = \"1 s\", up = false }, { at = \"4 s\", up = true }], repeat = \"2 s\" }",
             "changes from 1 s to 4 s do not fit",
         ),
-        ("timeline = 5", "must be a table, a list of tables, or the name of a file"),
+        ("timeline = 5", "expected a table, a list of tables, or the name of a file"),
     ] {
         let error = parse(link, &load).expect_err(link);
         let problem = &error.problems[0];
@@ -528,21 +541,22 @@ fn a_change_after_the_end_is_noted() {
     let warnings = |at: &str| {
         let text = format!(
             "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
-             between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\ntimeline = [{{ at = \"{at}\", up = false }}]\n\
+             between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n\
+             timeline = [{{ at = \"{at}\", up = false }}]\n\
              [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
         );
         roughlink_scenario::parse(&text, "t.toml", &[], &no_file).unwrap().1
     };
     assert!(warnings("60 s").is_empty());
-    assert!(warnings("61 s")[0].message.contains("a change at 61 s comes after the end"));
+    assert!(warnings("61 s")[0].message.contains("a change at 61 s is after the end"));
 }
 
 /// Repetitions are not expanded: these are 6 million changes.
 #[test]
 fn a_repetition_takes_no_more_memory_than_one_round() {
     let s = parse(
-        "timeline = { steps = [{ at = \"10 us\", for = \"10 us\", up = false }, { at = \"20 us\", rate = \"1 Mbit/s\" }], \
-         repeat = \"30 us\" }",
+        "timeline = { steps = [{ at = \"10 us\", for = \"10 us\", up = false }, \
+         { at = \"20 us\", rate = \"1 Mbit/s\" }], repeat = \"30 us\" }",
         &no_file,
     )
     .unwrap();

@@ -11,32 +11,32 @@ const ABSENT: &[(&[&str], &str)] = &[
     // Congestion control
     (
         &["prague", "l4s", "tcp-prague"],
-        "`dctcp` over `qdisc = { kind = \"threshold\", ... }` comes closest; it also reacts to the share of marked packets",
+        "use `dctcp` over `qdisc = { kind = \"threshold\", ... }`, which also reacts to the share of marked packets",
     ),
-    (&["bbr2", "bbr3", "bbrv2", "bbrv3", "bbr-v2", "bbr-v3"], "`bbr` is version 1, as in the Linux kernel"),
-    (&["ledbat", "lp", "cdg", "nv", "copa"], "`vegas` is based on delay, too"),
-    (&["vivace", "pcc", "allegro", "sprout", "remy"], "`bbr` is based on rates, too"),
+    (&["bbr2", "bbr3", "bbrv2", "bbrv3", "bbr-v2", "bbr-v3"], "use `bbr`, which is version 1 as in the Linux kernel"),
+    (&["ledbat", "lp", "cdg", "nv", "copa"], "use `vegas`, which is also based on delay"),
+    (&["vivace", "pcc", "allegro", "sprout", "remy"], "use `bbr`, which is also based on rates"),
     // Queue disciplines
     (
         &["red", "ared", "gred", "wred"],
-        "`codel` drops or marks early by delay; `threshold` marks by queue length, without RED's average",
+        "use `codel` to drop or mark early by delay, or `threshold` to mark by queue length, without RED's average",
     ),
     (
         &["pie", "fq_pie", "fq-pie", "dualpi2"],
-        "`codel` controls the queue's delay, too, and `fq_codel` with a queue per flow",
+        "use `codel`, which also controls the delay of the queue, or `fq_codel` with a queue per flow",
     ),
-    (&["cake"], "`fq_codel` on a link of the rate that `cake` would shape to comes closest"),
-    (&["htb", "hfsc", "cbq"], "`prio` has priorities; each rate is that of a link"),
-    (&["fq", "sfq", "drr"], "`fq_codel` lets flows send in turn"),
+    (&["cake"], "use `fq_codel` on a link with the rate that `cake` would shape to"),
+    (&["htb", "hfsc", "cbq"], "use `prio` for priorities, and the `rate` of a link for each rate"),
+    (&["fq", "sfq", "drr"], "use `fq_codel`, in which flows take turns"),
     (
         &["pfifo", "bfifo", "fifo", "droptail", "drop-tail"],
-        "a link without `qdisc` is first in, first out, with `queue` in packets or bytes",
+        "use a link without `qdisc`, which is first in, first out, with `queue` in packets or bytes",
     ),
-    (&["netem"], "`rate`, `delay`, `jitter`, `queue` and `noise` are keys of the link"),
+    (&["netem"], "set `rate`, `delay`, `jitter`, `queue` and `noise` of the link"),
     // Traffic and transports
-    (&["quic", "http3", "http/3"], "TCP and SCTP are the transports; an emulation carries QUIC of real programs"),
-    (&["mptcp"], "TCP has one path per connection"),
-    (&["http", "http2"], "a `web` flow sends requests and responses over TCP"),
+    (&["quic", "http3", "http/3"], "use TCP or SCTP, or run a QUIC program in an emulation"),
+    (&["mptcp"], "use TCP, with one path per connection"),
+    (&["http", "http2"], "use a `web` flow, which sends requests and responses over TCP"),
 ];
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_absent_name_is_answered_with_what_comes_closest() {
-        assert!(absent("Prague").unwrap().starts_with("`prague` is not available; `dctcp` over `qdisc"));
+        assert!(absent("Prague").unwrap().starts_with("`prague` is not available; use `dctcp` over `qdisc"));
         assert_eq!(absent("cubic"), None);
     }
 }

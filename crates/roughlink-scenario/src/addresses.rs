@@ -26,7 +26,7 @@ pub(super) fn addresses(
         for (address, place) in [v4, v6].into_iter().flatten() {
             if let Some(first) = places.insert(address, place.clone()) {
                 let problem = twice(address).at(place, "the second").at(first, "the first");
-                report.error(problem.help("give one of the nodes another"));
+                report.error(problem.help("give one of the nodes another address"));
             }
         }
         if own != NodeAddresses::default() {
@@ -38,7 +38,7 @@ pub(super) fn addresses(
         let v6 = node.value.ipv6.is_none().then(|| IpAddr::from(assigned_v6(j)));
         for address in [v4, v6].into_iter().flatten() {
             if let Some(place) = places.get(&address) {
-                let help = format!("`{}` is assigned it: give one of the nodes another", names.all[j]);
+                let help = format!("give one of the nodes another address; `{}` has this one by default", names.all[j]);
                 report.error(twice(address).at(place.clone(), "").help(help));
             }
         }

@@ -250,17 +250,17 @@ pub(super) fn air(
     for table in &tables {
         let n = &table.value;
         if let Some(direction) = &n.direction {
-            let problem =
-                Problem::new("both directions share the medium, and its noise").at(direction.span.clone(), "");
-            report.error(problem.help("leave `direction` out"));
+            let problem = Problem::new("`direction` has no effect: both directions share the medium and its noise")
+                .at(direction.span.clone(), "");
+            report.error(problem.help("remove `direction`"));
         }
         let Some(layer) = n.kind.as_ref().and_then(|kind| layer(kind, block, load, report)) else { continue };
         if !layer.recorded.is_empty() && tables.len() > 1 {
-            let problem = Problem::new("a record takes the place of all other noise").at(table.span.clone(), "");
-            report.error(problem.help("keep the record alone, or leave it out"));
+            let problem = Problem::new("`recorded` noise replaces all other noise").at(table.span.clone(), "");
+            report.error(problem.help("remove either the `recorded` noise or all other noise"));
         }
         if layer.fading.is_some() && all.fading.is_some() {
-            let problem = Problem::new("the noise fades twice").at(table.span.clone(), "the second");
+            let problem = Problem::new("two layers of noise have fading").at(table.span.clone(), "the second");
             report.error(problem.help("keep one of them"));
         }
         // Layers corrupt blocks independently of each other.
@@ -313,7 +313,7 @@ fn layer(
         | NoiseKind::GilbertElliott(_)
         | NoiseKind::Impulse(_)
         | NoiseKind::List(_) => {
-            let problem = Problem::new("this noise takes packets, and a shared medium sends blocks");
+            let problem = Problem::new("noise of this kind applies to pipes; a shared medium needs block noise");
             report.error(problem.at(here.clone(), "").help(instead(kind)));
             None
         }
@@ -324,12 +324,12 @@ fn layer(
 fn instead(kind: &NoiseKind) -> &'static str {
     match kind {
         NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
-        NoiseKind::Burst(_) => "bursts in time are kind = \"asynchronous\", \"measured\" or \"partitioned\"",
-        NoiseKind::GilbertElliott(_) => "good and bad times are kind = \"fading\"",
+        NoiseKind::Burst(_) => "write kind = \"asynchronous\", \"measured\" or \"partitioned\" for bursts in time",
+        NoiseKind::GilbertElliott(_) => "write kind = \"fading\" for good and bad times",
         NoiseKind::Impulse(_) => {
-            "pulses of the mains are kind = \"mains\", those at random times kind = \"asynchronous\""
+            "write kind = \"mains\" for pulses of the mains, \"asynchronous\" for pulses at random times"
         }
-        _ => "noise at stated times is kind = \"events\"",
+        _ => "write kind = \"events\" for noise at stated times",
     }
 }
 
@@ -354,8 +354,8 @@ fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report:
     train.hit = report.read(hit).map_or(train.hit, |hit| hit.0);
     train.during = (report.read(&during.from).unwrap_or(ALWAYS.0), report.read(&during.until).unwrap_or(ALWAYS.1));
     if train.during.0 >= train.during.1 {
-        let problem = Problem::new("the noise ends before it begins").at(span(&during.until), "");
-        report.error(problem.help("`until` must be after `from`"));
+        let problem = Problem::new("`until` must be after `from`").at(span(&during.until), "");
+        report.error(problem.help("write a later `until` or an earlier `from`"));
     }
     train
 }
@@ -385,8 +385,9 @@ fn mains(n: &Mains, report: &mut Problems) -> Impulses {
         match report.read(&n.width) {
             Some(LengthDistribution::Exponential(mean)) => *length = mean,
             Some(LengthDistribution::Uniform(..)) => {
-                let problem = Problem::new("the impulses of the mains are lognormal").at(span(&n.width), "");
-                report.error(problem.help("write their mean, and their `variation`"));
+                let problem = Problem::new("`width` must be a mean: impulses of the mains have a lognormal width")
+                    .at(span(&n.width), "");
+                report.error(problem.help("write the mean as `width`, and the spread as `variation`"));
             }
             None => {}
         }
@@ -421,8 +422,10 @@ fn rate(every: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Option<f64>
 /// Reports mains impulses that are too long for their period.
 fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Problems) {
     if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
-        let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
-        report.error(problem.at(place, "").help("they are shorter than a quarter of a period"));
+        let problem = Problem::new(format!("impulses of {length} do not fit into the period of {mains_hz} Hz"));
+        report.error(
+            problem.at(place, "").help("make `width` longer than zero and shorter than a quarter of the period"),
+        );
     }
 }
 
@@ -436,32 +439,35 @@ fn check_width(
     let longest = match length {
         LengthDistribution::Exponential(mean) => mean * LONGEST_IN_MEANS,
         LengthDistribution::Uniform(a, b) if a > b => {
-            let problem = Problem::new("the shortest impulse is longer than the longest").at(span(width), "");
+            let problem = Problem::new("the first value of `width` is larger than the second").at(span(width), "");
             report.error(problem.help("write the shortest first: [\"20 us\", \"100 us\"]"));
             return;
         }
         LengthDistribution::Uniform(_, b) => b,
     };
     if longest.is_zero() {
-        let problem = Problem::new("impulses of no length").at(span(width), "");
+        let problem = Problem::new("`width` must be greater than zero").at(span(width), "");
         report.error(problem.help("write a time such as \"100 us\""));
     } else if harmless >= longest {
         let place = if written.is_some() { span(written) } else { span(width) };
-        let problem = Problem::new(format!("impulses shorter than {harmless} do no harm, so that none is left"));
-        report.error(problem.at(place, "").help("make `width` longer, or `harmless` shorter"));
+        let problem =
+            Problem::new(format!("noise has no effect: all impulses are shorter than `harmless`, {harmless}"));
+        report.error(problem.at(place, "").help("increase `width` or decrease `harmless`"));
     }
 }
 
 fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Problems) -> Option<TrainForm> {
     let index = report.read(&n.index);
     if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
-        let problem = Problem::new(format!("an impulsive index of {index} is beyond the model")).at(span(&n.index), "");
-        report.error(problem.help("it is above 0 and at most 10; the literature has 0.01 to 0.3"));
+        let problem =
+            Problem::new(format!("`index` must be between 1e-6 and 10, found {index}")).at(span(&n.index), "");
+        report.error(problem.help("write a value such as 0.1; the literature has 0.01 to 0.3"));
     }
     let memory = report.read(&n.memory);
     if let Some(memory) = memory.filter(|memory| !(0.0..1.0).contains(memory)) {
-        let problem = Problem::new(format!("a `memory` of {memory} is no probability below 1")).at(span(&n.memory), "");
-        report.error(problem.help("it is from 0, no memory, to just below 1"));
+        let problem = Problem::new(format!("`memory` must be at least 0 and less than 1, found {memory}"))
+            .at(span(&n.memory), "");
+        report.error(problem.help("write a probability such as 0.9, or 0 for no memory"));
     }
     let sample = not_zero(&n.sample, report);
     if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
@@ -478,8 +484,8 @@ fn events(n: &TomlEvents, report: &mut Problems) -> Option<TrainForm> {
     let events: Vec<(Time, Time)> =
         (list.value.iter()).filter_map(|e| Some((report.read(&e.value.at)?, report.read(&e.value.lasts)?))).collect();
     if events.windows(2).any(|pair| pair[0].0 + pair[0].1 >= pair[1].0) {
-        let problem = Problem::new("an event begins before the one before it is over").at(list.span.clone(), "");
-        report.error(problem.help("sort them by time, or join the two"));
+        let problem = Problem::new("an event begins before the previous one ends").at(list.span.clone(), "");
+        report.error(problem.help("sort the events by time, or join the two"));
     }
     Some(TrainForm::Events(events))
 }
@@ -489,8 +495,12 @@ fn too_often(every: Time, place: Range<usize>, report: &mut Problems) -> Option<
     if every >= LEAST_GAP {
         return Some(());
     }
-    let problem = Problem::new(format!("an impulse every {every} is no impulse but a steady noise"));
-    report.error(problem.at(place, "").help(format!("at least {LEAST_GAP} on average, or kind = \"stationary\"")));
+    let problem = Problem::new(format!("impulses every {every} are too frequent"));
+    report.error(
+        problem
+            .at(place, "")
+            .help(format!("space them by at least {LEAST_GAP} on average, or write kind = \"stationary\"")),
+    );
     None
 }
 
@@ -506,7 +516,8 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Problems) -> Option<Vec<(
     }
     let sum: f64 = parts.iter().map(|part| part.0).sum();
     if (sum - 1.0).abs() > 1e-6 {
-        let problem = Problem::new(format!("the shares sum up to {:.1} %", 100.0 * sum)).at(list.span.clone(), "");
+        let problem = Problem::new(format!("the shares add up to {:.1} % instead of 100 %", 100.0 * sum))
+            .at(list.span.clone(), "");
         report.error(
             problem.help("write [{ share = \"70 %\", mean = \"15 ms\" }, { share = \"30 %\", mean = \"1 s\" }]"),
         );
@@ -519,7 +530,7 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Problems) -> Option<Vec<(
 fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let time = report.read(leaf)?;
     if time.is_zero() {
-        let problem = Problem::new("a time of zero makes no sense here").at(span(leaf), "");
+        let problem = Problem::new("this time must be greater than zero").at(span(leaf), "");
         report.error(problem.help("write a time such as \"10 ms\""));
         return None;
     }

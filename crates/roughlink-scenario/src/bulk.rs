@@ -52,7 +52,7 @@ impl TomlBulk {
         }
         if let Some(sctp) = &self.sctp {
             let problem = Problem::new("`sctp` has no effect on a flow over TCP").at(sctp.span.clone(), "");
-            report.error(problem.help("add transport = \"sctp\", or leave `sctp` out"));
+            report.error(problem.help("add transport = \"sctp\", or remove `sctp`"));
         }
         spec.ipv6 = ipv6(&self.connection, false, report);
         context.over_tcp(spec, &self.connection, place, report);

@@ -56,13 +56,13 @@ pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &
             }
             _ => {
                 let problem = two(format!("cable `{cable}` has links of two kinds"));
-                report.error(problem.help("give links of another `kind` a cable of another name"));
+                report.error(problem.help("write another cable name for links of another `kind`"));
                 continue;
             }
         };
         if !alike && describes(&written[i].value) {
-            let problem = two(format!("cable `{cable}` is described twice, and not alike"));
-            report.error(problem.help("keep the keys of the medium at the first link of the cable only"));
+            let problem = two(format!("two links describe cable `{cable}` differently"));
+            report.error(problem.help("set the keys of the medium only in the first link of the cable"));
         }
     }
 }

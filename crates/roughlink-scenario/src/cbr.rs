@@ -37,8 +37,8 @@ impl TomlCbr {
     ) {
         let rate = report.read(&self.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {
-            let problem = Problem::new("a flow at rate zero sends nothing").at(span(&self.rate), "");
-            report.error(problem.help("write a rate such as \"1 Mbit/s\", or leave the flow out"));
+            let problem = Problem::new("`rate` must be greater than zero").at(span(&self.rate), "");
+            report.error(problem.help("write a rate such as \"1 Mbit/s\", or remove the flow"));
         }
         let packet = report.read(&self.packet).unwrap_or(PACKET).0 as u16;
         let origin = self.packet.as_ref().map_or(place.table.clone(), |p| p.span.clone());

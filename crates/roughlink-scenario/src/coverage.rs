@@ -183,20 +183,20 @@ pub(super) fn coverage(
         let Some(l) = names.find(&c.link, report) else { continue };
         let wanted = &names.all[l];
         if let Some(first) = taken.insert(l, span(&c.link)) {
-            let problem = Problem::new(format!("link `{wanted}` has coverage twice"));
+            let problem = Problem::new(format!("link `{wanted}` has two [[coverage]] tables"));
             let problem = problem.at(span(&c.link), "the second").at(first, "the first");
             report.error(problem.help("put all stations into one [[coverage]]"));
             continue;
         }
         let (name, between) = (links[l].name.clone(), links[l].between);
         let Model::Pipe(pipe) = &mut links[l].model else {
-            let problem = Problem::new(format!("link `{name}` is no pipe, and cannot lose coverage"));
-            report.error(problem.at(span(&c.link), "").help("coverage is for links of kind \"pipe\""));
+            let problem = Problem::new(format!("link `{name}` cannot have coverage: it is not a pipe"));
+            report.error(problem.at(span(&c.link), "").help("name a link of kind = \"pipe\""));
             continue;
         };
         if pipe.forward.timeline.is_some() || pipe.reverse.timeline.is_some() {
-            let problem = Problem::new(format!("link `{name}` has a timeline already")).at(span(&c.link), "");
-            report.error(problem.help("state when it is up either in its `timeline` or in the coverage"));
+            let problem = Problem::new(format!("link `{name}` has both a timeline and coverage")).at(span(&c.link), "");
+            report.error(problem.help("state when it is up either in its `timeline` or in [[coverage]]"));
             continue;
         }
         report_ineffective_keys(c, report);
@@ -237,9 +237,9 @@ pub(super) fn coverage(
                 link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
             }
             if up >= stay.depart {
-                let warning = Problem::new(format!("coverage at {} is over before it can be used", stay.name));
+                let warning = Problem::new(format!("coverage at {} ends before it can be used", stay.name));
                 report.warn(warning.at(here.clone(), "").help(format!(
-                    "it lasts {}, and associating and configuring take {ready}",
+                    "make the stay of {} longer than `associate` and `configure`, together {ready}",
                     stay.depart.saturating_sub(stay.arrive)
                 )));
                 continue;
@@ -267,7 +267,7 @@ pub(super) fn coverage(
                 hasty = true;
                 let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
                 report.warn(warning.at(span(&c.warning), "").help(format!(
-                    "it lasts {} once layer 3 is configured, and the warning comes {early} before its end",
+                    "make `warning` shorter than {}, the time from configuration to the end; it is {early}",
                     stay.depart - up
                 )));
             }
@@ -292,10 +292,10 @@ pub(super) fn coverage(
         if stays.is_empty() {
             let warning = Problem::new(format!("link `{name}` never has coverage")).at(here, "");
             report.warn(warning.help(match c.log {
-                Some(_) => "no signal in the log is above the `threshold`: lower it",
-                None if c.stations.iter().any(|s| s.value.is_empty()) => "`stations` has none",
-                None if c.timetable.iter().any(|t| t.value.is_empty()) => "`timetable` has no station",
-                None => "every station comes after the scenario's `duration`",
+                Some(_) => "lower `threshold`: no signal in the log exceeds it",
+                None if c.stations.iter().any(|s| s.value.is_empty()) => "add a station to `stations`",
+                None if c.timetable.iter().any(|t| t.value.is_empty()) => "add a station to `timetable`",
+                None => "make `duration` longer: every station comes after it",
             }));
         }
         link_events.sort_by_key(|n| n.0);
@@ -321,9 +321,9 @@ fn report_ineffective_keys(c: &TomlCoverage, report: &mut Problems) {
         ("speed", c.speed.as_ref().map(|l| l.span.clone()), &["stations", "log"]),
     ] {
         if let Some(place) = place.filter(|_| !belongs_to.contains(&way)) {
-            let problem = Problem::new(format!("`{key}` has no effect on a coverage with `{way}`")).at(place, "");
+            let problem = Problem::new(format!("`{key}` has no effect in coverage with `{way}`")).at(place, "");
             let others = belongs_to.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(" or ");
-            report.error(problem.help(format!("it goes with {others}: leave it out")));
+            report.error(problem.help(format!("remove it, or use {others}")));
         }
     }
 }
@@ -344,8 +344,8 @@ fn classes(c: &TomlCoverage, load: FileLoader<'_>, report: &mut Problems) -> BTr
         let mut rate = |leaf: &Option<Leaf<Rate>>| {
             let rate = report.read(leaf)?;
             if rate == Rate(0) {
-                let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
-                report.error(problem.help("leave the class out of the stations that have no coverage"));
+                let problem = Problem::new("this rate must be greater than zero").at(span(leaf), "");
+                report.error(problem.help("remove the stations that have no coverage"));
             }
             Some(rate).filter(|r| *r != Rate(0))
         };
@@ -353,10 +353,9 @@ fn classes(c: &TomlCoverage, load: FileLoader<'_>, report: &mut Problems) -> BTr
         let resolved = ResolvedClass {
             rate,
             delay: report.read(&k.delay),
-            noise: k
-                .noise
-                .as_ref()
-                .map(|n| undirected(n, "leave it out: in a station both directions are alike", load, report)),
+            noise: k.noise.as_ref().map(|n| {
+                undirected(n, "remove `direction`: noise in a station applies to both directions", load, report)
+            }),
             signal: report.read(&k.signal).map(|s| s.0),
             load: load_rate,
         };
@@ -369,17 +368,17 @@ fn classes(c: &TomlCoverage, load: FileLoader<'_>, report: &mut Problems) -> BTr
     for (name, class) in c.classes.iter().flat_map(|classes| &classes.value) {
         let wanted = |leaf: &&&Option<Leaf<String>>| leaf.as_ref().is_some_and(|l| l.value.as_ref() == Ok(name));
         if !places.is_empty() && places.iter().find(wanted).is_none() {
-            let warning = Problem::new(format!("no station is of class `{name}`")).at(class.span.clone(), "unused");
-            report.warn(warning.help("name it as the `class` of a station, or leave it out"));
+            let warning = Problem::new(format!("no station has class `{name}`")).at(class.span.clone(), "unused");
+            report.warn(warning.help("set it as the `class` of a station, or remove it"));
         }
     }
     for leaf in places {
         if let Some(name) = leaf.as_ref().and_then(|l| l.value.as_ref().ok()).filter(|n| !known.contains(&n.as_str())) {
-            let problem = Problem::new(format!("there is no class `{name}`")).at(span(leaf), "");
+            let problem = Problem::new(format!("unknown class `{name}`")).at(span(leaf), "");
             report.error(problem.help(if known.is_empty() {
-                format!("describe it: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
+                format!("define it: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
             } else {
-                suggest(name, "the classes are", known.iter().copied())
+                suggest(name, "use one of", known.iter().copied())
             }));
         }
     }
@@ -403,10 +402,10 @@ fn stays(
         (None, Some(_), None) => from_timetable(c, report),
         (None, None, Some(_)) => from_log(c, levels, load, report),
         (None, None, None) => problem(
-            "this coverage does not state when it exists",
+            "missing key `stations`, `timetable` or `log` in [[coverage]]",
             "add `stations` with `speed` and `dwell`, a `timetable`, or a `log`",
         ),
-        _ => problem("this coverage states twice when it exists", "keep one of `stations`, `timetable` and `log`"),
+        _ => problem("`stations`, `timetable` and `log` cannot be used together", "keep one of them"),
     }
 }
 
@@ -414,7 +413,7 @@ fn from_stations(c: &TomlCoverage, here: Range<usize>, report: &mut Problems) ->
     for (key, missing, example) in [("speed", c.speed.is_none(), "34.2 km/h"), ("dwell", c.dwell.is_none(), "120 s")] {
         let everywhere = key == "dwell" && c.stations.iter().flat_map(|s| &s.value).all(|s| s.value.dwell.is_some());
         if missing && !everywhere {
-            let problem = Problem::new(format!("stations without `{key}`")).at(here.clone(), "");
+            let problem = Problem::new(format!("missing key `{key}` for `stations`")).at(here.clone(), "");
             report.error(problem.help(format!("add a line such as {key} = \"{example}\"")));
         }
     }
@@ -429,7 +428,7 @@ fn from_stations(c: &TomlCoverage, here: Range<usize>, report: &mut Problems) ->
         now = arrive.saturating_add(report.read(&s.dwell).unwrap_or(dwell));
         let name = report.read(&s.name).unwrap_or_else(|| format!("station {}", i + 1));
         if now > LONGEST {
-            let problem = Problem::new(format!("{name} is left more than {LONGEST} after the start"));
+            let problem = Problem::new(format!("the stay at {name} ends more than {LONGEST} after the start"));
             report.error(problem.at(station.span.clone(), "").help("make `dwell` and `distance` shorter"));
             return None;
         }
@@ -446,14 +445,15 @@ fn from_timetable(c: &TomlCoverage, report: &mut Problems) -> Option<Vec<Presenc
         let (arrive, depart) = (report.read(&v.arrive)?, report.read(&v.depart)?);
         let name = report.read(&v.name).unwrap_or_else(|| format!("station {}", i + 1));
         if depart <= arrive {
-            let problem = Problem::new(format!("the train leaves {name} at {depart}, before it came at {arrive}"));
-            report.error(problem.at(span(&v.depart), "").help("`depart` comes after `arrive`"));
+            let problem =
+                Problem::new(format!("departure from {name} at {depart} is not after the arrival at {arrive}"));
+            report.error(problem.at(span(&v.depart), "").help("write a `depart` that is after `arrive`"));
             return None;
         }
         if let Some((before, place)) = last.take().filter(|(before, _)| *before > arrive) {
-            let problem = Problem::new(format!("{name} is reached at {arrive}, before the last station is left"));
-            let problem = problem.at(span(&v.arrive), "this is earlier").at(place, format!("than this, {before}"));
-            report.error(problem.help("write the stations in the order in which they are reached"));
+            let problem = Problem::new(format!("arrival at {name} at {arrive} is before the previous departure"));
+            let problem = problem.at(span(&v.arrive), "arrival").at(place, format!("departure at {before}"));
+            report.error(problem.help("sort the stations by time"));
             return None;
         }
         last = Some((depart, span(&v.depart)));
@@ -476,14 +476,14 @@ fn looped(
     };
     let end = stays.last().map_or(Time::ZERO, |s| s.depart);
     if repeat < end || repeat.is_zero() {
-        let problem = Problem::new(format!("the loop takes {end}, but begins again after {repeat}"));
-        report.error(problem.at(span(&c.repeat), "").help("`repeat` is at least the time to the last departure"));
+        let problem = Problem::new(format!("`repeat` must be greater than zero and at least {end}, found {repeat}"));
+        report.error(problem.at(span(&c.repeat), "").help("write at least the time to the last departure"));
         return None;
     }
     let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
     if (duration.0 / repeat.0).saturating_mul(lines as u64) > MOST_STAYS {
-        let what = if lines > stays.len() { "lines about stays" } else { "stays" };
-        let problem = Problem::new(format!("there are more than {MOST_STAYS} {what} in coverage")).at(here, "");
+        let what = if lines > stays.len() { "log lines within stays" } else { "stays" };
+        let problem = Problem::new(format!("coverage has more than {MOST_STAYS} {what}")).at(here, "");
         report.error(problem.help("make `repeat` longer, or `duration` shorter"));
         return None;
     }

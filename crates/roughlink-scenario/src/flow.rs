@@ -150,7 +150,7 @@ impl Context<'_> {
         let path = self.path(f, &name, from, to, report);
         let start = report.read(&f.start).unwrap_or_default();
         if start >= self.duration {
-            let warning = Problem::new(format!("flow `{name}` starts when the scenario is over"));
+            let warning = Problem::new(format!("flow `{name}` never starts: the scenario ends first"));
             let warning = warning.at(span(&f.start), format!("the duration is {}", self.duration));
             report.warn(warning.help("start it earlier, or make `duration` longer"));
         }
@@ -195,9 +195,7 @@ impl Context<'_> {
         let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
         if !path.is_empty() && !path.iter().any(cable) {
             let problem = Problem::new("`priority` has no effect: no Green PHY cable is on the flow's path");
-            report.error(
-                problem.at(span(&f.priority), "").help("leave it out, or use a [[link]] of kind = \"greenphy\""),
-            );
+            report.error(problem.at(span(&f.priority), "").help("remove it, or use a [[link]] of kind = \"greenphy\""));
         }
         Some(priority)
     }
@@ -258,8 +256,9 @@ impl Context<'_> {
     ) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
-            let problem = Problem::new(format!("flow `{name}` ends where it begins")).at(span(&flow.to), "");
-            report.error(problem.help("`from` and `to` must be two nodes"));
+            let problem =
+                Problem::new(format!("flow `{name}` begins and ends at the same node")).at(span(&flow.to), "");
+            report.error(problem.help("name two different nodes in `from` and `to`"));
             return Vec::new();
         }
         if let Some(hops) = self.routes.path(from, to) {
@@ -269,16 +268,16 @@ impl Context<'_> {
         if self.sound {
             let names = &self.nodes.all;
             let (a, b) = (&names[from], &names[to]);
-            let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
+            let problem = Problem::new(format!("no path leads from `{a}` to `{b}`")).at(span(&flow.to), "");
             if report.is_crowded() {
                 report.error(problem);
                 return Vec::new();
             }
             let reached: Vec<&str> = self.routes.reachable(from).map(|n| names[n].as_str()).collect();
             report.error(problem.help(if reached.is_empty() {
-                format!("`{a}` has no link")
+                format!("add a [[link]] to `{a}`")
             } else {
-                format!("from `{a}` one gets to {}", list(&reached))
+                format!("add a [[link]]; `{a}` reaches only {}", list(&reached))
             }));
         }
         Vec::new()
@@ -316,16 +315,18 @@ impl Context<'_> {
             let mtu = links.iter().map(|i| self.links[*i].model.mtu()).min().unwrap_or(1500);
             let names: Vec<&str> = links.iter().take(3).map(|i| self.links[*i].name.as_str()).collect();
             let more = if links.len() > 3 { format!(" and {} more links", links.len() - 3) } else { String::new() };
-            let what = if *tcp { "full segments make packets" } else { "datagrams" };
+            let what = if *tcp { "packets of full segments" } else { "datagrams" };
             let warning = Problem::new(format!(
-                "{what} of {length} B, above the mtu of {mtu} B: {} fragments each on {}{more}",
+                "{what} have {length} B and exceed the mtu of {mtu} B: {} fragments each on {}{more}",
                 fragments(*length, mtu),
                 list(&names)
             ));
-            let remedy = if *tcp { "mss_includes_options = true, a smaller mss" } else { "a smaller packet" };
-            report.warn(warning.at(place.clone(), "").help(format!(
-                "losing one fragment loses the whole packet; if that is not meant, {remedy} or a larger mtu avoids it"
-            )));
+            let remedy = if *tcp { "write mss_includes_options = true, lower `mss`" } else { "send smaller packets" };
+            report.warn(
+                warning.at(place.clone(), "").help(format!(
+                    "{remedy} or raise `mtu`; with fragments, losing one of them loses the whole packet"
+                )),
+            );
         }
     }
 }
@@ -337,7 +338,7 @@ pub(super) fn ipv6(f: &TomlConnection, default: bool, report: &mut Problems) -> 
         Some(4) => false,
         Some(6) => true,
         Some(other) => {
-            let problem = Problem::new(format!("there is no IP version {other}")).at(span(&f.ip), "");
+            let problem = Problem::new(format!("`ip` must be 4 or 6, found {other}")).at(span(&f.ip), "");
             report.error(problem.help("write ip = 4 or ip = 6"));
             default
         }
@@ -348,8 +349,9 @@ pub(super) fn ipv6(f: &TomlConnection, default: bool, report: &mut Problems) -> 
 pub(super) fn bytes(leaf: &Option<Leaf<TransferSize>>, name: &str, report: &mut Problems) -> Option<u64> {
     let bytes = report.read(leaf).and_then(|t| t.0);
     if bytes == Some(0) {
-        let problem = Problem::new(format!("flow `{name}` has nothing to carry")).at(span(leaf), "");
-        report.error(problem.help("leave `bytes` out for a flow without end"));
+        let problem =
+            Problem::new(format!("flow `{name}` sends nothing: `bytes` must be greater than zero")).at(span(leaf), "");
+        report.error(problem.help("remove `bytes` for a flow without end"));
     }
     bytes
 }
@@ -358,8 +360,8 @@ pub(super) fn bytes(leaf: &Option<Leaf<TransferSize>>, name: &str, report: &mut 
 pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Problems) -> Option<Time> {
     let stop = report.read(leaf)?;
     if stop <= start {
-        let problem = Problem::new(format!("the flow stops at {stop}, before it starts at {start}"));
-        report.error(problem.at(span(leaf), "").help("leave `stop` out for a flow to the end of the scenario"));
+        let problem = Problem::new(format!("`stop` must be after the start at {start}, found {stop}"));
+        report.error(problem.at(span(leaf), "").help("remove `stop` to send until the end of the scenario"));
     }
     Some(stop)
 }

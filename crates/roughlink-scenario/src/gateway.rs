@@ -57,11 +57,10 @@ pub(super) fn gateway(
     if kind.needs_modem && matches!(links[link].model, Model::Pipe(_)) {
         let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
         let media: Vec<&str> = media.collect();
-        let message =
-            format!("`{}` needs the queue of a modem, and link `{}` has no modem", kind.name, links[link].name);
+        let message = format!("`{}` needs a modem, but link `{}` has none", kind.name, links[link].name);
         report.error(Problem::new(message).at(place, "").help(match media.as_slice() {
-            [] => "make it a link of kind \"hdplc\"".to_owned(),
-            media => format!("links with modems are {}", list(media)),
+            [] => "use a link of kind = \"hdplc\"".to_owned(),
+            media => format!("use a link with modems: {}", list(media)),
         }));
         return None;
     }
@@ -76,8 +75,8 @@ fn unused(given: &At<Params>, report: &mut Problems) {
     let known: BTreeSet<String> =
         REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
     for key in given.value.0.keys().filter(|key| !known.contains(&key.get_ref().to_string())) {
-        let problem = Problem::new(format!("no gateway has a parameter `{}`", key.get_ref())).at(key.span(), "");
-        report.error(problem.help(suggest(key.get_ref(), "there are", known.iter().map(String::as_str))));
+        let problem = Problem::new(format!("unknown gateway parameter `{}`", key.get_ref())).at(key.span(), "");
+        report.error(problem.help(suggest(key.get_ref(), "use one of", known.iter().map(String::as_str))));
     }
 }
 
@@ -90,7 +89,7 @@ pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Prob
         let kind = if g.kind.needs_modem { "" } else { g.kind.name };
         let (first, other) = *standing.entry((g.node, g.link, kind)).or_insert(this);
         if !std::ptr::eq(other, g) {
-            let what = if g.kind.needs_modem { "two rate controls" } else { "two gateways of a kind" };
+            let what = if g.kind.needs_modem { "two rate controls" } else { "two gateways of the same kind" };
             let problem = Problem::new(format!("{what} at one end of a link: `{}` and `{}`", other.name, g.name));
             let problem = problem.at(place.clone(), "the second").at(first.clone(), "the first");
             report.error(problem.help("keep one of them"));
@@ -123,13 +122,13 @@ pub(super) fn idle(
         }
         let (name, here) = (&g.name, &nodes[g.node]);
         let message = format!(
-            "gateway `{name}` has nothing to do: no TCP flow carries data {way} `{here}` over link `{}`",
+            "gateway `{name}` has no effect: no TCP flow carries data {way} `{here}` over link `{}`",
             link.name
         );
         let help = if used(hop ^ 1) {
-            format!("at the other end of the link, node = \"{}\", there is something to do", nodes[other])
+            format!("move it to the other end of the link: node = \"{}\"", nodes[other])
         } else {
-            "add a flow of kind \"bulk\" that passes it, or leave the gateway out".to_owned()
+            "add a flow of kind \"bulk\" that passes it, or remove the gateway".to_owned()
         };
         report.warn(Problem::new(message).at(place.clone(), "").help(help));
     }
@@ -148,16 +147,18 @@ fn check_warnings(
     let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
     if link.notices.is_empty() {
         let warning =
-            Problem::new(format!("`{}` receives no notifications of link `{}`", kind.name, link.name)).at(place, "");
-        report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
+            Problem::new(format!("`{}` receives no notifications about link `{}`", kind.name, link.name)).at(place, "");
+        report.warn(warning.help("add [[coverage]], or a timeline with `up` or `signal`, to the link"));
         return;
     }
     let early = |stay: &CoverageStay| stay.until.saturating_sub(stay.end_known);
     if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
         let (early, at) = (early(stay), &stay.name);
-        let message =
-            format!("`{}` is warned {early} before coverage at {at} ends, and believes it for {lead}", kind.name);
-        report.warn(Problem::new(message).at(place, "").help("make the `warning` shorter, or `lead_ms` longer"));
+        let message = format!(
+            "`{}` is warned {early} before coverage at {at} ends, but trusts a warning for only {lead}",
+            kind.name
+        );
+        report.warn(Problem::new(message).at(place, "").help("decrease `warning` or increase `lead_ms`"));
     }
 }
 
@@ -172,13 +173,13 @@ fn named(
 ) -> Option<usize> {
     let own = here.iter().map(|&i| links[i].name.as_str());
     let Some(i) = names.index(name) else {
-        let problem = Problem::new(format!("there is no link `{name}`")).at(place, "");
-        report.error(problem.help(suggest(name, "the links at this node are", own)));
+        let problem = Problem::new(format!("unknown link `{name}`")).at(place, "");
+        report.error(problem.help(suggest(name, "use a link of this node:", own)));
         return None;
     };
     if !here.contains(&i) {
         let message = format!("link `{name}` does not end at node `{}`", nodes[node]);
-        let help = suggest("", "links that do are", own);
+        let help = suggest("", "use a link of this node:", own);
         report.error(Problem::new(message).at(place, "").help(help));
         return None;
     }
@@ -200,13 +201,13 @@ fn only_rough(
     let named = if found.is_empty() { here } else { &found };
     let names: Vec<&str> = named.iter().map(|&i| links[i].name.as_str()).collect();
     let message = if found.is_empty() {
-        format!("no link at node `{node}` is rough")
+        format!("node `{node}` has no rough link")
     } else {
         format!("node `{node}` has {} rough links", found.len())
     };
     let help = match names.as_slice() {
-        [] => format!("`{node}` has no link at all"),
-        names => format!("say which one to watch with `link`: {}", list(names)),
+        [] => format!("add a [[link]] to `{node}`"),
+        names => format!("select the link to watch with `link`: {}", list(names)),
     };
     report.error(Problem::new(message).at(place, "").help(help));
     None
@@ -228,13 +229,15 @@ fn params(gateway: &At<TomlGateway>, kind: &'static RegisteredGateway, report: &
     report.error(match e {
         GatewayError::UnknownParameter { key, known, .. } => {
             let place = given.value.0.keys().find(|k| *k.get_ref() == key).map(toml::Spanned::span);
-            let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
+            let help = suggest(&key, "use one of", known.iter().map(String::as_str));
             problem.at(place.unwrap_or_else(|| given.span.clone()), "").help(help)
         }
         _ => {
             let all = kind.parameters();
             let own = params.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?)));
-            problem.at(given.span.clone(), "").help(format!("the defaults are {}", own.collect::<Vec<_>>().join(", ")))
+            problem
+                .at(given.span.clone(), "")
+                .help(format!("for the defaults, write {}", own.collect::<Vec<_>>().join(", ")))
         }
     });
     None

@@ -70,14 +70,14 @@ pub(super) fn greenphy(
     match report.read(&own.queue) {
         Some(QueueLimit::Packets(n)) => c.host_queue = n,
         Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("the queue before a Green PHY modem counts packets").at(span(&own.queue), "");
+            let problem = Problem::new("`queue` of a Green PHY link must be in packets").at(span(&own.queue), "");
             report.error(problem.help("write queue = \"100 pkt\""));
         }
         None => {}
     }
     c.classes = report.read(&own.class).map_or(Vec::new(), Vec::from);
     if c.host_queue == 0 && c.modem_ring == 0 {
-        let problem = Problem::new("a station without a queue and without a ring sends nothing");
+        let problem = Problem::new("`queue` and `modem_ring` must not both be 0: stations would send nothing");
         report.error(problem.at(span(&own.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"));
     }
     c.noise = air(link, c.noise.clone(), c.payload_air(1), load, report);
@@ -96,8 +96,8 @@ fn apply(
     c.mode = mode; // set by the profile, not by `mac`
     let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
     if let Some(place) = mac.span("max_pbs").filter(|_| !(1..=most).contains(&c.max_pbs)) {
-        let problem = Problem::new(format!("an MPDU of {} PBs is not possible in this mode", c.max_pbs));
-        report.error(problem.at(place, "").help(format!("from 1 to {most}: what fits into {MAX_FL} on the air")));
+        let problem = Problem::new(format!("`max_pbs` must be between 1 and {most} in this mode, found {}", c.max_pbs));
+        report.error(problem.at(place, "").help(format!("write at most {most}, which fits into {MAX_FL} on the air")));
         c.max_pbs = 1;
     }
     // The standard reserves a region for contention. An exchange must fit into it, or no station could ever send.
@@ -105,9 +105,11 @@ fn apply(
     let least = (c.exchange_time(1) + c.slot * u64::from(slots)).max(LEAST_REGION);
     let left = Time::from_secs_f64(2.0 / c.mains_hz).saturating_sub(c.beacon);
     if left < least && report.problems.len() == before {
-        let problem = Problem::new(format!("beacon regions of {} leave too little for contention", c.beacon));
+        let problem = Problem::new(format!("beacon regions of {} leave too little time for contention", c.beacon));
         let place = mac.span("beacon").unwrap_or_else(|| here.clone());
-        report.error(problem.at(place, "").help(format!("two cycles of the mains must leave {least}")));
+        report.error(
+            problem.at(place, "").help(format!("decrease `beacon`: two cycles of the mains must leave {least}")),
+        );
     }
 }
 

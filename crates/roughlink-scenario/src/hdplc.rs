@@ -56,8 +56,9 @@ pub(super) fn hdplc(link: &TomlLink, own: &TomlHdplc, load: FileLoader<'_>, repo
     if let Some(mac) = &own.mac {
         mac.value.apply(&mut c, report);
         if let Some(place) = mac.value.span("collisions").filter(|_| c.collisions && c.duplex == Duplex::Full) {
-            let problem = Problem::new("directions that do not contend do not collide").at(place, "");
-            report.error(problem.help("leave `collisions` out, or write duplex = \"half\""));
+            let problem =
+                Problem::new("`collisions` has no effect in full duplex: the directions do not contend").at(place, "");
+            report.error(problem.help("remove `collisions`, or write duplex = \"half\""));
         }
     }
     c.mtu = link.mtu(report);
@@ -67,7 +68,7 @@ pub(super) fn hdplc(link: &TomlLink, own: &TomlHdplc, load: FileLoader<'_>, repo
         None => {}
         Some(QueueLimit::Packets(n)) => c.queue = n,
         Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("a modem's queue counts packets").at(span(&own.queue), "");
+            let problem = Problem::new("`queue` of an HD-PLC link must be in packets").at(span(&own.queue), "");
             report.error(problem.help("write queue = \"256 pkt\""));
         }
     }
@@ -82,8 +83,8 @@ fn rate_trace(trace: &At<Vec<At<RateStep>>>, report: &mut Problems) -> Vec<(Time
         .filter_map(|step| Some((report.read(&step.value.at)?, rate(&step.value.rate, report)?)))
         .collect();
     if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        let problem = Problem::new("the times of a rate trace must ascend, each once").at(trace.span.clone(), "");
-        report.error(problem.help(format!("{} follows {}: sort the steps by time", pair[1].0, pair[0].0)));
+        let problem = Problem::new("the times of `rate_trace` must increase").at(trace.span.clone(), "");
+        report.error(problem.help(format!("sort the steps by time: {} follows {}", pair[1].0, pair[0].0)));
     }
     steps
 }

@@ -300,17 +300,20 @@ mod tests {
     #[test]
     fn what_a_kind_has_not_is_refused() {
         for (keys, wanted) in [
+            ("kind = \"other\", c = 1, a = 1", "`a` is a key of `one`; `other` has `c`, `d`; every kind has `name`"),
             (
-                "kind = \"other\", c = 1, a = 1",
-                "`a` belongs to `one`; `other` takes `c`, `d`, and as every kind `name`",
+                "kind = \"none\", d = 1",
+                "`d` is a key of `one`, `other`; `none` has no keys of its own; every kind has `name`",
             ),
-            ("kind = \"none\", d = 1", "`d` belongs to `one`, `other`; `none` takes no keys, and as every kind `name`"),
-            ("kind = \"one\"", "`table` of kind `one` has no `a`"),
-            ("kind = \"one\", a = 1, e = 1", "`table` has no key `e`; did you mean `a`?"),
-            ("kind = \"ohter\", c = 1", "`ohter` is none of `none`, `one`, `other`; did you mean `other`?"),
-            ("kind = 3", "a text is wanted here, not the number 3; write \"3\""),
-            ("kind = \"ohter\", c = \"x\"", "a whole number is wanted here"),
-            ("c = 1", "`table` has no `kind`"),
+            ("kind = \"one\"", "missing key `a` in `table` of kind `one`"),
+            ("kind = \"one\", a = 1, e = 1", "unknown key `e` in `table`; did you mean `a`?"),
+            (
+                "kind = \"ohter\", c = 1",
+                "unknown value `ohter`; expected one of `none`, `one`, `other`; did you mean `other`?",
+            ),
+            ("kind = 3", "expected a string, found the number 3; write \"3\""),
+            ("kind = \"ohter\", c = \"x\"", "expected a whole number"),
+            ("c = 1", "missing key `kind` in `table`"),
         ] {
             let (_, said) = read(&format!("table = {{ name = \"n\", {keys} }}"));
             assert!(said.iter().any(|said| said.contains(wanted)), "{keys}: {said:#?}");

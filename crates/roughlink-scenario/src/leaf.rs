@@ -144,13 +144,13 @@ impl Read for Name {
     fn read(value: &Value) -> Result<Self, UnitError> {
         let name = String::read(value)?;
         if name.trim() != name || name.is_empty() || name.contains('*') || name.chars().any(char::is_control) {
-            let help = "letters, digits, spaces and signs other than `*`, no space at the ends";
-            return Err(fault("this is no name", Some(help.into())));
+            let help = "use letters, digits, spaces and signs other than `*`, without spaces at the ends";
+            return Err(fault("invalid name", Some(help.into())));
         }
         if name.len() > LONGEST_NAME {
             return Err(fault(
                 format!("a name of {} bytes is too long", name.len()),
-                Some(format!("at most {LONGEST_NAME}")),
+                Some(format!("write at most {LONGEST_NAME} bytes")),
             ));
         }
         Ok(Name(name))
@@ -166,7 +166,7 @@ impl Read for CcName {
         let name = String::read(value)?;
         cc::algorithm(&name).map(CcName).map_err(|e| {
             let known = cc::REGISTRY.iter().map(|a| a.name);
-            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+            fault(e.to_string(), Some(suggest(&name, "use one of", known)))
         })
     }
     fn schema() -> Schema {
@@ -184,7 +184,7 @@ impl Read for GatewayKind {
         }
         gateway::kind(&name).map(|kind| GatewayKind(Some(kind))).map_err(|e| {
             let known = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]);
-            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+            fault(e.to_string(), Some(suggest(&name, "use one of", known)))
         })
     }
     fn schema() -> Schema {
@@ -198,12 +198,12 @@ impl Read for String {
         match value {
             Value::String(s) => Ok(s.clone()),
             Value::Array(_) | Value::Table(_) => Err(fault(
-                format!("a text is wanted here, not {}", describe(value)),
-                Some("write one text in quotes".into()),
+                format!("expected a string, found {}", describe(value)),
+                Some("write one string in quotes".into()),
             )),
             other => {
                 let help = format!("write \"{other}\"");
-                Err(fault(format!("a text is wanted here, not {}", describe(other)), Some(help)))
+                Err(fault(format!("expected a string, found {}", describe(other)), Some(help)))
             }
         }
     }
@@ -222,7 +222,7 @@ impl Read for bool {
                     "false" | "off" | "no" | "0" => "write false",
                     _ => "write true or false, without quotes",
                 };
-                Err(fault(format!("true or false is wanted here, not {}", describe(other)), Some(help.into())))
+                Err(fault(format!("expected true or false, found {}", describe(other)), Some(help.into())))
             }
         }
     }
@@ -235,16 +235,16 @@ impl Read for u64 {
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Integer(n) => {
-                let help = || Some(format!("write a number from 0 on, such as {}", n.unsigned_abs()));
+                let help = || Some(format!("write a number of at least 0, such as {}", n.unsigned_abs()));
                 u64::try_from(*n).map_err(|_| fault(format!("{n} is negative"), help()))
             }
             other => {
                 let help = match other {
                     Value::String(s) if s.trim().parse::<u64>().is_ok() => format!("write {} without quotes", s.trim()),
                     Value::Float(x) if *x >= 1.0 && *x < 1e9 => format!("write {x:.0}"),
-                    _ => "write a whole number, such as 2, without unit and quotes".into(),
+                    _ => "write a whole number, such as 2, without a unit or quotes".into(),
                 };
-                Err(fault(format!("a whole number is wanted here, not {}", describe(other)), Some(help)))
+                Err(fault(format!("expected a whole number, found {}", describe(other)), Some(help)))
             }
         }
     }
@@ -259,7 +259,7 @@ impl Read for u64 {
 impl Read for u32 {
     fn read(value: &Value) -> Result<Self, UnitError> {
         let n = u64::read(value)?;
-        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), Some(format!("at most {}", u32::MAX))))
+        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), Some(format!("write at most {}", u32::MAX))))
     }
     fn schema() -> Schema {
         json_schema!({ "type": "integer", "format": "uint32", "minimum": 0 })
@@ -275,8 +275,8 @@ impl Read for f64 {
             Value::Integer(n) => Ok(*n as f64),
             Value::Float(x) if x.is_finite() => Ok(*x),
             other => {
-                let help = Some("write a number, such as 0.1, without unit and quotes".into());
-                Err(fault(format!("a number is wanted here, not {}", describe(other)), help))
+                let help = Some("write a number, such as 0.1, without a unit or quotes".into());
+                Err(fault(format!("expected a number, found {}", describe(other)), help))
             }
         }
     }
@@ -294,7 +294,7 @@ impl Read for Vec<u64> {
             Value::Array(all) => all.iter().map(u64::read).collect(),
             other => {
                 let help = Some("write them in brackets: [17, 42]".into());
-                Err(fault(format!("a list of whole numbers is wanted here, not {}", describe(other)), help))
+                Err(fault(format!("expected a list of whole numbers, found {}", describe(other)), help))
             }
         }
     }
@@ -313,7 +313,8 @@ macro_rules! quantities {
                 let most: Option<$name> = $most;
                 match most.filter(|most| $amount(&read) > $amount(most)) {
                     Some(most) => {
-                        Err(fault(format!("{read} is more than can be simulated"), Some(format!("at most \"{most}\""))))
+                        let help = Some(format!("write at most \"{most}\""));
+                        Err(fault(format!("{read} is too large to simulate"), help))
                     }
                     None => Ok(read),
                 }
@@ -344,7 +345,7 @@ impl Read for [Share; 2] {
             Some([a, b]) => Ok([Share::read(a)?, Share::read(b)?]),
             _ => {
                 let help = Some("write them in brackets: [\"10 %\", \"90 %\"]".into());
-                Err(fault(format!("two shares are wanted here, not {}", describe(value)), help))
+                Err(fault(format!("expected two shares, found {}", describe(value)), help))
             }
         }
     }
@@ -362,7 +363,7 @@ impl Read for [PriorityClass; 2] {
                 [forward, reverse] => Ok([PriorityClass::read(forward)?, PriorityClass::read(reverse)?]),
                 _ => {
                     let help = Some("write [\"ca1\", \"ca3\"] for forward and reverse".into());
-                    Err(fault("a link has two directions", help))
+                    Err(fault("expected two classes, one per direction", help))
                 }
             },
             one => PriorityClass::read(one).map(|class| [class; 2]),
@@ -434,7 +435,7 @@ impl Read for BurstLength {
     fn read(value: &Value) -> Result<Self, UnitError> {
         let wanted = || {
             let help = "write length = [1, 4] for 1 to 4 packets, length = { geometric = 2.5 } for a mean of 2.5";
-            fault(format!("{} is not a burst length", describe(value)), Some(help.into()))
+            fault(format!("expected a burst length, found {}", describe(value)), Some(help.into()))
         };
         match value {
             Value::Array(ends) => match ends.as_slice() {
@@ -467,8 +468,8 @@ impl Read for impulses::LengthDistribution {
             Value::Array(ends) => match ends.as_slice() {
                 [a, b] => Ok(impulses::LengthDistribution::Uniform(Time::read(a)?, Time::read(b)?)),
                 _ => {
-                    let help = Some("width = [\"20 us\", \"100 us\"]: the shortest and the longest".into());
-                    Err(fault("a range has two ends", help))
+                    let help = Some("write width = [\"20 us\", \"100 us\"]".into());
+                    Err(fault("expected two times, the shortest and the longest", help))
                 }
             },
             one => Time::read(one).map(impulses::LengthDistribution::Exponential),
@@ -497,14 +498,14 @@ fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> 
         Value::Float(x) => x.to_string().parse(),
         other => {
             let example = "".parse::<T>().err().and_then(|e| e.help);
-            Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), example))
+            Err(fault(format!("expected a quantity with its unit, found {}", describe(other)), example))
         }
     }
 }
 
 fn describe(value: &Value) -> String {
     match value {
-        Value::String(s) => format!("the text \"{}\"", s.escape_debug()),
+        Value::String(s) => format!("the string \"{}\"", s.escape_debug()),
         Value::Integer(n) => format!("the number {n}"),
         Value::Float(x) => format!("the number {x}"),
         Value::Boolean(b) => b.to_string(),

@@ -18,7 +18,7 @@
 //!     flow = [{ name = "f", kind = "bulk", from = "a", to = "b" }]
 //! "#;
 //! let error = roughlink_scenario::parse(text, "cable.toml", &[], &|_| Err("no files".into())).unwrap_err();
-//! assert_eq!(error.problems[0].message, "there is no unit `msec`");
+//! assert_eq!(error.problems[0].message, "unknown unit `msec`");
 //! assert_eq!(error.problems[0].help.as_deref(), Some("did you mean \"2 ms\"?"));
 //! ```
 
@@ -122,7 +122,7 @@ pub fn parse(
         Err(e) => {
             // Only faults that the check of the form misses get here.
             let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
-            report.error(problem.help("write what the schema of scenario files has here"));
+            report.error(problem.help("write a value that the schema of scenario files allows"));
             return Err(report.fail(&called, text));
         }
     };

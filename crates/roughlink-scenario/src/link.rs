@@ -76,8 +76,8 @@ pub(super) type FileLoader<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Problems) -> Option<Rate> {
     let rate = report.read(leaf)?;
     if rate == Rate(0) {
-        let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
-        report.error(problem.help("write a rate such as \"10 Mbit/s\"; losses are a matter of `noise`"));
+        let problem = Problem::new("`rate` must be greater than zero").at(span(leaf), "");
+        report.error(problem.help("write a rate such as \"10 Mbit/s\"; use `noise` for losses"));
         return None;
     }
     Some(rate)
@@ -86,8 +86,8 @@ pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Problems) -> Option<R
 pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let delay = report.read(leaf)?;
     if delay > LONGEST_DELAY {
-        let problem = Problem::new(format!("a delay of {delay} is beyond any link")).at(span(leaf), "");
-        report.error(problem.help(format!("at most {LONGEST_DELAY}")));
+        let problem = Problem::new(format!("a delay of {delay} is too long")).at(span(leaf), "");
+        report.error(problem.help(format!("write at most {LONGEST_DELAY}")));
         return None;
     }
     Some(delay)
@@ -98,8 +98,8 @@ pub(super) fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Prob
     if let QueueLimit::Bytes(bytes) = queue
         && bytes < u64::from(mtu)
     {
-        let warning = Problem::new(format!("no packet of {mtu} B can wait in a queue of {bytes} B"));
-        report.warn(warning.at(span(leaf), "").help("make it larger, or count packets: \"100 pkt\""));
+        let warning = Problem::new(format!("a queue of {bytes} B cannot hold a packet of {mtu} B"));
+        report.warn(warning.at(span(leaf), "").help("make it larger, or write it in packets: \"100 pkt\""));
     }
     Some(queue)
 }

@@ -150,17 +150,19 @@ pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mu
         NoiseKind::List(n) => {
             let drop = report.read(&n.drop).unwrap_or_default();
             if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
-                let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
+                let problem = Problem::new("the numbers in `drop` must increase").at(span(&n.drop), "");
                 report.error(problem.help(format!("write drop = {}", ascending(&drop))));
             }
             Noise::List { drop }
         }
         NoiseKind::Recorded(n) => Noise::Recorded { steps: recorded(n, here, load, report) },
         _ => {
-            let problem = Problem::new("this noise corrupts blocks on a shared medium, and a pipe has no blocks");
-            report.error(problem.at(here.clone(), "").help(
-                "on a pipe there are `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`",
-            ));
+            let problem = Problem::new("noise of this kind applies to shared media; a pipe needs packet noise");
+            report.error(
+                problem
+                    .at(here.clone(), "")
+                    .help("use `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` or `recorded`"),
+            );
             Noise::None
         }
     }
@@ -174,21 +176,21 @@ fn burst(n: &TomlBurst, here: &Range<usize>, report: &mut Problems) -> Noise {
         None => true,
     };
     if !sane {
-        let problem = Problem::new("there is no burst of such a length").at(span(&n.length), "");
-        report.error(problem.help("a burst takes at least one packet, and [a, b] ascends: [1, 4]"));
+        let problem = Problem::new("invalid burst length").at(span(&n.length), "");
+        report.error(problem.help("write at least 1 packet, and a range in ascending order, such as [1, 4]"));
     }
     let length = length.filter(|_| sane).unwrap_or(BurstLength::Uniform(1, 1));
     let start = match (&n.start, &n.mean) {
         (Some(start), Some(mean)) => {
-            let problem = Problem::new("`start` and `mean` say the same thing twice");
-            let problem = problem.at(mean.span.clone(), "the average loss").at(start.span.clone(), "per packet");
+            let problem = Problem::new("`start` and `mean` cannot be used together");
+            let problem = problem.at(mean.span.clone(), "the mean loss").at(start.span.clone(), "per packet");
             report.error(problem.help("keep one of them"));
             0.0
         }
         (None, None) => {
-            let problem = Problem::new("noise of kind `burst` has no `start`").at(here.clone(), "");
+            let problem = Problem::new("missing key `start` or `mean` in noise of kind `burst`").at(here.clone(), "");
             report.error(problem.help(
-                "write start = \"2 %\" for the probability that a packet starts a burst, or mean = \"5 %\" for the average loss",
+                "add start = \"2 %\", the probability that a packet starts a burst, or mean = \"5 %\", the mean loss",
             ));
             0.0
         }
@@ -203,14 +205,17 @@ fn impulse(n: &TomlImpulse, kill: f64, here: &Range<usize>, report: &mut Problem
         let table = table.as_ref()?;
         let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
         if every < LEAST_GAP {
-            let problem = Problem::new(format!("pulses every {every} are too dense")).at(span(&table.value.every), "");
-            report.error(problem.help(format!("at least {LEAST_GAP}; 100 pulses per second come every = \"10 ms\"")));
+            let problem =
+                Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
+            report.error(
+                problem.help(format!("write at least {LEAST_GAP}; every = \"10 ms\" gives 100 pulses per second")),
+            );
         } else if cyclic && length >= every {
-            let problem = Problem::new(format!("a pulse of {length} every {every} never ends"));
-            report.error(problem.at(span(&table.value.length), "").help("`length` must be shorter than `every`"));
+            let problem = Problem::new(format!("pulses of {length} every {every} leave no pause"));
+            report.error(problem.at(span(&table.value.length), "").help("make `length` shorter than `every`"));
         } else if length > every * MOST_OVERLAPS {
-            let problem = Problem::new(format!("pulses of {length} every {every} overlap all the time"));
-            let help = format!("`length` must be at most {MOST_OVERLAPS} times `every`");
+            let problem = Problem::new(format!("pulses of {length} every {every} overlap too much"));
+            let help = format!("make `length` at most {MOST_OVERLAPS} times `every`");
             report.error(problem.at(span(&table.value.length), "").help(help));
         }
         Some(noise::Pulses { every, length })
@@ -218,8 +223,10 @@ fn impulse(n: &TomlImpulse, kill: f64, here: &Range<usize>, report: &mut Problem
     let impulse =
         noise::Impulse { cyclic: pulses(&n.cyclic, true), asynchronous: pulses(&n.asynchronous, false), kill };
     if n.cyclic.is_none() && n.asynchronous.is_none() {
-        let problem = Problem::new("noise of kind `impulse` has no pulses").at(here.clone(), "");
-        report.error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or asynchronous, or both"));
+        let problem =
+            Problem::new("missing key `cyclic` or `asynchronous` in noise of kind `impulse`").at(here.clone(), "");
+        report
+            .error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or `asynchronous`, or both"));
     }
     Noise::Impulse(impulse)
 }
@@ -234,7 +241,7 @@ pub(super) fn recorded(
     let mut steps: Vec<(Time, f64)> = Vec::new();
     let place = match (&n.file, &n.steps) {
         (Some(file), Some(own)) => {
-            let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+            let problem = Problem::new("`file` and `steps` cannot be used together").at(file.span.clone(), "");
             report.error(problem.at(own.span.clone(), "").help("keep one of them"));
             return steps;
         }
@@ -243,7 +250,7 @@ pub(super) fn recorded(
                 match load(&name).and_then(|text| read_steps(&text)) {
                     Ok(read) => steps = read,
                     Err(reason) => {
-                        let problem = Problem::new(format!("`{name}` cannot be used: {reason}"));
+                        let problem = Problem::new(format!("cannot use `{name}`: {reason}"));
                         report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
                         return steps;
                     }
@@ -259,17 +266,18 @@ pub(super) fn recorded(
             own.span.clone()
         }
         (None, None) => {
-            let problem = Problem::new("noise of kind `recorded` has no `steps`").at(here.clone(), "");
+            let problem =
+                Problem::new("missing key `steps` or `file` in noise of kind `recorded`").at(here.clone(), "");
             report.error(problem.help(NO_STEPS_HELP));
             return steps;
         }
     };
     if steps.is_empty() {
         let help = if n.file.is_some() { STEPS_HELP } else { NO_STEPS_HELP };
-        report.error(Problem::new("recorded noise without a step").at(place, "").help(help));
+        report.error(Problem::new("recorded noise has no steps").at(place, "").help(help));
     } else if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        let problem = Problem::new("the times of recorded noise must ascend, each once").at(place, "");
-        report.error(problem.help(format!("{} follows {}: sort the steps by time", pair[1].0, pair[0].0)));
+        let problem = Problem::new("the times of recorded noise must increase").at(place, "");
+        report.error(problem.help(format!("sort the steps by time: {} follows {}", pair[1].0, pair[0].0)));
     }
     steps
 }
@@ -287,13 +295,13 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
     for (first, (number, line)) in lines.enumerate() {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [at, loss] = fields[..] else { return Err(format!("line {} has not two columns", number + 1)) };
+        let [at, loss] = fields[..] else { return Err(format!("line {}: expected two columns", number + 1)) };
         let step = format!("{at} s").parse::<Time>().ok().zip(loss.parse::<f64>().ok());
         match step {
             Some((at, loss)) if (0.0..=1.0).contains(&loss) => steps.push((at, loss)),
-            Some(_) => return Err(format!("line {}: {loss} is not between 0 and 1", number + 1)),
+            Some(_) => return Err(format!("line {}: the loss must be between 0 and 1, found {loss}", number + 1)),
             None if first == 0 => {} // the heading
-            None => return Err(format!("line {}: `{line}` is not two numbers", number + 1)),
+            None => return Err(format!("line {}: expected two numbers, found `{line}`", number + 1)),
         }
     }
     Ok(steps)
@@ -301,7 +309,7 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
 
 /// Most pulses at one instant, on average; each packet checks all of them.
 const MOST_OVERLAPS: u64 = 100;
-const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
+const STEPS_HELP: &str = "write lines of `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
 const LONGEST_BURST: u64 = 1_000_000_000;

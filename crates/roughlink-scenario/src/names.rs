@@ -33,9 +33,9 @@ impl ElementNames {
                 let number = names.all.len();
                 let first = *names.index.entry(name.clone()).or_insert(number);
                 if first != number {
-                    let problem = Problem::new(format!("there are two {what}s named `{name}`"));
+                    let problem = Problem::new(format!("two {what}s have the name `{name}`"));
                     let problem = problem.at(span(leaf), "the second").at(places[first].clone(), "the first");
-                    report.error(problem.help(format!("call the second \"{name} 2\", or as you like")));
+                    report.error(problem.help(format!("rename one of them, for example to \"{name} 2\"")));
                 }
             }
             names.all.push(name.unwrap_or_default());
@@ -55,13 +55,13 @@ impl ElementNames {
         // An element whose name cannot be read may be the one that is meant.
         if found.is_none() && self.complete {
             let what = self.what;
-            let problem = Problem::new(format!("there is no {what} `{name}`")).at(span(leaf), "");
+            let problem = Problem::new(format!("unknown {what} `{name}`")).at(span(leaf), "");
             report.error(if report.is_crowded() {
                 problem
             } else if self.all.is_empty() {
                 problem.help(format!("declare it: [[{what}]] name = \"{name}\""))
             } else {
-                problem.help(suggest(&name, &format!("the {what}s are"), self.all.iter().map(String::as_str)))
+                problem.help(suggest(&name, "use one of", self.all.iter().map(String::as_str)))
             });
         }
         found

@@ -156,7 +156,7 @@ pub(super) fn tables(link: &TomlLink) -> Vec<At<TomlNoise>> {
 /// Returns noise without a direction; `help` is the advice about the key `direction`.
 pub(super) fn undirected(table: &At<TomlNoise>, help: &str, load: FileLoader<'_>, report: &mut Problems) -> Noise {
     if let Some(direction) = &table.value.direction {
-        let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
+        let problem = Problem::new("`direction` has no effect here").at(direction.span.clone(), "");
         report.error(problem.help(help));
     }
     one_noise(table, load, report)

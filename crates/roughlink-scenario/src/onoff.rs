@@ -49,8 +49,8 @@ impl TomlOnOff {
     ) {
         let rate = report.read(&self.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {
-            let problem = Problem::new("an application at rate zero writes nothing").at(span(&self.rate), "");
-            report.error(problem.help("write a rate such as \"1 Mbit/s\", or leave the flow out"));
+            let problem = Problem::new("`rate` must be greater than zero").at(span(&self.rate), "");
+            report.error(problem.help("write a rate such as \"1 Mbit/s\", or remove the flow"));
         }
         let onoff = OnOffConfig {
             rate,

@@ -87,8 +87,8 @@ pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report
     let (noise, mut reverse_noise) = noises(link, load, report);
     if let Some(noise) = asymmetric.and_then(|a| a.noise.as_ref()) {
         if let Some(direction) = &noise.value.direction {
-            let problem = Problem::new("`asymmetric` is the reverse direction already");
-            report.error(problem.at(direction.span.clone(), "").help("leave `direction` out"));
+            let problem = Problem::new("`direction` has no effect: `asymmetric` is the reverse direction");
+            report.error(problem.at(direction.span.clone(), "").help("remove `direction`"));
         }
         reverse_noise = one_noise(noise, load, report);
     }
@@ -122,7 +122,7 @@ pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report
     for (direction, leaf) in [(&forward, &own.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
         if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {
             let warning = Problem::new("`reorder` has no effect without `jitter`").at(leaf.span.clone(), "");
-            report.warn(warning.help("add jitter = \"1 ms\", or leave `reorder` out"));
+            report.warn(warning.help("add jitter = \"1 ms\", or remove `reorder`"));
         }
     }
     PipeConfig { forward, reverse, mtu, overhead }

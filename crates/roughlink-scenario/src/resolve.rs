@@ -33,7 +33,7 @@ pub(super) fn resolve(
 ) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
-        let problem = Problem::new("a scenario of no duration").at(span(&file.duration), "must be more than zero");
+        let problem = Problem::new("`duration` must be greater than zero").at(span(&file.duration), "");
         report.error(problem.help("write a time such as \"60 s\""));
     }
     let none = TomlTcp::default();
@@ -51,11 +51,9 @@ pub(super) fn resolve(
         .map(|(link, name)| {
             let (model, notices) = model(&link.value, duration, load, report);
             if model.draws() * duration.as_secs_f64() > MOST_IMPULSES {
-                let problem = Problem::new(format!("link `{name}` has more than {MOST_IMPULSES:.0} impulses of noise"));
+                let problem = Problem::new(format!("noise of link `{name}` has more than {MOST_IMPULSES:.0} impulses"));
                 let problem = problem.at(span(&link.value.name), "");
-                report.error(
-                    problem.help("impulses that are farther apart, or a shorter `duration`, are simulated in time"),
-                );
+                report.error(problem.help("space the impulses further apart, or shorten `duration`"));
             }
             let cable = link.value.medium().and_then(|medium| report.read(&medium.cable)).map(|cable| cable.0);
             LinkSpec {
@@ -86,7 +84,7 @@ pub(super) fn resolve(
             report.warn(
                 Problem::new(format!("node `{}` has no link", nodes.all[i]))
                     .at(place, "unused")
-                    .help("add a [[link]] to it, or leave it out"),
+                    .help("add a [[link]] to it, or remove it"),
             );
         }
     }
@@ -99,7 +97,7 @@ pub(super) fn resolve(
     let (kernels, interfaces) = hosts(&file.node, report);
     let addresses = addresses(&file.node, &nodes, report);
     if file.flow.is_empty() && kernels.is_empty() {
-        report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
+        report.warn(Problem::new("the scenario has no flow: nothing will happen").help("add a [[flow]]"));
     }
     let sound = report.problems.len() == before && nodes.complete;
     let edges: Vec<Edge> = links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
@@ -150,8 +148,10 @@ fn hosts(nodes: &[At<TomlNode>], report: &mut Problems) -> (Vec<usize>, BTreeMap
         let layer = report.read(&node.layer);
         let interface = report.read(&node.interface);
         if let (Some(Layer::Ip), Some(leaf), Some(name)) = (layer, &node.layer, &interface) {
-            let problem = Problem::new("an attached interface carries Ethernet frames").at(leaf.span.clone(), "");
-            report.error(problem.help(format!("write layer = \"ethernet\", or leave out interface = \"{name}\"")));
+            let problem =
+                Problem::new("layer = \"ip\" does not fit an attached interface, which carries Ethernet frames")
+                    .at(leaf.span.clone(), "");
+            report.error(problem.help(format!("write layer = \"ethernet\", or remove interface = \"{name}\"")));
         }
         if report.read(&node.kernel) == Some(true) || interface.is_some() {
             kernels.push(i);
@@ -185,16 +185,17 @@ fn model(link: &TomlLink, duration: Time, load: FileLoader<'_>, report: &mut Pro
 fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {
-        let problem = Problem::new(format!("a link has two ends, not {}", ends.value.len())).at(ends.span.clone(), "");
-        report.error(problem.help("between = [\"a\", \"b\"]"));
+        let problem = Problem::new(format!("expected two nodes in `between`, found {}", ends.value.len()))
+            .at(ends.span.clone(), "");
+        report.error(problem.help("write between = [\"a\", \"b\"]"));
         return (0, 0);
     };
     let (from, to) = (nodes.find(&Some(a.clone()), report), nodes.find(&Some(b.clone()), report));
     if from.is_some() && from == to {
         let here = from.map_or("", |n| nodes.all[n].as_str());
         let there = nodes.all.iter().find(|n| *n != here && !n.is_empty()).map_or("b", String::as_str);
-        let problem = Problem::new("a link between a node and itself").at(ends.span.clone(), "");
-        report.error(problem.help(format!("name two nodes, such as [\"{here}\", \"{there}\"]")));
+        let problem = Problem::new("both ends of the link are the same node").at(ends.span.clone(), "");
+        report.error(problem.help(format!("name two different nodes, such as [\"{here}\", \"{there}\"]")));
     }
     (from.unwrap_or(0), to.unwrap_or(0))
 }

@@ -53,7 +53,7 @@ pub(super) fn resolve(
 ) -> Option<ResolvedSctp> {
     if let Some(ip) = &flow.ip {
         let problem = Problem::new("`ip` has no effect on a flow over SCTP").at(ip.span.clone(), "");
-        report.error(problem.help("SCTP runs over IPv4 here: leave `ip` out"));
+        report.error(problem.help("remove `ip`: SCTP flows use IPv4"));
     }
     if let Some(tcp) = &flow.tcp {
         let problem = Problem::new("`tcp` has no effect on a flow over SCTP").at(tcp.span.clone(), "");
@@ -77,7 +77,7 @@ pub(super) fn resolve(
     for key in ["lifetime", "max_retransmissions"].into_iter().filter(|_| !config.partial_reliability) {
         if let Some(place) = own.into_iter().chain(global).find_map(|keys| keys.keys.span(key)) {
             let problem = Problem::new(format!("`{key}` has no effect: all messages are reliable")).at(place, "");
-            report.error(problem.help("add partial_reliability = true, or leave it out"));
+            report.error(problem.help("add partial_reliability = true, or remove it"));
         }
     }
     let common = global.and_then(|s| s.cc.as_ref()).and_then(|leaf| leaf.value.as_ref().ok()).map(|cc| cc.0);
@@ -98,13 +98,13 @@ fn apply(keys: &TomlSctp, config: &mut SctpConfig, report: &mut Problems) {
     let place = |keys_: &[&str]| keys_.iter().find_map(|key| keys.keys.span(key)).unwrap_or(0..0);
     for (low, low_key) in [(config.min_rto, "min_rto"), (config.initial_rto, "initial_rto")] {
         if low > config.max_rto {
-            let message = format!("`{low_key}` ({low}) is above `max_rto` ({})", config.max_rto);
+            let message = format!("`{low_key}` ({low}) must not exceed `max_rto` ({})", config.max_rto);
             let problem = Problem::new(message).at(place(&[low_key, "max_rto"]), "");
-            report.error(problem.help("lower the one or raise the other"));
+            report.error(problem.help(format!("lower `{low_key}` or raise `max_rto`")));
         }
     }
     if let Some(place) = keys.keys.span("initial_window").filter(|_| config.initial_window() == 0) {
-        let problem = Problem::new("an initial window of nothing lets nothing leave").at(place, "");
-        report.error(problem.help("leave it out for RFC 9260's"));
+        let problem = Problem::new("`initial_window` must be greater than zero").at(place, "");
+        report.error(problem.help("remove it to use RFC 9260's"));
     }
 }

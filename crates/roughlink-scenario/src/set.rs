@@ -30,7 +30,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
         }
     };
     for (path, value) in overrides {
-        let place = TableSchema { schema: root, noun: "a scenario".into(), root, top: true };
+        let place = TableSchema { schema: root, noun: "the scenario".into(), root, top: true };
         let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
         if let Err(problem) = done {
             report.error(Problem { message: format!("override `{path}`: {}", problem.message), ..problem });
@@ -76,7 +76,7 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
         let of: Vec<&Schema> = kind.map_or_else(|| kinds(place.schema).iter().collect(), |kind| vec![kind]);
         let all: BTreeSet<&str> = [place.schema].into_iter().chain(of).flat_map(keys).map(|(key, _)| key).collect();
         let help = unknown(key, &all.into_iter().collect::<Vec<_>>(), place.root);
-        return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
+        return Err(Problem::new(format!("unknown key `{key}` in {}", place.noun)).help(help));
     };
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().copied().find(|s| resolve(s, place.root)["type"] == kind);
@@ -87,9 +87,9 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
             let help = if named {
                 format!("name the element and the key: {key}.<name>.<key>")
             } else {
-                format!("say which element by its number from 0, and the key: {key}.0.<key>")
+                format!("name the element by its number from 0, and the key: {key}.0.<key>")
             };
-            return Err(Problem::new(format!("`{key}` is a list of tables")).help(help));
+            return Err(Problem::new(format!("cannot set `{key}`: it is a list of tables")).help(help));
         }
         let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root))))?);
@@ -128,8 +128,10 @@ type Parameters<'v> = Vec<(String, &'v str)>;
 /// Splits an algorithm from the parameters in braces after its name, if any.
 fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Problem> {
     let Some((name, rest)) = value.split_once('{') else { return Ok((value, None)) };
-    let wrong =
-        || Problem::new(format!("`{value}` is not an algorithm with parameters")).help("write name{key=value,...}");
+    let wrong = || {
+        Problem::new(format!("expected an algorithm with parameters, found `{value}`"))
+            .help("write name{key=value,...}")
+    };
     let inner = rest.trim_end().strip_suffix('}').ok_or_else(wrong)?;
     let (parts, true) = split_list(inner) else { return Err(wrong()) };
     let params = parts.into_iter().filter(|part| !part.trim().is_empty()).map(|part| {
@@ -185,8 +187,8 @@ fn select(
     let element = resolve(&schema["items"], root);
     if chosen.is_empty() && !has(element, "name") && !meanings(element, None, which).is_empty() {
         let i = only(&elements, element, which).ok_or_else(|| {
-            let help = format!("say which by its number from 0, as in {key}.0.{which}, or `*` for all");
-            Problem::new(format!("`{which}` may be that of several tables of the list `{key}`, or of none")).help(help)
+            let help = format!("select a table by its number from 0, as in {key}.0.{which}, or all with `*`");
+            Problem::new(format!("`{which}` does not identify one table of the list `{key}`")).help(help)
         })?;
         let inner = TableSchema::new(&schema["items"], format!("`{key}`"), root);
         return set(elements[i], &inner, path, value);
@@ -194,15 +196,15 @@ fn select(
     if chosen.is_empty() {
         let known: Vec<&str> = names.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
         let help = match (known.is_empty(), elements.len()) {
-            (_, 0) => format!("there is no [[{key}]] at all"),
-            (true, n) => format!("say which one by its number, 0 to {}, or `*` for all", n - 1),
-            (false, _) => suggest(which, "there are", known),
+            (_, 0) => format!("add a [[{key}]] to the scenario"),
+            (true, n) => format!("select one by its number, 0 to {}, or all with `*`", n - 1),
+            (false, _) => suggest(which, "use one of", known),
         };
-        return Err(Problem::new(format!("there is no {key} `{which}`")).help(help));
+        return Err(Problem::new(format!("unknown {key} `{which}`")).help(help));
     }
     if rest.is_empty() {
         let help = format!("name the key: {key}.{which}.<key>");
-        return Err(Problem::new(format!("{key} `{which}` is a table")).help(help));
+        return Err(Problem::new(format!("cannot set {key} `{which}`: it is a table")).help(help));
     }
     for i in chosen {
         let inner = TableSchema::new(&schema["items"], format!("{key} `{which}`"), root);
@@ -363,11 +365,11 @@ fn segments(path: &str) -> Result<Vec<String>, Problem> {
 }
 
 fn no_path() -> Problem {
-    Problem::new("this is not a path").help("a path is keys joined by dots, such as `link.plc.noise.start`")
+    Problem::new("invalid path").help("join keys by dots, as in `link.plc.noise.start`")
 }
 
 fn no_keys(key: &str) -> Problem {
-    Problem::new(format!("`{key}` has no keys of its own")).help(format!("set the whole of it: {key} = ..."))
+    Problem::new(format!("`{key}` is not a table")).help(format!("set the whole value: {key} = ..."))
 }
 
 /// Limit on the parts of a path, above any path of the schema.
@@ -414,10 +416,12 @@ mod tests {
         for text in ["007", "5 ms", "+", "1_", "v2"] {
             assert_eq!(kind(text, false), Ok("string"), "{text}");
         }
-        for (large, limit) in [("9223372036854775808", i64::MAX), (" -9223372036854775809", i64::MIN)] {
+        for (large, most, limit) in
+            [("9223372036854775808", "at most", i64::MAX), (" -9223372036854775809", "at least", i64::MIN)]
+        {
             let problem = kind(large, false).unwrap_err();
             assert_eq!(problem.message, format!("{} does not fit into 64 bits", large.trim()));
-            assert_eq!(problem.help, Some(format!("the limit is {limit}")));
+            assert_eq!(problem.help, Some(format!("write {most} {limit}")));
             assert_eq!(kind(large, true), Ok("string"), "a name may have any digits");
         }
     }

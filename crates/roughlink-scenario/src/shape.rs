@@ -69,7 +69,7 @@ fn missing_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
     let written = format!("{number} {unit}");
     examine(schema, &toml::Value::String(written.clone())).ok()?;
     let fault = examine(schema, &toml::Value::String(number)).err()?;
-    let help = fault.help.as_deref().and_then(|help| help.rsplit_once(": ")).map_or("write", |(units, _)| units);
+    let help = fault.help.as_deref().and_then(|help| help.rsplit_once(": ")).map_or("add the unit", |(units, _)| units);
     Some(Problem::new(fault.message).help(format!("{help}: \"{written}\"")))
 }
 
@@ -101,17 +101,21 @@ fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -
     if !small && !large {
         return None;
     }
-    let low = least.map(|(_, n)| format!("at least {}", text(n)));
-    let low = low.or(above.map(|(_, n)| format!("more than {}", text(n))));
-    let high = most.map(|(_, n)| format!("at most {}", text(n)));
-    let high = high.or(below.map(|(_, n)| format!("less than {}", text(n))));
-    let range = [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let text_of = |bound: Option<(f64, &Schema)>| bound.map(|(_, n)| text(n));
+    let range = match (text_of(least), text_of(most), text_of(above), text_of(below)) {
+        (Some(low), Some(high), ..) => format!("between {low} and {high}"),
+        (low, high, above, below) => {
+            let low = low.map(|n| format!("at least {n}")).or(above.map(|n| format!("greater than {n}")));
+            let high = high.map(|n| format!("at most {n}")).or(below.map(|n| format!("less than {n}")));
+            [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        }
+    };
     let usual = keyword("default").filter(|default| !default.is_array());
     let usual = usual.map(|default| format!("; the default is {}", text(default)));
     let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let size = if small { "small" } else { "large" };
-    let problem = Problem::new(format!("`{key}` = {written} is too {size}"));
-    Some(problem.help(format!("it is {range}{}", usual.unwrap_or_default())))
+    let size = if small { "larger" } else { "smaller" };
+    let problem = Problem::new(format!("`{key}` must be {range}, found {written}"));
+    Some(problem.help(format!("write a {size} value{}", usual.unwrap_or_default())))
 }
 
 /// Returns the definition in `root` that a schema refers to, or the schema itself.
@@ -166,7 +170,7 @@ fn value(
     if is_noise && let Some(name) = item.get_ref().as_str() {
         let names = noise_names(root);
         if !names.iter().any(|known| known == name) {
-            let problem = Problem::new(format!("there is no noise `{name}`")).at(span, "");
+            let problem = Problem::new(format!("unknown noise `{name}`")).at(span, "");
             let else_write = format!("write {key} = {}, or one of the names", example(schema, within, root));
             report.error(problem.help(suggest(name, &else_write, names.iter().map(String::as_str))));
             return false;
@@ -187,8 +191,9 @@ fn value(
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
-                let problem = Problem::new(format!("`{key}` is a list of tables")).at(span, "this is one table");
-                report.error(problem.help(format!("write [[{key}]], once for each")));
+                let problem =
+                    Problem::new(format!("expected a list of tables for `{key}`, found a table")).at(span, "");
+                report.error(problem.help(format!("write [[{key}]] before each table")));
                 return false;
             }
         }
@@ -209,7 +214,7 @@ fn value(
             if !x.as_str().contains("inf") && !x.as_str().parse().is_ok_and(|x: f64| !x.is_infinite()) =>
         {
             let problem = Problem::new(format!("{x} is too large")).at(span, "");
-            report.error(problem.help(format!("the largest is {:e}", f64::MAX)));
+            report.error(problem.help(format!("write at most {:e}", f64::MAX)));
             return false;
         }
         _ => {}
@@ -233,15 +238,15 @@ fn value(
         DeValue::Array(_) => "a list",
         _ => "a single value",
     };
-    let problem = Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}"));
+    let problem = Problem::new(format!("expected {wanted} for `{key}`, found {found}")).at(span, "");
     report.error(problem.help(format!("write {key} = {}", example(schema, within, root))));
     false
 }
 
 /// Returns the fault of a whole number beyond the range of a file.
 pub(super) fn too_large(n: &str) -> Problem {
-    let bound = if n.starts_with('-') { i64::MIN } else { i64::MAX };
-    Problem::new(format!("{n} does not fit into 64 bits")).help(format!("the limit is {bound}"))
+    let (most, bound) = if n.starts_with('-') { ("at least", i64::MIN) } else { ("at most", i64::MAX) };
+    Problem::new(format!("{n} does not fit into 64 bits")).help(format!("write {most} {bound}"))
 }
 
 /// Returns the example of a key, or of its quantity.
@@ -338,13 +343,13 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
                 value(item, SchemaKey { name: word, within, given }, schema, root, report)
             }
             ([_, ..], Some(kind)) => {
-                let problem = Problem::new(format!("{} has no key `{word}`", article(name(kind), here)));
-                let help = format!("`{word}` belongs to {}; {}", list(&owners(word)), list_keys(kind, here.schema));
+                let problem = Problem::new(format!("unknown key `{word}` in {}", article(name(kind), here)));
+                let help = format!("`{word}` is a key of {}; {}", list(&owners(word)), list_keys(kind, here.schema));
                 report.error(problem.at(key.span(), "").help(help));
                 false
             }
             _ => {
-                let problem = Problem::new(format!("{} has no key `{word}`", here.noun)).at(key.span(), "");
+                let problem = Problem::new(format!("unknown key `{word}` in {}", here.noun)).at(key.span(), "");
                 if report.is_crowded() {
                     report.error(problem);
                 } else {
@@ -368,14 +373,14 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
             }
             let what = kind.filter(|kind| has(kind, key) && says_kind);
             let what = what.map_or_else(|| here.noun.clone(), |kind| article(name(kind), here));
-            let mut problem = Problem::new(format!("{what} has no `{key}`"));
+            let mut problem = Problem::new(format!("missing key `{key}` in {what}"));
             if let Some(span) = &here.span {
                 problem = problem.at(span.clone(), format!("`{key}` is missing here"));
             }
             report.error(match shown(says, root) {
                 Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
                 None => match says["description"].as_str() {
-                    Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
+                    Some(description) => problem.help(format!("add `{key}`: {}", description.trim_end_matches('.'))),
                     None => problem.help(format!("add a line such as {key} = {}", example(says, within, root))),
                 },
             });
@@ -399,11 +404,11 @@ fn list_keys(kind: &Schema, table: &Schema) -> String {
     let (must, may): (Vec<&str>, Vec<&str>) =
         keys(kind).map(|(key, _)| key).partition(|key| required(kind).any(|k| k == *key));
     let own = [must, may].concat();
-    let own = if own.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&own)) };
+    let own = if own.is_empty() { "has no keys of its own".into() } else { format!("has {}", list(&own)) };
     let shared = keys(table).map(|(key, _)| key).filter(|key| *key != "kind" && required(table).all(|k| k != *key));
     let shared: Vec<&str> = shared.collect();
     let own = format!("`{}` {own}", name(kind));
-    if shared.is_empty() { own } else { format!("{own}, and as every kind {}", list(&shared)) }
+    if shared.is_empty() { own } else { format!("{own}; every kind has {}", list(&shared)) }
 }
 
 /// Returns the description of a table, with its name if it has one.
@@ -442,7 +447,7 @@ pub(super) fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
     match (elsewhere, nearest(key, known.iter().copied())) {
         (Some((place, _)), None) => format!("`{key}` is a key of {place}"),
         (Some((place, _)), Some(near)) => format!("`{key}` is a key of {place}; did you mean `{near}`?"),
-        (None, _) => suggest(key, "its keys are", known.iter().copied()),
+        (None, _) => suggest(key, "use one of", known.iter().copied()),
     }
 }
 

@@ -69,12 +69,12 @@ pub(super) fn warn_of_silence(
     }
     let Some(first) = first else { return };
     let message = format!(
-        "flow `{name}` sends nothing for {lost} of the {covered} in which link `{}` is up, from {first} on",
+        "flow `{name}` sends nothing for {lost} of the {covered} that link `{}` is up, first at {first}",
         link.name
     );
     report.warn(Problem::new(message).at(place, "").help(match strongest {
-        Some(dbm) => format!("`{cc}` holds it: see its parameters; the signal is {dbm} dBm at best then"),
-        None => format!("`{cc}` holds it: see its parameters"),
+        Some(dbm) => format!("check the parameters of `{cc}`, which holds the flow at signals of up to {dbm} dBm"),
+        None => format!("check the parameters of `{cc}`, which holds the flow"),
     }));
 }
 

@@ -18,7 +18,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Problems) -> Spanned<DeTable<
 /// Creates the problem for a fault found by the TOML reader.
 pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem {
     let help = advice(message, &Line::around(&span, text));
-    Problem::new(format!("not TOML: {message}")).at(span, "").help(help)
+    Problem::new(format!("invalid TOML: {message}")).at(span, "").help(help)
 }
 
 /// The line of a fault.
@@ -53,7 +53,7 @@ impl<'t> Line<'t> {
 
 fn advice(message: &str, line: &Line<'_>) -> String {
     if line.all.starts_with("//") || line.all.starts_with(';') {
-        return "a comment begins with #".into();
+        return "begin a comment with #".into();
     }
     if let Some((key, value)) = line.all.split_once(':').filter(|_| !line.all.contains('=')) {
         return format!("write {} = {}", key.trim(), value.trim());
@@ -63,9 +63,9 @@ fn advice(message: &str, line: &Line<'_>) -> String {
         Mistake::Say(help) => help.into(),
         Mistake::Twice => match line.heading() {
             Some(name) => {
-                format!("[{name}] may occur only once, with all its keys; the tables of a list are [[{name}]] each")
+                format!("write [{name}] once, with all its keys, or [[{name}]] for each table of a list")
             }
-            None => format!("`{}` is there already: keep one of the two", line.bad),
+            None => format!("remove one of the two lines with `{}`", line.bad),
         },
         Mistake::Heading => {
             let name = line.heading().unwrap_or("node");
@@ -73,27 +73,27 @@ fn advice(message: &str, line: &Line<'_>) -> String {
         }
         Mistake::Unquoted => unquoted(line),
         Mistake::Open(quote) => match line.before.split_once(quote) {
-            Some((_, inner)) => format!("end the text with the quote that it begins with: {quote}{inner}{quote}"),
-            None if quote.len() > 1 => format!("end the text with {quote}"),
+            Some((_, inner)) => format!("end the string with the quote that it begins with: {quote}{inner}{quote}"),
+            None if quote.len() > 1 => format!("end the string with {quote}"),
             None => NO_VALUE.into(),
         },
         Mistake::NotOpen => format!("write \"{}\"", bare(line.after)),
         Mistake::NoValue => match (line.before, line.after) {
-            (key, "") => format!("write a value behind it: {key} = ..."),
-            (key, value) if value.contains('=') => format!("a key is one word, such as {key}_{value}"),
+            (key, "") => format!("write a value: {key} = ..."),
+            (key, value) if value.contains('=') => format!("write the key as one word, such as {key}_{value}"),
             (key, value) => format!("write {key} = {value}"),
         },
         Mistake::Surplus => match (line.heading(), line.after.strip_prefix(',')) {
             (Some(name), _) => format!("write [{name}] for a table, [[{name}]] for each table of a list"),
-            (None, Some("")) => "leave the comma out: lines end without one".into(),
+            (None, Some("")) => "remove the comma at the end of the line".into(),
             (None, Some(rest)) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
                 "write the number with a decimal point".into()
             }
             _ if line.before.ends_with("==") => "write one `=`".into(),
             _ if line.before.ends_with('"') && line.after.ends_with('"') => {
-                "a quote within a text is written \\\"".into()
+                "write a quote within a string as \\\"".into()
             }
-            _ => format!("{ONE_KEY}: put `{}` on a line of its own, or behind a #", line.after),
+            _ => format!("{ONE_KEY}; move `{}` to its own line, or put it after a #", line.after),
         },
         Mistake::Other => OTHER.into(),
     }
@@ -111,7 +111,7 @@ fn unquoted(line: &Line<'_>) -> String {
         "false" | "no" | "off" => "write false".into(),
         number if number.parse::<f64>().is_ok() => format!("write {number}"),
         _ if line.before.contains(['[', '{']) && value.contains(' ') => {
-            format!("write \"{value}\", or a comma between its parts")
+            format!("write \"{value}\", or separate its parts with commas")
         }
         _ => format!("write \"{value}\""),
     }
@@ -150,10 +150,10 @@ const MOST_FAULTS: usize = 3;
 /// Mistakes by text in the message; the first match applies.
 const FORMS: &[(&str, Mistake)] = &[
     ("duplicate key", Mistake::Twice),
-    ("cannot extend", Mistake::Say("what has a value has no keys of its own: keep one of the two")),
+    ("cannot extend", Mistake::Say("remove either the value or the keys: a key with a value is not a table")),
     ("string values must be quoted", Mistake::Unquoted),
     ("visible characters", Mistake::Say("write special characters as \\t, \\n, \\u0001")),
-    ("escaped value", Mistake::Say("write \\\\ for a backslash, or put the text in single quotes")),
+    ("escaped value", Mistake::Say("write \\\\ for a backslash, or put the string in single quotes")),
     ("invalid multi-line basic string", Mistake::Open("\"\"\"")),
     ("invalid multi-line literal string", Mistake::Open("'''")),
     ("invalid basic string", Mistake::Open("\"")),
@@ -165,22 +165,22 @@ const FORMS: &[(&str, Mistake)] = &[
     ("unclosed array table", Mistake::Heading),
     ("unclosed array", Mistake::Say("close the list with `]`")),
     ("unclosed inline table", Mistake::Say("close the table with `}`")),
-    ("array opening", Mistake::Say("a list begins with `[`")),
-    ("inline table opening", Mistake::Say("a table begins with `{`")),
-    ("extra comma", Mistake::Say("leave one comma out")),
+    ("array opening", Mistake::Say("begin the list with `[`")),
+    ("inline table opening", Mistake::Say("begin the table with `{`")),
+    ("extra comma", Mistake::Say("remove one comma")),
     ("missing assignment", Mistake::Say("write `=` between the key and its value")),
     ("in array", Mistake::Say("close the list with `]` before the next key")),
     ("between array elements", Mistake::Say("separate the elements of a list with commas, and close it with `]`")),
     ("between key-value pairs", Mistake::Say("separate the keys of a table with commas, and close it with `}`")),
     ("unexpected key or value", Mistake::Surplus),
-    ("key", Mistake::Say("a key is made of letters, digits, `-` and `_`, as in delay = \"10 ms\"")),
+    ("key", Mistake::Say("write keys with letters, digits, `-` and `_`, as in delay = \"10 ms\"")),
     ("mantissa", Mistake::Say("write a digit before the decimal point, as in 0.5")),
     ("fraction", Mistake::Say("write a digit after the decimal point, as in 0.5")),
     ("numeric sign", Mistake::Say("write one sign")),
-    ("leading zero", Mistake::Say("write the number without the zero in front")),
-    ("boolean", Mistake::Say("write true or false, in small letters")),
+    ("leading zero", Mistake::Say("write the number without the leading zero")),
+    ("boolean", Mistake::Say("write true or false, in lower case")),
 ];
 
-const ONE_KEY: &str = "a line has one key and its value";
-const NO_VALUE: &str = "the value is missing: write one behind the `=`";
-const OTHER: &str = "a line is key = value, a [heading] or a # comment; texts and quantities are in quotes: \"10 ms\"";
+const ONE_KEY: &str = "write one key and its value per line";
+const NO_VALUE: &str = "write a value after the `=`";
+const OTHER: &str = "write key = value, a [heading] or a # comment; put strings and quantities in quotes: \"10 ms\"";

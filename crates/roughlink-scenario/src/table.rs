@@ -80,7 +80,7 @@ impl<'k> TraceTable<'k> {
         let mut lines = Vec::new();
         let mut counter = LineCounter { text, at: 0, line: 1 };
         for record in reader.records() {
-            let record = record.map_err(|e| format!("it is no CSV: {e}"))?;
+            let record = record.map_err(|e| format!("invalid CSV: {e}"))?;
             // The reader takes a comment for one only at the very start of a line.
             let is_comment = record.get(0).is_some_and(|field| field.starts_with('#'));
             if !is_comment && record.iter().any(|field| !field.is_empty()) {
@@ -88,7 +88,7 @@ impl<'k> TraceTable<'k> {
                 lines.push((counter.line_of(at), record));
             }
         }
-        let Some((_, mut heading)) = lines.first().cloned() else { return Err("it is empty".into()) };
+        let Some((_, mut heading)) = lines.first().cloned() else { return Err("the file is empty".into()) };
         lines.remove(0);
         // A line may end with a delimiter, the heading or any other.
         let width = (1..=heading.len()).rev().find(|&n| !heading[n - 1].is_empty()).unwrap_or(0);
@@ -96,11 +96,11 @@ impl<'k> TraceTable<'k> {
         let columns = columns(&heading, known, dialect)?;
         for (line, record) in &lines {
             if record.len() < width || record.iter().skip(width).any(|field| !field.is_empty()) {
-                return Err(format!("line {line} has {} fields, not {width}", record.len()));
+                return Err(format!("line {line}: expected {width} fields, found {}", record.len()));
             }
         }
         if lines.is_empty() {
-            return Err("it has a heading and nothing else".into());
+            return Err("the file has a heading but no data".into());
         }
         Ok(TraceTable { columns, lines, decimal_comma: delimiter != b',' })
     }
@@ -167,7 +167,7 @@ impl TextField<'_> {
         match self.text.to_ascii_lowercase().as_str() {
             "1" | "true" => Ok(true),
             "0" | "false" => Ok(false),
-            _ => Err(format!("{self} is neither 0 or false nor 1 or true")),
+            _ => Err(format!("{self} is invalid; expected 0, 1, true or false")),
         }
     }
 
@@ -223,10 +223,12 @@ impl TimeOrigin {
             }
         };
         match since {
-            None => Err(format!("{field} is another kind of time than that of the first line")),
-            Some(s) if !s.is_finite() => Err(format!("{field} is no time")),
+            None => Err(format!("{field} differs in format from the time in the first line")),
+            Some(s) if !s.is_finite() => Err(format!("{field} is not a time")),
             Some(s) if s < 0.0 => Err(format!("{field} is before the first line")),
-            Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{field} is more than thirty years later")),
+            Some(s) if s > LONGEST.as_secs_f64() => {
+                Err(format!("{field} is more than thirty years after the first line"))
+            }
             // A double has a microsecond to spare on dates of this century.
             Some(s) => Ok(Time::from_micros(libm::round(s * 1e6) as u64)),
         }
@@ -267,13 +269,13 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
         let name = given.map_or(known, String::as_str);
         let mut places = heading.iter().enumerate().filter(|(_, h)| *h == name).map(|(i, _)| i);
         match (places.next(), places.next()) {
-            (Some(_), Some(_)) => return Err(format!("it has two columns `{name}`")),
+            (Some(_), Some(_)) => return Err(format!("two columns have the name `{name}`")),
             (Some(place), None) => out.push(KnownColumn { known, name: name.to_owned(), place }),
             (None, _) if given.is_some() => {
                 let there = suggest(name, "its columns are", heading.iter());
                 // A heading without any known column may be the first line of some other file.
                 let there = if out.is_empty() { String::new() } else { format!("; {there}") };
-                return Err(format!("it has no column `{name}`, which `columns` takes for `{known}`{there}"));
+                return Err(format!("missing column `{name}`, which `columns` maps to `{known}`{there}"));
             }
             (None, _) => {}
         }
@@ -281,8 +283,9 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
     if !dialect.extra
         && let Some(unknown) = heading.iter().find(|h| out.iter().all(|c| c.name != *h))
     {
-        let found = if out.is_empty() { String::from("no known column") } else { format!("no column `{unknown}`") };
-        return Err(format!("there is {found}; the columns are {}", known.join(", ")));
+        let found =
+            if out.is_empty() { String::from("no known column") } else { format!("unknown column `{unknown}`") };
+        return Err(format!("{found}; expected any of {}", known.join(", ")));
     }
     Ok(out)
 }
@@ -355,7 +358,7 @@ mod tests {
         let text = "time_s,signal_dbm,loss,\n  # \"a\" comment, indented\n0,-90,0.5,\n\t# b\n1,-80,0\n";
         assert_eq!(read(text, &plain), wanted);
         for (text, reason) in [
-            ("time_s,loss\n1746352800,0\nnan,0\n1746352805,0\n", "line 3: time_s = nan is no time"),
+            ("time_s,loss\n1746352800,0\nnan,0\n1746352805,0\n", "line 3: time_s = nan is not a time"),
             ("time_s,loss\nnan,0\n", "line 2: time_s = nan is out of range"),
         ] {
             let said = read(text, &plain).unwrap_err();
@@ -396,30 +399,30 @@ mod tests {
         let renamed = named(&[("signal_dbm", "RSRP")]);
         for (bad, dialect, said) in [
             ("", &plain, "empty"),
-            ("time_s,loss\n", &plain, "nothing else"),
-            ("time_s,RSRP\n0,1\n", &plain, "there is no column `RSRP`; the columns are time_s"),
-            ("time_s,rsrp\n0,1\n", &renamed, "no column `RSRP`, which `columns` takes for `signal_dbm`"),
-            ("time_s,loss,loss\n1,0,0\n", &plain, "two columns `loss`"),
-            ("time_s,loss\n2\n", &plain, "line 2 has 1 fields, not 2"),
-            ("time_s,loss\n2,0,1\n", &plain, "line 2 has 3 fields, not 2"),
+            ("time_s,loss\n", &plain, "a heading but no data"),
+            ("time_s,RSRP\n0,1\n", &plain, "unknown column `RSRP`; expected any of time_s"),
+            ("time_s,rsrp\n0,1\n", &renamed, "missing column `RSRP`, which `columns` maps to `signal_dbm`"),
+            ("time_s,loss,loss\n1,0,0\n", &plain, "two columns have the name `loss`"),
+            ("time_s,loss\n2\n", &plain, "line 2: expected 2 fields, found 1"),
+            ("time_s,loss\n2,0,1\n", &plain, "line 2: expected 2 fields, found 3"),
             ("time_s,loss\n,0.5\n", &plain, "line 2: time_s is empty"),
             ("time_s,loss\n2,1.5\n", &plain, "line 2: loss = 1.5 is out of range: 0 to 1"),
             ("time_s,RSRP\n2,-1000\n", &renamed, "line 2: RSRP = -1000 is out of range: -200 to 100"),
             ("time_s,RSRP\n2,NaN\n", &renamed, "line 2: RSRP = NaN is out of range"),
-            ("time_s,RSRP\n2,-80,5\n", &renamed, "line 2 has 3 fields"),
+            ("time_s,RSRP\n2,-80,5\n", &renamed, "line 2: expected 2 fields, found 3"),
             ("time_s,loss\n-1,0\n", &plain, "line 2: time_s = -1 is a negative time"),
             ("time_s,loss\n0,0\n2e9,0\n", &plain, "line 3: time_s = 2e9 is out of range"),
             ("time_s,loss\n10:00,0\n", &plain, "line 2: time_s = 10:00 is neither"),
             ("time_s,loss\n1746352800,0\n17,0\n", &plain, "line 3: time_s = 17 is before the first line"),
             ("time_s,loss\n1746352800000,0\n", &plain, "line 2: time_s = 1746352800000 is out of range: absolute"),
-            ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 is another kind of time"),
+            ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 differs in format"),
             // A time zone in one of two lines: the other may be hours away.
             (
                 "time_s,loss\n2025-05-04T12:00:00+02:00,0\n2025-05-04T12:00:01,0\n",
                 &plain,
-                "line 3: time_s = 2025-05-04T12:00:01 is another kind",
+                "line 3: time_s = 2025-05-04T12:00:01 differs in format",
             ),
-            ("time_s,loss\n2025-05-04 12:00:00,0\n2025-05-04T12:00:01Z,0\n", &plain, "another kind of time"),
+            ("time_s,loss\n2025-05-04 12:00:00,0\n2025-05-04T12:00:01Z,0\n", &plain, "differs in format"),
         ] {
             let reason = read(bad, dialect).unwrap_err();
             assert!(reason.contains(said), "{bad:?}: {reason}");

@@ -138,7 +138,10 @@ impl Sources<'_> {
             return report.read(leaf).map(|cc| cc.0);
         }
         cc::algorithm(DEFAULT_CC)
-            .map_err(|e| report.error(Problem::new(e.to_string()).at(self.span.clone(), "").help("name one with `cc`")))
+            .map_err(|e| {
+                report
+                    .error(Problem::new(e.to_string()).at(self.span.clone(), "").help("select an algorithm with `cc`"))
+            })
             .ok()
     }
 
@@ -153,8 +156,8 @@ impl Sources<'_> {
         }
         let entry: toml::Table = cc.tcp.parse().expect("checked when it was added to the registry");
         if let Err(reason) = over(&mut config, entry.clone()) {
-            let problem = Problem::new(format!("`{}` asks for keys of `[tcp]` that cannot be: {reason}", cc.name));
-            report.error(problem.at(self.span.clone(), "").help("mend its entry in the registry"));
+            let problem = Problem::new(format!("`{}` sets invalid keys of [tcp]: {reason}", cc.name));
+            report.error(problem.at(self.span.clone(), "").help("fix the algorithm's entry in the registry"));
         }
         let asked = config.clone();
         self.global.keys.apply(&mut config, report);
@@ -165,9 +168,9 @@ impl Sources<'_> {
         for key in entry.keys().filter(|key| self.is_set(key)) {
             let mut would = config.clone();
             if over(&mut would, entry.clone()).is_ok() && would != config && asked != config {
-                let message = format!("`{}` sets {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
-                let problem = Problem::new(message).at(self.span(key), "this wins");
-                report.warn(problem.help(format!("leave `{key}` out to let the algorithm decide")));
+                let message = format!("`{}` sets {}, but the scenario overrides `{key}`", cc.name, cc.tcp.trim());
+                let problem = Problem::new(message).at(self.span(key), "this value applies");
+                report.warn(problem.help(format!("remove `{key}` to use the algorithm's value")));
             }
         }
         self.check(&config, report);
@@ -195,8 +198,8 @@ impl Sources<'_> {
         let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
         if let Some(leaf) = own.filter(|_| !has) {
-            let problem = Problem::new(format!("`{}` has no HyStart to choose", cc.name));
-            report.error(problem.at(leaf.span.clone(), "").help("leave `hystart` out"));
+            let problem = Problem::new(format!("`hystart` has no effect on `{}`", cc.name));
+            report.error(problem.at(leaf.span.clone(), "").help("remove `hystart`"));
         }
         let leaf = own.or(self.global.hystart.as_ref()).filter(|_| has)?;
         leaf.value.as_ref().ok().map(|choice| match choice {
@@ -212,24 +215,24 @@ impl Sources<'_> {
             report.error(Problem::new(message).at(self.span(key), "").help(help));
         };
         if config.min_rto > config.max_rto {
-            let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
+            let message = format!("`min_rto` ({}) must not exceed `max_rto` ({})", config.min_rto, config.max_rto);
             let key = if self.is_set("min_rto") { "min_rto" } else { "max_rto" };
-            wrong(key, message, "lower the one or raise the other");
+            wrong(key, message, "lower `min_rto` or raise `max_rto`");
         }
         // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293
         // section 3.1).
         let options = if config.mss_includes_options { 0 } else { 40 };
         let most = u32::from(u16::MAX) - 40 - options - if self.ipv6 { u32::from(IPV6_EXTRA) } else { 0 };
         if !(LEAST_MSS..=most).contains(&config.mss) {
-            let message = format!("an `mss` of {} B is not possible", config.mss);
-            wrong("mss", message, &format!("it lies between {LEAST_MSS} B and {most} B; Ethernet gives 1460 B"));
+            let message = format!("`mss` must be between {LEAST_MSS} B and {most} B, found {} B", config.mss);
+            wrong("mss", message, "write mss = \"1460 B\" for Ethernet");
         }
         for (key, buffer) in [("snd_buf", config.snd_buf), ("rcv_buf", config.rcv_buf)] {
             if let Buffer::Bytes(bytes) = buffer
                 && bytes < u64::from(config.mss)
             {
-                let message = format!("`{key}` of {bytes} B does not hold one segment of {} B", config.mss);
-                wrong(key, message, "128 KiB is what the papers use, \"auto\" what Linux does");
+                let message = format!("`{key}` of {bytes} B cannot hold a segment of {} B", config.mss);
+                wrong(key, message, "write \"128 KiB\" as in the papers, or \"auto\" as in Linux");
             }
         }
         let mut odd = |key: &str, message: String, help: &str| {
@@ -237,14 +240,14 @@ impl Sources<'_> {
         };
         for (key, set) in [("tlp", config.tlp), ("undo", config.undo)] {
             if set && self.is_set(key) && config.recovery != LossRecovery::Rack {
-                odd(key, format!("`{key}` has no effect"), "it works with recovery = \"rack\" only");
+                odd(key, format!("`{key}` has no effect without RACK"), "set recovery = \"rack\"");
             }
         }
         if self.is_set("fr_off_until") && config.recovery == LossRecovery::Rack {
             odd(
                 "fr_off_until",
-                "`fr_off_until` has no effect".into(),
-                "recovery = \"rack\" does not count duplicate ACKs",
+                "`fr_off_until` has no effect: RACK does not count duplicate ACKs".into(),
+                "remove `fr_off_until`",
             );
         }
         if let (Buffer::Bytes(bytes), false) = (config.rcv_buf, config.window_scaling)
@@ -253,7 +256,7 @@ impl Sources<'_> {
         {
             let message = "without `window_scaling` only 65535 B of `rcv_buf` can be used".into();
             let key = if self.is_set("rcv_buf") { "rcv_buf" } else { "window_scaling" };
-            odd(key, message, "set window_scaling = true, or a smaller buffer");
+            odd(key, message, "set window_scaling = true, or lower `rcv_buf`");
         }
     }
 }
@@ -283,7 +286,7 @@ pub(super) fn factory(
         let problem = Problem::new(e.to_string());
         report.error(match e {
             AlgorithmError::UnknownParameter { key, known, .. } => {
-                let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
+                let help = suggest(&key, "use one of", known.iter().map(String::as_str));
                 problem.at(place(&key).unwrap_or_else(whole), "").help(help)
             }
             _ => problem.at(whole(), "").help(defaults(cc, stack, &params)),
@@ -296,7 +299,7 @@ pub(super) fn factory(
 fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
     let all = cc.parameters(stack.name());
     let defaults: Vec<String> = given.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?))).collect();
-    format!("the `{}` stack has {}", stack.name(), defaults.join(", "))
+    format!("for the defaults of the `{}` stack, write {}", stack.name(), defaults.join(", "))
 }
 
 /// Reports `[tcp].hystart` as a fault if no flow can use it.
@@ -305,8 +308,10 @@ pub(super) fn check_hystart(global: &TomlTcp, used: &[(Stack, &'static Algorithm
     if !used.is_empty() && !used.iter().any(|(stack, cc)| cc.parameters(stack.name()).contains_key("hystart")) {
         let mut names: Vec<&str> = used.iter().map(|(_, cc)| cc.name).collect();
         names.dedup();
-        let problem = Problem::new("no flow has a HyStart to choose").at(leaf.span.clone(), "");
-        report.error(problem.help(format!("{} does without; leave `hystart` out", super::problem::list(&names))));
+        let problem = Problem::new("`hystart` has no effect on any flow").at(leaf.span.clone(), "");
+        report.error(
+            problem.help(format!("remove `hystart`, which is not a parameter of {}", super::problem::list(&names))),
+        );
     }
 }
 

@@ -277,7 +277,8 @@ fn from_the_start(
     let own = keys.asymmetric.as_ref().map(|a| &a.value);
     let missing = |key: &str, example: &str| {
         let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
-        let problem = Problem::new(format!("link `{name}` has no `{key}`, and its timeline none from the start"));
+        let problem =
+            Problem::new(format!("missing key `{key}` in link `{name}`: its timeline does not set it from the start"));
         let place = format!("`{key}` is missing here");
         problem.at(span(&link.name), place).help(format!("add a line such as {key} = \"{example}\""))
     };
@@ -333,8 +334,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
             let t: &TomlTimeline = table;
             let repeat = report.read(&t.repeat);
             if repeat.is_some_and(Time::is_zero) {
-                let problem = Problem::new("a timeline that repeats at once never gets anywhere");
-                report.error(problem.at(span(&t.repeat), "").help("repeat = \"60 s\" begins it again each minute"));
+                let problem = Problem::new("`repeat` must be greater than zero");
+                report.error(problem.at(span(&t.repeat), "").help("write repeat = \"60 s\" to repeat it every minute"));
             }
             let repeat = repeat.filter(|r| !r.is_zero());
             let traces = traces::evenly_spaced(t, load, report);
@@ -354,7 +355,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
                     None => TimelineSource::default(),
                 },
                 (Some(steps), Some(file)) => {
-                    let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+                    let problem = Problem::new("`file` and `steps` cannot be used together").at(file.span.clone(), "");
                     report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
                     TimelineSource::default()
                 }
@@ -363,8 +364,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
             };
             let only_traces = source.opportunities.is_some() || (t.steps.is_none() && t.file.is_none());
             if let Some(repeat) = repeat.filter(|_| only_traces) {
-                let problem = Problem::new(format!("a trace repeats by itself, not after {repeat}"));
-                report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
+                let problem = Problem::new(format!("`repeat` of {repeat} has no effect: a trace repeats by itself"));
+                report.error(problem.at(span(&t.repeat), "").help("remove `repeat`"));
             }
             let recurring = |s: &&TomlStep| repeat.is_some() && s.every == repeat;
             let first = source.steps.iter().find(recurring).map(|s| s.at);
@@ -373,7 +374,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
                 && last.saturating_sub(first) >= repeat
             {
                 let changes = format!("changes from {first} to {last} do not fit into a `repeat` of {repeat}");
-                let help = format!("make it longer than {}, or leave some out", last - first);
+                let help = format!("make it longer than {}, or remove some changes", last - first);
                 report.error(Problem::new(changes).at(span(&t.repeat), "").help(help));
             }
             source.steps.extend(traces.into_iter().flatten());
@@ -388,8 +389,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
     }
 }
 
-fn report_no_changes(place: Range<usize>, report: &mut Problems) -> TimelineSource {
-    let problem = Problem::new("a timeline without changes").at(place, "");
+fn without_changes(place: Range<usize>, report: &mut Report) -> Source {
+    let problem = Problem::new("the timeline has no changes").at(place, "");
     report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
     TimelineSource::default()
 }
@@ -408,38 +409,38 @@ fn steps_of(
         let at = report.read(&c.at).unwrap_or_default();
         if let Some((last, place)) = before.take().filter(|(last, _)| *last > at) {
             let problem = Problem::new(format!("the timeline goes back in time, from {last} to {at}"));
-            let problem = problem.at(span(&c.at), "this comes earlier").at(place, "than this");
-            report.error(problem.help("write the changes in the order of `at`"));
+            let problem = problem.at(span(&c.at), "this time is earlier").at(place, "than this one");
+            report.error(problem.help("sort the changes by `at`"));
         }
         before = Some((at, span(&c.at)));
         if at > duration {
-            let warning = Problem::new(format!("a change at {at} comes after the end, which is at {duration}"));
-            report.warn(warning.at(span(&c.at), "").help("make `duration` longer, or leave the change out"));
+            let warning = Problem::new(format!("a change at {at} is after the end of the scenario at {duration}"));
+            report.warn(warning.at(span(&c.at), "").help("make `duration` longer, or remove the change"));
         }
         let up = report.read(&c.up);
         let mut rate = report.read(&c.rate);
         if rate == Some(Rate(0)) {
             if up != Some(false) {
-                let problem = Problem::new("a rate of zero without `up = false`").at(span(&c.rate), "");
-                report.error(problem.help("for an outage write up = false"));
+                let problem = Problem::new("`rate` must be greater than zero unless up = false").at(span(&c.rate), "");
+                report.error(problem.help("write up = false for an outage"));
             }
             rate = None;
         }
         let lasts = report.read(&c.lasts);
         if lasts.is_some_and(Time::is_zero) {
-            let problem = Problem::new("a change that lasts no time").at(span(&c.lasts), "");
-            report.error(problem.help("leave `for` out if it lasts until another change"));
+            let problem = Problem::new("`for` must be greater than zero").at(span(&c.lasts), "");
+            report.error(problem.help("remove `for` if the change lasts until another one"));
         }
         let every = report.read(&c.repeat).or(repeat);
         if let (Some(every), Some(lasts)) = (every, lasts)
             && every <= lasts
         {
-            let problem = Problem::new(format!("a change that lasts {lasts} and comes every {every} never ends"));
-            report.error(problem.at(span(&c.lasts), "").help("`for` must be shorter than `repeat`, or absent"));
+            let problem = Problem::new(format!("`for` ({lasts}) must be shorter than `repeat` ({every})"));
+            report.error(problem.at(span(&c.lasts), "").help("make `for` shorter than `repeat`, or remove it"));
         }
         if c.repeat.is_some() && every.is_some_and(Time::is_zero) {
-            let problem = Problem::new("a change that repeats at once never gets anywhere").at(span(&c.repeat), "");
-            report.error(problem.help("repeat = \"60 s\" brings it again each minute"));
+            let problem = Problem::new("`repeat` must be greater than zero").at(span(&c.repeat), "");
+            report.error(problem.help("write repeat = \"60 s\" to repeat it every minute"));
         }
         let step = TomlStep {
             at,
@@ -457,8 +458,8 @@ fn steps_of(
             && rate.is_none()
             && c.rate.is_none()
         {
-            let warning = Problem::new("a change that changes nothing").at(change.span.clone(), "");
-            report.warn(warning.help("add up, rate, delay, signal or noise"));
+            let warning = Problem::new("this change has no effect").at(change.span.clone(), "");
+            report.warn(warning.help("add `up`, `rate`, `delay`, `signal` or `noise`"));
         }
         steps.push(step);
     }
@@ -508,7 +509,7 @@ fn read_file<'h, T>(
     match text.and_then(|text| read(&text)) {
         Ok(read) => Some(read),
         Err((reason, help)) => {
-            report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));
+            report.error(Problem::new(format!("cannot use `{name}`: {reason}")).at(place, "").help(help));
             None
         }
     }
@@ -518,10 +519,10 @@ fn read_file<'h, T>(
 fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
     let table = table::TraceTable::read(text, &COLUMNS, &Dialect::default())?;
     if !table.has(TIME) {
-        return Err("it has no column `time_s`".into());
+        return Err("missing column `time_s`".into());
     }
     if table.width() == 1 {
-        return Err("it has no column beside `time_s`".into());
+        return Err("the file has no column besides `time_s`".into());
     }
     let lines = table.lines(|step: &mut TomlStep, field, at| {
         match field.known {
@@ -538,12 +539,12 @@ fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
     for (number, mut step) in lines {
         if step.rate == Some(Rate(0)) {
             if step.up != Some(false) {
-                return Err(format!("line {number}: a rate of zero without up = 0"));
+                return Err(format!("line {number}: the rate must be greater than zero unless up = 0"));
             }
             step.rate = None;
         }
         if let Some(last) = steps.last().filter(|last| last.at >= step.at) {
-            return Err(format!("line {number}: time goes from {} to {}", last.at, step.at));
+            return Err(format!("line {number}: time must increase, found {} and then {}", last.at, step.at));
         }
         steps.push(step);
     }
@@ -563,8 +564,9 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 /// Each change costs an event of the run.
 const MOST_CHANGES: u64 = 10_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
-const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
-const FILE_HELP: &str = "its name is relative to the folder of the scenario";
+const CSV_HELP: &str =
+    "name the columns in the first line: time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
+const FILE_HELP: &str = "write the name relative to the folder of the scenario";
 
 #[cfg(test)]
 mod tests {
@@ -587,9 +589,9 @@ mod tests {
         for (bad, line) in [
             ("time,rate_mbps\n0,1\n", "`time`"),
             ("rate_mbps\n1\n", "time_s"),
-            ("time_s,rate_mbps\n2,1\n1,1\n", "line 3: time goes from 2 s to 1 s"),
-            ("time_s,rate_mbps\n2,0\n", "line 2: a rate of zero"),
-            ("time_s\n1\n", "no column beside"),
+            ("time_s,rate_mbps\n2,1\n1,1\n", "line 3: time must increase, found 2 s and then 1 s"),
+            ("time_s,rate_mbps\n2,0\n", "line 2: the rate must be greater than zero"),
+            ("time_s\n1\n", "no column besides"),
             ("time_s,up\n1,7\n", "line 2: up = 7"),
             ("time_s,up\n1,0.5\n", "line 2: up = 0.5"),
             ("time_s,rate_mbps\n1,true\n", "line 2: rate_mbps = true is not a number"),

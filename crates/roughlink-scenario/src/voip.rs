@@ -62,15 +62,17 @@ impl TomlVoip {
         let codec = report.read(&self.codec).unwrap_or_default();
         let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
         if let (Some(_), Some(bpl)) = (&self.concealment, &self.bpl) {
-            let problem = Problem::new("`bpl` and `concealment` exclude each other").at(bpl.span.clone(), "");
+            let problem = Problem::new("`bpl` and `concealment` cannot be used together").at(bpl.span.clone(), "");
             report.error(problem.help("keep one of them"));
         }
         if report.read(&self.concealment).unwrap_or(false) {
             config.speech.bpl = emodel::BPL_CONCEALED;
             if codec != Codec::G711 {
-                let problem = Problem::new("only G.711 has a choice whether lost packets are concealed");
+                let problem = Problem::new("`concealment` applies only to G.711");
                 report.error(
-                    problem.at(span(&self.concealment), "").help("leave it out: the Bpl of other codecs counts it"),
+                    problem
+                        .at(span(&self.concealment), "")
+                        .help("remove it: the Bpl of other codecs includes concealment"),
                 );
             }
         }

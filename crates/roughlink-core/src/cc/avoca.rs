@@ -84,8 +84,8 @@ impl BuildAlgorithm for Avoca {
         }
         if !STACKS.contains(&p.stack.as_str()) {
             let near = nearest(&p.stack, STACKS.into_iter()).map(|n| format!("; the nearest is `{n}`"));
-            let others = || format!("; there are {}", STACKS.join(", "));
-            return Err(format!("there is no stack `{}`{}", p.stack, near.unwrap_or_else(others)));
+            let others = || format!("; expected one of `{}`", STACKS.join("`, `"));
+            return Err(format!("unknown stack `{}`{}", p.stack, near.unwrap_or_else(others)));
         }
         build(p).map(drop)
     }
@@ -338,15 +338,19 @@ mod tests {
     #[test]
     fn invalid_inner_algorithms_are_refused() {
         let refused = |params: &str| build("avoca", "linux", params, &flow()).unwrap_err().to_string();
-        assert!(refused("inner = \"newrno\"").ends_with("no congestion control `newrno`; the nearest is `newreno`"));
+        assert!(
+            refused("inner = \"newrno\"").ends_with("unknown congestion control `newrno`; the nearest is `newreno`")
+        );
         assert!(refused("params = { min_sthresh = 7 }").ends_with("the nearest is `min_ssthresh`"));
         assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
         assert!(refused("inner = \"avoca\"").contains("itself"));
-        assert!(refused("hysteresis = -1.0").contains("not negative"));
+        assert!(refused("hysteresis = -1.0").contains("of at least 0"));
         assert!(refused("rss_threshold = nan").contains("number of dBm"));
         assert!(refused("rss_threshold = \"strong\"").contains("write a number, or \"coverage\""));
-        assert!(refused("stack = \"foo\"").ends_with("no stack `foo`; there are linux, ns3, ns2, rfc"));
+        assert!(
+            refused("stack = \"foo\"").ends_with("unknown stack `foo`; expected one of `linux`, `ns3`, `ns2`, `rfc`")
+        );
         assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
-        assert!(refused("inner = \"nope\"").ends_with("no congestion control `nope`"));
+        assert!(refused("inner = \"nope\"").ends_with("unknown congestion control `nope`"));
     }
 }

@@ -84,11 +84,11 @@ impl BuildAlgorithm for Bic {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta > 0.0 && p.beta < 1.0) {
-            Err("beta must be in (0, 1)".into())
+            Err("`beta` must be greater than 0 and less than 1".into())
         } else if p.max_increment == 0 || p.smooth_part == 0 || p.first_count == 0 {
-            Err("max_increment, smooth_part and first_count must be at least 1".into())
+            Err("`max_increment`, `smooth_part` and `first_count` must be at least 1".into())
         } else if p.search < 2 {
-            Err("search must be at least 2".into())
+            Err("`search` must be at least 2".into())
         } else {
             Ok(())
         }

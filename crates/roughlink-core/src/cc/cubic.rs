@@ -134,13 +134,13 @@ impl BuildAlgorithm for Cubic {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta > 0.0 && p.beta < 1.0) {
-            Err("beta must be in (0, 1)".into())
+            Err("`beta` must be greater than 0 and less than 1".into())
         } else if !(p.c > 0.0 && p.c.is_finite()) {
-            Err("c must be positive".into())
+            Err("`c` must be greater than zero".into())
         } else if p.arithmetic == CubicArithmetic::Linux && p.beta > 1023.0 / 1024.0 {
-            Err("beta must be at most 1023/1024, Linux counts in 1024ths".into())
+            Err("`beta` must be at most 1023/1024: Linux counts in 1024ths".into())
         } else if p.first_count == 0 {
-            Err("first_count must be at least 1".into())
+            Err("`first_count` must be at least 1".into())
         } else {
             p.hystart_params().check()
         }

@@ -83,9 +83,9 @@ impl BuildAlgorithm for Dctcp {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.shift_g > 10 {
-            Err("shift_g must be at most 10".into())
+            Err("`shift_g` must be at most 10".into())
         } else if !(0.0..=1.0).contains(&p.initial_alpha) {
-            Err("initial_alpha must be in [0, 1]".into())
+            Err("`initial_alpha` must be between 0 and 1".into())
         } else {
             Ok(())
         }

@@ -73,11 +73,11 @@ impl BuildAlgorithm for HighSpeed {
         if !(p.low_window >= 1.0 && p.high_window > p.low_window) {
             Err("1 <= low_window < high_window does not hold".into())
         } else if !(p.high_decrease > 0.0 && p.high_decrease <= 0.5) {
-            Err("high_decrease must be in (0, 0.5]".into())
+            Err("`high_decrease` must be greater than 0 and at most 0.5".into())
         } else if !(p.response_divisor > 0.0 && p.response_exponent > 0.0 && p.response_exponent < 2.0) {
-            Err("response_divisor must be positive and response_exponent in (0, 2)".into())
+            Err("`response_divisor` must be greater than 0, and `response_exponent` also less than 2".into())
         } else if p.rows == 0 {
-            Err("rows must be at least 1".into())
+            Err("`rows` must be at least 1".into())
         } else {
             Ok(())
         }

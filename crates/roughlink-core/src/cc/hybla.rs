@@ -69,9 +69,9 @@ impl BuildAlgorithm for Hybla {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.rrtt_ms == 0 {
-            Err("rrtt_ms must be at least 1".into())
+            Err("`rrtt_ms` must be at least 1".into())
         } else if p.max_window == 0 {
-            Err("max_window must be at least 1 segment".into())
+            Err("`max_window` must be at least 1 segment".into())
         } else {
             Ok(())
         }

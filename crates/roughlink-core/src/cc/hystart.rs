@@ -87,9 +87,9 @@ impl Params {
         if self.train_divisor == 0 || self.delay_divisor == 0 || self.css_growth_divisor == 0 {
             Err("the divisors of HyStart must be at least 1".into())
         } else if self.limit == 0 {
-            Err("hystart_limit must be at least 1 segment".into())
+            Err("`hystart_limit` must be at least 1 segment".into())
         } else if self.delay_min > self.delay_max {
-            Err("hystart_delay_min_us must not exceed hystart_delay_max_us".into())
+            Err("`hystart_delay_min_us` must not exceed `hystart_delay_max_us`".into())
         } else {
             Ok(())
         }

@@ -163,7 +163,7 @@ impl BuildAlgorithm for Illinois {
     fn check(p: &Params) -> Result<(), String> {
         let all = [p.alpha_max, p.alpha_min, p.alpha_base, p.beta_min, p.beta_max, p.beta_base, p.d1, p.d2, p.d3];
         if all.iter().chain([&p.rtt_limit_ms]).any(|x| !x.is_finite() || *x < 0.0) {
-            Err("parameters must be finite and not negative".into())
+            Err("all numbers must be finite and at least 0".into())
         } else if p.alpha_min == 0.0 || p.alpha_max < p.alpha_min {
             Err("0 < alpha_min <= alpha_max is required".into())
         } else if p.beta_max < p.beta_min || p.beta_max > 1.0 || p.beta_base > 1.0 {

@@ -91,7 +91,7 @@ pub struct NewReno {
 impl BuildAlgorithm for NewReno {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
-        if p.min_ssthresh == 0 { Err("min_ssthresh must be at least 1 segment".into()) } else { Ok(()) }
+        if p.min_ssthresh == 0 { Err("`min_ssthresh` must be at least 1 segment".into()) } else { Ok(()) }
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         NewReno {

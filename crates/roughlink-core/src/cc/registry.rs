@@ -50,18 +50,23 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("ns3", newreno::NS3)
         .preset("ns2", newreno::NS2)
         .preset("rfc", newreno::RFC),
-    Algorithm::new::<hybla::Hybla>("hybla", "growth independent of the RTT", "Caini and Firrincieli 2004")
+    Algorithm::new::<hybla::Hybla>("hybla", "window growth independent of the RTT", "Caini and Firrincieli 2004")
         .preset("ns3", hybla::NS3),
-    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD a(w), b(w)", "RFC 3649").preset("ns3", highspeed::NS3),
-    Algorithm::new::<htcp::Htcp>("htcp", "increase grows with time, adaptive decrease", "Shorten and Leith 2004")
+    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD whose factors follow the window", "RFC 3649")
+        .preset("ns3", highspeed::NS3),
+    Algorithm::new::<htcp::Htcp>("htcp", "increase that grows with time, adaptive decrease", "Shorten and Leith 2004")
         .preset("ns3", htcp::NS3),
     Algorithm::new::<scalable::Scalable>("scalable", "MIMD 0.01, 1/8", "Kelly 2003").preset("ns3", scalable::NS3),
     Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
         .preset("ns3", bic::NS3),
-    Algorithm::new::<cubic::Cubic>("cubic", "cubic in the time since the last loss", "RFC 9438, RFC 9406")
-        .preset("ns3", cubic::NS3)
-        .preset("rfc", cubic::RFC),
-    Algorithm::new::<dctcp::Dctcp>("dctcp", "reduction by the share of marked bytes", "RFC 8257")
+    Algorithm::new::<cubic::Cubic>(
+        "cubic",
+        "window as a cubic function of the time since a loss",
+        "RFC 9438, RFC 9406",
+    )
+    .preset("ns3", cubic::NS3)
+    .preset("rfc", cubic::RFC),
+    Algorithm::new::<dctcp::Dctcp>("dctcp", "reduces the window by the share of marked bytes", "RFC 8257")
         .tcp(dctcp::TCP)
         .preset("ns3", dctcp::NS3)
         .preset("ns2", dctcp::RFC)
@@ -72,7 +77,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("ns3", vegas::NS3)
         .preset("ns2", vegas::PER_ACK)
         .preset("rfc", newreno::RFC_GROWTH),
-    Algorithm::new::<veno::Veno>("veno", "NewReno that spares the window when the backlog is small", "Fu, Liew 2003")
+    Algorithm::new::<veno::Veno>("veno", "NewReno with a smaller decrease at a small backlog", "Fu, Liew 2003")
         .preset("ns3", veno::NS3)
         .preset("ns2", newreno::NS2)
         .preset("rfc", newreno::RFC),
@@ -104,17 +109,17 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .preset("rfc", newreno::RFC_GROWTH),
     Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
         .preset("ns3", bbr::NS3),
-    Algorithm::new::<wave::Wave>("wave", "bursts by the clock, their interval from ACK trains", "Wave paper")
+    Algorithm::new::<wave::Wave>("wave", "timed bursts at an interval derived from ACK trains", "Wave paper")
         .tcp(wave::TCP),
     Algorithm::new::<wave::Wave>(
         "wave-fr",
-        "Wave that repairs every hole within its bursts",
-        "Wave paper, with an extension of ours",
+        "Wave that retransmits every hole within its bursts",
+        "Wave paper, with our own extension",
     )
     .defaults(wave::FR)
     .tcp(wave::FR_TCP),
-    Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, a packet per SACK", "RFC 9260"),
-    Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, silent outside coverage", "AVOCA paper, section IV")
+    Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, up to a packet per SACK", "RFC 9260"),
+    Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, paused outside coverage", "AVOCA paper, section IV")
         .preset("ns3", avoca::NS3)
         .preset("ns2", avoca::NS2)
         .preset("rfc", avoca::RFC),
@@ -256,10 +261,10 @@ impl fmt::Debug for Algorithm {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlgorithmError {
     /// No such algorithm.
-    #[error("there is no congestion control `{0}`")]
+    #[error("unknown congestion control `{0}`")]
     UnknownAlgorithm(String),
     /// No such parameter.
-    #[error("`{algorithm}` has no parameter `{key}`")]
+    #[error("unknown parameter `{key}` of `{algorithm}`")]
     UnknownParameter {
         /// The algorithm.
         algorithm: &'static str,
@@ -269,7 +274,7 @@ pub enum AlgorithmError {
         known: Vec<String>,
     },
     /// A parameter with a wrong type or value.
-    #[error("parameters of `{algorithm}`: {reason}")]
+    #[error("invalid parameters of `{algorithm}`: {reason}")]
     Parameter {
         /// The algorithm.
         algorithm: &'static str,
@@ -289,7 +294,7 @@ pub fn algorithm(name: &str) -> Result<&'static Algorithm, AlgorithmError> {
 /// use roughlink_core::cc::{Flow, build};
 ///
 /// let error = build("newreno", "linux", "min_sthresh = 3", &Flow::default()).unwrap_err();
-/// assert_eq!(error.to_string(), "`newreno` has no parameter `min_sthresh`");
+/// assert_eq!(error.to_string(), "unknown parameter `min_sthresh` of `newreno`");
 /// assert!(build("newreno", "linux", "min_ssthresh = 3", &Flow::default()).is_ok());
 /// ```
 pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, AlgorithmError> {

@@ -50,9 +50,9 @@ impl BuildAlgorithm for Scalable {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.a > 0.0 && p.a <= 1.0) {
-            Err("a must be in (0, 1]".into())
+            Err("`a` must be greater than 0 and at most 1".into())
         } else if !(p.b >= 0.0 && p.b < 1.0) {
-            Err("b must be in [0, 1)".into())
+            Err("`b` must be at least 0 and less than 1".into())
         } else {
             Ok(())
         }

@@ -44,7 +44,7 @@ impl BuildAlgorithm for SctpAlgorithm {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.slow_start_packets == 0 || p.min_ssthresh == 0 {
-            return Err("slow_start_packets and min_ssthresh must be at least 1".into());
+            return Err("`slow_start_packets` and `min_ssthresh` must be at least 1".into());
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ pub struct Vegas {
 impl BuildAlgorithm for Vegas {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
-        if p.alpha > p.beta { Err("alpha must not exceed beta".into()) } else { Ok(()) }
+        if p.alpha > p.beta { Err("`alpha` must not exceed `beta`".into()) } else { Ok(()) }
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         Vegas {

@@ -81,9 +81,9 @@ impl BuildAlgorithm for Veno {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.resolution == 0 {
-            Err("resolution must be at least 1".into())
+            Err("`resolution` must be at least 1".into())
         } else if !(0.0..=1.0).contains(&p.random_loss) {
-            Err("random_loss must be between 0 and 1".into())
+            Err("`random_loss` must be between 0 and 1".into())
         } else {
             Ok(())
         }

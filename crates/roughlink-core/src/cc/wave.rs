@@ -166,17 +166,17 @@ impl BuildAlgorithm for Wave {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.burst0 == 0 || p.burst0 > 10_000 {
-            Err("burst0 must be 1 to 10000 segments".into())
+            Err("`burst0` must be between 1 and 10000 segments".into())
         } else if [p.txtime0_ms, p.min_txtime_ms, p.beta_ms].iter().any(|x| !(1e-3..=1e6).contains(x)) {
-            Err("txtime0_ms, min_txtime_ms and beta_ms must be between 1e-3 and 1e6".into())
+            Err("`txtime0_ms`, `min_txtime_ms` and `beta_ms` must be between 1e-3 and 1e6".into())
         } else if !(0.0..=100.0).contains(&p.queueing_share) {
-            Err("queueing_share must be between 0 and 100".into())
+            Err("`queueing_share` must be between 0 and 100".into())
         } else if [p.max_alpha, p.blind_factor].iter().any(|x| !(0.0..=1.0).contains(x)) {
-            Err("max_alpha and blind_factor must be between 0 and 1".into())
+            Err("`max_alpha` and `blind_factor` must be between 0 and 1".into())
         } else if p.max_ack_segments == 0 {
-            Err("max_ack_segments must be at least 1".into())
+            Err("`max_ack_segments` must be at least 1".into())
         } else if p.min_txtime_ms > p.txtime0_ms {
-            Err("min_txtime_ms must not be above txtime0_ms".into())
+            Err("`min_txtime_ms` must not exceed `txtime0_ms`".into())
         } else {
             Ok(())
         }

@@ -159,7 +159,7 @@ impl BuildAlgorithm for Westwood {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(0.0..1.0).contains(&p.memory) {
-            Err("memory must be at least 0 and below 1".into())
+            Err("`memory` must be at least 0 and less than 1".into())
         } else if ![p.min_sample_ms, p.jiffy_ms].iter().all(|t| (0.0..=1e9).contains(t)) {
             Err("times must be between 0 and 1e9 ms".into())
         } else {

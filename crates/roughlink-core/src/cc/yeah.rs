@@ -96,11 +96,11 @@ impl BuildAlgorithm for Yeah {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.gamma == 0 {
-            Err("gamma must be at least 1".into())
+            Err("`gamma` must be at least 1".into())
         } else if p.delta > 63 || p.epsilon > 63 {
-            Err("delta and epsilon are powers of two and must be below 64".into())
+            Err("`delta` and `epsilon` must be less than 64: they are exponents of two".into())
         } else if !(p.a > 0.0 && p.a <= 1.0) {
-            Err("a must be in (0, 1]".into())
+            Err("`a` must be greater than 0 and at most 1".into())
         } else {
             Ok(())
         }

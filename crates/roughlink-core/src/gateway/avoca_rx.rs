@@ -94,7 +94,7 @@ impl BuildGateway for AvocaRx {
     fn check(p: &Params) -> Result<(), String> {
         p.rules().check()?;
         if !(1..=10).contains(&p.opening_acks) {
-            Err("opening_acks must be from 1 to 10".into())
+            Err("`opening_acks` must be between 1 and 10".into())
         } else {
             p.table.check()
         }

@@ -14,20 +14,20 @@ pub const NO_GATEWAY: &str = "none";
 pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     RegisteredGateway::new::<window::RateControl>(
         "muniz",
-        "windows so that backlogs are equal, with an upper bound",
+        "sets windows for equal backlogs, with an upper bound",
         "PLC paper, figure 20",
     )
     .in_a_modem(),
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
-        "windows so that the common queue is short; as printed, each flow's",
-        "PLC paper, figure 12; as printed it is fair, unlike figure 8(a)",
+        "sets windows for a short common queue; in the paper, for the queue of each flow",
+        "PLC paper, figure 12; as printed it is fair, unlike in figure 8(a)",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
     RegisteredGateway::new::<avoca_rx::AvocaRx>(
         "avoca-rx",
-        "closes windows before coverage ends, opens them when it is back",
+        "closes windows before coverage ends and reopens them when it returns",
         "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
     )
     .on_this_side(),
@@ -119,7 +119,7 @@ impl RegisteredGateway {
         }
         let scheme = params.get("scheme").and_then(toml::Value::as_str);
         if let Some(other) = scheme.and_then(|s| kind(s).ok()).filter(|other| other.name != self.name) {
-            let reason = format!("scheme = \"{0}\" is another gateway; write kind = \"{0}\"", other.name);
+            let reason = format!("scheme = \"{0}\" belongs to another gateway; write kind = \"{0}\"", other.name);
             return Err(GatewayError::Parameter { kind: self.name, reason });
         }
         all.extend(params.clone());
@@ -133,7 +133,7 @@ impl RegistryEntry for RegisteredGateway {
     }
     fn check(&self) -> Result<(), String> {
         if self.name == NO_GATEWAY {
-            return Err("this name stands for no gateway".into());
+            return Err("this name is reserved for no gateway".into());
         }
         self.defaults.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
         self.build(&toml::Table::new()).map(drop).map_err(|e| e.to_string())
@@ -150,10 +150,10 @@ impl fmt::Debug for RegisteredGateway {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
     /// Unknown gateway.
-    #[error("there is no gateway `{0}`")]
+    #[error("unknown gateway `{0}`")]
     UnknownKind(String),
     /// Unknown parameter.
-    #[error("`{kind}` has no parameter `{key}`")]
+    #[error("unknown parameter `{key}` of `{kind}`")]
     UnknownParameter {
         /// Name of the gateway.
         kind: &'static str,
@@ -163,7 +163,7 @@ pub enum GatewayError {
         known: Vec<String>,
     },
     /// A parameter with a wrong type or value.
-    #[error("parameters of `{kind}`: {reason}")]
+    #[error("invalid parameters of `{kind}`: {reason}")]
     Parameter {
         /// Name of the gateway.
         kind: &'static str,

@@ -69,9 +69,9 @@ impl BuildGateway for RateControl {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(1.0..=1e6).contains(&p.floor) {
-            Err("floor must be from 1 to 1000000 SDUs".into())
+            Err("`floor` must be between 1 and 1000000 SDUs".into())
         } else if !(1.0..=64.0).contains(&p.max_rho) {
-            Err("max_rho must be from 1 to 64".into())
+            Err("`max_rho` must be between 1 and 64".into())
         } else {
             p.table.check()
         }

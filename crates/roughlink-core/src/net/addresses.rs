@@ -161,7 +161,8 @@ mod tests {
         for host in ["10.0.0.1", "192.168.7.2", "203.0.113.9", "fd12::2", "2001:db8::1"] {
             assert!(is_of_a_host(host.parse().unwrap()), "{host}");
         }
-        let others = "0.0.0.0 0.1.2.3 127.0.0.1 169.254.1.1 224.0.0.251 240.0.0.1 255.255.255.255 :: ::1 ff02::1 fe80::1 ::ffff:10.0.0.1";
+        let others = "0.0.0.0 0.1.2.3 127.0.0.1 169.254.1.1 224.0.0.251 240.0.0.1 255.255.255.255 \
+                      :: ::1 ff02::1 fe80::1 ::ffff:10.0.0.1";
         for other in others.split(' ') {
             assert!(!is_of_a_host(other.parse().unwrap()), "{other}");
         }

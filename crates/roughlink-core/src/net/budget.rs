@@ -54,7 +54,10 @@ pub enum Exceeded {
         duration: Time,
     },
     /// Too much memory.
-    #[error("the run has more than {} MB of packets and records in memory at {at} of {duration}", most.div_ceil(1_000_000))]
+    #[error(
+        "the run has more than {} MB of packets and records in memory at {at} of {duration}",
+        most.div_ceil(1_000_000)
+    )]
     Bytes {
         /// Limit.
         most: u64,

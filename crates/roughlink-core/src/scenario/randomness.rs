@@ -35,7 +35,7 @@ impl Scenario {
 
 impl Direction {
     fn is_random(&self) -> bool {
-        let Direction { rate: _, delay: _, queue: _, noise, jitter, jitter_shape: _, reorder: _, discipline, timeline } =
+        let Self { rate: _, delay: _, queue: _, noise, jitter, jitter_shape: _, reorder: _, discipline, timeline } =
             self;
         let later = timeline.iter().flat_map(|t| &t.noises);
         discipline.as_ref().is_some_and(Discipline::is_random)

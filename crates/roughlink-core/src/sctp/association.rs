@@ -69,7 +69,7 @@ pub enum WriteError {
     #[error("the association is not open")]
     NotOpen,
     /// The two ends agreed on fewer streams.
-    #[error("stream {stream} of an association with {agreed}")]
+    #[error("stream {stream} is out of range: the association has {agreed}")]
     Stream {
         /// Stream requested.
         stream: u16,
@@ -77,7 +77,7 @@ pub enum WriteError {
         agreed: u16,
     },
     /// The message is empty (RFC 9260 section 6.2) or does not fit into a packet.
-    #[error("a message of {bytes} bytes, where 1 to {most} fit into a packet")]
+    #[error("a message must have between 1 and {most} bytes to fit into a packet, found {bytes}")]
     Length {
         /// Length of the message.
         bytes: usize,

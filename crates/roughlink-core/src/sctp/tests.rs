@@ -489,9 +489,12 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
 proptest! {
     /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
     #[test]
-    fn flapping_makes_no_duplicates(inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]), reset in any::<bool>(),
-                                    delayed_ack in 1_u32..3,
-                                    flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
+    fn flapping_makes_no_duplicates(
+        inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]),
+        reset in any::<bool>(),
+        delayed_ack in 1_u32..3,
+        flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30),
+    ) {
         let cfg = SctpConfig { delayed_ack, ..SctpConfig::default() };
         let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\"\nreset = {reset}"));
         let mut c = pair_with(source, 1_000_000, 1);
@@ -508,12 +511,16 @@ proptest! {
 
     /// With any impairment of the channel and any change of the link, every byte arrives once and in order.
     #[test]
-    fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
-                                    bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),
-                                    inner in prop::sample::select(vec!["sctp", "newreno", "cubic", "vegas", "bbr"]),
-                                    rcv_buf in 3_000_u32..100_000, partial in any::<bool>(),
-                                    flaps in prop::collection::vec((1_u64..500, 0_u64..60, prop::bool::weighted(0.8)), 0..16)) {
-        let cfg = SctpConfig { streams, max_streams: max, payload, rcv_buf, partial_reliability: partial, ..SctpConfig::default() };
+    fn all_messages_arrive_in_order(
+        streams in 1_u16..5, max_streams in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
+        bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),
+        inner in prop::sample::select(vec!["sctp", "newreno", "cubic", "vegas", "bbr"]),
+        rcv_buf in 3_000_u32..100_000, partial_reliability in any::<bool>(),
+        flaps in prop::collection::vec((1_u64..500, 0_u64..60, prop::bool::weighted(0.8)), 0..16),
+    ) {
+        let cfg = SctpConfig {
+            streams, max_streams, payload, rcv_buf, partial_reliability, ..SctpConfig::default()
+        };
         let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\""));
         let mut c = pair_with(source, bytes, seed);
         c.impairments = Impairments { loss, repeat, jitter: ms(jitter) };
@@ -532,14 +539,14 @@ proptest! {
         c.impairments = Impairments { loss: loss / 10.0, repeat, jitter: ms(jitter) };
         c.run_until(c.now + Time::from_secs(7_200));
         prop_assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{:?}", c.ends.each_ref().map(|e| e.state));
-        check_log(&c.ends[1], streams.min(max));
+        check_log(&c.ends[1], streams.min(max_streams));
         let messages = bytes.div_ceil(u64::from(payload));
         prop_assert_eq!(c.ends[1].rcv.log.len() as u64 + c.ends[1].skipped(), messages);
         prop_assert_eq!(c.ends[1].delivered() + c.ends[1].skipped_bytes(&c.ends[0]), bytes);
         prop_assert!(c.ends[1].has_all_of(&c.ends[0]));
         let (given_up, given_up_bytes) = c.ends[0].sender().unwrap().abandoned();
         prop_assert!(c.ends[1].skipped() <= given_up && c.ends[1].delivered() + given_up_bytes >= bytes);
-        if !partial {
+        if !partial_reliability {
             prop_assert_eq!((c.ends[1].delivered(), given_up), (bytes, 0));
         }
         let s = c.ends[0].sender().unwrap();

@@ -137,7 +137,8 @@ impl TcpSender {
         }
         self.restart_rto(now);
         self.sync();
-        ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used()); // RFC 3168 section 6.1.2
+        // RFC 3168 section 6.1.2
+        ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used());
         self.report(&mut ack, a);
     }
 

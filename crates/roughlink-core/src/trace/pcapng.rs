@@ -89,7 +89,7 @@ impl<W: Write> Pcapng<W> {
     /// Adds an interface called `name` (at most 65535 bytes), at any time before its first packet.
     pub fn interface(&mut self, name: &str, link_type: LinkType) -> io::Result<CaptureInterface> {
         if name.len() > usize::from(u16::MAX) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name of more than 65535 bytes"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "interface name exceeds 65535 bytes"));
         }
         self.begin(INTERFACE_DESCRIPTION);
         self.u16(link_type as u16);
@@ -428,8 +428,8 @@ mod tests {
             let fields = ["frame.number", "_ws.expert.message", "_ws.col.Info"];
             let Some(all) = tshark(&file, "frame", &fields) else { return };
             assert_eq!(all.len(), packets);
-            let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
-                       || ip.fragment.error || ipv6.fragment.error";
+            let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 \
+                       || udp.checksum.status == 0 || ip.fragment.error || ipv6.fragment.error";
             assert_eq!(tshark(&file, bad, &fields).unwrap(), Vec::<String>::new());
             if snaplen == 0 {
                 // Every transport header has been checked; a fragmented datagram is checked once, at its last fragment.

@@ -75,7 +75,7 @@ impl FromStr for Share {
         let x: f64 =
             format!("{}e{}", q.number.digits, q.number.exponent.saturating_sub(2)).parse().unwrap_or(f64::INFINITY);
         if x > 1.0 {
-            let help = "a probability is at most \"100 %\"".into();
+            let help = "write at most \"100 %\"".into();
             return Err(UnitError::new(format!("{} is more than 100 %", q.text)).help(help));
         }
         Ok(Share(x))
@@ -208,7 +208,7 @@ impl<'t> SplitQuantity<'t> {
         match self.number.times(self.factor) {
             Some((n, true)) => Ok(n),
             Some((n, false)) => Err(UnitError::new(format!("{} is not a whole number of {what}", self.text))
-                .help(format!("the nearest is \"{n} {unit}\""))),
+                .help(format!("write the nearest, \"{n} {unit}\""))),
             None => Err(self.too_large()),
         }
     }
@@ -224,7 +224,7 @@ impl Decimal {
         let example = || dimension.example();
         let lower = text.to_ascii_lowercase();
         if text.is_empty() {
-            return Err(UnitError::new("empty: a number and a unit are wanted".into()).help(example()));
+            return Err(UnitError::new("expected a number and a unit, found an empty string".into()).help(example()));
         }
         if text.starts_with('-') {
             let positive = text.trim_start_matches(['-', ' ']);
@@ -232,12 +232,12 @@ impl Decimal {
             return Err(UnitError::new(format!("{text} is negative")).help(help));
         }
         if ["nan", "inf", "+inf", "+nan"].iter().any(|word| lower.starts_with(word)) {
-            return Err(UnitError::new(format!("{text} is not a number that can be used here")).help(example()));
+            return Err(UnitError::new(format!("expected a finite number, found {text}")).help(example()));
         }
-        let unreadable = || UnitError::new(format!("`{text}` is not a number and a unit")).help(example());
+        let unreadable = || UnitError::new(format!("expected a number and a unit, found `{text}`")).help(example());
         let (mantissa, exponent) = match figure.split_once(['e', 'E']) {
             Some((m, e)) => {
-                let unusable = |_| UnitError::new(format!("the exponent of {text} cannot be used")).help(example());
+                let unusable = |_| UnitError::new(format!("invalid exponent in {text}")).help(example());
                 (m, e.parse::<i32>().map_err(unusable)?)
             }
             None => (figure, 0),
@@ -245,7 +245,7 @@ impl Decimal {
         let mantissa = mantissa.strip_prefix('+').unwrap_or(mantissa);
         if mantissa.contains(',') {
             let help = format!("write \"{}\", with a decimal point and no thousands separator", text.replace(',', "."));
-            return Err(UnitError::new(format!("`{text}` has a comma")).help(help));
+            return Err(UnitError::new(format!("unexpected comma in `{text}`")).help(help));
         }
         let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         if whole.is_empty() || part.contains('.') {
@@ -308,7 +308,7 @@ fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: 
     let all: Vec<&str> = dimension.units.iter().map(|(name, _)| *name).collect();
     let units = all.join(", ");
     if unit.is_empty() {
-        let needs = format!("{} needs a unit", dimension.name);
+        let needs = format!("write {} with its unit", dimension.name);
         let one_of = if all.len() > 1 { format!(", one of {units}") } else { String::new() };
         // A number below one is more likely a share than a percentage.
         let help = if dimension.usual == "%" && number.exponent < 0 {
@@ -322,8 +322,8 @@ fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: 
     let rate = dimension.units.iter().any(|(name, _)| *name == "bit/s");
     if rate && let Some((bits, tc)) = AMBIGUOUS.iter().find(|(_, tc)| *tc == unit) {
         let eight = Decimal { digits: number.digits * 8, ..number };
-        return UnitError::new(format!("`{text}` can be read in two ways")).help(format!(
-            "write \"{figure} {bits}\" for bits; tc reads `{tc}` as bytes per second: \"{eight} {bits}\""
+        return UnitError::new(format!("`{text}` is ambiguous")).help(format!(
+            "write \"{figure} {bits}\", or \"{eight} {bits}\" if `{tc}` means bytes per second as in tc"
         ));
     }
     if rate
@@ -337,7 +337,7 @@ fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: 
     for other in [&TIME, &RATE, &SIZE, &COUNT, &SHARE] {
         if other.units.iter().any(|(name, _)| *name == unit) {
             return UnitError::new(format!("{text} is {}, not {}", other.name, dimension.name))
-                .help(format!("the units of {} are {units}", dimension.name.trim_start_matches("a ")));
+                .help(format!("use a unit of {}: {units}", dimension.name.trim_start_matches("a ")));
         }
     }
     let lower = unit.to_lowercase();
@@ -347,10 +347,10 @@ fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: 
         .map(|(name, _)| *name)
         .find(|name| name.to_lowercase() == lower)
         .or_else(|| LOOKALIKES.iter().find(|(from, to)| *from == lower && all.contains(to)).map(|(_, to)| *to));
-    let error = UnitError::new(format!("there is no unit `{unit}`"));
+    let error = UnitError::new(format!("unknown unit `{unit}`"));
     match meant {
         Some(meant) => error.help(format!("did you mean \"{figure} {meant}\"?")),
-        None => error.help(format!("{} is given in one of {units}", dimension.name)),
+        None => error.help(format!("use one of {units}")),
     }
 }
 

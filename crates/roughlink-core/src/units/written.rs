@@ -67,7 +67,7 @@ pub mod bytes {
         [bytes.0, u64::from(u32::MAX), u64::from(u16::MAX)]
             .into_iter()
             .find_map(|n| T::try_from(n).ok())
-            .ok_or_else(|| de::Error::custom(format!("{bytes} are too many")))
+            .ok_or_else(|| de::Error::custom(format!("{bytes} is too large")))
     }
 }
 
@@ -100,8 +100,8 @@ pub mod hertz {
         }
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
             let pattern = r"^\s*[+-]?[0-9]+(\.[0-9]*)?\s*(Hz)\s*$";
-            json_schema!({ "description": "A frequency of the mains with its unit.", "type": "string", "pattern": pattern,
-                "examples": ["50 Hz"] })
+            json_schema!({ "description": "A frequency of the mains with its unit.", "type": "string",
+                "pattern": pattern, "examples": ["50 Hz"] })
         }
     }
 
@@ -114,6 +114,6 @@ pub mod hertz {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         let number = text.trim().strip_suffix("Hz").and_then(|number| number.trim().parse().ok());
-        number.ok_or_else(|| de::Error::custom(format!("\"{text}\" is no frequency such as \"50 Hz\"")))
+        number.ok_or_else(|| de::Error::custom(format!("expected a frequency such as \"50 Hz\", found \"{text}\"")))
     }
 }

@@ -218,7 +218,8 @@ proptest! {
                 continue; // its payload is unknown
             }
             let mut again = Vec::new();
-            encode_with(d.fields, &d.packet, d.side.as_ref(), &d.addresses, &bytes[d.payload.clone()], &mut again).unwrap();
+            let payload = &bytes[d.payload.clone()];
+            encode_with(d.fields, &d.packet, d.side.as_ref(), &d.addresses, payload, &mut again).unwrap();
             prop_assert_eq!(&again, &bytes);
         }
     }
@@ -226,7 +227,9 @@ proptest! {
     /// Marking changes two bits and keeps a correct checksum correct and a wrong one wrong. For IPv4 it yields the
     /// checksum computed over the new header.
     #[test]
-    fn a_mark_changes_two_bits((packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>()) {
+    fn a_mark_changes_two_bits(
+        (packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>(),
+    ) {
         let write = |class: u8| {
             let mut p = packet;
             p.set_traffic_class(class);
@@ -291,7 +294,10 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_noticed((packet, side) in prop_oneof![segment(), syn(), data_chunk(), control_chunk()], at in any::<prop::sample::Index>()) {
+    fn a_flipped_bit_is_noticed(
+        (packet, side) in prop_oneof![segment(), syn(), data_chunk(), control_chunk()],
+        at in any::<prop::sample::Index>(),
+    ) {
         let addresses = fixed();
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         let bit = at.index(bytes.len() * 8);
@@ -308,8 +314,10 @@ proptest! {
     }
 
     #[test]
-    fn decoded_datagrams_can_be_encoded((packet, side) in packet(), addresses in addresses(),
-                                          changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+    fn decoded_datagrams_can_be_encoded(
+        (packet, side) in packet(), addresses in addresses(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
         // Property of the fuzz target, from starting points that a fuzzer takes long to reach.
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         for (at, value) in changes {

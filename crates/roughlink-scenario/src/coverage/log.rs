@@ -30,7 +30,7 @@ pub(super) fn from_log(
     let rows = match load(&file).and_then(|text| read_log(&text, speed, &dialect)) {
         Ok(rows) => rows,
         Err(reason) => {
-            let problem = Problem::new(format!("`{file}` cannot be used: {reason}")).at(span(&c.log), "");
+            let problem = Problem::new(format!("cannot use `{file}`: {reason}")).at(span(&c.log), "");
             report.error(problem.help(LOG_HELP));
             return None;
         }
@@ -44,7 +44,7 @@ pub(super) fn from_log(
     {
         let after = rows.windows(2).find(|w| w[1].at - w[0].at == longest).map_or(Time::ZERO, |w| w[0].at);
         let warning = Problem::new(format!("`{file}` has a gap of {longest} after {after}")).at(span(&c.log), "");
-        report.warn(warning.help("what was last measured is taken to hold until the next line"));
+        report.warn(warning.help("check the log: the last measurement holds until the next line"));
     }
     let mut out: Vec<Presence> = Vec::new();
     // Without any signal the link counts as strong enough. A line without a value keeps the last measurement.
@@ -74,8 +74,8 @@ pub(super) fn from_log(
         // The last measurement holds as long as others did, or until the loop closes.
         let until = last_line + usual.unwrap_or(Time::from_secs(1));
         last.depart = report.read(&c.repeat).filter(|repeat| *repeat > last_line).unwrap_or(until);
-        let warning = Problem::new(format!("`{file}` ends within coverage, at {last_line}")).at(span(&c.log), "");
-        report.warn(warning.help(format!("coverage is taken to end at {}", last.depart)));
+        let warning = Problem::new(format!("`{file}` ends within coverage at {last_line}")).at(span(&c.log), "");
+        report.warn(warning.help(format!("extend the log; without further lines coverage ends at {}", last.depart)));
     }
     Some(out)
 }
@@ -85,8 +85,8 @@ fn dialect(c: &TomlCoverage, report: &mut Problems) -> Option<Dialect> {
     let mut dialect = Dialect { delimiter: report.read(&c.delimiter), extra: true, ..Dialect::default() };
     for (known, name) in c.columns.iter().flat_map(|columns| &columns.value) {
         if !COLUMNS.contains(&known.as_str()) {
-            let problem = Problem::new(format!("a log has no column `{known}`")).at(name.span.clone(), "");
-            report.error(problem.help(suggest(known, "`columns` gives the file's names for", COLUMNS)));
+            let problem = Problem::new(format!("unknown column `{known}`")).at(name.span.clone(), "");
+            report.error(problem.help(suggest(known, "map one of", COLUMNS)));
             return None;
         }
         dialect.names.insert(known.clone(), report.read(&Some(name.clone()))?);
@@ -99,8 +99,8 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Log
     let table = TraceTable::read(text, &COLUMNS, dialect)?;
     match (table.has(TIME), table.has(POSITION), speed) {
         (true, false, _) | (false, true, Some(_)) => {}
-        (false, true, None) => return Err("it goes by position, which needs a `speed`".into()),
-        _ => return Err("it needs either a column `time_s` or a column `position_m`".into()),
+        (false, true, None) => return Err("a log by position needs a `speed`".into()),
+        _ => return Err("it must have either a column `time_s` or a column `position_m`".into()),
     }
     let lines = table.lines(|row: &mut LogRow, field, at| {
         match field.known {
@@ -122,7 +122,7 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Log
     for (number, row) in lines {
         match out.last_mut() {
             Some(last) if last.at > row.at => {
-                return Err(format!("line {number}: time goes from {} to {}", last.at, row.at));
+                return Err(format!("line {number}: time goes back from {} to {}", last.at, row.at));
             }
             // The clock has whole seconds: the last of several lines in a second applies.
             Some(last) if last.at == row.at => {
@@ -141,8 +141,8 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Log
 }
 
 const COLUMNS: [&str; 6] = [TIME, POSITION, "signal_dbm", "rate_mbps", "delay_ms", "loss"];
-const LOG_HELP: &str = "the first line names the columns: time_s or position_m, and any of signal_dbm, rate_mbps, delay_ms, \
-                        loss; `columns` says what the file calls them";
+const LOG_HELP: &str = "name the columns in the first line: time_s or position_m, and any of signal_dbm, rate_mbps, \
+                        delay_ms, loss; map other names with `columns`";
 /// Multiple of the usual distance between lines that counts as a gap.
 const GAP: u64 = 10;
 
@@ -182,7 +182,7 @@ mod tests {
             ("signal_dbm\n-60\n", "either a column"),
             ("position_m\n5\n", "needs a `speed`"),
             ("time_s,position_m\n5,5\n", "either a column"),
-            ("time_s,signal_dbm\n5,-60\n4,-60\n", "line 3: time goes from 5 s to 4 s"),
+            ("time_s,signal_dbm\n5,-60\n4,-60\n", "line 3: time goes back from 5 s to 4 s"),
             ("time_s,signal_dbm\n0,5000\n", "line 2: signal_dbm = 5000 is out of range"),
         ] {
             let reason = read(bad, None).unwrap_err();

@@ -38,14 +38,16 @@ fn address<T: FromStr + Copy + Into<IpAddr>>(value: &Value, what: &str, example:
     let text = String::read(value)?;
     let Ok(address) = text.trim().parse::<T>() else {
         let help = match text.split_once('/') {
-            Some((address, _)) if address.parse::<T>().is_ok() => format!("write \"{address}\": a node has no prefix"),
-            _ => format!("write one such as \"{example}\""),
+            Some((address, _)) if address.parse::<T>().is_ok() => {
+                format!("write \"{address}\", without the prefix length")
+            }
+            _ => format!("write an address such as \"{example}\""),
         };
-        return Err(fault(format!("`{text}` is no {what} address"), Some(help)));
+        return Err(fault(format!("invalid {what} address `{text}`"), Some(help)));
     };
     if is_of_a_host(address.into()) {
         return Ok(address);
     }
-    let help = format!("not of groups, loopback or a link's own network: one such as \"{example}\"");
-    Err(fault(format!("`{text}` is not the address of one host"), Some(help)))
+    let help = format!("write an address such as \"{example}\", not multicast, loopback or link-local");
+    Err(fault(format!("`{text}` is not the address of a host"), Some(help)))
 }

@@ -22,7 +22,7 @@ impl Read for Dscp {
             _ => None,
         };
         let help = Some("write a name, cs0 to cs7, af11 to af43 or ef, or a number from 0 to 63".into());
-        number.map(Dscp).ok_or_else(|| fault(format!("a DSCP is wanted here, not {}", describe(value)), help))
+        number.map(Dscp).ok_or_else(|| fault(format!("expected a DSCP, found {}", describe(value)), help))
     }
     fn schema() -> Schema {
         json_schema!({
@@ -42,7 +42,7 @@ impl Read for DscpList {
             Value::Array(all) => all.iter().map(Dscp::read).collect::<Result<_, _>>().map(DscpList),
             other => {
                 let help = Some("write them in brackets: [\"ef\", \"cs6\"]".into());
-                Err(fault(format!("a list of DSCPs is wanted here, not {}", describe(other)), help))
+                Err(fault(format!("expected a list of DSCPs, found {}", describe(other)), help))
             }
         }
     }

@@ -69,17 +69,17 @@ fn measure(
         Value::Float(x) => x.to_string(),
         _ => String::read(value)?,
     };
-    let help = || Some(format!("write it as \"{example}\""));
+    let help = || Some(format!("write a value such as \"{example}\""));
     let what = what.strip_prefix("A ").unwrap_or(what);
     let number =
         text.trim().find(|c: char| c.is_ascii_alphabetic()).map_or(text.trim(), |i| text.trim()[..i].trim_end());
     let unit = text.trim()[number.len()..].trim();
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(fault(format!("`{text}` is not a {what}"), help()));
+        return Err(fault(format!("expected a {what}, found `{text}`"), help()));
     };
     match number.parse::<f64>() {
         Ok(x) if range.contains(&(x * factor)) => Ok(x * factor),
-        Ok(_) => Err(fault(format!("`{text}` is not a {what} that is possible"), help())),
-        Err(_) => Err(fault(format!("`{number}` is not a number"), help())),
+        Ok(_) => Err(fault(format!("{what} out of range: `{text}`"), help())),
+        Err(_) => Err(fault(format!("expected a number, found `{number}`"), help())),
     }
 }

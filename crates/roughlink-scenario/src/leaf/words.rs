@@ -56,9 +56,9 @@ pub(crate) fn unknown_word(text: &str, known: &[&str]) -> UnitError {
     let help = match (absent(text), nearest(text, known.iter().copied())) {
         (Some(absent), _) => absent,
         (None, Some(k)) => format!("did you mean `{k}`?"),
-        (None, None) => format!("write one of them: \"{}\"", known.first().unwrap_or(&"")),
+        (None, None) => format!("write one of them, such as \"{}\"", known.first().unwrap_or(&"")),
     };
-    fault(format!("`{text}` is none of {}", list(known)), Some(help))
+    fault(format!("unknown value `{text}`; expected one of {}", list(known)), Some(help))
 }
 
 /// Returns the words of an enum, from its schema.

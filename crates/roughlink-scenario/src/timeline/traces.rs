@@ -14,7 +14,7 @@ use roughlink_core::units::Time;
 pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
     let mut times: Vec<Time> = Vec::new();
     for (number, line) in rows(text) {
-        let ms: i64 = line.parse().map_err(|_| format!("line {number} is not a whole number of ms"))?;
+        let ms: i64 = line.parse().map_err(|_| format!("line {number}: expected a whole number of ms"))?;
         let ms = u64::try_from(ms).map_err(|_| format!("line {number}: {ms} ms is a negative time"))?;
         if ms > LONGEST_TRACE_MS {
             return Err(format!("line {number}: {ms} ms is more than thirty years"));
@@ -26,8 +26,8 @@ pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
         times.push(time);
     }
     match times.last() {
-        None => Err("it is empty".into()),
-        Some(&Time::ZERO) => Err("all its opportunities come at 0 ms".into()),
+        None => Err("the file is empty".into()),
+        Some(&Time::ZERO) => Err("all opportunities are at 0 ms".into()),
         Some(&period) => Ok(Opportunities { times, period }),
     }
 }
@@ -38,13 +38,13 @@ pub(super) fn evenly_spaced(t: &TomlTimeline, load: FileLoader<'_>, report: &mut
     if t.delay_file.is_none() && t.loss_file.is_none() {
         if let Some(interval) = &t.interval {
             let problem = Problem::new("`interval` has no effect without a trace").at(interval.span.clone(), "");
-            report.error(problem.help("add a `delay_file` or a `loss_file`, or leave it out"));
+            report.error(problem.help("add a `delay_file` or a `loss_file`, or remove it"));
         }
         return None;
     }
     if given.is_some_and(Time::is_zero) {
-        let problem = Problem::new("an interval of no length").at(span(&t.interval), "");
-        report.error(problem.help("LeoReplayer's traces have a line for each 10 ms"));
+        let problem = Problem::new("`interval` must be greater than zero").at(span(&t.interval), "");
+        report.error(problem.help("write interval = \"10 ms\" for traces of LeoReplayer"));
     }
     let interval = given.filter(|t| !t.is_zero()).unwrap_or(USUAL_INTERVAL);
     let mut steps = Vec::new();
@@ -65,11 +65,14 @@ fn trace(
     report: &mut Problems,
 ) -> Vec<TomlStep> {
     let Some(name) = report.read(file) else { return Vec::new() };
-    let help = format!("each line is the {column} of one interval, {interval} long");
+    let help = format!("write one {column} per line, for each interval of {interval}");
     let read = |text: &str| {
         let values = read_values(text, column)?;
         let period = interval.0.checked_mul(values.len() as u64).filter(|period| *period <= LONGEST.0);
-        Ok((values, Time(period.ok_or_else(|| format!("{interval} per line are more than thirty years"))?)))
+        Ok((
+            values,
+            Time(period.ok_or_else(|| format!("with {interval} per line, the trace is longer than thirty years"))?),
+        ))
     };
     let read = |text: &str| read(text).map_err(|reason| (reason, help.as_str()));
     let Some((values, period)) = read_file(&name, span(file), read, load, report) else { return Vec::new() };
@@ -84,10 +87,11 @@ fn read_values(text: &str, column: &str) -> Result<Vec<f64>, String> {
     let value =
         |(i, line): (usize, &str)| number_in(column, line.trim()).map_err(|reason| format!("line {}: {reason}", i + 1));
     let values: Vec<f64> = lines.map(value).collect::<Result<_, _>>()?;
-    if values.is_empty() { Err("it is empty".into()) } else { Ok(values) }
+    if values.is_empty() { Err("the file is empty".into()) } else { Ok(values) }
 }
 
-pub(super) const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
+pub(super) const MAHIMAHI_HELP: &str =
+    "write a time in ms per line, in ascending order, for each opportunity to send 1500 bytes";
 const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
 /// Interval of LeoReplayer's published traces.
 const USUAL_INTERVAL: Time = Time::from_millis(10);

@@ -166,13 +166,13 @@ impl Params {
             p.policer_ratio,
         ];
         if gains.iter().chain(&p.pacing_gains).chain([&p.initial_rtt_ms]).any(|x| !(1e-6..=1e6).contains(x)) {
-            Err("gains and initial_rtt_ms must be between 1e-6 and 1e6".into())
+            Err("gains and `initial_rtt_ms` must be between 1e-6 and 1e6".into())
         } else if others.iter().any(|x| !(0.0..=1e9).contains(x)) {
-            Err("times, ratios and aggregation_gain must be between 0 and 1e9".into())
+            Err("times, ratios and `aggregation_gain` must be between 0 and 1e9".into())
         } else if !(0.0..1.0).contains(&p.pacing_margin) {
-            Err("pacing_margin must be at least 0 and below 1".into())
+            Err("`pacing_margin` must be at least 0 and less than 1".into())
         } else if p.min_cwnd == 0 || p.bandwidth_rounds == 0 || p.full_pipe_rounds == 0 {
-            Err("min_cwnd, bandwidth_rounds and full_pipe_rounds must be at least 1".into())
+            Err("`min_cwnd`, `bandwidth_rounds` and `full_pipe_rounds` must be at least 1".into())
         } else {
             Ok(())
         }

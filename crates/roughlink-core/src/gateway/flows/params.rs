@@ -48,16 +48,16 @@ impl Params {
     /// Rejects values that make no sense.
     pub fn check(&self) -> Result<(), String> {
         if self.capacity == 0 {
-            return Err("table: capacity must be at least 1; a gateway without a flow table does nothing".into());
+            return Err("`table.capacity` must be at least 1: a gateway without a flow table does nothing".into());
         }
         if self.capacity > MOST_FLOWS {
-            return Err(format!("table: capacity must be at most {MOST_FLOWS}"));
+            return Err(format!("`table.capacity` must be at most {MOST_FLOWS}"));
         }
         let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
         if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
-            Err("table: min_rtt_ms must be at least 1 and not exceed max_rtt_ms".into())
+            Err("`table.min_rtt_ms` must be at least 1 and not exceed `table.max_rtt_ms`".into())
         } else if times.iter().any(|&ms| ms == 0 || ms > DAY_MS) {
-            Err("table: a timeout must be from 1 ms to a day".into())
+            Err("timeouts in `table` must be between 1 ms and one day".into())
         } else {
             Ok(())
         }

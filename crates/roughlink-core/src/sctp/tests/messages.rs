@@ -138,14 +138,16 @@ proptest! {
     /// On any channel each message arrives whole and once, in order if it is ordered, unless the sender abandoned it.
     #[test]
     fn each_message_arrives_or_is_abandoned(
-        sizes in prop::collection::vec((1_u32..6_000, 0_u64..200), 1..60), seed in any::<u64>(), ordered in any::<bool>(),
-        (loss, repeat, jitter) in (0.0..0.3_f64, 0.0..0.1_f64, 0_u64..40), streams in 1_u16..4, payload in 100_u16..1500,
+        sizes in prop::collection::vec((1_u32..6_000, 0_u64..200), 1..60),
+        seed in any::<u64>(), ordered in any::<bool>(),
+        (loss, repeat, jitter) in (0.0..0.3_f64, 0.0..0.1_f64, 0_u64..40),
+        streams in 1_u16..4, payload in 100_u16..1500,
         lifetime in prop::option::of(1_u64..2_000), max_retransmissions in prop::option::of(0_u32..3),
     ) {
         let partial_reliability = lifetime.is_some() || max_retransmissions.is_some();
         let cfg = SctpConfig {
-            streams, payload, ordered, partial_reliability, max_retransmissions, lifetime: lifetime.map(ms), data_retries: 1000,
-            ..SctpConfig::default()
+            streams, payload, ordered, partial_reliability, max_retransmissions,
+            lifetime: lifetime.map(ms), data_retries: 1000, ..SctpConfig::default()
         };
         let mut c = connected(&cfg, seed);
         c.impairments = Impairments { loss, repeat, jitter: ms(jitter) };

@@ -27,8 +27,8 @@ impl TcpSender {
     }
 
     /// Marks samples as application-limited before a write of `bytes` (Linux `tcp_rate_check_app_limited`). The
-    /// conditions: less than a segment is unsent, the window has room, and every loss is repaired. ns-3 checks after the
-    /// write (3.44 `TcpRateLinux::CalculateAppLimited`).
+    /// conditions: less than a segment is unsent, the window has room, and every loss is repaired. ns-3 checks after
+    /// the write (3.44 `TcpRateLinux::CalculateAppLimited`).
     #[inline]
     pub(super) fn before_write(&mut self, bytes: u64) {
         let unsent = self.written - self.board.nxt() + if self.board.by_stamp { bytes } else { 0 };

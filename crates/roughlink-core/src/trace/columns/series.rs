@@ -240,11 +240,11 @@ const FLOWS: [ColumnHeading; 16] = [
     TIME,
     FLOW,
     word("state", "state of loss recovery: Open, Disorder, Recovery, Loss or Cwr"),
-    word("phase", "the algorithm's own name for what it is doing"),
+    word("phase", "phase of the algorithm, by the algorithm's own name"),
     integer_field("cwnd_bytes", "B", "congestion window"),
     or_null(integer_field("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
     or_null(real_field("pacing_mbps", "Mbit/s", "pacing rate; null if ACKs are the clock")),
-    integer_field("in_flight_bytes", "B", "bytes believed to be in the network (RFC 6675 pipe)"),
+    integer_field("in_flight_bytes", "B", "estimated bytes in the network (RFC 6675 pipe)"),
     integer_field("outstanding_bytes", "B", "bytes sent and not cumulatively acknowledged"),
     integer_field(
         "snd_una_bytes",
@@ -376,9 +376,9 @@ const LINKS: [ColumnHeading; 6] = [
     TIME,
     word("link", "name of the link"),
     word("direction", "forward, from the first node of `between` to the second, or reverse"),
-    flag("up", "packets get through: no outage, and coverage where that counts"),
-    integer_field("queue_pkt", "pkt", "packets waiting, without the one being serialised"),
-    integer_field("dropped_pkt", "pkt", "packets that have found the queue full so far"),
+    flag("up", "true if packets pass: no outage, and coverage if the link depends on it"),
+    integer_field("queue_pkt", "pkt", "packets waiting, without the one being serialized"),
+    integer_field("dropped_pkt", "pkt", "packets dropped so far because the queue was full"),
 ];
 
 /// Columns of [`Series::Links`].
@@ -461,11 +461,11 @@ const SEGMENTS: [ColumnHeading; 6] = [
     integer_field(
         "seq",
         "",
-        "sequence offset of its first byte, the first byte of data being 1; the number of a datagram",
+        "sequence offset of the first byte, where the first byte of data is 1; for a datagram its number",
     ),
     integer_field("len", "B", "bytes of payload"),
-    flag("fin", "a FIN follows the payload"),
-    flag("retransmission", "it had been sent before"),
+    flag("fin", "true if a FIN follows the payload"),
+    flag("retransmission", "true for a retransmission"),
 ];
 
 /// Columns of [`Series::Segments`].
@@ -533,9 +533,9 @@ const GATEWAYS: [ColumnHeading; 7] = [
     word("gateway", "name of the gateway"),
     FLOW,
     real_field("awnd_sdu", "SDU", "window that the flow is allowed"),
-    real_field("sample_sdu", "SDU", "most that the link carries within the flow's round-trip time"),
-    real_field("rho", "", "its round-trip time over the smallest"),
-    real_field("queue_share", "", "its share of what is in the modem, 0 to 1"),
+    real_field("sample_sdu", "SDU", "largest amount that the link carries within the flow's round-trip time"),
+    real_field("rho", "", "round-trip time of the flow over the smallest of all flows"),
+    real_field("queue_share", "", "share of the flow in the modem's queue, 0 to 1"),
 ];
 
 /// Columns of [`Series::Gateways`].

@@ -454,8 +454,8 @@ fn full_duplex_pairs_share_each_direction() {
     assert!(carried.iter().all(|c| (c / half - 1.0).abs() < 0.005), "{carried:?} for {half}");
 }
 
-/// With turns, each of two pairs sends a full PDU per cycle, at the rate of its channel. The noise of a channel corrupts
-/// only packets of its pair.
+/// With turns, each of two pairs sends a full PDU per cycle, at the rate of its channel. The noise of a channel
+/// corrupts only packets of its pair.
 #[test]
 fn pairs_have_channels_of_their_own() {
     let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
