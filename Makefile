@@ -69,6 +69,8 @@ check:
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	.ci/with-kernel $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --bin roughlink --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' .ci/with-kernel $(CARGO) doc --workspace --no-deps \
+		--document-private-items --locked
 	@if command -v c++ >/dev/null; then set -x; \
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
 	else echo 'skipped: the fuzz targets need a C++ compiler'; fi

@@ -271,8 +271,8 @@ impl Pinned {
 
     /// Lists the connections that use the algorithm, with the names of their namespaces.
     ///
-    /// Each is an event of the kind [`EventKind::Opened`](crate::event::EventKind::Opened) with the connection's current values.
-    /// Covers every namespace that can be found.
+    /// Each is an event of the kind [`EventKind::Opened`](crate::event::EventKind::Opened) with the connection's
+    /// current values. Covers every namespace that can be found.
     ///
     /// # Errors
     /// Returns an error if the iterator cannot be read.

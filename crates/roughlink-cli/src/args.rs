@@ -51,11 +51,11 @@ pub(crate) enum AnyCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a scenario and print its results.
-    Run(Run),
+    Run(RunArgs),
     /// Run programs behind the links of a scenario, in real time (Linux).
     Emulate(Box<Emulate>),
     /// Run a program behind one link, or put the link between two network devices (Linux).
-    LinkArgs(LinkArgs),
+    Link(LinkArgs),
     /// Open a shell at a node of a running emulation (Linux).
     Shell(ShellAt),
     /// Recompute a paper and compare the results with the published ones.
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// List, load and inspect congestion control algorithms.
     #[command(subcommand)]
-    CcCommand(CcCommand),
+    Cc(CcCommand),
     /// List the gateways.
     #[command(subcommand)]
     Gateway(GatewayCommand),
@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Scenario(ScenarioCommand),
     /// List the metrics.
     #[command(subcommand)]
-    Metric(Metric),
+    Metric(MetricCommand),
     /// Print the JSON Schema of scenario files or of results.
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
@@ -98,13 +98,13 @@ pub(crate) enum Command {
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
   roughlink run my.toml -o results/mine && roughlink report results/mine
   roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB'")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// Scenario file or name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
     #[command(flatten)]
     pub set: Set,
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Seed of all random streams; defaults to the scenario's seed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
@@ -377,7 +377,7 @@ pub(crate) struct Merge {
 #[command(after_help = "Examples:
   roughlink report results/v2g
   roughlink report results/mine -o mine.html")]
-pub(crate) struct Report {
+pub(crate) struct ReportArgs {
     /// Result folder of `run -o`, `emulate -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
     /// Output file; defaults to report.html in the folder.
@@ -583,7 +583,7 @@ pub(crate) struct Division {
 
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
-pub(crate) struct Grid {
+pub(crate) struct GridArgs {
     /// Result folder; the command resumes if it already has results. Defaults to a folder in results/ that has no
     /// results of other experiments.
     #[arg(short, value_name = "DIR")]

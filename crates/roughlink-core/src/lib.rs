@@ -7,7 +7,7 @@
 //!
 //! # A scenario, simulated
 //!
-//! A [`Scenario`](scenario::PyScenario) is read from text and creates a [`Network`](net::Network). The same scenario,
+//! A [`Scenario`](scenario::Scenario) is read from text and creates a [`Network`](net::Network). The same scenario,
 //! seed and replica give the same result, bit for bit.
 //!
 //! ```
@@ -62,9 +62,9 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::TcpEndpoint`] is a connection with implied bytes, [`tcp::TcpDirection`] one with its bytes, over IP datagrams.
+//! - [`tcp::TcpEndpoint`] is a connection with implied bytes, [`tcp::Stream`] one with its bytes, over IP datagrams.
 //!   [`sctp::SctpEndpoint`] and [`sctp::Association`] are the same for associations and messages.
-//!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::TomlPipe).
+//!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
 //! - [`cc`] holds the congestion controls. A new one only implements the trait [`cc::CongestionControl`], without
 //!   changes here: `examples/own_algorithm.rs`.
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.

@@ -24,8 +24,8 @@
 //!   revoke TSNs.
 //! - RTT samples from the handshake.
 //!
-//! An [`SctpEndpoint`] counts lengths only; its application sends as fast as it may and reads at once. An [`Association`]
-//! holds the messages, which an application writes and reads at any time.
+//! An [`SctpEndpoint`] counts lengths only; its application sends as fast as it may and reads at once. An
+//! [`Association`] holds the messages, which an application writes and reads at any time.
 
 mod arrival;
 mod assembly;

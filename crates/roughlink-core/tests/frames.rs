@@ -97,7 +97,8 @@ proptest! {
             frame.resize(frame.len().max(60), 0);
             framed.forward(now, [0, 1], &frame);
         }
-        let number = |out: &NetworkOutput, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
+        let number =
+            |out: &NetworkOutput, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
         let head = if tagged { TAGGED.len() } else { HEADER.len() };
         let expected: Vec<_> = all(&mut plain).iter().map(|out| (out.due, number(out, 0))).collect();
         let got: Vec<_> = all(&mut framed).iter().map(|out| (out.due, number(out, head))).collect();

@@ -160,7 +160,8 @@ proptest! {
     /// Any input is allowed; only IP datagrams to another node pass.
     #[test]
     fn noise_does_not_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
-        let mut network = Network::new(chain(PLAIN, ""), RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
+        let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
+        let mut network = Network::new(chain(PLAIN, ""), options).unwrap();
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = if v6 { 0x60 } else { 0x45 };

@@ -51,7 +51,7 @@ pub(crate) fn probe(rootless: bool) {
     let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
         // Root may open files that other users may not.
-        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(Operation::Tun(format!(
+        Ok(_) if rootless && !is_open_to_all() => Err(HostError::io(Operation::Tun(format!(
             "open {DRIVER} without root"
         )))(io::ErrorKind::PermissionDenied.into())),
         Ok(namespace) => Device::new(namespace, &setup).map(drop),

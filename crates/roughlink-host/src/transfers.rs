@@ -144,7 +144,10 @@ impl Transfers<'_> {
             if flow.protocol() != Protocol::Tcp {
                 return wrong("SCTP cannot run on the kernel; only TCP can".into());
             }
-            if [flow.from, flow.to].iter().any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_)))) {
+            if [flow.from, flow.to]
+                .iter()
+                .any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_))))
+            {
                 return wrong("it ends at an attached device, not at a kernel node".into());
             }
             if flow.dscp != 0 {

@@ -1,8 +1,8 @@
 //! Experiments as data: variables, metrics, published values and results.
 //!
-//! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or built from a command line
-//! ([`grid`]). The [`ExperimentPlan`] of an experiment is the grid of cells and their runs. [`crate::runner`] executes the runs,
-//! and [`ExperimentPlan::result`] reads the store and computes the statistics.
+//! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`mod@file`]) or built from a command
+//! line ([`grid`]). The [`ExperimentPlan`] of an experiment is the grid of cells and their runs. [`crate::runner`]
+//! executes the runs, and [`ExperimentPlan::result`] reads the store and computes the statistics.
 
 pub mod claims;
 pub mod file;

@@ -7,7 +7,7 @@
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
 //! | `gateways.parquet` | another series, if the scenario has gateways |
 //! | `segments.csv` | the data segments for tools without Parquet; `flow` is the flow's number |
-//! | `capture-HOST.pcapng` | a [capture](roughlink_core::trace::capture) per host, or one for all: `capture.pcapng` |
+//! | `capture-HOST.pcapng` | a [`capture`] per host, or one for all: `capture.pcapng` |
 //! | `manifest.json` | what ran, when and in which version; size and SHA-256 of every file; units of columns |
 //!
 //! A folder is complete when it has a manifest, which is written last. [`Manifest::read`] rejects the folder of an

@@ -149,8 +149,8 @@ impl Store {
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
-    /// Opens the store of the experiment with this [identity](crate::experiment::ExperimentPlan::identity) and writes the
-    /// identity into the folder.
+    /// Opens the store of the experiment with this [identity](crate::experiment::ExperimentPlan::identity) and writes
+    /// the identity into the folder.
     ///
     /// Rejects a folder with results of another experiment or a paper, or with more runs per cell. If it has fewer runs
     /// per cell, its statistics are removed, because the folder is unfinished until all runs are done.

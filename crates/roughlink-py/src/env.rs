@@ -252,8 +252,8 @@ impl Batch {
         };
         let plans = scenarios.iter().map(controlled).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
-            Some(s) if s >= 1e-6 && s.is_finite() => Interval::Fixed(Time::from_secs_f64(s)),
-            None if round_trips > 0.0 && round_trips.is_finite() => Interval::RoundTrips(round_trips),
+            Some(s) if s >= 1e-6 && s.is_finite() => StepLength::Fixed(Time::from_secs_f64(s)),
+            None if round_trips > 0.0 && round_trips.is_finite() => StepLength::RoundTrips(round_trips),
             _ => {
                 return Err(PyValueError::new_err(
                     "a step must take at least a microsecond, or a positive number of round trips",

@@ -1,6 +1,6 @@
 //! Distributed sweeps. The driver has the plan and the run store ([`Work`]) and gives chunks of runs to workers
-//! ([`WorkerShare`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all files of
-//! its scenarios, numbers of runs, and the lines of the run store with their checksums.
+//! ([`WorkerShare`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all
+//! files of its scenarios, numbers of runs, and the lines of the run store with their checksums.
 
 use crate::error::{FailureReason, drawn, guarded};
 use crate::grid::{GridResults, PyPlan, opened, outcome};

@@ -159,9 +159,9 @@ impl PyRun {
     fn from_json(json: String, series: Option<Vec<(String, PyRef<'_, PyTable>)>>) -> PyResult<Self> {
         let result =
             serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("invalid result of a run: {e}")))?;
-        let series = series.map_or(Place::Nowhere, |tables| {
-            let named = |(name, table): (String, PyRef<'_, Table>)| Some((named(&name)?, table.clone()));
-            Place::Here(tables.into_iter().filter_map(named).collect())
+        let series = series.map_or(SeriesLocation::Nowhere, |tables| {
+            let named = |(name, table): (String, PyRef<'_, PyTable>)| Some((named(&name)?, table.clone()));
+            SeriesLocation::Here(tables.into_iter().filter_map(named).collect())
         });
         Ok(PyRun { result, text: Some(json), series })
     }

@@ -62,7 +62,7 @@ impl PyScenario {
         guarded(|| {
             let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "pass JSON"))?;
             let text = toml::to_string(&table).map_err(|e| usage(&e, "leave out keys whose value is None"))?;
-            Scenario::new(Source { name, text, folder: folder.map(Folder::new) }, Vec::new())
+            PyScenario::new(ScenarioText { name, text, folder: folder.map(ScenarioFolder::new) }, Vec::new())
         })
     }
 

@@ -118,7 +118,7 @@ fn split(table: &Value, root: &Value) -> Value {
     json!({ "description": table["description"], "oneOf": alternatives })
 }
 
-/// Marks definitions of tables whose keys are set over a plain struct, see [`super::is_set`].
+/// Marks definitions of tables whose keys are set over a plain struct.
 pub(super) const GIVEN: &str = "x-given";
 
 /// Definitions of which each belongs to one kind of a table.

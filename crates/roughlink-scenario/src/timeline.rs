@@ -1,7 +1,7 @@
 //! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. The changes become the states of
 //! its two directions and the notifications for hosts.
 //!
-//! Every source becomes a list of [`Step`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may apply to
+//! Every source becomes a list of [`TomlStep`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may apply to
 //! one direction only, and they contain their noise.
 
 mod traces;
@@ -389,7 +389,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report
     }
 }
 
-fn without_changes(place: Range<usize>, report: &mut Report) -> Source {
+fn report_no_changes(place: Range<usize>, report: &mut Problems) -> TimelineSource {
     let problem = Problem::new("the timeline has no changes").at(place, "");
     report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
     TimelineSource::default()

@@ -27,7 +27,7 @@ pub(crate) enum CcCommand {
   sudo roughlink cc load illinois-aa --default --pin --unit
       prints a systemd unit that loads the algorithm at each boot
 Without --pin, the algorithm stays loaded until you press Ctrl-C.")]
-    Load(Load),
+    Load(LoadArgs),
     /// Unload algorithms from the kernel (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc unload illinois_aa

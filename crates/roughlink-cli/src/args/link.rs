@@ -21,7 +21,7 @@ With --between, no program runs. The link carries Ethernet frames between the \
 hosts behind the two devices until Ctrl-C or until the time of --for is over. \
 `up` is the direction from the first device to the second. The devices must be \
 up and should have no addresses.")]
-pub(crate) struct Link {
+pub(crate) struct LinkArgs {
     /// Put the link between the hosts behind two network devices of this machine, each DEVICE or NETNS/DEVICE.
     #[arg(long, value_name = "A,B", conflicts_with = "linger")]
     pub between: Option<String>,

@@ -62,7 +62,7 @@ pub struct SessionConfig {
     pub discovery: bool,
     /// Request ServiceDetail.
     pub service_detail: bool,
-    /// Sizes and times of each message, in the order of [`Message::ALL`].
+    /// Sizes and times of each message, in the order of [`V2gMessage::ALL`].
     pub messages: [MessageSpec; V2gMessage::ALL.len()],
     /// Time between requests of the charging loop; after a late response, the next request leaves at once. Captured: 90
     /// to 250 ms with DC, default 100 ms; AC 1 s (assumption).

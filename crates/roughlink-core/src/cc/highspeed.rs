@@ -1,8 +1,9 @@
 //! HighSpeed TCP (RFC 3649): AIMD with increase a(w) and decrease b(w) that depend on the window, so that realistic
 //! loss rates allow large windows.
 //!
-//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`ResponseTable`]
-//! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
+//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w).
+//! [`ResponseTable`] does not store it, but computes rows from the formulas of section 5 as far as a connection's
+//! window needs them.
 //!
 //! Defaults follow Linux's `tcp_highspeed`. The window grows by a(w) per *ACK*, regardless of the segments that the ACK
 //! covers. The decrease uses b(w), truncated to a 256th, of the window at the last growth beyond ssthresh. The table

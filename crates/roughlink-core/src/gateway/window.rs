@@ -275,7 +275,7 @@ pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
 
 /// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`. In the paper, `queue`
 /// is the flow's queue and `part` is L/N. By default, `queue` is the queue of all flows and `part` is L
-/// ([`Queue::Total`]).
+/// ([`GrowthQueue::Total`]).
 pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
     if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
 }

@@ -1,11 +1,12 @@
 //! Links that change during a run: rate, delay, noise and up or down, piecewise in time.
 //!
-//! A [`Timeline`] is a list of [`Step`]s. [`DirectionStates`] yields the resulting states of a direction one after the other, so
-//! a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a direction.
+//! A [`Timeline`] is a list of [`Step`]s. [`DirectionStates`] yields the resulting states of a direction one after the
+//! other, so a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a
+//! direction.
 //!
 //! A change applies to data not yet serialized: a packet half out continues at the new rate with its remaining bits.
-//! Packets on air arrive as planned, and order is kept. While the link is down, [`Policy::Drop`] keeps the serializer
-//! running and loses arrivals; [`Policy::Keep`] stops the serializer and loses nothing.
+//! Packets on air arrive as planned, and order is kept. While the link is down, [`OutagePolicy::Drop`] keeps the
+//! serializer running and loses arrivals; [`OutagePolicy::Keep`] stops the serializer and loses nothing.
 
 mod changes;
 mod opportunities;

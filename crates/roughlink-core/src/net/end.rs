@@ -159,7 +159,8 @@ impl TransportEndpoint {
     /// Returns true if some data of `peer`, the other end, was abandoned and all the rest delivered.
     pub(super) fn has_the_rest_of(&self, peer: &TransportEndpoint) -> bool {
         let abandoned = |e: &sctp::SctpEndpoint| e.sender().is_some_and(|s| s.abandoned().0 > 0);
-        matches!((self, peer), (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) if abandoned(peer) && e.has_all_of(peer))
+        let (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) = (self, peer) else { return false };
+        abandoned(peer) && e.has_all_of(peer)
     }
     /// Returns the sending half, once it exists.
     pub(super) fn sender(&self) -> Option<Sending<'_>> {

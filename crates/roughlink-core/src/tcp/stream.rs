@@ -1,7 +1,7 @@
 //! A connection with its bytes, over IP datagrams: bytes written at one end are read at the other.
 //!
-//! A [`TcpEndpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the bytes
-//! received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
+//! A [`TcpEndpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the
+//! bytes received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
 //! accepts only as many bytes as fit. If the application does not read, the window offered to the peer closes.
 //!
 //! ```

@@ -1,9 +1,9 @@
 //! Time series of a run as columns: state of each sender and queue, and each segment sent.
 //!
-//! A [`Recorder`] observes a run and passes full batches of columns to a [`ColumnSink`]. The recorder holds one batch of each
-//! series, so its memory does not grow with the run. A row is valid from its time until the next row of the same flow
-//! or link direction. All changes at one instant make one row, and a row equal to the previous one is omitted. With an
-//! interval, only the last row of each interval is kept; changes of state always keep their own rows.
+//! A [`Recorder`] observes a run and passes full batches of columns to a [`ColumnSink`]. The recorder holds one batch
+//! of each series, so its memory does not grow with the run. A row is valid from its time until the next row of the
+//! same flow or link direction. All changes at one instant make one row, and a row equal to the previous one is
+//! omitted. With an interval, only the last row of each interval is kept; changes of state always keep their own rows.
 //!
 //! Rows of one flow or link direction are ordered by time; rows of different ones are not ordered.
 

@@ -1,5 +1,5 @@
-//! The functions behind [`super::OpenFolder`] on systems other than Unix, which use paths and check the kind of an entry
-//! before they open it.
+//! The functions behind [`super::OpenFolder`] on systems other than Unix, which use paths and check the kind of an
+//! entry before they open it.
 
 use super::{Access, EntryKind, refused};
 use std::fs::{self, File, OpenOptions};

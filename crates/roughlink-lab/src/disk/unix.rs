@@ -1,4 +1,4 @@
-//! The system calls behind [`super::Folder`] on Unix: `openat` and related functions of POSIX.
+//! The system calls behind [`super::OpenFolder`] on Unix: `openat` and related functions of POSIX.
 
 use super::{Access, EntryKind};
 use rustix::fs::{self as posix, AtFlags, FileType, Mode, OFlags};

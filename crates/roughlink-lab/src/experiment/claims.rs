@@ -278,7 +278,11 @@ impl Claim {
             Problem::new(format!("claim `{}`: {message}", self.id)).at(at, "")
         };
         let mut problems = Vec::new();
-        if matches!(self.kind, ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference) && self.b.is_none() {
+        if matches!(
+            self.kind,
+            ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference
+        ) && self.b.is_none()
+        {
             problems.push(about("missing key `b`", self.experiment.span()).help("name the value to compare with"));
         }
         if let Some((message, help)) = self.confirmed.get_ref().fault(self.published) {

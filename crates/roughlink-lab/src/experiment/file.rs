@@ -491,7 +491,11 @@ impl ProblemList {
             let (at, value) = match point.get_ref().split_last() {
                 Some((value, at)) if at.len() == axes.len() => (at, value),
                 _ => {
-                    self.report("invalid published value", point.span(), "write a value of every axis, then the number");
+                    self.report(
+                        "invalid published value",
+                        point.span(),
+                        "write a value of every axis, then the number",
+                    );
                     continue;
                 }
             };

@@ -1,7 +1,7 @@
 //! Grids of runs: [`sweep`] varies keys of a scenario, [`compare`] runs scenarios and algorithms side by side.
 //!
-//! Both return a [`ExperimentPlan`]. [`runner::run`](crate::runner::run) executes its runs into a [`Store`](crate::store::Store),
-//! and [`ExperimentPlan::result`] computes the statistics:
+//! Both return a [`ExperimentPlan`]. [`runner::run`](crate::runner::run) executes its runs into a
+//! [`Store`](crate::store::Store), and [`ExperimentPlan::result`] computes the statistics:
 //!
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};

@@ -2,8 +2,8 @@
 //!
 //! The scenarios of a small grid are all read before the first run, so that an error is reported at once. In a large
 //! grid only the first cells are read, and each value of each axis once. The other cells are read just before they run
-//! ([`ExperimentPlan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error in such a
-//! cell ends the sweep and keeps finished runs.
+//! ([`ExperimentPlan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error
+//! in such a cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
 use super::order::{self, Order};
@@ -92,8 +92,8 @@ impl ExperimentPlan {
         Ok(plan)
     }
 
-    /// Like [`ExperimentPlan::with_limit`], but reads no cell before its run. For processes that run parts of a plan that has
-    /// already been read elsewhere.
+    /// Like [`ExperimentPlan::with_limit`], but reads no cell before its run. For processes that run parts of a plan
+    /// that has already been read elsewhere.
     pub(super) fn unread(experiment: Experiment, most: u64) -> Result<ExperimentPlan, LabError> {
         let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
             .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
@@ -342,7 +342,8 @@ impl ExperimentPlan {
         if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
-    /// Like [`ExperimentPlan::result`], with one more stack: the results of `kernel`, the plan of [`Experiment::on_kernel`].
+    /// Like [`ExperimentPlan::result`], with one more stack: the results of `kernel`, the plan of
+    /// [`Experiment::on_kernel`].
     pub fn result_beside(&self, kernel: &ExperimentPlan, runs: &impl AsRef<Records>) -> ExperimentResult {
         let (e, own) = (&self.experiment, &kernel.experiment);
         let mut how = vec![match own.replicas {

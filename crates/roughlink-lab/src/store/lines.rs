@@ -1,8 +1,8 @@
 //! The lines of `runs.jsonl`: a header, then a finished run with its checksum on each line.
 //!
-//! A line is the JSON object of a [`RunRecord`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0) of
-//! everything before its comma, in hexadecimal. Every bit of a line is covered, and other programs can still read the
-//! lines as JSON.
+//! A line is the JSON object of a [`RunRecord`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0)
+//! of everything before its comma, in hexadecimal. Every bit of a line is covered, and other programs can still read
+//! the lines as JSON.
 
 use super::RunRecord;
 use crate::error::LabError;

@@ -65,7 +65,7 @@ pub(super) struct SideRecord {
     pub sequence_errors: u64,
     pub slow_responses: u64,
     violations: Vec<(Time, EndCause, Option<V2gMessage>)>,
-    /// Records in the order of [`Message::ALL`].
+    /// Records in the order of [`V2gMessage::ALL`].
     messages: [MessageRecord; V2gMessage::ALL.len()],
 }
 

@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 const EXI: u16 = 0x8001;
 /// SDP request and response.
 const SDP: [u16; 2] = [0x9000, 0x9001];
-/// Bits of the byte that represents a message: number in [`Message::ALL`]; response; the charger's processing is not
+/// Bits of the byte that represents a message: number in [`V2gMessage::ALL`]; response; the charger's processing is not
 /// finished; the request was not allowed.
 pub const MESSAGE: u8 = 0x0f;
 /// See [`MESSAGE`].

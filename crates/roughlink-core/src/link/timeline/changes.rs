@@ -251,7 +251,8 @@ impl Changes {
         }
         match &mut self.clock {
             ServiceClock::Rate(clock) => *clock = Serializer::resume(to.rate, clock.remainder()),
-            ServiceClock::Opportunities(index, used) if ran != runs => (*index, *used) = (0, 0), // sought again when served
+            // The opportunity is searched for again at the next packet.
+            ServiceClock::Opportunities(index, used) if ran != runs => (*index, *used) = (0, 0),
             ServiceClock::Opportunities(..) => {}
         }
         let mut from = now;

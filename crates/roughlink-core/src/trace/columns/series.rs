@@ -83,17 +83,17 @@ pub enum ColumnType {
 /// A column of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
-    /// [`Kind::Whole`].
+    /// [`ColumnType::Whole`].
     Whole(&'a [u64]),
-    /// [`Kind::Whole`], nullable.
+    /// [`ColumnType::Whole`], nullable.
     WholeOrNull(&'a [Option<u64>]),
-    /// [`Kind::Real`].
+    /// [`ColumnType::Real`].
     Real(&'a [f64]),
-    /// [`Kind::Real`], nullable.
+    /// [`ColumnType::Real`], nullable.
     RealOrNull(&'a [Option<f64>]),
-    /// [`Kind::Flag`].
+    /// [`ColumnType::Flag`].
     Flag(&'a [bool]),
-    /// [`Kind::Word`]: indices into `words`, which only grow from batch to batch.
+    /// [`ColumnType::Word`]: indices into `words`, which only grow from batch to batch.
     Word {
         /// Index of the word of each row.
         codes: &'a [u32],

@@ -122,7 +122,7 @@ pub(super) fn outcome(session: &SessionResult) -> &'static str {
 
 fn because(cause: EndCause) -> &'static str {
     match cause {
-        EndCause::SessionOutcome => "an answer came too late",
+        EndCause::Message => "an answer came too late",
         EndCause::CommunicationSetup => "the vehicle received no SessionSetupRes in time",
         EndCause::SeccCommunicationSetup => "the charger sent no SessionSetupRes in time",
         EndCause::Ongoing => "the charger's processing took too long",
