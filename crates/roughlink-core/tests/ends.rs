@@ -184,7 +184,7 @@ fn call_quality_is_the_same_with_one_end_outside() {
 
 /// The path before the port reorders, duplicates and loses packets; the network detects it by the sequence numbers.
 #[test]
-fn sequence_numbers_reveal_loss_before_the_port() {
+fn rtp_sequence_numbers_reveal_loss_before_the_port() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"21 s\""));
     let ms = Time::from_millis;
     let regular: Vec<_> = (0..1000).map(|n| (ms(20 * n + 5), n as usize)).collect();
@@ -232,7 +232,7 @@ fn both_ends_of_a_call_may_be_outside() {
 
 /// A connection runs in simulation, also between kernel nodes, but not between two ends outside.
 #[test]
-fn a_connection_between_two_ends_outside_did_not_run() {
+fn connection_between_two_outside_ends_does_not_run() {
     let mut s = only(0, &chain(PLAIN, "kind = \"bulk\"\nbytes = \"10 kB\""));
     s.kernels = vec![0, 2];
     let flow = inside(&s);
@@ -259,7 +259,7 @@ fn together_and_apart(s: &Scenario) -> [FlowResult; 3] {
 }
 
 #[test]
-fn a_session_from_network_to_network() {
+fn session_spans_two_networks() {
     let mut lossy = 0;
     for link in [PLAIN, ROUGH] {
         for keys in ["", "ip = 4", "mode = \"ac\"\nperiod = \"300 ms\"", "messages.session_setup.response = \"4000 B\""]
@@ -325,7 +325,7 @@ fn limits_hold_across_a_port() {
 
 /// Without a charger, the session fails as with a charger whose datagrams are all lost.
 #[test]
-fn nobody_answers() {
+fn session_without_a_charger_fails_in_discovery() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nlimits = { discovery_tries = 7 }"));
     let mut network = open(&s, &[2]);
     let asked: Vec<NetworkOutput> = std::iter::from_fn(|| network.transmit(s.duration)).collect();
@@ -469,7 +469,7 @@ fn charger_survives_invalid_messages() {
 
 /// No limit ends a session whose vehicle keeps asking for authorization, and its messages take no memory.
 #[test]
-fn a_flood_of_requests_takes_no_memory() {
+fn flood_of_requests_does_not_use_memory() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nturnaround = \"0 s\""));
     let limits = RunLimits { bytes: 30_000, ..RunLimits::default() }; // less than 16 bytes for each answer
     let options = RunOptions { ports: vec![0], limits, ..RunOptions::default() };
