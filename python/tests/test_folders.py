@@ -45,7 +45,7 @@ def test_run_folder_reads_back(name: str, command: Command, tmp_path: Path) -> N
     assert drawn[0] == drawn[1] and drawn[0]
 
 
-def test_missing_series_raise_errors(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_damaged_series_raise_errors(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("run", "hello", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path).returncode == 0
     (tmp_path / "out" / "links.parquet").unlink()
     read = rl.read(tmp_path / "out")
@@ -216,7 +216,7 @@ def test_finished_runs_of_a_large_sweep_keep_their_files(tmp_path: Path) -> None
     assert {row["link.plc.timeline.file"] for row in read.runs.rows()} & set(names[1000:])
 
 
-def test_folders_of_unknown_origin_are_refused(command: Command, tmp_path: Path) -> None:
+def test_parts_of_unknown_origin_are_refused(command: Command, tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
     words = ["sweep", "cable.toml", "--set", "tcp.cc=newreno,cubic", "--part", "1/2", "-o", "part", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0

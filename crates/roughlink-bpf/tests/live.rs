@@ -301,7 +301,7 @@ fn unload_resets_namespace_that_outlives_the_loader() {
 }
 
 #[test]
-fn names_load_once_and_only_roughlink_algorithms_are_listed() {
+fn names_load_once_and_kernel_algorithms_cannot_be_unloaded() {
     or_skip!();
     let (request, _held) = loaded("newreno", "twice");
     assert!(request.load().unwrap_err().to_string().contains("already"));

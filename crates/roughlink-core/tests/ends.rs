@@ -422,7 +422,7 @@ impl Peer {
 }
 
 /// Returns the result of a charger after a vehicle outside sends `bytes`, and closes if `closes` is set.
-fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
+fn feed_charger(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
     let s = only(
         0,
         &chain(PLAIN, "kind = \"request\"\npolicy = \"abort\"\nlimits = { secc_communication_setup = \"5 s\" }"),
@@ -456,7 +456,7 @@ fn charger_survives_invalid_messages() {
         ("only one message", message(0, 42), false, setup),
     ];
     for (what, bytes, closes, (outcome, cause)) in cases {
-        let (r, heard) = charger_hears(&bytes, closes);
+        let (r, heard) = feed_charger(&bytes, closes);
         assert_eq!((r.outcome, r.cause), (outcome, cause), "{what}: {r:?}");
         assert_eq!(r.sequence_errors, u64::from(what == "the wrong order"), "{what}");
         if what == "the wrong order" {
@@ -492,7 +492,7 @@ fn flood_of_requests_does_not_use_memory() {
 fn request_before_the_response_ends_a_session() {
     for second in [0, 5, 10] {
         let bytes = [message(0, 42), message(second, 42)].concat();
-        let (r, _) = charger_hears(&bytes, false);
+        let (r, _) = feed_charger(&bytes, false);
         assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::Protocol)), "{second}: {r:?}");
     }
 }
@@ -538,7 +538,7 @@ fn stranger_does_not_replace_the_peer() {
 
 /// Returns the result of a vehicle whose charger outside sends `reply(n)` to message number `n` and closes after
 /// `closes` messages.
-fn vehicle_hears(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
+fn feed_vehicle(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
     let keys = "kind = \"request\"\ndiscovery = false\npolicy = \"abort\"\npause = \"10 ms\"\ncharge = \"2 s\"\n\
                 processing = { cable_check = \"0 s\", precharge = \"0 s\" }";
     let s = only(0, &chain(PLAIN, keys));
@@ -570,9 +570,9 @@ fn vehicle_survives_invalid_messages() {
     let plan = [0, 1, 2, 4, 5, 6, 7, 8, 9].into_iter().chain([10; 200]);
     let right: Vec<u8> = plan.collect();
     let good = |n: usize| message(0x10 | right[n], 40);
-    let r = vehicle_hears(usize::MAX, |n| if n < 12 { good(n) } else { Vec::new() });
+    let r = feed_vehicle(usize::MAX, |n| if n < 12 { good(n) } else { Vec::new() });
     assert_eq!((r.outcome, r.cause), (SessionOutcome::Aborted, Some(EndCause::Message)), "{r:?}");
-    let ongoing = vehicle_hears(usize::MAX, |n| match n {
+    let ongoing = feed_vehicle(usize::MAX, |n| match n {
         0..4 => good(n),
         _ => message(0x10 | 0x20 | 5, 40),
     });
@@ -590,7 +590,7 @@ fn vehicle_survives_invalid_messages() {
     ];
     for (what, closes, bytes, (outcome, cause)) in cases {
         let closes = if closes == 0 { usize::MAX } else { closes };
-        let r = vehicle_hears(closes, |n| if n == 2 { bytes.clone() } else { good(n) });
+        let r = feed_vehicle(closes, |n| if n == 2 { bytes.clone() } else { good(n) });
         assert_eq!((r.outcome, r.cause), (outcome, cause), "{what}: {r:?}");
     }
 }
@@ -614,7 +614,7 @@ proptest! {
                 _ => bytes.truncate(at + 1),
             }
         }
-        let (r, _) = charger_hears(&bytes, closes);
+        let (r, _) = feed_charger(&bytes, closes);
         prop_assert!(r.cause.is_some() != r.survived, "{r:?}");
         prop_assert!(r.messages.iter().map(|m| m.requests).sum::<u64>() <= codes.len() as u64);
     }

@@ -159,7 +159,6 @@ fn delay_change_spares_packets_on_air() {
     assert_eq!(ms, [248, 248, 248]);
 }
 
-/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
 fn jitter_is_that_of_a_link_without_changes() {
     for (distribution, correlation, reorder) in
@@ -180,6 +179,7 @@ fn jitter_is_that_of_a_link_without_changes() {
     }
 }
 
+/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
 fn outage_drops_or_keeps_packets() {
     let rate = Rate::from_mbps(1);

@@ -487,7 +487,7 @@ mod tests {
 
     /// The host requests the address of a sender, or probes whether it is still reachable, and learns no other address.
     #[test]
-    fn network_answers_only_for_addresses_that_have_sent() {
+    fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();
         let ask = |to: Mac, mac: Mac| {
             let mut asks = neighbours::question(HOST, NODE).unwrap();

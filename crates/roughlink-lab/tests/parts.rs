@@ -212,7 +212,7 @@ fn parts_of_different_sweeps_are_refused() {
 
 /// In a large grid, most scenarios and their files are read just before their runs.
 #[test]
-fn files_read_during_the_sweep_are_described_in_any_end() {
+fn files_read_during_the_sweep_are_described_at_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let (home, path) = (dir.path().join("home"), dir.path().join("part"));
     fs::create_dir(&home).unwrap();

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_set_ssthresh_as_the_stack_does() {
+    fn ssthresh_after_a_loss_depends_on_the_stack() {
         let f = flow();
         let mut cc = build("vegas", "linux", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn rewriting_neither_closes_nor_opens_windows() {
+    fn rewriting_never_closes_windows_and_keeps_closed_ones() {
         let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 0), 0, None);
         assert_eq!(u32::from(edge.advertise(&ack(0, 40_000), 0, segments(0))), 2 * MSS, "it opens again");

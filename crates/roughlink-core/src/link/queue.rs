@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn threshold_marks_every_packet_above_it() {
+    fn threshold_marks_or_drops_every_packet_above_it() {
         for (at, limit) in
             [(QueueLimit::Packets(3), QueueLimit::Packets(6)), (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000))]
         {

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_parameters_of_the_peer_are_carried() {
+    fn opaque_chunk_contents_of_the_peer_are_carried() {
         let bytes = bundle(&[chunk(4, 0, &[0, 1, 0, 9, 1, 2, 3, 4, 5])]);
         let d = parse(&bytes).unwrap();
         assert_eq!(
