@@ -45,7 +45,7 @@ def test_run_folder_reads_back(name: str, command: Command, tmp_path: Path) -> N
     assert drawn[0] == drawn[1] and drawn[0]
 
 
-def test_missing_and_damaged_series_raise_errors(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_series_raise_errors(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("run", "hello", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path).returncode == 0
     (tmp_path / "out" / "links.parquet").unlink()
     read = rl.read(tmp_path / "out")
