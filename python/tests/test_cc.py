@@ -107,7 +107,7 @@ LINUX = {"tcp.stack": "linux"}
     ],
     ids=lambda scenario: str(scenario.name),
 )
-def test_newreno_in_python_is_newreno(scenario: rl.Scenario, name: str) -> None:
+def test_newreno_in_python_matches_the_built_in_one(scenario: rl.Scenario, name: str) -> None:
     losses = 0
     for replica in range(2):
         rust = scenario.set("tcp.cc", "newreno").run(replica=replica, series=True)
@@ -118,7 +118,7 @@ def test_newreno_in_python_is_newreno(scenario: rl.Scenario, name: str) -> None:
     assert losses > 0
 
 
-def test_a_class_given_to_a_run_replaces_the_registered_one_there() -> None:
+def test_class_passed_to_a_run_replaces_the_registered_one() -> None:
     small = FIXED.run()
     large = FIXED.run(cc={"fixed": lambda flow: Fixed(flow, segments=8)})
     assert large.flows["throughput_mbps"][0] > 1.2 * small.flows["throughput_mbps"][0]
@@ -137,7 +137,7 @@ def test_registering_a_name_again_replaces_the_class() -> None:
 
 
 @pytest.mark.parametrize("name", ["cubic", "", "Mine", "a b"])
-def test_names_that_cannot_be_are_refused(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError):
         rl.register(name, Fixed)
 
@@ -175,7 +175,7 @@ METHODS = [
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("series", [False, True])
-def test_exceptions_end_the_run_and_come_through(method: str, series: bool) -> None:
+def test_exceptions_end_the_run_and_propagate(method: str, series: bool) -> None:
     lossy = FIXED.set("link.wire.noise", "{ kind = 'random', loss = '5 %' }")
     with pytest.raises(Trouble, match=method):
         lossy.run(cc={"fixed": raises(method)}, series=series)
@@ -193,7 +193,7 @@ def test_exceptions_end_the_run_and_come_through(method: str, series: bool) -> N
         ("rate_bps", -1.0),
     ],
 )
-def test_values_that_make_no_sense_end_the_run(attribute: str, value: object) -> None:
+def test_invalid_values_end_the_run(attribute: str, value: object) -> None:
     class Odd(Fixed):
         def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
             setattr(self, attribute, value)
@@ -202,14 +202,14 @@ def test_values_that_make_no_sense_end_the_run(attribute: str, value: object) ->
         FIXED.run(cc={"fixed": Odd})
 
 
-def test_what_is_no_algorithm_is_refused() -> None:
+def test_objects_that_are_no_algorithm_are_refused() -> None:
     with pytest.raises(TypeError, match="expected a roughlink.CongestionControl, found int"):
         FIXED.run(cc={"fixed": lambda flow: 5})  # type: ignore[dict-item, return-value]
     with pytest.raises(TypeError):
         rl.register("five", 5)  # type: ignore[arg-type]
 
 
-def test_a_timer_that_does_not_go_on_ends_the_run() -> None:
+def test_timer_that_does_not_advance_ends_the_run() -> None:
     class Stuck(Fixed):
         def timer(self) -> float:
             return 0.5
@@ -218,7 +218,7 @@ def test_a_timer_that_does_not_go_on_ends_the_run() -> None:
         FIXED.run(cc={"fixed": Stuck}, max_events=100_000)
 
 
-def test_a_timer_comes_when_it_was_asked_for() -> None:
+def test_timer_fires_at_the_requested_time() -> None:
     times: list[float] = []
 
     class Timed(Fixed):
@@ -253,7 +253,7 @@ def test_pacing_limits_the_rate() -> None:
     assert 0.3 < flows["throughput_mbps"][0] * paced < 0.4
 
 
-def test_what_it_is_shown_and_its_phase() -> None:
+def test_algorithm_gets_flow_and_ack_and_reports_its_phase() -> None:
     seen: list[tuple[rl.Flow, rl.Ack]] = []
 
     class Looks(Fixed):
@@ -273,12 +273,12 @@ def test_what_it_is_shown_and_its_phase() -> None:
 
 
 @pytest.mark.parametrize("view", [rl.Flow, rl.Ack, rl.RateSample, rl.Sent, rl.LinkEvent])
-def test_everything_that_is_shown_is_explained(view: type) -> None:
+def test_every_attribute_of_a_view_has_a_docstring(view: type) -> None:
     shown = [name for name in dir(view) if not name.startswith("_")]
     assert shown and all(inspect.getdoc(getattr(view, name)) for name in shown)
 
 
-def test_several_threads_run_their_own() -> None:
+def test_threads_run_their_own_classes() -> None:
     results: dict[int, float] = {}
 
     def work(segments: int) -> None:
@@ -293,11 +293,11 @@ def test_several_threads_run_their_own() -> None:
     assert results[1] < results[2] < results[4]
 
 
-def test_an_algorithm_cannot_be_part_of_another() -> None:
+def test_python_algorithm_cannot_be_an_inner_one() -> None:
     with pytest.raises(rl.RoughlinkError, match="part of another"):
         rl.load("hello").set({"tcp.cc": "avoca", "tcp.cc_params.inner": "fixed"}).run()
 
 
-def test_sweeps_refuse_them(tmp_path: Any) -> None:
+def test_sweeps_refuse_python_classes(tmp_path: Any) -> None:
     with pytest.raises(rl.RoughlinkError, match="Python class"):
         rl.sweep(rl.load("hello"), {"tcp.cc": ["cubic", "fixed"]}, folder=tmp_path)

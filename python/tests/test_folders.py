@@ -25,7 +25,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # flows that would start later; calls are not drawn
 @pytest.mark.parametrize("name", ["hello", "hdplc-home"])
-def test_a_run_is_read(name: str, command: Command, tmp_path: Path) -> None:
+def test_run_folder_reads_back(name: str, command: Command, tmp_path: Path) -> None:
     duration = "5 s"
     words = ["run", name, "--set", f"duration={duration}", "--replica", "1", "-o", "out", "--no-capture", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0
@@ -45,7 +45,7 @@ def test_a_run_is_read(name: str, command: Command, tmp_path: Path) -> None:
     assert drawn[0] == drawn[1] and drawn[0]
 
 
-def test_series_that_are_not_there(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_series_raise_errors(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("run", "hello", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path).returncode == 0
     (tmp_path / "out" / "links.parquet").unlink()
     read = rl.read(tmp_path / "out")
@@ -71,7 +71,7 @@ def test_series_that_are_not_there(command: Command, tmp_path: Path, monkeypatch
     assert "cannot read" in said(error) and "out/summary.json`: missing field" in said(error)
 
 
-def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: Path) -> None:
+def test_series_belong_to_the_run_that_was_read(command: Command, tmp_path: Path) -> None:
     """The folder may be gone, or have another run, before the series are read."""
     words = ["run", "hello", "--set", "duration=2 s", "-o", "out", "--no-capture", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0
@@ -103,7 +103,7 @@ def _lost(run: rl.Run) -> str:
     return texts[0]
 
 
-def test_an_emulation_keeps_what_else_it_says(command: Command, tmp_path: Path) -> None:
+def test_emulation_keeps_its_additional_fields(command: Command, tmp_path: Path) -> None:
     """The result of an emulation has more fields than a run's, and its series are CSV files."""
     out = command("run", "hello", "--json", "--quiet", cwd=tmp_path)
     (tmp_path / "summary.json").write_text(json.dumps({**json.loads(out.stdout), "lateness_us": {"p99": 12.5}}))
@@ -114,7 +114,7 @@ def test_an_emulation_keeps_what_else_it_says(command: Command, tmp_path: Path) 
         read.series("gateways")
 
 
-def test_a_sweep_is_read(tmp_path: Path) -> None:
+def test_sweep_folder_reads_back(tmp_path: Path) -> None:
     live = rl.sweep(rl.scenario(SCENARIO), VARY, replicas=3, folder=tmp_path / "out")
     read = rl.read(tmp_path / "out")
     assert isinstance(read, rl.Sweep) and read.folder == tmp_path / "out"
@@ -126,7 +126,7 @@ def test_a_sweep_is_read(tmp_path: Path) -> None:
         rl.read(tmp_path / "out", max_series=100)
 
 
-def test_a_sweep_without_its_table_is_no_paper(tmp_path: Path) -> None:
+def test_sweep_without_its_table_is_incomplete(tmp_path: Path) -> None:
     rl.sweep(rl.scenario(SCENARIO), VARY, replicas=1, folder=tmp_path)
     results, table = tmp_path / "results.json", tmp_path / "runs.parquet"
     rows = table.read_bytes()
@@ -145,7 +145,7 @@ def test_a_sweep_without_its_table_is_no_paper(tmp_path: Path) -> None:
     assert isinstance(rl.read(tmp_path), rl.Sweep)
 
 
-def test_a_comparison_is_read(command: Command, tmp_path: Path) -> None:
+def test_comparison_folder_reads_back(command: Command, tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
     words = ["compare", "cable.toml", "--cc", "newreno,cubic", "--replicas", "3", "-o", "out", "--quiet", "--json"]
     printed = json.loads(command(*words, cwd=tmp_path).stdout)
@@ -156,7 +156,7 @@ def test_a_comparison_is_read(command: Command, tmp_path: Path) -> None:
     assert [row["mean"] for row in rows] == [c["measured"] for c in printed["cells"] if c["metric"] == read.metrics[0]]
 
 
-def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
+def test_paper_folder_reads_back(command: Command, tmp_path: Path) -> None:
     words = ["reproduce", "wave", "start-on-l2", "--quick", "--replicas", "2", "-o", "out", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0
     written = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -176,7 +176,7 @@ def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
     assert isinstance(rl.read(tmp_path / "out"), rl.Paper)
 
 
-def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
+def test_part_folder_reads_back(command: Command, tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
     words = ["sweep", "cable.toml", "--set", "tcp.cc=newreno,cubic", "--replicas", "4", "--quiet"]
     assert command(*words, "-o", "whole", cwd=tmp_path).returncode == 0
@@ -194,7 +194,7 @@ def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
     assert content(tmp_path / "part") == before
 
 
-def test_what_was_finished_of_a_large_sweep_is_read_with_its_files(tmp_path: Path) -> None:
+def test_finished_runs_of_a_large_sweep_keep_their_files(tmp_path: Path) -> None:
     """Most scenarios of a large sweep are read just before their runs, and their files with them."""
     names = [f"{n}.csv" for n in range(1200)]
     for n, name in enumerate(names):
@@ -216,7 +216,7 @@ def test_what_was_finished_of_a_large_sweep_is_read_with_its_files(tmp_path: Pat
     assert {row["link.plc.timeline.file"] for row in read.runs.rows()} & set(names[1000:])
 
 
-def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:
+def test_parts_of_unknown_origin_are_refused(command: Command, tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
     words = ["sweep", "cable.toml", "--set", "tcp.cc=newreno,cubic", "--part", "1/2", "-o", "part", "--quiet"]
     assert command(*words, cwd=tmp_path).returncode == 0
@@ -237,7 +237,7 @@ def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:
     assert "part` holds files that are not results" in said(error)
 
 
-def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
+def test_wrong_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear")
     for wrong in (tmp_path, tmp_path / "absent", tmp_path / "notes.txt"):
         with pytest.raises(rl.RoughlinkError) as error:
@@ -249,7 +249,7 @@ def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt", "results.json"]
 
 
-def test_a_sweep_that_failed_in_part_shows_the_rest(tmp_path: Path) -> None:
+def test_partly_failed_sweep_shows_the_other_runs(tmp_path: Path) -> None:
     s = rl.load("hello")
     vary: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "flow.*.bytes": ["100 kB", "10 MB"]}
     whole = rl.sweep(s, vary, replicas=1, folder=tmp_path / "whole")

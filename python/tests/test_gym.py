@@ -31,7 +31,7 @@ def value(x: float) -> rg.Numbers:
 @pytest.mark.parametrize("action", ["window", "rate"])
 @pytest.mark.parametrize("multiplicative", [False, True])
 @pytest.mark.parametrize("interval_s", [None, 0.05])
-def test_gymnasium_finds_nothing_wrong(action: str, multiplicative: bool, interval_s: float | None) -> None:
+def test_gymnasium_checks_pass(action: str, multiplicative: bool, interval_s: float | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Rates and times have no upper bound, and observations keep their units instead of a normalized range.
@@ -78,7 +78,7 @@ def test_a_window_sets_the_throughput() -> None:
     assert info["time_s"] - begin == pytest.approx(1.2)
 
 
-def test_a_rate_paces() -> None:
+def test_rate_sets_the_pacing() -> None:
     e = env(action="rate", multiplicative=False, interval_s=0.5)
     e.reset(seed=1)
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_multiplicative_actions_double_and_halve() -> None:
     assert windows == [20, 40, 40, 20, 20, 40]
 
 
-def test_a_larger_window_takes_effect_without_an_acknowledgement() -> None:
+def test_larger_window_takes_effect_without_an_ack() -> None:
     e = env(multiplicative=False, interval_s=0.001)
     e.reset(seed=1)
     while e.step(value(2))[0][SEEN("in_flight")] < 2:
@@ -131,7 +131,7 @@ def test_an_episode_begins_with_the_first_data() -> None:
     assert down.step(value(0))[2:4] == (False, True)
 
 
-def test_a_step_of_a_round_trip_takes_one() -> None:
+def test_round_trip_step_lasts_one_round_trip() -> None:
     e = env(multiplicative=False)
     e.reset(seed=1)
     for _ in range(20):
@@ -139,7 +139,7 @@ def test_a_step_of_a_round_trip_takes_one() -> None:
     assert seen[SEEN("interval")] == pytest.approx(seen[SEEN("rtt")], rel=0.2)
 
 
-def test_rewards_are_what_their_weights_say() -> None:
+def test_rewards_follow_their_weights() -> None:
     weights = rg.Reward(throughput=2, delay=3, loss=5)
     e = env(multiplicative=False, reward=weights, interval_s=0.3)
     e.reset(seed=1)
@@ -149,7 +149,7 @@ def test_rewards_are_what_their_weights_say() -> None:
     assert reward == pytest.approx(2 * delivered - 3 * (rtt - least) - 5 * loss)
 
 
-def test_the_vector_environment_does_what_single_ones_do() -> None:
+def test_vector_environment_matches_single_environments() -> None:
     count, steps = 40, 120
     many = gymnasium.make_vec("roughlink/Transport-v0", num_envs=count, scenario=NOISY, threads=3)
     assert isinstance(many.unwrapped, rg.TransportVectorEnv)
@@ -175,7 +175,7 @@ def test_the_vector_environment_does_what_single_ones_do() -> None:
     assert episodes > count / 2
 
 
-def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
+def test_replicas_identify_episodes_of_the_vector_environment() -> None:
     """Replica numbers equal those in single environments, and a replica number is enough to reproduce its episode.
 
     This includes episodes that the vector environment starts after the end of the previous one.
@@ -215,7 +215,7 @@ def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
             assert np.array_equal(flows.observations()[0], expected) and flows.batch.times() == [time_s]
 
 
-def test_threads_do_not_matter() -> None:
+def test_thread_count_does_not_change_results() -> None:
     rows = []
     for threads in (1, 2, 5):
         many = rg.TransportVectorEnv(100, NOISY, threads=threads)
@@ -224,7 +224,7 @@ def test_threads_do_not_matter() -> None:
     assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[2])
 
 
-def test_some_can_be_reset() -> None:
+def test_environments_can_be_reset_selectively() -> None:
     many = rg.TransportVectorEnv(3, NOISY)
     many.reset(seed=1)
     many.step(np.ones((3, 1), np.float32))
@@ -282,7 +282,7 @@ rl.register("deployed", lambda flow: rg.Deployed(flow, Recorded(1)))
     ],
     ids=["noisy", "three-cars", "handover", "charging"],
 )
-def test_a_deployed_policy_does_what_it_does_in_the_environment(
+def test_deployed_policy_acts_as_in_the_environment(
     scenario: rl.Scenario, flow: str, options: dict[str, Any], scale: float
 ) -> None:
     scenario = scenario.set(f"flow.{flow}.cc", "deployed")
@@ -308,7 +308,7 @@ def test_a_deployed_policy_does_what_it_does_in_the_environment(
 @pytest.mark.parametrize(
     "options", [{"interval_s": 0.0}, {"round_trips": 0.0}, {"action": "colour"}, {"max_window": 0.5}]
 )
-def test_what_cannot_be_deployed_ends_the_run(options: dict[str, Any]) -> None:
+def test_invalid_deployment_options_end_the_run(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         rl.load("hello").set("tcp.cc", "deployed").run(
             cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: 0.0, **options)}
@@ -326,12 +326,12 @@ def test_an_action_of_a_deployed_policy_must_be_a_number() -> None:
     "options",
     [{"flow": "nobody"}, {"action": "colour"}, {"interval_s": 0.0}, {"round_trips": -1.0}, {"max_window": 0.5}],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         rg.TransportEnv(NOISY, **options)
 
 
-def test_wrong_actions_are_refused() -> None:
+def test_invalid_actions_are_refused() -> None:
     e = env()
     e.reset(seed=1)
     for wrong in (np.array([np.nan]), np.array([1.0, 2.0])):

@@ -24,7 +24,7 @@ import roughlink.gym as rg  # noqa: E402
 SMALL = learn.Plan(generations=8, pairs=8, cables=3, steps=60, rate=0.1)
 
 
-def test_training_improves_and_repeats() -> None:
+def test_training_is_reproducible_and_improves() -> None:
     curves: list[list[float]] = []
     ends = []
     for threads in (1, 2):
@@ -36,7 +36,7 @@ def test_training_improves_and_repeats() -> None:
     assert curves[0][-1] > curves[0][0] + 0.1
 
 
-def test_the_committed_policy_does_what_it_did() -> None:
+def test_committed_policy_repeats_its_actions() -> None:
     policy = learn.Policy.load(learn.COMMITTED)
     link = learn.cable(10, 10, 1, 100)
     env = rg.TransportEnv(link, max_window=learn.MAX_WINDOW)
@@ -62,7 +62,7 @@ ACTIONS = [
 RETURN = "0x1.8e47f1cab0b9ep-1"
 
 
-def test_a_policy_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_policy_file_round_trips(tmp_path: Path) -> None:
     policy = learn.Policy(np.random.default_rng(1).standard_normal(learn.PARAMETERS), {"command": "none"})
     policy.save(tmp_path / "p.json")
     again = learn.Policy.load(tmp_path / "p.json")
@@ -86,7 +86,7 @@ GOOD: dict[str, Any] = json.loads(learn.COMMITTED.read_text())
         (json.dumps({**GOOD, "weights": ["1", *GOOD["weights"][1:]]}), "numbers"),
     ],
 )
-def test_what_is_no_policy_is_said(
+def test_invalid_policy_files_are_explained(
     text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "bad.json"
@@ -98,7 +98,7 @@ def test_what_is_no_policy_is_said(
     assert out.out == "" and out.err.startswith(f"learn.py: {path}") and said in out.err
 
 
-def test_ctrl_c_keeps_what_was_reached(
+def test_ctrl_c_saves_the_policy_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stops(*args: Any) -> Any:
@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_what_was_reached(
     assert "stopped" in capsys.readouterr().err
 
 
-def test_the_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[str]) -> None:
     policy = learn.Policy.load(learn.COMMITTED)
     names = ["cable 5 %", "with CUBIC, 1 %", "charging session"]
     assert held_out.evaluate(policy, 3, names, None) == 0
@@ -163,7 +163,7 @@ def is_trained_on(scenario: rl.Scenario) -> bool:
     )
 
 
-def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
+def test_evaluation_links_differ_from_training_links() -> None:
     random = np.random.default_rng([1, 0])
     drawn = [learn.drawn(random)[0] for _ in range(300)]
     assert all(is_trained_on(scenario) for scenario in drawn)
@@ -185,7 +185,7 @@ def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
         assert link.flow in scenario.flows, link.name
 
 
-def test_a_policy_is_an_algorithm_of_any_run() -> None:
+def test_policy_runs_as_an_algorithm() -> None:
     policy = learn.Policy.load(learn.COMMITTED)
     rl.register("learned", policy.algorithm)
     run = learn.cable(10, 10, 1, 100).set({"tcp.cc": "learned", "duration": "5 s"}).run()

@@ -21,7 +21,7 @@ def execute(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_say_what_is_committed(path: Path) -> None:
+def test_notebook_outputs_are_current(path: Path) -> None:
     out = execute("--check", path)
     assert out.returncode == 0, out.stderr
     assert path.stat().st_size < 150_000
@@ -34,7 +34,7 @@ def written(folder: Path, *sources: str) -> Path:
     return path
 
 
-def test_what_a_notebook_says_is_kept_and_compared(tmp_path: Path) -> None:
+def test_notebook_output_is_saved_and_compared(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         "import roughlink as rl\nrl.load('hello').run().flows['completed']",
@@ -56,7 +56,7 @@ def test_what_a_notebook_says_is_kept_and_compared(tmp_path: Path) -> None:
         assert line in out.stderr.splitlines(), out.stderr
 
 
-def test_a_cell_that_fails_is_an_error(tmp_path: Path) -> None:
+def test_failing_cell_is_an_error(tmp_path: Path) -> None:
     path = written(tmp_path, "import roughlink as rl\nrl.load('hallo')")
     before = path.read_bytes()
     out = execute(path)

@@ -81,7 +81,7 @@ def remove(home: Path) -> None:
     home.rmdir()
 
 
-def test_a_pickled_scenario_has_its_files(tmp_path: Path) -> None:
+def test_pickled_scenario_keeps_its_files(tmp_path: Path) -> None:
     scenario = traced(tmp_path / "home")
     text = scenario.run().result
     packed = pickle.dumps(scenario)
@@ -92,7 +92,7 @@ def test_a_pickled_scenario_has_its_files(tmp_path: Path) -> None:
     assert {**result, "wall_s": 0} == {**text, "wall_s": 0}
 
 
-def test_chunks_are_the_whole(tmp_path: Path) -> None:
+def test_chunks_cover_the_whole_sweep(tmp_path: Path) -> None:
     scenario = traced(tmp_path / "home")
     whole = rl.sweep(scenario, {"tcp.cc": ["cubic", "bbr"]}, replicas=4, folder=tmp_path / "whole")
     plan = plan_of(scenario, ["cubic", "bbr"], 4)
@@ -125,7 +125,7 @@ def test_chunks_are_the_whole(tmp_path: Path) -> None:
         _native.Share(description.replace(_native.engine.encode(), b"0.0.9+0123"))
 
 
-def test_a_run_that_was_not_given_is_refused(tmp_path: Path) -> None:
+def test_unassigned_run_is_refused(tmp_path: Path) -> None:
     scenario = rl.load("hello").set("flow.*.bytes", "10 kB")
     work = _native.Work(plan_of(scenario, ["cubic"], 2), tmp_path / "one", None)
     other = _native.Work(plan_of(scenario.set("seed", 7), ["cubic"], 2), tmp_path / "two", None)
@@ -145,7 +145,7 @@ def test_a_run_that_fails_is_reported(tmp_path: Path) -> None:
     work.close()
 
 
-def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_runs_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sweep", "hello", "--set", "tcp.cc=cubic,newreno", "--set", "flow.*.bytes=10 kB", "--replicas", "2"]
     assert main([*words, "-o", str(tmp_path / "x")]) == 0
     assert "tcp.cc=newreno: " in capsys.readouterr().out
@@ -164,7 +164,7 @@ def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert help in capsys.readouterr().err
 
 
-def test_engines_are_named() -> None:
+def test_unknown_engine_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="unknown engine 'dask'; expected 'local' or 'ray'"):
         rl.sweep("hello", {}, engine="dask")
 
@@ -185,7 +185,7 @@ def cluster() -> Iterator[Any]:
         found.shutdown()
 
 
-def test_a_node_is_killed_midway_and_every_run_is_there_once(tmp_path: Path, cluster: Any) -> None:
+def test_killed_node_neither_loses_nor_repeats_runs(tmp_path: Path, cluster: Any) -> None:
     scenario = traced(tmp_path / "home").set("duration", "400 s")
     scenario = pickle.loads(pickle.dumps(scenario))
     remove(tmp_path / "home")  # driver and workers use the pickled texts of the files

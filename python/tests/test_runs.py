@@ -31,7 +31,7 @@ SAMPLES = ["hello", "cbr-cross-traffic", "charging-session", "charging-firmware"
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_results_are_those_of_the_command(name: str, command: Command, tmp_path: Path) -> None:
+def test_results_match_the_command(name: str, command: Command, tmp_path: Path) -> None:
     words = ["run", name, "--json", "--quiet", "--replica", "2", "--set", "duration=20 s"]
     from_command = timeless(results(command(*words, cwd=tmp_path)))
     s = rl.load(name).set("duration", "20 s")
@@ -39,7 +39,7 @@ def test_results_are_those_of_the_command(name: str, command: Command, tmp_path:
         assert timeless(s.run(replica=2, series=series, sample="10 ms").result) == from_command
 
 
-def test_series_are_those_of_the_command(command: Command, tmp_path: Path) -> None:
+def test_series_match_the_command(command: Command, tmp_path: Path) -> None:
     out = command("run", "hello", "-o", "out", "--no-capture", "--quiet", "--json", cwd=tmp_path)
     run = rl.load("hello").run(series=True)
     assert timeless(results(out)) == timeless(run.result)
@@ -50,7 +50,7 @@ def test_series_are_those_of_the_command(command: Command, tmp_path: Path) -> No
         assert len(written) > 100
 
 
-def test_a_column_comes_with_its_time() -> None:
+def test_series_of_a_column_includes_time() -> None:
     run = rl.load("hello").run(series=True)
     cwnd = run.series("cwnd")
     assert [c.name for c in cwnd.columns] == ["time_ns", "flow", "cwnd_bytes"]
@@ -65,7 +65,7 @@ def test_a_column_comes_with_its_time() -> None:
         rl.load("hello").run().series("cwnd")
 
 
-def test_other_libraries_take_tables() -> None:
+def test_other_libraries_read_tables() -> None:
     run = rl.load("hello").run()
     for table in (run.flows, run.links):
         rows = list(table.rows())
@@ -90,7 +90,7 @@ def test_tables_are_not_copied() -> None:
     assert addresses[0] == addresses[1]
 
 
-def test_limits() -> None:
+def test_limits_raise_errors() -> None:
     with pytest.raises(rl.LimitError, match=r"more than 10 events.*\n.*allow more events with max_events=\.\.\."):
         rl.load("hello").run(max_events=10)
     with pytest.raises(rl.LimitError) as error:
@@ -103,7 +103,7 @@ def test_limits() -> None:
 
 
 @pytest.mark.parametrize("name", ["replica", "max_memory", "max_events", "max_series"])
-def test_numbers_have_ranges(name: str) -> None:
+def test_numbers_out_of_range_are_refused(name: str) -> None:
     s = rl.load("hello")
     for wrong in (-1, 2**64):
         with pytest.raises(ValueError, match=f"^{name} is {wrong}; expected a whole number from 0 to [0-9]+$"):
@@ -113,7 +113,7 @@ def test_numbers_have_ranges(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # flows that would start later
-def test_runs_are_copied_and_pickled(command: Command, tmp_path: Path) -> None:
+def test_runs_can_be_copied_and_pickled(command: Command, tmp_path: Path) -> None:
     s = rl.load("hdplc-home").set("duration", "2 s")
     command("run", "hdplc-home", "--set", "duration=2 s", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path)
     folder = rl.read(tmp_path / "out")
@@ -140,7 +140,7 @@ def test_runs_are_copied_and_pickled(command: Command, tmp_path: Path) -> None:
     assert folder.result["name"] != "other"
 
 
-def test_tables_are_copied_and_pickled() -> None:
+def test_tables_can_be_copied_and_pickled() -> None:
     run = rl.load("hello").run(series=True)
     queue = run.series("queue")
     for table in (run.flows, run.series("flows"), queue, queue.head(7), run.series("gateways"), run.flows.select("cc")):
@@ -158,7 +158,7 @@ def test_tables_are_copied_and_pickled() -> None:
         _native.Run.from_json("{}", None)
 
 
-def test_runs_in_processes_are_the_same() -> None:
+def test_runs_in_processes_give_the_same_results() -> None:
     s = rl.load("hello")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         other = pool.submit(s.run, replica=1, series=True, sample="10 ms").result(timeout=120)
@@ -166,7 +166,7 @@ def test_runs_in_processes_are_the_same() -> None:
     assert timeless(other.result) == timeless(run.result) and same(other.series("flows"), run.series("flows"))
 
 
-def test_runs_in_threads_are_the_same() -> None:
+def test_runs_in_threads_give_the_same_results() -> None:
     s = rl.load("charging-download").set("duration", "30 s")
     expected, found = timeless(s.run().result), []
     threads = [threading.Thread(target=lambda: found.append(timeless(s.run().result))) for _ in range(4)]
@@ -177,7 +177,7 @@ def test_runs_in_threads_are_the_same() -> None:
     assert found == [expected] * 4
 
 
-def test_pictures() -> None:
+def test_plots_show_the_series() -> None:
     run = rl.load("hello").run(series=True)
     axes = run.plot()
     (stairs,) = axes.patches
@@ -222,7 +222,7 @@ def test_ctrl_c_ends_a_long_run(what: str, tmp_path: Path) -> None:
     assert said.strip().endswith("KeyboardInterrupt"), said
 
 
-def test_ctrl_c_ends_a_cell_of_a_notebook() -> None:
+def test_ctrl_c_ends_a_notebook_cell() -> None:
     """The kernel runs cells in its main thread, and continues after an interrupted cell."""
     manager = pytest.importorskip("jupyter_client.manager", reason="Jupyter is not installed")
     pytest.importorskip("ipykernel", reason="Jupyter is not installed")

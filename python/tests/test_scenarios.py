@@ -35,7 +35,7 @@ def test_a_dictionary_is_a_scenario() -> None:
     assert again.run().result["flows"] == s.run().result["flows"]
 
 
-def test_keys_are_set() -> None:
+def test_set_returns_a_changed_scenario() -> None:
     s = rl.load("hello")
     other = s.set({"tcp.cc": "cubic", "seed": 7, "link.wire.rate": "2 Mbit/s"})
     assert (s.seed, other.seed) != (7, s.seed) and "cubic" in other.text and "cubic" not in s.text
@@ -43,18 +43,18 @@ def test_keys_are_set() -> None:
     assert other == s.set("tcp.cc", "cubic").set("seed", 7).set("link.wire.rate", "2 Mbit/s") != s
 
 
-def test_scenarios_are_copied_and_pickled() -> None:
+def test_scenarios_can_be_copied_and_pickled() -> None:
     s = rl.load("hello").set("seed", 3)
     for other in (pickle.loads(pickle.dumps(s)), copy.deepcopy(s)):
         assert other == s and hash(other) == hash(s) and other.text == s.text
 
 
-def test_what_is_built_in() -> None:
+def test_built_in_scenarios_and_schema_are_listed() -> None:
     assert "hello" in rl.scenarios() and "charging-session" in rl.scenarios()
     assert rl.schema()["$schema"].startswith("https://json-schema.org/")
 
 
-def test_warnings_are_warnings() -> None:
+def test_scenario_warnings_are_python_warnings() -> None:
     with pytest.warns(UserWarning, match="never starts: the scenario ends first"):
         rl.scenario({**PAIR, "duration": "1 s", "flow": [{**FLOW, "start": "2 s"}]})
 
@@ -106,7 +106,7 @@ def test_numbers_that_are_too_large_are_named() -> None:
     assert s.set("seed", 2**63 - 1).seed == 2**63 - 1
 
 
-def test_other_faults_have_it_too(command: Command, tmp_path: Path) -> None:
+def test_other_faults_have_the_text_of_the_command(command: Command, tmp_path: Path) -> None:
     for name in ("helo", "no/such.toml"):
         out = command("run", name, cwd=tmp_path)
         with pytest.raises(rl.RoughlinkError) as error:
@@ -124,12 +124,12 @@ def test_other_faults_have_it_too(command: Command, tmp_path: Path) -> None:
         rl.scenario(3)  # type: ignore[arg-type]
 
 
-def test_tables_are_set() -> None:
+def test_set_accepts_tables() -> None:
     s = rl.scenario(PAIR).set("link.plc.noise", {"kind": "gilbert-elliott", "to_bad": "1 %", "to_good": "30 %"})
     assert "gilbert-elliott" in s.text and s.run().result["links"][0]["forward"]["lost"] > 0
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     s = rl.load("hello")
     assert s.set("seed", np.int64(3)) == s.set("seed", 3)
     assert rl.scenario({**PAIR, "seed": np.int64(5)}).seed == 5

@@ -52,7 +52,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_store_is_that_of_the_command(scenario: Path, command: Command, tmp_path: Path) -> None:
+def test_store_matches_the_command(scenario: Path, command: Command, tmp_path: Path) -> None:
     sets = [word for key, values in VARY.items() for word in ("--set", f"{key}={','.join(values)}")]
     words = ["sweep", "cable.toml", *sets, "--replicas", "4", "--quiet", "--json"]
     from_command = results(command(*words, "-o", "command", cwd=tmp_path))
@@ -68,7 +68,7 @@ def test_the_store_is_that_of_the_command(scenario: Path, command: Command, tmp_
     assert isinstance(read, rl.Sweep) and read.result["cells"] == from_command["cells"]
 
 
-def test_summaries(scenario: Path, tmp_path: Path) -> None:
+def test_summaries_match_the_cells(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
     rows = swept.summary()
     assert [(r["tcp.cc"], r["link.plc.noise.loss"]) for r in rows] == [
@@ -96,7 +96,7 @@ def test_summaries(scenario: Path, tmp_path: Path) -> None:
     assert "<table" in html and "link.plc.noise.loss" in html and ".number" not in html
 
 
-def test_differences_are_from_what_was_asked_for(scenario: Path, tmp_path: Path) -> None:
+def test_differences_use_the_given_baseline(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
     key = "link.plc.noise.loss"
     assert (swept.unit(key), swept.unit("tcp.cc")) == ("%", None)
@@ -115,7 +115,7 @@ def test_differences_are_from_what_was_asked_for(scenario: Path, tmp_path: Path)
         swept.summary(against={"tcp.cc": "reno"})
 
 
-def test_differences_are_within_replicas(scenario: Path, tmp_path: Path) -> None:
+def test_differences_are_paired_by_replica(scenario: Path, tmp_path: Path) -> None:
     # A key without effect has a difference of exactly 0, although the replicas differ from each other.
     names = {"name": ["one", "two"], "tcp.cc": ["newreno", "cubic"]}
     swept = rl.sweep(rl.load(scenario), names, replicas=6, folder=tmp_path / "out")
@@ -126,7 +126,7 @@ def test_differences_are_within_replicas(scenario: Path, tmp_path: Path) -> None
     assert [both[key] for key in ("difference", "difference_low", "difference_high")] == [0, 0, 0]
 
 
-def test_unfinished_runs_leave_a_median_or_a_bound(scenario: Path, tmp_path: Path) -> None:
+def test_unfinished_runs_give_a_median_or_its_bound(scenario: Path, tmp_path: Path) -> None:
     size = {"flow.*.bytes": "1 MB"}
     vary = {**size, "duration": "60 s"}
     whole = rl.sweep(rl.load(scenario), vary, replicas=10, metrics="duration_s", folder=tmp_path / "whole")
@@ -142,7 +142,7 @@ def test_unfinished_runs_leave_a_median_or_a_bound(scenario: Path, tmp_path: Pat
         assert row["high"] is None
 
 
-def test_pictures(scenario: Path, tmp_path: Path) -> None:
+def test_plots_show_the_cells(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(
         rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics=["throughput_mbps", "timeouts"]
     )
@@ -178,7 +178,7 @@ def test_more_replicas_are_added(scenario: Path, tmp_path: Path) -> None:
         rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "out")
 
 
-def test_what_is_refused(
+def test_invalid_sweeps_are_refused(
     scenario: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -231,7 +231,7 @@ plan.work("kept", 2, None, said)
 """
 
 
-def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
+def test_finished_runs_survive_ctrl_c(scenario: Path, tmp_path: Path) -> None:
     """Ctrl-C stops a sweep in the middle, and the finished runs can be read."""
     program = [sys.executable, "-c", LONG]
     pipe = subprocess.PIPE

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_is_an_algorithm_and_a_file() {
+    fn every_entry_names_an_algorithm_and_a_source_file() {
         for e in ENTRIES {
             assert!(REGISTRY.find(e.name).is_some(), "{}", e.name);
             assert!(e.name.len() <= NAME_MAX, "{}", e.name);

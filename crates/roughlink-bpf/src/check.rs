@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_interface_paces() {
+    fn pacing_needs_four_arguments_and_min_tso_segs() {
         let of = |arguments, min_tso_segs| CongestionOps { arguments, min_tso_segs };
         assert!(of(4, true).paces());
         assert!(!of(2, true).paces() && !of(4, false).paces());

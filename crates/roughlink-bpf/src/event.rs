@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_the_way_through_bytes() {
+    fn event_record_round_trips_through_bytes() {
         for (i, kind) in KINDS.into_iter().enumerate() {
             let e = EventRecord {
                 cwnd: 7,

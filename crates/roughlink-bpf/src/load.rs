@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pacing_programs_need_the_interface_that_they_were_written_for() {
+    fn pacing_programs_need_their_kernel_interface() {
         let other = || Ok(CongestionOps { arguments: 2, min_tso_segs: true });
         let refused = LoadRequest::new("wave").unwrap().load_into(other).unwrap_err().to_string();
         assert_eq!(

@@ -14,7 +14,7 @@ fn last_of(table: &mut ResponseTable, row: usize) -> u32 {
 
 /// If it fails, the message has the lines that belong between the braces of `table[]`.
 #[test]
-fn the_table_is_that_of_the_rust_algorithm() {
+fn bpf_table_matches_the_rust_algorithm() {
     let params = Params::default();
     let mut table = ResponseTable::new(&params);
     let rows: Vec<String> = (0..params.rows)

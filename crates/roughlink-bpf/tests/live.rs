@@ -288,7 +288,7 @@ fn unloading_resets_the_default_of_every_namespace() {
 }
 
 #[test]
-fn a_namespace_that_outlived_the_loader_gets_another_default() {
+fn unload_resets_namespace_that_outlives_the_loader() {
     or_skip!();
     let pair = Pair::new();
     let (request, mut held) = loaded("newreno", "outlived");
@@ -301,7 +301,7 @@ fn a_namespace_that_outlived_the_loader_gets_another_default() {
 }
 
 #[test]
-fn a_name_loads_once_and_only_roughlink_algorithms_are_found() {
+fn names_load_once_and_kernel_algorithms_cannot_be_unloaded() {
     or_skip!();
     let (request, _held) = loaded("newreno", "twice");
     assert!(request.load().unwrap_err().to_string().contains("already"));
@@ -310,7 +310,7 @@ fn a_name_loads_once_and_only_roughlink_algorithms_are_found() {
 }
 
 #[test]
-fn recorded_kernel_events_replay_alike_in_both() {
+fn recorded_kernel_events_replay_identically_in_bpf_and_rust() {
     or_skip!();
     // A queue of 20 packets that overflows.
     let pair = Pair::new();
@@ -470,7 +470,7 @@ fn open_connections_are_listed() {
 }
 
 #[test]
-fn pacing_algorithms_leave_a_window_to_the_next() {
+fn pacing_algorithm_leaves_finite_window_to_its_successor() {
     or_skip!();
     let pair = Pair::new();
     let (wave, mut held) = loaded("wave", "leaves");
@@ -490,7 +490,7 @@ fn pacing_algorithms_leave_a_window_to_the_next() {
 }
 
 #[test]
-fn events_of_connections_can_be_followed() {
+fn connection_events_can_be_followed() {
     or_skip!();
     let pair = Pair::new();
     let (request, mut held) = loaded("newreno", "follow");

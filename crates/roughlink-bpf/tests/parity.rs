@@ -286,7 +286,7 @@ fn check(name: &str, parameters: &str, n: usize) -> Vec<usize> {
 }
 
 #[test]
-fn programs_compute_what_the_algorithms_do_in_simulation() {
+fn programs_match_the_simulated_algorithms() {
     println!("{:?}", WANTED.iter().map(|(what, _)| what).collect::<Vec<_>>());
     let mut all = [0; WANTED.len()];
     // Wave has a clock instead of a window: see the next test.
@@ -304,7 +304,7 @@ fn programs_compute_what_the_algorithms_do_in_simulation() {
 /// only the send time of an ACK's last segment, and none for retransmissions. Simulation has the time of every segment.
 /// The difference is largest during a recovery, when the receiver compresses SACKs and one ACK reports several bursts.
 #[test]
-fn wave_keeps_the_pace_that_it_keeps_in_simulation() {
+fn wave_pace_matches_simulation() {
     for rough in NETWORKS.iter().take(3) {
         let text = scenario("wave-fr", &Table::new(), rough, 400, 1);
         let stream = connection(&text, 20_000);

@@ -8,7 +8,7 @@ fn refusal(request: &LoadRequest) -> String {
 }
 
 #[test]
-fn parameters() {
+fn invalid_parameters_are_rejected() {
     for (name, given, why) in [
         ("illinois", "alpha_maximum = 2.0", "unknown parameter `alpha_maximum` of `illinois`"),
         ("illinois", "alpha_max = -1.0", "invalid parameters of `illinois`: all numbers must be finite and at least 0"),
@@ -45,7 +45,7 @@ fn parameters() {
 }
 
 #[test]
-fn names() {
+fn invalid_names_are_rejected() {
     // The kernel would accept a dot, but the BPF file system does not.
     let letters = "only letters, digits and `_` are allowed";
     for (name, why) in [

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_a_key_of_the_scenario_is_named_as_one() {
+    fn options_that_are_scenario_keys_suggest_set() {
         assert!(advice_for("roughlink run hello --cc bbr").contains("--set tcp.cc=bbr"));
         assert!(advice_for("roughlink sweep hello --cc=bbr,cubic").contains("--set tcp.cc=bbr,cubic"));
         assert!(advice_for("roughlink run hello --loss").contains("--set link.*.noise.loss=VALUE"));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_dashes_after_exec_are_named() {
+    fn missing_dashes_after_exec_are_suggested() {
         for line in ["roughlink emulate a.toml --exec car iperf3 -s", "roughlink emulate a.toml --exec=car iperf3"] {
             assert!(advice_for(line).contains("'--exec car -- iperf3 ...'"), "{}", advice_for(line));
         }

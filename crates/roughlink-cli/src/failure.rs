@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_a_fault_with_its_own_code() {
+    fn panic_has_its_own_exit_code() {
         let failed = guarded(|| panic!("out of {}", "order")).unwrap_err();
         assert!(matches!(&failed, Failure::Fault(m) if m == "out of order"), "{failed:?}");
         assert_eq!(failed.code(), FAULT);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_keep_theirs() {
+    fn other_failures_keep_their_exit_codes() {
         let failed = guarded(|| Err(Failure::Expectation("missed".into()))).unwrap_err();
         assert_eq!(failed.code(), 5);
         assert!(guarded(|| Ok(())).is_ok());

@@ -186,7 +186,7 @@ mod tests {
 
     /// `reproduce all` calls `on_stop` like this, once per paper.
     #[test]
-    fn the_first_signal_ends_nothing_however_often_it_was_prepared_for() {
+    fn first_signal_requests_a_stop_after_several_on_stop_calls() {
         on_stop(|| {});
         let stop = on_stop(|| {});
         assert!(!stop.load(Ordering::SeqCst));

@@ -367,7 +367,7 @@ mod tests {
     use roughlink_lab::experiment::result::ClaimOutcome;
 
     #[test]
-    fn the_stack_that_is_compared_comes_first() {
+    fn compared_stack_is_shown_first() {
         let verdict =
             |stack: &str| Verdict { stack: stack.into(), verdict: ClaimOutcome::Confirmed, ..Verdict::default() };
         let claim = ClaimResult { verdicts: vec![verdict("ns3"), verdict("linux")], ..ClaimResult::default() };

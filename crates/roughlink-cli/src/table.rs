@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_do_not_fit_go_below_and_nothing_is_broken() {
+    fn wide_tables_wrap_between_columns() {
         for width in [40, 60, 80, 200] {
             let text = wide().render(width);
             assert!(text.lines().all(|l| l.chars().count() <= width), "{width}:\n{text}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_columns_are_left_out_if_that_is_enough() {
+    fn least_important_columns_are_dropped_if_the_rest_fits() {
         let mut t = wide();
         t.less_important(&[4, 5]);
         let fits = |width| (t.parts(width).len() > 1, t.render(width).contains("packets"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_broken_between_words() {
+    fn prose_wraps_between_words() {
         let mut t = table(&["key", "what"]);
         let text = "a sentence of some length about cwnd_mean_pkt that no line of a terminal can hold at once";
         t.add_row(["k", text]);

@@ -131,7 +131,7 @@ fn json_of_an_experiment_has_the_documented_fields() {
 }
 
 #[test]
-fn wrong_scenarios_are_explained() {
+fn errors_in_scenarios_are_explained() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
@@ -150,7 +150,7 @@ fn wrong_scenarios_are_explained() {
 }
 
 #[test]
-fn bad_input_is_exit_code_2() {
+fn bad_input_exits_with_code_2() {
     let cases: &[(&[&str], &str)] = &[
         (&["run", "helo"], "did you mean `hello`?"),
         (&["run", "hello", "--set", "link.wire.dealy=1 ms"], "did you mean `delay`?"),
@@ -183,7 +183,7 @@ fn bad_input_is_exit_code_2() {
 }
 
 #[test]
-fn strict_is_exit_code_5() {
+fn strict_exits_with_code_5_on_a_miss() {
     let folder = tempfile::tempdir().unwrap();
     let strict = |delay: &str, name: &str| {
         let dir = folder.path().join(name);
@@ -247,7 +247,7 @@ fn other_commands_print_their_output() {
 }
 
 #[test]
-fn comparisons_show_what_differs() {
+fn comparison_shows_differences() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let args = ["compare", "hello", "--cc", "newreno,newreno-sc,cubic", "--quiet", "-o", dir.to_str().unwrap()];
@@ -260,7 +260,7 @@ fn comparisons_show_what_differs() {
 }
 
 #[test]
-fn a_paper_in_a_folder_is_not_mixed_with_its_results() {
+fn results_of_a_paper_folder_are_written_elsewhere() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/v2g");
     let out = roughlink(&["reproduce", folder.to_str().unwrap(), "fig9-10"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));

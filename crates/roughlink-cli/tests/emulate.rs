@@ -75,7 +75,7 @@ fn content() -> Vec<u8> {
 }
 
 #[test]
-fn programs_at_both_ends_of_a_link() {
+fn programs_run_at_both_ends_of_a_link() {
     let Some(folder) = folder() else { return };
     let (server, client) = (part("server"), part("client"));
     let mut args = vec!["--json", "--capture", "both.pcapng", "--until", "server", "--exec", "server", "--"];
@@ -124,7 +124,7 @@ fn capture_records(file: &[u8]) -> u64 {
 }
 
 #[test]
-fn exit_codes_are_those_of_programs() {
+fn exit_code_is_that_of_the_program() {
     let Some(folder) = folder() else { return };
     let at = |script| emulate(&["--quiet", "--exec", "car", "--", "sh", "-c", script], folder.path());
     assert_eq!(code(&at("exit 0")), 0);
@@ -151,7 +151,7 @@ fn exit_codes_are_those_of_programs() {
 }
 
 #[test]
-fn wrong_use_is_explained() {
+fn invalid_usage_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("pair.toml"), PAIR).unwrap();
     let cases: &[(&[&str], &str)] = &[
@@ -181,7 +181,7 @@ fn wrong_use_is_explained() {
 
 /// The car is a host behind a network device of the machine; both are namespaces of the test.
 #[test]
-fn a_machine_with_a_network_device_is_a_link() {
+fn host_behind_a_network_device_is_reached_over_the_link() {
     let Some(folder) = folder() else { return };
     let new = || Namespace::new().inspect_err(|e| eprintln!("skipped: {e}")).ok();
     let (Some(machine), Some(car)) = (new(), new()) else { return };
@@ -269,7 +269,7 @@ fn until_programs_run(marker: &str) {
 }
 
 #[test]
-fn nothing_is_left_after_a_kill_at_any_moment() {
+fn kill_at_any_time_leaves_nothing_behind() {
     let Some(folder) = folder() else { return };
     let before = machine();
     let mut moments = Seed { seed: 17, replica: 0 }.stream("emulation", "kills");
@@ -296,7 +296,7 @@ fn tell(child: &Child, signal: &str) {
 }
 
 #[test]
-fn signals_end_it_with_a_result() {
+fn signals_end_an_emulation_with_a_result() {
     let Some(folder) = folder() else { return };
     let before = machine();
     for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
@@ -315,7 +315,7 @@ fn signals_end_it_with_a_result() {
 }
 
 #[test]
-fn a_link_that_stood_still_is_a_fault() {
+fn stalled_link_exits_with_code_4() {
     let Some(folder) = folder() else { return };
     let mut child = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
     let args = ["emulate", "pair.toml", "--json", "--max-lateness", "2 ms", "--exec", "car", "--", "sleep", "1.5"];
@@ -343,7 +343,7 @@ fn links_of_small_packets_are_emulated() {
 
 /// Joining a namespace that another user controls is unsafe.
 #[test]
-fn a_shell_joins_no_emulation_of_another_user() {
+fn shell_refuses_emulations_of_other_users() {
     let Some(folder) = folder() else { return };
     let program = env!("CARGO_BIN_EXE_roughlink");
     let as_nobody = || {
@@ -417,7 +417,7 @@ fn a_shell_joins_a_running_emulation() {
 
 /// Runs in a namespace of the test, to which `link` may add devices.
 #[test]
-fn one_link_to_this_machine() {
+fn link_connects_a_program_to_this_machine() {
     let text = stdout(&roughlink(&["link", "--rate", "10Mbit/s", "--delay", "40ms", "--loss", "5 %", "--generate"]));
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("link.toml"), &text).unwrap();
@@ -473,7 +473,7 @@ fn one_link_to_this_machine() {
 
 /// Data that a program has written before it ends is delivered, if a receiver accepts it.
 #[test]
-fn what_was_sent_is_delivered() {
+fn data_sent_before_exit_is_delivered() {
     let machine = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(e) => {
@@ -528,7 +528,7 @@ fn links(delay: u32, program: Vec<String>) -> Vec<String> {
 
 /// Programs behind nested links reach services of the machine, and the machine reaches services behind the links.
 #[test]
-fn links_within_links() {
+fn nested_links_connect_both_ways() {
     let machine = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(e) => {
@@ -559,9 +559,9 @@ fn links_within_links() {
     assert_eq!(code(&out), 3);
 }
 
-/// Like [`links_within_links`], without root in a user namespace.
+/// Like [`nested_links_connect_both_ways`], without root in a user namespace.
 #[test]
-fn links_within_links_without_root() {
+fn nested_links_work_without_root() {
     if json(&roughlink(&["doctor", "--json"]))["rootless"] != true {
         eprintln!("skipped: nothing can be emulated without root");
         return;
@@ -578,7 +578,7 @@ fn links_within_links_without_root() {
 
 /// Without the rights of root, emulations run in a user namespace.
 #[test]
-fn without_rights_there_is_a_user_namespace() {
+fn unprivileged_emulation_uses_a_user_namespace() {
     let Some(folder) = folder() else { return };
     let able = json(&roughlink(&["doctor", "--json"]))["rootless"].clone();
     let drop = ["--bounding-set", "-sys_admin,-net_admin,-sys_nice,-net_raw", "--inh-caps", "-all"];

@@ -25,7 +25,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_folder_has_what_is_wanted_afterwards() {
+fn result_folder_is_complete_after_the_run() {
     let Some(folder) = folder() else { return };
     let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; \
                   for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
@@ -111,7 +111,7 @@ fn columns(text: &str) -> BTreeMap<&str, Vec<&str>> {
 
 /// A live view takes the same samples at the same time.
 #[test]
-fn the_folder_has_what_was_between() {
+fn time_series_are_written_during_the_run() {
     let Some(folder) = folder() else { return };
     let marker = format!("roughlink-series-{}", std::process::id());
     let args = ["--serve", "127.0.0.1:0", "-o", "out", "--no-capture", "--kernel", "server", "--exec", "car", "--"];
@@ -167,7 +167,7 @@ fn until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_was_written_outlives_a_kill() {
+fn written_files_survive_a_kill() {
     let Some(folder) = folder() else { return };
     let marker = format!("roughlink-kept-{}", std::process::id());
     let script = format!("echo begun; {TALKS}");
@@ -211,7 +211,7 @@ fn with_little_space(args: &[&str], folder: &Path, marker: &str) -> Option<Outpu
 }
 
 #[test]
-fn a_full_disk_ends_it_with_the_name_of_the_file() {
+fn full_disk_error_names_the_file() {
     let Some(folder) = folder() else { return };
     let marker = format!("roughlink-full-{}", std::process::id());
     let loud = "while :; do echo 0123456789012345678901234567890123456789; done";
@@ -235,7 +235,7 @@ fn a_full_disk_ends_it_with_the_name_of_the_file() {
 }
 
 #[test]
-fn a_capture_that_is_removed_is_noticed() {
+fn removed_capture_is_reported() {
     let Some(folder) = folder() else { return };
     let args = ["--capture", "gone.pcapng", "--kernel", "server", "--exec", "car", "--", "rm", "gone.pcapng"];
     let out = emulate(&args, folder.path());
@@ -244,7 +244,7 @@ fn a_capture_that_is_removed_is_noticed() {
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_begins() {
+fn unwritable_output_fails_before_the_start() {
     let Some(folder) = folder() else { return };
     for (option, place) in [
         ("--capture", "/proc/here.pcapng"),
@@ -260,7 +260,7 @@ fn where_nothing_can_be_written_nothing_begins() {
 }
 
 #[test]
-fn an_interface_that_is_removed_ends_it() {
+fn removed_interface_ends_the_emulation() {
     let Some(folder) = folder() else { return };
     let marker = format!("roughlink-vanished-{}", std::process::id());
     let script = format!("export MARKER={marker}; ip link delete plc0; sleep 1000");
@@ -278,7 +278,7 @@ fn an_interface_that_is_removed_ends_it() {
 
 /// Runs without rights, in a user namespace that permits no further user namespaces.
 #[test]
-fn a_missing_right_is_named() {
+fn missing_privilege_is_named() {
     let Some(folder) = folder() else { return };
     let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; \
                   exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
@@ -301,7 +301,7 @@ fn a_missing_right_is_named() {
 
 /// A program of `roughlink shell` keeps the namespace of its node alive when the emulation is killed.
 #[test]
-fn what_outlives_its_emulation_is_found_and_removed() {
+fn leftover_namespaces_are_found_and_removed() {
     let Some(folder) = folder() else { return };
     let (own, other) = ["clean", "other"].map(|name| format!("roughlink-{name}-{}", std::process::id())).into();
     let mut child = start(&["--exec", "car", "--", "sleep", "1000"], folder.path(), &own);

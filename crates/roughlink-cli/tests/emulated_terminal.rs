@@ -77,7 +77,7 @@ impl Drop for Terminal {
 
 /// A program that gets the terminal becomes its foreground process group, as in a shell.
 #[test]
-fn a_program_in_a_terminal_is_in_its_foreground() {
+fn program_becomes_the_foreground_process_group() {
     let Some(mut terminal) = Terminal::new("LINK cut -d ' ' -f 5,8 /proc/self/stat") else { return };
     assert!(!terminal.says("nothing"));
     let groups: Vec<&str> = terminal.all.split_whitespace().collect();
@@ -86,7 +86,7 @@ fn a_program_in_a_terminal_is_in_its_foreground() {
 
 /// A pager at the end of a pipeline reads the terminal while the program runs.
 #[test]
-fn within_a_pipeline_others_keep_the_terminal() {
+fn other_programs_of_a_pipeline_keep_the_terminal() {
     let pager = "{ read -r page; echo \"$page\"; read -r typed < /dev/tty; echo \"typed $typed\"; }";
     let Some(mut terminal) = Terminal::new(&format!("LINK sh -c 'echo a page; sleep 1000' | {pager}")) else { return };
     assert!(terminal.says("a page"), "{}", terminal.all);
@@ -99,7 +99,7 @@ fn within_a_pipeline_others_keep_the_terminal() {
 
 /// Ctrl-C ends the program and the script around the link, unless the program handles the signal.
 #[test]
-fn a_script_ends_with_the_program_that_ctrl_c_ended() {
+fn ctrl_c_ends_the_program_and_its_script() {
     for (program, goes_on) in [
         // Not a shell, which may miss input while it starts a command.
         ("sed -u s/go/ready/", false),

@@ -166,7 +166,7 @@ fn foreign_and_finished_folders_are_left_alone() {
 
 /// A sweep and a paper cannot share a folder: each would treat the other's results as its own.
 #[test]
-fn papers_and_sweeps_have_folders_of_their_own() {
+fn papers_and_sweeps_do_not_share_folders() {
     let root = tempfile::tempdir().unwrap();
     let folder = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     let (swept, paper) = (folder("swept"), folder("paper"));
@@ -189,7 +189,7 @@ fn papers_and_sweeps_have_folders_of_their_own() {
 }
 
 #[test]
-fn a_file_where_a_folder_should_be() {
+fn file_in_place_of_a_folder_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -226,7 +226,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_disk_that_fills_keeps_what_was_finished() {
+fn full_disk_keeps_finished_runs() {
     let Some(small) = Small::new("16k") else {
         eprintln!("skipped: mounting a small file system needs root");
         return;

@@ -180,7 +180,7 @@ fn too_large_segment_is_rejected() {
 
 /// After a long pause, the next packet would require drawing all impulses since the last one.
 #[test]
-fn noise_of_too_many_impulses_is_refused() {
+fn noise_with_too_many_impulses_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let noise =
         "delay = \"1 ms\"\nnoise = { kind = \"impulse\", asynchronous = { every = \"10 us\", length = \"1 us\" } }";

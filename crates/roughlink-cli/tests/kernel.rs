@@ -26,7 +26,7 @@ const ON_KERNEL: &[&str] = &[
 
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 #[test]
-fn a_program_without_them_says_how_to_get_them() {
+fn build_without_kernel_support_says_how_to_get_it() {
     for args in [
         &["cc", "load", "illinois-aa"][..],
         &["cc", "check"],
@@ -138,7 +138,7 @@ mod built_in {
     }
 
     #[test]
-    fn it_stays_until_ctrl_c() {
+    fn algorithm_stays_loaded_until_ctrl_c() {
         let Some(name) = Named::new("a") else { return };
         let child = name.load(&[]);
         name.wait(true);
@@ -154,7 +154,7 @@ mod built_in {
     }
 
     #[test]
-    fn what_a_loader_holds_is_left_to_it() {
+    fn unload_refuses_an_algorithm_with_a_live_loader() {
         let Some(name) = Named::new("d") else { return };
         let child = name.load(&[]);
         name.wait(true);
@@ -168,7 +168,7 @@ mod built_in {
     }
 
     #[test]
-    fn in_a_mount_namespace_of_its_own_nothing_is_pinned() {
+    fn separate_mount_namespace_cannot_pin() {
         let Some(name) = Named::new("e") else { return };
         // As in `ip netns exec`, /sys belongs to another network namespace and has no BPF file system.
         let words = ["--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$@\"", "sh"];
@@ -185,7 +185,7 @@ mod built_in {
     }
 
     #[test]
-    fn what_a_killed_loader_leaves_is_unloaded() {
+    fn unload_removes_what_a_killed_loader_leaves() {
         let Some(name) = Named::new("b") else { return };
         let child = name.load(&[]);
         name.wait(true);
@@ -205,7 +205,7 @@ mod built_in {
     }
 
     #[test]
-    fn pinned_it_outlives_its_loader_as_the_default_of_a_namespace() {
+    fn pinned_default_of_a_namespace_outlives_its_loader() {
         let Some(name) = Named::new("c") else { return };
         let Some(netns) = Netns::new("c") else { return };
         let out = output(name.load(&["--netns", &netns.0, "--default", "--pin", "--param", "min_ssthresh=20"]));
@@ -222,7 +222,7 @@ mod built_in {
     }
 
     #[test]
-    fn a_namespace_gets_back_what_it_had_in_whatever_order() {
+    fn unload_restores_the_first_default_in_any_order() {
         let (Some(first), Some(second)) = (Named::new("f"), Named::new("g")) else { return };
         let Some(netns) = Netns::new("f") else { return };
         let own = ["reno", "cubic"].into_iter().find(|own| netns.set_default(own)).expect("the kernel has one of them");
@@ -284,7 +284,7 @@ mod built_in {
     }
 
     #[test]
-    fn a_unit_says_what_the_command_line_did() {
+    fn systemd_unit_repeats_the_command_line() {
         let args = ["cc", "load", "newreno-sc", "--param", "min_ssthresh=20", "--default", "--unit"];
         let out = stdout(&roughlink(&args));
         assert!(out.contains("cc load newreno-sc --param min_ssthresh=20 --default --pin\n"), "{out}");
@@ -307,7 +307,7 @@ mod built_in {
     }
 
     #[test]
-    fn a_paper_is_judged_on_the_kernel_beside_its_stacks() {
+    fn paper_is_judged_on_the_kernel_too() {
         if Named::new("p").is_none() {
             return;
         }
@@ -348,7 +348,7 @@ mod built_in {
     }
 
     #[test]
-    fn only_experiments_that_are_made_for_it_run_on_the_kernel() {
+    fn only_supported_experiments_run_on_the_kernel() {
         let out = roughlink(&["reproduce", "wave", "fig4", "--stack", "kernel"]);
         assert_eq!(code(&out), 2, "{}", stderr(&out));
         assert!(stderr(&out).contains("--stack kernel: the selection from `"), "{}", stderr(&out));

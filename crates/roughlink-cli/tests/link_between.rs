@@ -116,7 +116,7 @@ fn interrupt(link: Child) -> Output {
 }
 
 #[test]
-fn each_direction_has_the_delay() {
+fn both_directions_have_the_delay() {
     let Some(bench) = Bench::new() else { return };
     let link = bench.start(&["--delay", "60 ms"]);
     for ends in [[&bench.car, &bench.charger], [&bench.charger, &bench.car]] {
@@ -141,7 +141,7 @@ fn each_direction_has_the_delay() {
 }
 
 #[test]
-fn loss_of_100_percent_stops_the_direction_from_the_first_device() {
+fn full_forward_loss_stops_packets_of_the_first_device() {
     let Some(bench) = Bench::new() else { return };
     let link = bench.start(&["--loss", "100 %", "--set", "link.link.noise.direction=forward"]);
     send([&bench.charger, &bench.car]);
@@ -155,7 +155,7 @@ fn loss_of_100_percent_stops_the_direction_from_the_first_device() {
 }
 
 #[test]
-fn a_link_ends_after_its_time() {
+fn link_ends_after_the_given_duration() {
     let Some(bench) = Bench::new() else { return };
     let link = |args: &[&str]| output(bench.start(&[&["--for", "300 ms"], args].concat()));
     let out = link(&[]);
@@ -212,7 +212,7 @@ fn generated_scenarios_are_valid() {
 }
 
 #[test]
-fn wrong_devices_are_explained() {
+fn errors_in_devices_are_explained() {
     let explains = |out: &Output, expected: i32, message: &str| {
         assert_eq!(code(out), expected, "{}", stderr(out));
         assert!(stderr(out).contains(message), "{message}: {}", stderr(out));

@@ -77,7 +77,7 @@ fn scenarios_are_checked_without_a_run() {
 }
 
 #[test]
-fn algorithms_are_listed_in_a_line_each() {
+fn algorithms_are_listed_one_per_line() {
     let list = said(&["cc", "list"]);
     assert!(list.lines().count() < 60, "{}", list.lines().count());
     assert!(list.contains("illinois-aa") && !list.contains("alpha_max"));
@@ -96,7 +96,7 @@ fn help_fits_80_columns() {
 }
 
 #[test]
-fn a_copy_replaces_nothing_without_force() {
+fn copy_replaces_files_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("mine.toml"), "years of work").unwrap();
@@ -111,7 +111,7 @@ fn a_copy_replaces_nothing_without_force() {
 }
 
 #[test]
-fn a_copy_brings_the_files_that_the_scenario_reads() {
+fn copy_includes_files_that_the_scenario_reads() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let text = said(&["scenario", "show", "hello"]);
@@ -127,7 +127,7 @@ fn a_copy_brings_the_files_that_the_scenario_reads() {
 }
 
 #[test]
-fn a_copy_writes_nothing_outside_its_folder() {
+fn copy_stays_inside_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let text = said(&["scenario", "show", "hello"]);
@@ -242,7 +242,7 @@ fn results_name_the_revision() {
 
 /// The doctor lists only features of this program.
 #[test]
-fn the_doctor_lists_what_exists() {
+fn doctor_lists_only_existing_features() {
     let facts = json(&roughlink(&["doctor", "--json"]));
     let names: Vec<&String> = facts.as_object().unwrap().keys().collect();
     let mut exist =

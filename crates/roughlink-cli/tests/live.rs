@@ -112,7 +112,7 @@ fn growth(folder: &Path) -> f64 {
 }
 
 #[test]
-fn a_slider_and_an_outage_reach_a_real_program() {
+fn slider_and_outage_affect_a_real_program() {
     let Some(folder) = folder_of(PAIR) else { return };
     let folder = folder.path();
     let shown = Shown::start(folder);
@@ -179,7 +179,7 @@ fn a_slider_and_an_outage_reach_a_real_program() {
 }
 
 #[test]
-fn a_connection_that_is_lost_is_shown() {
+fn lost_connection_is_shown() {
     let Some(folder) = folder_of(PAIR) else { return };
     let mut shown = Shown::start(folder.path());
     let Some(mut page) = Browser::open(&shown.url, 390, true) else { return };
@@ -206,7 +206,7 @@ fn a_connection_that_is_lost_is_shown() {
 /// Idle connections neither exhaust the emulation's descriptors nor stop a viewer's samples nor block the next
 /// connection.
 #[test]
-fn idle_connections_neither_blind_nor_starve_it() {
+fn idle_connections_do_not_block_the_live_view() {
     let Some(folder) = folder_of(PAIR) else { return };
     let shown = Shown::start(folder.path());
     let (address, query) = shown.url.strip_prefix("http://").unwrap().split_once("/?").unwrap();
@@ -245,7 +245,7 @@ fn idle_connections_neither_blind_nor_starve_it() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_an_error_before_anything_starts() {
+fn occupied_address_fails_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("pair.toml"), PAIR).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -87,7 +87,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn all_texts_on_one_page() {
+fn message_texts_are_pinned() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
     let mut page = String::new();
     for name in ["core", "scenario", "host", "bpf", "lab", "cli", "py"] {

@@ -78,7 +78,7 @@ fn outputs_on_pages_are_current() {
 }
 
 #[test]
-fn another_output_is_detected() {
+fn changed_output_is_detected() {
     assert!(contains("a\nb\nc\nd\n", "b\n  ...\nd\n") && contains("a\nb\n", "a\nb\n"));
     assert!(!contains("a\nb\nc\n", "c\n  ...\na\n") && !contains("a\nb\n", "a\nc\n"));
 }

@@ -25,7 +25,7 @@ fn results(folder: &Path) -> String {
 }
 
 #[test]
-fn merged_parts_are_the_undivided_sweep() {
+fn merged_parts_equal_the_undivided_sweep() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     assert_eq!(code(&sweep(dir, &["-o", "whole", "--quiet"])), 0);
@@ -81,7 +81,7 @@ fn quoted() -> String {
 }
 
 #[test]
-fn a_comparison_in_parts_is_shown_as_one() {
+fn merged_comparison_prints_like_the_whole() {
     let dir = tempfile::tempdir().unwrap();
     let compare = |more: &[&str]| {
         let args = ["compare", "hello", "--cc", "newreno,cubic", "--replicas", "2", "--set", "flow.*.bytes=10 kB"];
@@ -100,7 +100,7 @@ fn a_comparison_in_parts_is_shown_as_one() {
 /// runs could not be identified later.
 #[cfg(unix)]
 #[test]
-fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
+fn stopped_large_sweep_keeps_the_files_of_its_scenarios() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let names: Vec<String> = (0..1200).map(|n| format!("{n}.csv")).collect();
@@ -136,7 +136,7 @@ fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
 }
 
 #[test]
-fn wrong_parts_are_refused_before_anything_is_done() {
+fn invalid_parts_are_refused_before_any_run() {
     let dir = tempfile::tempdir().unwrap();
     for (part, says) in [("0/20", "expected 1/20 to 20/20"), ("21/20", "unknown part `21/20`")] {
         let out = sweep(dir.path(), &["--part", part, "-o", "out"]);

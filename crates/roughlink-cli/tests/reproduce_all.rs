@@ -38,7 +38,7 @@ fn index_links_to_four_reports() {
 }
 
 #[test]
-fn options_for_no_paper_are_rejected() {
+fn options_that_fit_no_paper_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     for (args, said) in [
@@ -54,7 +54,7 @@ fn options_for_no_paper_are_rejected() {
 }
 
 #[test]
-fn another_page_is_not_replaced() {
+fn foreign_index_page_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("index.html"), "my home page").unwrap();
     let out = roughlink(&["reproduce", "all", "fig9-10", "-o", folder.path().to_str().unwrap()]);

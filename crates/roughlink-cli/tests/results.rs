@@ -19,7 +19,7 @@ fn ok(args: &[&str], folder: &Path) -> String {
 }
 
 #[test]
-fn the_schema_of_results_is_kept() {
+fn results_schema_is_pinned() {
     insta::assert_json_snapshot!(schema());
     // The scenario schema is the default.
     assert_eq!(roughlink(&["schema"]).stdout, roughlink(&["schema", "scenario"]).stdout);
@@ -64,7 +64,7 @@ fn results_match_their_schema() {
 }
 
 #[test]
-fn another_experiment_does_not_overwrite_the_first() {
+fn second_experiment_does_not_overwrite_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let sweep = |bytes: &str, more: &[&str]| {
         let set = format!("flow.*.bytes={bytes}");
@@ -195,7 +195,7 @@ fn throughput_counts_only_transfers() {
 }
 
 #[test]
-fn a_missing_recovery_is_a_lower_bound() {
+fn missing_recovery_gives_a_lower_bound() {
     let folder = tempfile::tempdir().unwrap();
     let args = [
         "sweep",
@@ -222,7 +222,7 @@ fn a_missing_recovery_is_a_lower_bound() {
 }
 
 #[test]
-fn algorithms_are_compared_with_their_parameters() {
+fn algorithms_are_compared_with_inline_parameters() {
     let folder = tempfile::tempdir().unwrap();
     let few = ["--set", "duration=20 s", "--replicas", "1", "--quiet", "--json", "--metric", "delivered_bytes"];
     let cc = ["compare", "train-tunnels", "--cc", "cubic,newreno{min_ssthresh=2},newreno{min_ssthresh=20}"];

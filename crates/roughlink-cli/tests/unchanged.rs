@@ -29,7 +29,7 @@ fn altered(folder: &Path, sed: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn only_results_make_a_difference() {
+fn only_results_count_as_changes() {
     let folder = tempfile::tempdir().unwrap();
     let wall = altered(folder.path(), r#"s/"wall_s": .*/"wall_s": 17.5,/"#);
     let Some(same) = unchanged(&wall) else { return };

@@ -61,6 +61,6 @@ fn main() {
 }
 
 #[test]
-fn runs() {
+fn example_runs() {
     main();
 }

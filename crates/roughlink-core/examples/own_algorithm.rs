@@ -77,6 +77,6 @@ fn main() {
 }
 
 #[test]
-fn runs() {
+fn example_runs() {
     main();
 }

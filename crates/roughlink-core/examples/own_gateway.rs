@@ -113,7 +113,7 @@ fn main() {
 }
 
 #[test]
-fn the_queue_is_as_long_as_the_ceiling_lets_it_be() {
+fn ceiling_bounds_the_queue() {
     main();
     assert!(run(40).1 <= 40);
     assert!((41..=90).contains(&run(90).1));

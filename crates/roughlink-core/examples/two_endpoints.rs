@@ -59,6 +59,6 @@ fn main() {
 }
 
 #[test]
-fn runs() {
+fn example_runs() {
     main();
 }

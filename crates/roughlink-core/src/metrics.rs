@@ -438,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jain_of_equal_and_of_one() {
+    fn jain_index_is_one_for_equal_shares_and_1_over_n_for_one_flow() {
         assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), Some(1.0));
         assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(jain(std::iter::empty()), None);

@@ -623,7 +623,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_lengths_are_those_of_the_wire() {
+    fn header_lengths_match_the_wire() {
         let mut p = Packet::tcp(FlowId::new(3, true));
         p.set_timestamps(5, 6);
         p.set_payload(1448);
@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_ids_flip() {
+    fn flow_id_flips_direction() {
         let f = FlowId::new(21, false);
         assert_eq!((f.index(), f.reverse(), f.flipped().reverse()), (21, false, true));
     }

@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_a_deque_does(steps in prop::collection::vec((0..8, 0usize..40), 0..200)) {
+        fn ring_matches_a_deque(steps in prop::collection::vec((0..8, 0usize..40), 0..200)) {
             let mut ring = Ring::default();
             let mut deque = VecDeque::new();
             for (i, (kind, place)) in steps.into_iter().enumerate() {
@@ -194,7 +194,7 @@ mod tests {
         }
 
         #[test]
-        fn a_partition_point_is_that_of_a_slice(sizes in prop::collection::vec(0u32..50, 0..40), limit in 0u32..50) {
+        fn partition_point_matches_a_slice(sizes in prop::collection::vec(0u32..50, 0..40), limit in 0u32..50) {
             let mut sizes = sizes;
             sizes.sort_unstable();
             let mut ring = Ring::default();

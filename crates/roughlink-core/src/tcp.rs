@@ -513,7 +513,7 @@ mod tests {
 
     /// Closing before the SYN has left: nothing leaves afterwards.
     #[test]
-    fn closed_before_its_syn() {
+    fn close_before_the_syn_sends_nothing() {
         let [mut end, _] = dialogue::pair(&TcpConfig::preset(Stack::Linux), Time::from_millis(10)).ends;
         end.connect();
         end.close();

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_shown() {
+    fn control_characters_are_shown_as_escapes() {
         assert_eq!(visible("a\u{1b}]0;x\u{7}\u{202e}b\r\n\tc"), "a\\u{1b}]0;x\\u{7}\\u{202e}b\\u{d}\n\tc");
         assert!(matches!(visible("10 Mbit/s – 5 µs"), Cow::Borrowed(_)));
     }

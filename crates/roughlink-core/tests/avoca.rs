@@ -79,7 +79,7 @@ fn transmission_resumes_at_182_28_s() {
 /// grows from 2936 to 4404 bytes at 182.5517 s as in the table: SCTP is in slow start while the window is at most
 /// ssthresh. Over TCP, where RFC 5681 leaves the choice there, it does not.
 #[test]
-fn table_4_from_the_time_out_on() {
+fn trajectory_matches_table_4_after_the_timeout() {
     for reading in [&[][..], &OVER_TCP] {
         let seen = run(&scenario(reading));
         let tenths = |t: Time| t.as_micros() / 100;
@@ -159,7 +159,7 @@ fn a_flow_starts_with_the_state_of_its_link() {
 /// A flow that begins in the tunnel sends nothing there: the first packet of its handshake leaves when layer 3 is
 /// configured, however long that takes.
 #[test]
-fn a_handshake_waits_for_coverage() {
+fn handshake_waits_for_coverage() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {
         let tcp = vec![("flow.download.transport", "tcp"), ("tcp.stack", stack), ("tcp.cc", "avoca")];
         for how in [tcp, vec![("flow.download.cc", "avoca")]] {
@@ -180,7 +180,7 @@ fn a_handshake_waits_for_coverage() {
 }
 
 #[test]
-fn keys_of_an_association_that_make_no_sense_are_refused() {
+fn invalid_keys_of_an_association_are_refused() {
     for (key, value, said) in [
         ("sctp.initial_window", "0 B", "`initial_window` must be greater than zero"),
         (
@@ -203,7 +203,7 @@ fn keys_of_an_association_that_make_no_sense_are_refused() {
 
 /// Bytes skipped with PR-SCTP are counted, and a transfer with skipped messages completes.
 #[test]
-fn a_transfer_that_skips_completes() {
+fn transfer_with_skipped_messages_completes() {
     for streams in ["1", "3"] {
         let s = scenario(&[
             ("flow.download.transport", "sctp"),

@@ -59,7 +59,7 @@ fn ms(n: u64) -> Time {
 }
 
 #[test]
-fn profiles() {
+fn profiles_select_their_robo_mode() {
     assert_eq!(cable(""), GreenPhyConfig::hpgp_hs());
     assert_eq!(cable("profile = \"hpgp-hs\""), GreenPhyConfig::hpgp_hs());
     assert_eq!(cable("profile = \"hpgp-std\""), GreenPhyConfig::hpgp_std());
@@ -67,7 +67,7 @@ fn profiles() {
 }
 
 #[test]
-fn a_noise_may_be_its_name() {
+fn noise_can_be_given_by_name() {
     for name in ["none", "cable", "clean", "inverter45", "stress", "asynchronous", "mains", "switching", "partitioned"]
     {
         assert_eq!(noise(&format!("\"{name}\"")), noise(&format!("{{ kind = \"{name}\" }}")), "{name}");
@@ -97,7 +97,7 @@ fn a_noise_may_be_its_name() {
 }
 
 #[test]
-fn overrides_reach_a_noise_whatever_its_form() {
+fn overrides_apply_to_noise_in_any_form() {
     let set = |noise: &str, path: &str, value: &str| {
         let text = CABLE.replace("LINK", &format!("noise = {noise} # as measured"));
         let set = [(format!("link.plc.{path}"), value.to_owned())];
@@ -173,7 +173,7 @@ fn every_key_of_the_mac_is_accepted() {
 }
 
 #[test]
-fn noise_with_a_name() {
+fn named_noise_has_its_parameters() {
     assert_eq!(noise(r#"{ kind = "cable" }"#), AirNoise::cable());
     assert_eq!(noise(r#"{ kind = "clean" }"#), AirNoise::clean());
     assert_eq!(noise(r#"[{ kind = "inverter45" }]"#), AirNoise::inverter45());
@@ -189,7 +189,7 @@ fn noise_with_a_name() {
 }
 
 #[test]
-fn noise_of_every_kind() {
+fn noise_of_every_kind_is_read() {
     let train = |layer: &str| noise(&format!("{{ {layer} }}")).impulses.remove(0);
     assert_eq!(train(r#"kind = "asynchronous""#), Impulses::asynchronous(5.0));
     assert_eq!(train(r#"kind = "asynchronous", every = "40 ms""#), Impulses::asynchronous(25.0));
@@ -224,7 +224,7 @@ fn noise_of_every_kind() {
 }
 
 #[test]
-fn layers_add_up() {
+fn noise_layers_combine() {
     let all = noise(
         r#"[{ kind = "cable" }, { kind = "stationary", loss = "1 %" }, { kind = "none" },
             { kind = "asynchronous", every = "1 s", width = "1 ms", harmless = "0 s" },
@@ -271,7 +271,7 @@ to = "c"
 "#;
 
 #[test]
-fn links_of_a_cable_have_its_medium_and_their_own_classes() {
+fn links_of_a_cable_share_its_medium_but_not_its_classes() {
     let s = read(THREE);
     let classes = vec![
         PriorityClass::Ca1,
@@ -287,7 +287,7 @@ fn links_of_a_cable_have_its_medium_and_their_own_classes() {
 }
 
 #[test]
-fn a_flow_has_a_class_of_its_own() {
+fn flow_class_overrides_that_of_the_link() {
     let of = |text: &str| read(text).flows[0].priority;
     assert_eq!(of(THREE), None);
     assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(PriorityClass::Ca2));
@@ -359,7 +359,7 @@ fn faults_of(text: &str, title: &str) -> String {
 }
 
 #[test]
-fn faults() {
+fn faults_are_explained() {
     let mut all = String::new();
     for (title, link) in FAULTS {
         all += &faults_of(&CABLE.replace("LINK", link), title);

@@ -6,13 +6,13 @@ use roughlink_core::units::Time;
 const MSS: u64 = 1448;
 
 #[test]
-fn same_events_same_windows() {
+fn delay_based_windows_match_ns3() {
     let algorithms = ["illinois", "illinois-aa", "vegas", "veno", "westwood"];
     compare(&algorithms, include_str!("data/cc-ns3-3.44.txt"));
 }
 
 #[test]
-fn same_events_same_windows_of_the_loss_based() {
+fn loss_based_windows_match_ns3() {
     let algorithms = ["reno", "hybla", "highspeed", "htcp", "scalable", "bic", "cubic", "yeah"];
     compare(&algorithms, include_str!("data/cc-ns3-3.44-loss.txt"));
 }

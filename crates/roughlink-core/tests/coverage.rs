@@ -33,7 +33,7 @@ fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {
 }
 
 #[test]
-fn stations_on_the_way() {
+fn stations_become_link_states() {
     let (s, warnings) = parse(
         "speed = \"36 km/h\"\ndwell = \"20 s\"\nassociate = \"1 s\"\nconfigure = \"2 s\"\nnotice = \"100 ms\"\n\
          stations = [{ name = \"X\", distance = \"1 km\", class = \"busy\" }, \
@@ -78,7 +78,7 @@ fn stations_on_the_way() {
 }
 
 #[test]
-fn a_timetable_in_a_loop() {
+fn looped_timetable_repeats() {
     let (s, _) = parse(
         "repeat = \"200 s\"\nwarning = \"3 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }, \
          { name = \"Y\", arrive = \"100 s\", depart = \"120 s\" }]",
@@ -207,7 +207,7 @@ fn keys_without_effect_are_rejected_or_reported() {
 }
 
 #[test]
-fn a_log_with_a_threshold() {
+fn log_with_a_threshold_gives_coverage() {
     let log = "time_s,signal_dbm,rate_mbps\n0,-90,1\n10,-79,1\n20,-70,2\n30,-79,3\n40,-81,1\n50,-60,0\n60,-60,5\n";
     let load = |_: &str| Ok(log.to_owned());
     let (s, warnings) = parse("log = \"l.csv\"\nthreshold = \"-80 dBm\"\nhysteresis = \"5 dB\"", &load).unwrap();
@@ -235,7 +235,7 @@ fn a_log_with_a_threshold() {
 }
 
 #[test]
-fn a_log_of_the_field() {
+fn log_of_a_field_tool_is_read() {
     let log = "Time;Cell;RSRP (dBm);DL (Mbit/s)\n\
                2025-05-04 10:00:00;\"a; 1\";-95,5;12\n2025-05-04 10:00:30;b;-111;\n2025-05-04 10:01:00;b;-100;8,5\n\
                2025-05-04 10:01:10;b;;4\n2025-05-04 10:01:20;b;-115;\n";

@@ -20,7 +20,7 @@ fn run(tcp: &str, link: &str) -> RunResult {
 /// (RFC 8257 section 1; Alizadeh et al. 2010, equation 13). Halving at each mark would need a queue of the whole
 /// product.
 #[test]
-fn a_threshold_far_below_the_product_keeps_the_link_full() {
+fn threshold_far_below_the_bdp_keeps_the_link_full() {
     let mbps = |r: &RunResult| r.flows[0].throughput_mbps.expect("a throughput");
     for stack in ["linux", "ns3", "ns2", "rfc"] {
         let keys = format!("stack = \"{stack}\"\nrcv_buf = \"4 MiB\"\nsnd_buf = \"4 MiB\"\nmss = \"1460 B\"\n");

@@ -27,7 +27,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn datagrams_below_the_rate_wait_for_nothing() {
+fn datagrams_below_the_link_rate_do_not_queue() {
     let (flow, queue) = delays(&run("", LINK, "kind = \"cbr\"\nrate = \"5 Mbit/s\"\npacket = \"1500 B\""));
     assert!(near(flow.min, EMPTY) && near(flow.max, EMPTY), "{flow:?}");
     assert_eq!((queue.min, queue.max), (0.0, 0.0));
@@ -36,7 +36,7 @@ fn datagrams_below_the_rate_wait_for_nothing() {
 /// A window of 40 segments fills a path that holds 35, and the rest waits. Covers SCTP, and TCP with and without
 /// timestamps.
 #[test]
-fn a_transfer_waits_in_the_queue() {
+fn window_above_the_bdp_waits_in_the_queue() {
     let sctp = format!("{LINK}\n[sctp]\nrcv_buf = \"57920 B\"\ncc = \"newreno\"");
     let cases = [
         ("stack = \"rfc\"\nrcv_buf = \"57920 B\"", LINK, "kind = \"bulk\""),
@@ -54,7 +54,7 @@ fn a_transfer_waits_in_the_queue() {
 
 /// Each delay counts from the departure of the copy that arrived, not of another copy.
 #[test]
-fn a_delay_is_that_of_the_copy_that_arrived() {
+fn delay_counts_from_the_copy_that_arrived() {
     let lossy = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [30, 31, 60, 200, 201, 202] }}");
     for tcp in ["stack = \"linux\"\nrcv_buf = \"64 KiB\"", "stack = \"ns3\"\nrcv_buf = \"64 KiB\""] {
         let r = run(tcp, &lossy, "kind = \"bulk\"");
@@ -76,7 +76,7 @@ fn a_delay_is_that_of_the_copy_that_arrived() {
 /// Queues of changing links report waiting times, too: from 10 s on, the rate halves and packets wait much longer. A
 /// discipline that never marks changes nothing.
 #[test]
-fn queues_of_changing_links_and_disciplines_have_delays() {
+fn queue_delays_are_measured_for_changing_links_and_qdiscs() {
     let keys = "stack = \"rfc\"\nrcv_buf = \"57920 B\"\nsnd_buf = \"1 MiB\"";
     let steps = format!("{LINK}\ntimeline = {{ steps = [{{ at = \"10 s\", rate = \"5 Mbit/s\" }}] }}");
     let discipline = format!("{LINK}\nqdisc = {{ kind = \"threshold\", at = \"100 pkt\" }}");

@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn the_cut_into_components_changes_nothing(scenario in networks::networks(60_000)) {
+    fn division_into_components_changes_nothing(scenario in networks::networks(60_000)) {
         let cut = run(&scenario, RunOptions::default());
         let whole = run(&scenario, RunOptions { one_component: true, ..RunOptions::default() });
         prop_assert_eq!(text(&cut), text(&whole));
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn watching_changes_nothing(scenario in networks::networks(60_000)) {
+    fn observing_changes_nothing(scenario in networks::networks(60_000)) {
         let blind = run(&scenario, RunOptions::default());
         let watched = network(&scenario, RunOptions::default()).run_observed(&mut Curious).unwrap();
         prop_assert_eq!(text(&blind), text(&watched));
@@ -59,7 +59,7 @@ proptest! {
 
     /// The caller may wake a network late, read results in between, and begin to observe at any time.
     #[test]
-    fn a_late_clock_changes_nothing(
+    fn late_wakeups_change_nothing(
         scenario in networks::networks(60_000),
         late in prop::collection::vec((0u64..5_000_000, 0u8..16), 1..200),
     ) {
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn a_limit_of_events_ends_a_run_and_changes_nothing_below(scenario in networks::networks(60_000)) {
+    fn event_limit_changes_nothing_until_it_ends_the_run(scenario in networks::networks(60_000)) {
         let whole = run(&scenario, RunOptions::default());
         let within = |events| {
             let limits = RunLimits { events, ..RunLimits::default() };
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_added_elsewhere_changes_nothing_here(
+    fn unrelated_additions_change_nothing(
         (mut scenario, more) in (networks::networks(60_000), networks::networks(60_000)),
     ) {
         let alone = run(&scenario, RunOptions::default());
@@ -239,7 +239,7 @@ fn adding_a_flow_does_not_change_the_noise() {
 
 /// Any change of behavior shows here; an intended one is accepted with `cargo insta review`.
 #[test]
-fn golden() {
+fn golden_results_are_pinned() {
     let mut table = String::new();
     for stack in [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc] {
         for cc in ["newreno", "cubic", "bbr", "illinois"] {

@@ -184,7 +184,7 @@ fn call_quality_is_the_same_with_one_end_outside() {
 
 /// The path before the port reorders, duplicates and loses packets; the network detects it by the sequence numbers.
 #[test]
-fn sequence_numbers_reveal_loss_before_the_port() {
+fn rtp_sequence_numbers_reveal_loss_before_the_port() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"21 s\""));
     let ms = Time::from_millis;
     let regular: Vec<_> = (0..1000).map(|n| (ms(20 * n + 5), n as usize)).collect();
@@ -232,7 +232,7 @@ fn both_ends_of_a_call_may_be_outside() {
 
 /// A connection runs in simulation, also between kernel nodes, but not between two ends outside.
 #[test]
-fn a_connection_between_two_ends_outside_did_not_run() {
+fn connection_between_two_outside_ends_does_not_run() {
     let mut s = only(0, &chain(PLAIN, "kind = \"bulk\"\nbytes = \"10 kB\""));
     s.kernels = vec![0, 2];
     let flow = inside(&s);
@@ -259,7 +259,7 @@ fn together_and_apart(s: &Scenario) -> [FlowResult; 3] {
 }
 
 #[test]
-fn a_session_from_network_to_network() {
+fn session_spans_two_networks() {
     let mut lossy = 0;
     for link in [PLAIN, ROUGH] {
         for keys in ["", "ip = 4", "mode = \"ac\"\nperiod = \"300 ms\"", "messages.session_setup.response = \"4000 B\""]
@@ -326,7 +326,7 @@ fn limits_hold_across_a_port() {
 
 /// Without a charger, the session fails as with a charger whose datagrams are all lost.
 #[test]
-fn nobody_answers() {
+fn session_without_a_charger_fails_in_discovery() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nlimits = { discovery_tries = 7 }"));
     let mut network = open(&s, &[2]);
     let asked: Vec<NetworkOutput> = std::iter::from_fn(|| network.transmit(s.duration)).collect();
@@ -423,7 +423,7 @@ impl Peer {
 }
 
 /// Returns the result of a charger after a vehicle outside sends `bytes`, and closes if `closes` is set.
-fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
+fn feed_charger(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
     let s = only(
         0,
         &chain(PLAIN, "kind = \"request\"\npolicy = \"abort\"\nlimits = { secc_communication_setup = \"5 s\" }"),
@@ -457,7 +457,7 @@ fn charger_survives_invalid_messages() {
         ("only one message", message(0, 42), false, setup),
     ];
     for (what, bytes, closes, (outcome, cause)) in cases {
-        let (r, heard) = charger_hears(&bytes, closes);
+        let (r, heard) = feed_charger(&bytes, closes);
         assert_eq!((r.outcome, r.cause), (outcome, cause), "{what}: {r:?}");
         assert_eq!(r.sequence_errors, u64::from(what == "the wrong order"), "{what}");
         if what == "the wrong order" {
@@ -470,7 +470,7 @@ fn charger_survives_invalid_messages() {
 
 /// No limit ends a session whose vehicle keeps asking for authorization, and its messages take no memory.
 #[test]
-fn a_flood_of_requests_takes_no_memory() {
+fn flood_of_requests_does_not_use_memory() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nturnaround = \"0 s\""));
     let limits = RunLimits { bytes: 30_000, ..RunLimits::default() }; // less than 16 bytes for each answer
     let options = RunOptions { ports: vec![0], limits, ..RunOptions::default() };
@@ -493,7 +493,7 @@ fn a_flood_of_requests_takes_no_memory() {
 fn request_before_the_response_ends_a_session() {
     for second in [0, 5, 10] {
         let bytes = [message(0, 42), message(second, 42)].concat();
-        let (r, _) = charger_hears(&bytes, false);
+        let (r, _) = feed_charger(&bytes, false);
         assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::Protocol)), "{second}: {r:?}");
     }
 }
@@ -539,7 +539,7 @@ fn stranger_does_not_replace_the_peer() {
 
 /// Returns the result of a vehicle whose charger outside sends `reply(n)` to message number `n` and closes after
 /// `closes` messages.
-fn vehicle_hears(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
+fn feed_vehicle(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
     let keys = "kind = \"request\"\ndiscovery = false\npolicy = \"abort\"\npause = \"10 ms\"\ncharge = \"2 s\"\n\
                 processing = { cable_check = \"0 s\", precharge = \"0 s\" }";
     let s = only(0, &chain(PLAIN, keys));
@@ -571,9 +571,9 @@ fn vehicle_survives_invalid_messages() {
     let plan = [0, 1, 2, 4, 5, 6, 7, 8, 9].into_iter().chain([10; 200]);
     let right: Vec<u8> = plan.collect();
     let good = |n: usize| message(0x10 | right[n], 40);
-    let r = vehicle_hears(usize::MAX, |n| if n < 12 { good(n) } else { Vec::new() });
+    let r = feed_vehicle(usize::MAX, |n| if n < 12 { good(n) } else { Vec::new() });
     assert_eq!((r.outcome, r.cause), (SessionOutcome::Aborted, Some(EndCause::Message)), "{r:?}");
-    let ongoing = vehicle_hears(usize::MAX, |n| match n {
+    let ongoing = feed_vehicle(usize::MAX, |n| match n {
         0..4 => good(n),
         _ => message(0x10 | 0x20 | 5, 40),
     });
@@ -591,7 +591,7 @@ fn vehicle_survives_invalid_messages() {
     ];
     for (what, closes, bytes, (outcome, cause)) in cases {
         let closes = if closes == 0 { usize::MAX } else { closes };
-        let r = vehicle_hears(closes, |n| if n == 2 { bytes.clone() } else { good(n) });
+        let r = feed_vehicle(closes, |n| if n == 2 { bytes.clone() } else { good(n) });
         assert_eq!((r.outcome, r.cause), (outcome, cause), "{what}: {r:?}");
     }
 }
@@ -615,7 +615,7 @@ proptest! {
                 _ => bytes.truncate(at + 1),
             }
         }
-        let (r, _) = charger_hears(&bytes, closes);
+        let (r, _) = feed_charger(&bytes, closes);
         prop_assert!(r.cause.is_some() != r.survived, "{r:?}");
         prop_assert!(r.messages.iter().map(|m| m.requests).sum::<u64>() <= codes.len() as u64);
     }

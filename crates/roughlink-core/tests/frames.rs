@@ -81,7 +81,7 @@ proptest! {
     /// The same datagrams in frames, between any addresses, with or without tags and padding: the same ones are lost,
     /// and the others are due at the same times.
     #[test]
-    fn frames_fare_like_their_datagrams(
+    fn frames_are_lost_and_delayed_like_their_datagrams(
         seed in 0u64..1000,
         tagged in any::<bool>(),
         strange in any::<bool>(),
@@ -177,7 +177,7 @@ fn gateway_rewrites_segments_in_frames() {
 
 /// Frames that cannot pass are counted.
 #[test]
-fn frames_that_cannot_pass_are_counted() {
+fn undeliverable_frames_are_counted() {
     let mut network = open(chain([PLAIN, PLAIN], ""));
     network.forward(Time::ZERO, [0, 1], &HEADER[..13]);
     network.forward(Time::ZERO, [0, 1], HEADER);
@@ -237,7 +237,7 @@ fn frames_without_datagram_are_observed() {
 
 /// A capture has one more interface for each end at which there was a frame without an IP datagram.
 #[test]
-fn captures_have_frames_without_datagram() {
+fn captures_include_frames_without_datagram() {
     let scenario = chain([PLAIN, PLAIN], "");
     let files = vec![(Vec::new(), vec![0, 2])];
     let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();

@@ -57,7 +57,7 @@ fn jain(x: &[f64]) -> f64 {
 /// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. The upper bound of a
 /// single flow is the bandwidth-delay product without the wait for a PDU, so the flow does not fill the link.
 #[test]
-fn muniz_shares_the_power_line() {
+fn muniz_shares_the_power_line_fairly() {
     for cc in ["newreno", "cubic"] {
         for (rtts, full) in [(&[66][..], 0.8), (&[66, 186], 0.95), (&[66, 126, 186], 0.95)] {
             let (plain, _, dropped, _) = share(home(cc, "none", rtts));

@@ -165,7 +165,7 @@ fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
 
 /// Figure 3: Wave continues to send, and its bursts reach the new link.
 #[test]
-fn wave_to_the_satellite() {
+fn wave_continues_through_the_handover_to_the_satellite() {
     let t = run("wave", 30, "2 s", false, 45);
     about(t.rate(25.0, 30.0), L1, 0.01 * L1);
     about(t.rate(30.0, 31.0), L1, 0.05 * L1); // no ACK arrives, bursts continue
@@ -258,7 +258,7 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
 
 /// After any outage longer than the RTO, Wave reaches the new link's rate within seconds.
 #[test]
-fn outages_longer_than_the_rto() {
+fn wave_recovers_from_outages_longer_than_the_rto() {
     for (back, capacity) in [(false, L2), (true, L1)] {
         for stack in ["ns2", "linux"] {
             for outage in [1.0, 1.2, 1.5, 1.7, 2.2, 2.5, 3.0] {
@@ -276,7 +276,7 @@ fn outages_longer_than_the_rto() {
 /// An outage shorter than the RTO: Wave never times out, repairs one loss per round trip, and interprets this delay as
 /// a queue. wave-fr repairs all losses at once.
 #[test]
-fn outages_shorter_than_the_rto() {
+fn wave_takes_outages_shorter_than_the_rto_for_a_queue() {
     // The figures are ours; in the paper the times are 81 and 327 s.
     for (back, capacity, losses, per_second, ours_not_81_and_327_s) in
         [(false, L2, 79, 2.0, 84.0), (true, L1, 691, 8.0, 370.1)]

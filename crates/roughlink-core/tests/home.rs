@@ -172,7 +172,7 @@ fn calls_accept_their_keys() {
 }
 
 #[test]
-fn a_gateway_finds_its_link() {
+fn gateway_uses_the_power_line_of_its_node() {
     let s = parse(HOME).unwrap();
     let [g] = &s.gateways[..] else { panic!("{:?}", s.gateways) };
     assert_eq!((g.name.as_str(), g.kind.name, g.node, g.link), ("muniz", "muniz", 1, 1));
@@ -244,7 +244,7 @@ const BAD: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_is_refused_with_advice() {
+fn faults_are_explained_with_help() {
     let mut shown = String::new();
     for (old, new) in BAD {
         let error = parse(&edited(old, new)).map(|_| ()).expect_err(new);
@@ -289,7 +289,7 @@ fn idle_gateways_are_reported() {
 
 /// Downloads compete; a call uses only the bandwidth it needs.
 #[test]
-fn fairness_is_among_the_transfers() {
+fn fairness_counts_only_transfers() {
     let two = HOME.to_owned()
         + "\n[[flow]]\nname = \"second\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"house\"\nstart = \"4 s\"\n";
     let r = run(&two);
@@ -382,7 +382,7 @@ fn links_of_a_home_line_share_it() {
 }
 
 #[test]
-fn a_line_is_described_once_and_of_one_kind() {
+fn power_line_is_described_once_and_has_one_kind() {
     let two = |second: &str| {
         let more = format!(
             "\n[[node]]\nname = \"attic\"\n\n[[link]]\nname = \"plc 2\"\n{second}\ncable = \"house\"\n\

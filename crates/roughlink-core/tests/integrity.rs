@@ -114,7 +114,7 @@ proptest! {
     /// Whole networks with links that lose, delay and fragment. Every sized flow completes, is reported as failed, or
     /// still delivers something in each half hour, as over a link that loses every second fragment.
     #[test]
-    fn networks_deliver(scenario in networks::networks(150_000)) {
+    fn sized_flows_complete_or_make_progress(scenario in networks::networks(150_000)) {
         let mut network = Network::new(scenario.clone(), RunOptions::default()).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
         let result = network.run_observed(&mut watch).expect("no limit is near");

@@ -19,7 +19,7 @@ fn run(flow: &str, stack: &str) -> RunResult {
 
 /// An application below the rate of the path delivers at its own rate, without a queue.
 #[test]
-fn the_application_sets_the_rate() {
+fn application_limits_the_rate() {
     for stack in ["linux", "rfc"] {
         let r = run("kind = \"onoff\"\nrate = \"4 Mbit/s\"\n", stack);
         let rate = r.flows[0].throughput_mbps.unwrap();
@@ -34,7 +34,7 @@ fn the_application_sets_the_rate() {
 
 /// An application that offers more than the path carries writes as far as possible, and nothing is lost.
 #[test]
-fn an_application_above_the_rate_of_the_path_waits() {
+fn application_above_the_path_rate_waits() {
     let r = run("kind = \"onoff\"\nrate = \"100 Mbit/s\"\nbytes = \"20 MB\"\n", "linux");
     assert_eq!((r.flows[0].delivered_bytes, r.flows[0].completed), (20_000_000, true));
     assert!(r.flows[0].throughput_mbps.unwrap() > 15.0);
@@ -42,7 +42,7 @@ fn an_application_above_the_rate_of_the_path_waits() {
 
 /// 400 kB take more round trips from a small window: the response time shows whether the idle window was reduced.
 #[test]
-fn an_idle_server_starts_slowly_again() {
+fn idle_server_restarts_in_slow_start() {
     let web = "kind = \"web\"\nresponse = \"400 kB\"\nthink = \"3 s\"\nrequests = 10\n";
     let median = |keep: bool, stack: &str| {
         let flow = if keep { format!("{web}tcp = {{ slow_start_after_idle = false }}\n") } else { web.to_owned() };

@@ -31,7 +31,7 @@ fn the_receive_window_opens_under_strong_reordering() {
 /// KiB, or until the buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less data in
 /// the buffer.
 #[test]
-fn a_send_buffer_holds_less_than_its_size() {
+fn send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";
     let mbps =
         |cc, keys| run(cc, keys, "60 s", link, "kind = \"bulk\"").flows[0].throughput_mbps.expect("a throughput");

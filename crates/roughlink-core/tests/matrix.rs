@@ -15,7 +15,7 @@ const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
 const QUEUES: [u32; 3] = [8, 33, 200];
 
 #[test]
-fn throughput() {
+fn throughput_is_pinned() {
     let mut table = String::from("Mbit/s of 10 over 40 ms RTT, two replicas, 4 MB and window enough for any queue\n");
     for stack in [Stack::Linux, Stack::Ns3] {
         let _ = write!(table, "\n{:18}", stack.name());

@@ -121,7 +121,7 @@ proptest! {
 
     /// Loss, reordering, duplication, outages, small windows, slow readers, several streams, all algorithms.
     #[test]
-    fn messages_arrive_once_whole_and_in_order(ends in [end(), end()], air in air()) {
+    fn messages_arrive_once_complete_and_in_order(ends in [end(), end()], air in air()) {
         let lossy = air.loses();
         match run(&ends, air) {
             Ok(read) => {
@@ -170,7 +170,7 @@ fn exchange([a, b]: &mut [Association; 2], now: Time) {
 
 /// A reader that stops closes the window; writes fail until an event reports that the writer may continue.
 #[test]
-fn back_pressure() {
+fn stopped_reader_blocks_the_writer() {
     let mut pair = open(&SctpConfig { rcv_buf: 4_000, ..SctpConfig::default() });
     let text = [7; 1_000];
     let mut taken = 0;
@@ -199,7 +199,7 @@ fn back_pressure() {
 }
 
 #[test]
-fn what_can_never_be_written() {
+fn impossible_writes_return_errors() {
     let mut pair = open(&SctpConfig { streams: 2, payload: 100, ..SctpConfig::default() });
     assert_eq!(pair[0].write(2, b"x"), Err(WriteError::Stream { stream: 2, agreed: 2 }));
     assert_eq!(pair[0].write(0, b""), Err(WriteError::Length { bytes: 0, most: 100 }));
@@ -265,7 +265,7 @@ fn window(a: &mut Association) -> u32 {
 /// A peer that uses a message number twice, streams that were not negotiated, TSNs far ahead and before the first,
 /// fragments, and unordered messages.
 #[test]
-fn strange_chunks() {
+fn strange_chunks_do_no_harm() {
     const WHOLE: u8 = chunk_flags::BEGIN | chunk_flags::END;
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, streams: 1, max_streams: 1, ..SctpConfig::default() });
     let f = Forger::new(&mut pair);
@@ -295,7 +295,7 @@ fn strange_chunks() {
 
 /// An end keeps no more than its buffer, even if the peer leaves gaps.
 #[test]
-fn a_gap_that_is_never_closed() {
+fn open_gap_does_not_exceed_the_buffer() {
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, ..SctpConfig::default() });
     let f = Forger::new(&mut pair);
     assert_eq!(read_all(&mut pair[1]), ["first"]);

@@ -55,7 +55,7 @@ fn modules_depend_only_on_earlier_ones() {
 }
 
 #[test]
-fn a_use_is_found() {
+fn uses_of_modules_are_found() {
     let text = "use crate::net::Network;\n// crate::app\nfn f(x: &crate::metrics::RunResult) {}\n\
                 #[cfg(test)]\nmod tests { use crate::cc; }";
     assert_eq!(uses(text).into_iter().collect::<Vec<_>>(), ["metrics", "net"]);

@@ -98,7 +98,7 @@ proptest! {
     /// Simulated datagrams compared with datagrams from outside under a clock that is up to 5 ms late. The same ones
     /// are lost, the others arrive in the same order, and each is due at its arrival time in the simulation.
     #[test]
-    fn a_late_clock_loses_the_same_datagrams(
+    fn late_wakeups_lose_the_same_datagrams(
         late in prop::collection::vec(0u64..5_000_000, 1..50),
         seed in 0u64..1000,
         (size, rate) in (60u16..1500, 300u32..1400),
@@ -159,7 +159,7 @@ proptest! {
 
     /// Any input is allowed; only IP datagrams to another node pass.
     #[test]
-    fn noise_does_not_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
+    fn only_ip_datagrams_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
         let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
         let mut network = Network::new(chain(PLAIN, ""), options).unwrap();
         let mut bytes = bytes;
@@ -175,7 +175,7 @@ proptest! {
 
 /// A transfer between two networks that are connected only by their ports.
 #[test]
-fn a_transfer_from_network_to_network() {
+fn transfer_spans_two_networks() {
     for (transport, version) in [("", ""), ("transport = \"sctp\"", ""), ("", "ip = 6")] {
         for link in [PLAIN, ROUGH] {
             let flow = format!(
@@ -254,7 +254,7 @@ fn gateway_rewrites_segments_from_outside() {
 
 /// Impossible and outdated input does no harm.
 #[test]
-fn time_goes_only_forward() {
+fn outdated_input_counts_as_of_now() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let options = RunOptions { ports: vec![2], changes: true, ..RunOptions::default() };
     let mut network = Network::new(chain(PLAIN, flow), options).unwrap();
@@ -464,7 +464,7 @@ fn allowing_changes_has_no_effect() {
 
 /// A datagram flow may start or end outside.
 #[test]
-fn a_datagram_flow_has_one_end_outside() {
+fn datagram_flow_can_start_or_end_outside() {
     let flow = |kind: &str| format!("[[flow]]\nname = \"f\"\n{kind}\nfrom = \"a\"\nto = \"b\"");
     let cbr = chain(PLAIN, &flow("kind = \"cbr\"\nrate = \"80 kbit/s\"\npacket = \"100 B\"\nstop = \"6 s\""));
     let mut from = Network::new(cbr.clone(), RunOptions { ports: vec![2], ..RunOptions::default() }).unwrap();
@@ -497,7 +497,7 @@ fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
 
 /// Nodes have the given addresses instead of assigned ones, without other effects.
 #[test]
-fn given_addresses_replace_assigned_ones() {
+fn given_addresses_replace_assigned_addresses() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";
     let plain = chain(ROUGH, flow);
     let v4 = Ipv4Addr::new(192, 168, 7, 2);
@@ -522,7 +522,7 @@ fn given_addresses_replace_assigned_ones() {
 
 /// Nodes route to addresses outside the scenario.
 #[test]
-fn hosts_beyond_nodes_are_reached_through_them() {
+fn nodes_route_to_hosts_beyond_them() {
     let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
     let beyond = vec![(prefix("0.0.0.0", 0), 2), (prefix("10.0.0.0", 20), 0), (prefix("10.0.1.0", 24), 2)];
     let open = chain(PLAIN, "");

@@ -34,7 +34,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn packets_of_a_connection_with_ecn_are_marked_and_none_is_lost() {
+fn ecn_packets_are_marked_instead_of_dropped() {
     for stack in ["linux", "rfc", "ns3"] {
         for (kind, ecn) in [("codel", ", ecn = true"), ("fq_codel", ""), ("threshold", ", at = \"30 pkt\"")] {
             let link = format!("{PIPE}qdisc = {{ kind = \"{kind}\"{ecn} }}");
@@ -73,7 +73,7 @@ fn a_call_does_not_wait_behind_downloads() {
 }
 
 #[test]
-fn results_without_a_discipline_mention_none() {
+fn results_without_a_discipline_omit_it() {
     let r = run(&text("", PIPE, &[("f", BULK)]));
     assert!(r.links[0].forward.qdisc.is_none());
 }

@@ -65,7 +65,7 @@ fn set(text: &str, overrides: &[(&str, &str)]) -> (Scenario, Vec<Warning>) {
 }
 
 #[test]
-fn the_design_example() {
+fn design_example_is_read() {
     let (s, warnings) = set(DESIGN, &[]);
     assert_eq!(s.name, "One car at a noisy charging cable");
     assert_eq!((s.seed, s.duration), (1, Time::from_secs(600)));
@@ -110,7 +110,7 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
 /// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something
 /// to do.
 #[test]
-fn nodes_may_be_linux_hosts() {
+fn nodes_can_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);
     let (hosts, warnings) = set(DESIGN, &[("node.s*.kernel", "true")]);
     assert_eq!((plain.kernels, hosts.kernels, warnings.len()), (vec![], vec![0, 1], before.len()));
@@ -138,7 +138,7 @@ fn absent_keys_have_defaults() {
 }
 
 #[test]
-fn every_key_of_tcp_is_taken() {
+fn every_tcp_key_is_accepted() {
     let t = bulk(
         r#"
         stack = "rfc"
@@ -202,7 +202,7 @@ fn every_key_of_tcp_is_taken() {
 }
 
 #[test]
-fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
+fn tcp_keys_merge_from_stack_to_algorithm_to_tcp_to_flow() {
     let ack = |tcp: &str, flow: &str| bulk(tcp, flow).flows[0].tcp.delayed_ack;
     assert_eq!(ack("cc = \"newreno\"", ""), 2);
     assert_eq!(ack("cc = \"newreno\"\nstack = \"ns2\"", ""), 1);
@@ -215,7 +215,7 @@ fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
 }
 
 #[test]
-fn reno_recovers_as_reno_where_newreno_is_built_in() {
+fn reno_uses_reno_recovery_if_newreno_is_built_in() {
     let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp.recovery;
     assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), LossRecovery::NewReno);
     assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), LossRecovery::Reno);
@@ -225,7 +225,7 @@ fn reno_recovers_as_reno_where_newreno_is_built_in() {
 }
 
 #[test]
-fn hystart_reaches_the_algorithms_that_have_it() {
+fn hystart_applies_to_algorithms_that_have_it() {
     assert_eq!(bulk("", "").flows[0].cc, "cubic");
     bulk("hystart = \"off\"", "");
     bulk("cc = \"newreno\"", "cc = \"cubic\"\ntcp = { hystart = \"plusplus\" }");
@@ -248,7 +248,7 @@ fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
 }
 
 #[test]
-fn noise_of_every_kind() {
+fn noise_of_every_kind_is_read() {
     let noise = |text: &str| link(&format!("noise = {{ {text} }}")).forward.noise;
     assert_eq!(noise(r#"kind = "none""#), Noise::None);
     assert_eq!(noise(r#"kind = "random", loss = "0.1 %""#), Noise::Random { loss: 0.001 });
@@ -291,7 +291,7 @@ fn noise_affects_both_directions_by_default() {
 }
 
 #[test]
-fn the_reverse_direction_may_differ() {
+fn reverse_direction_can_differ() {
     let pipe = link(
         "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\noverhead = \"38 B\"\n\
          asymmetric = { rate = \"1 Mbit/s\", delay = \"30 ms\", queue = \"10 pkt\" }",
@@ -304,7 +304,7 @@ fn the_reverse_direction_may_differ() {
 }
 
 #[test]
-fn a_constant_rate() {
+fn constant_rate_flow_is_read() {
     let text =
         small("", "", "kind = \"cbr\"\nrate = \"64 kbit/s\"\npacket = \"200 B\"\nstart = \"1 s\"\nstop = \"2 s\"");
     let flow = parse(&text).flows.remove(0);
@@ -314,7 +314,7 @@ fn a_constant_rate() {
 }
 
 #[test]
-fn overrides() {
+fn overrides_are_applied() {
     let (s, _) = set(
         DESIGN,
         &[
@@ -345,7 +345,7 @@ fn overrides() {
 }
 
 #[test]
-fn an_algorithm_brings_its_parameters_along() {
+fn override_of_algorithm_can_include_its_parameters() {
     // The flow's parameters belonged to the other algorithm.
     let (s, _) = set(DESIGN, &[("flow.download.cc", "avoca{rss_threshold=-110, reset = true}")]);
     assert_eq!(s.flows[0].cc, "avoca");
@@ -365,7 +365,7 @@ fn an_algorithm_brings_its_parameters_along() {
 }
 
 #[test]
-fn an_override_of_kind_drops_the_keys_of_the_old_one() {
+fn override_of_kind_drops_keys_of_the_old_kind() {
     let (s, _) = set(DESIGN, &[("link.plc.noise.kind", "random"), ("link.plc.noise.loss", "1 %")]);
     assert_eq!(s.links[1].model.as_pipe().unwrap().forward.noise, Noise::Random { loss: 0.01 });
     assert_eq!(s.links[1].model.as_pipe().unwrap().reverse.noise, Noise::None);
@@ -396,21 +396,21 @@ fn overrides_work_in_either_notation() {
 }
 
 #[test]
-fn the_schema_is_stable() {
+fn scenario_schema_is_pinned() {
     let mut schema = schema();
     schema["$defs"]["CongestionControl"]["enum"] = "the registry".into();
     insta::assert_json_snapshot!(schema);
 }
 
 #[test]
-fn a_good_scenario_has_no_warnings() {
+fn valid_scenario_has_no_warnings() {
     let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
     assert_eq!(warnings, []);
 }
 
 /// The scenarios that come with roughlink.
 #[test]
-fn shipped_scenarios() {
+fn shipped_scenarios_are_valid() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
@@ -429,7 +429,7 @@ fn shipped_scenarios() {
 }
 
 #[test]
-fn the_single_car_of_the_v2g_paper() {
+fn single_car_matches_the_v2g_paper() {
     let text = include_str!("../../../scenarios/v2g-one-car.toml");
     let (s, _) = set(text, &[]);
     assert_eq!(
@@ -458,7 +458,7 @@ fn the_single_car_of_the_v2g_paper() {
 }
 
 #[test]
-fn a_transfer_over_sctp() {
+fn sctp_transfer_is_read() {
     let text = |flow: &str| {
         format!(
             "duration = \"60 s\"\nsctp = {{ initial_rto = \"3 s\", payload = \"1400 B\" }}\n\
@@ -498,7 +498,7 @@ fn a_transfer_over_sctp() {
 
 /// Keys are checked even if no flow uses them.
 #[test]
-fn keys_of_tcp_are_checked_though_no_flow_takes_them() {
+fn unused_tcp_keys_are_checked() {
     for (tcp, said) in [
         ("cc = \"cubik\"", "unknown congestion control `cubik`"),
         ("hystart = \"of\"", "unknown value `of`"),

@@ -327,7 +327,7 @@ fn unmodified_scenario_is_valid() {
 }
 
 #[test]
-fn faults() {
+fn faults_are_explained() {
     let mut all = String::new();
     for (title, edits) in CASES {
         let text = edited(edits);
@@ -341,7 +341,7 @@ fn faults() {
 }
 
 #[test]
-fn not_toml() {
+fn invalid_toml_is_explained() {
     let mut all = String::new();
     for line in NOT_TOML {
         let text = format!("duration = \"10 s\"\n{line}\n");
@@ -354,7 +354,7 @@ fn not_toml() {
 }
 
 #[test]
-fn overrides_that_cannot_be() {
+fn invalid_overrides_are_explained() {
     let mut all = String::new();
     for (path, value) in OVERRIDES {
         let set = [((*path).to_owned(), (*value).to_owned())];
@@ -368,7 +368,7 @@ fn overrides_that_cannot_be() {
 }
 
 #[test]
-fn warnings() {
+fn warnings_are_pinned() {
     let mut all = String::new();
     for (title, edits) in WARNINGS {
         let text = edited(edits);
@@ -453,7 +453,7 @@ proptest! {
     }
 
     #[test]
-    fn no_noise_panics(text in "\\PC*") {
+    fn random_text_does_not_panic(text in "\\PC*") {
         if let Err(e) = roughlink_scenario::parse(&text, "noise.toml", &[], &load) {
             assert_helpful(&e.problems, &text);
         }

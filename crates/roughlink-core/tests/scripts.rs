@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn scripts() {
+fn scripts_pass() {
     let only = std::env::var("SCRIPT").unwrap_or_default();
     let mut files = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts"), &mut files);
@@ -56,7 +56,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_runner_detects_differences() {
+fn script_runner_detects_differences() {
     // Each of these has one error, which the runner must detect.
     let wrong = [
         "0 connect\n+0 > S 0:0(0) <mss 1400>",

@@ -40,7 +40,7 @@ fn a_message_takes_the_delay_of_the_path() {
 
 /// A lost message delays those after it in its stream only, and no unordered one.
 #[test]
-fn streams_bound_the_blocking_at_the_head_of_the_line() {
+fn streams_limit_head_of_line_blocking() {
     let latency = |sctp: &str| {
         let flow = format!("size = \"200 B\"\ninterval = \"10 ms\"\ncount = 5000\nsctp = {{ {sctp} }}\n");
         let r = run(2.0, &flow);
@@ -68,7 +68,7 @@ fn a_lifetime_bounds_the_latency() {
 
 /// Without retransmissions each message has one chance, like a datagram's.
 #[test]
-fn without_retransmissions_the_loss_is_that_of_the_link() {
+fn loss_without_retransmissions_equals_that_of_the_link() {
     let sctp = "partial_reliability = true, max_retransmissions = 0, streams = 8";
     let flow = format!("size = \"200 B\"\ninterval = \"10 ms\"\ncount = 5000\nsctp = {{ {sctp} }}\n");
     let r = run(5.0, &flow);
@@ -80,7 +80,7 @@ fn without_retransmissions_the_loss_is_that_of_the_link() {
 
 /// Above the rate of the path, messages with a lifetime are dropped before they leave, and the rest stays fresh.
 #[test]
-fn stale_messages_make_way_for_fresh_ones() {
+fn stale_messages_are_dropped_for_fresh_ones() {
     let flow = |sctp: &str| format!("size = \"10 kB\"\ninterval = \"2 ms\"\nsctp = {{ rcv_buf = \"1 MB\"{sctp} }}\n");
     let reliable = run(0.0, &flow(""));
     let fresh = run(0.0, &flow(", partial_reliability = true, lifetime = \"500 ms\""));
@@ -101,7 +101,7 @@ fn a_message_may_be_longer_than_a_packet() {
 
 /// Messages that waited during an outage are stale afterwards: the next one leaves as soon as coverage is back.
 #[test]
-fn fresh_messages_leave_when_coverage_is_back() {
+fn fresh_messages_leave_when_coverage_returns() {
     let text = "duration = \"200 s\"\nnode = [{ name = \"train\" }, { name = \"center\" }]\n\
                 [[link]]\nname = \"l\"\nbetween = [\"train\", \"center\"]\nrate = \"20 Mbit/s\"\ndelay = \"50 ms\"\n\
                 timeline = [{ at = \"20 s\", up = false }, { at = \"120 s\", up = true }]\n\
@@ -118,7 +118,7 @@ fn fresh_messages_leave_when_coverage_is_back() {
 }
 
 #[test]
-fn limits_need_partial_reliability() {
+fn lifetime_needs_partial_reliability() {
     let of = |sctp: &str| {
         let text = format!(
             "duration = \"9 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[sctp]\nlifetime = \"1 s\"\n\

@@ -119,7 +119,7 @@ fn every_key_of_a_session_is_accepted() {
 }
 
 #[test]
-fn each_message_has_its_own_table() {
+fn each_message_has_its_own_keys() {
     let names = [
         "supported_app_protocol",
         "session_setup",
@@ -144,7 +144,7 @@ fn each_message_has_its_own_table() {
 }
 
 #[test]
-fn tcp_keys_are_those_of_a_transfer() {
+fn session_accepts_the_tcp_keys_of_a_transfer() {
     // Options offered by a real car: MSS 350, window 1500, no others.
     let flow = parse(
         "cc = \"newreno\"\ntcp = { stack = \"rfc\", mss = \"350 B\", rcv_buf = \"1500 B\", window_scaling = false, \
@@ -156,7 +156,7 @@ fn tcp_keys_are_those_of_a_transfer() {
 }
 
 #[test]
-fn a_session_over_a_quiet_cable_keeps_its_limits() {
+fn session_over_a_quiet_cable_meets_its_limits() {
     let mut s = parse("charge = \"10 s\"");
     let result = run(&s);
     assert_eq!((result.outcome, result.survived), (SessionOutcome::Completed, true));
@@ -185,7 +185,7 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
 
 /// Sessions use IPv6 by default, transfers IPv4; packets differ by 20 bytes.
 #[test]
-fn the_ip_version_is_in_every_packet() {
+fn ip_version_determines_the_packet_size() {
     let of = |kind: &str, keys: &str| {
         let text = SESSION.replace("request", kind).replace("FLOW", keys);
         let s = roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
@@ -213,7 +213,7 @@ fn the_ip_version_is_in_every_packet() {
 /// A download fills the charger's queue, where the charger's answers wait. A higher priority for the answers lets them
 /// pass, and so does a lower one for the download. The flow's priority overrides the link's.
 #[test]
-fn a_priority_protects_the_messages_from_a_download() {
+fn priority_protects_messages_from_a_download() {
     let download = "
         [[flow]]
         name = \"firmware\"
@@ -260,7 +260,7 @@ const FAULTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn faults() {
+fn faults_are_explained() {
     let mut all = String::new();
     for (title, flow) in FAULTS {
         let text = SESSION.replace("FLOW", flow);

@@ -131,7 +131,7 @@ fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
 /// the SYN's round trip of 1 s slow start needs four of 1.04 s for 20 packets; the window then grows by one in each of
 /// the last four.
 #[test]
-fn ns2_starts_with_its_window_as_threshold() {
+fn ns2_starts_with_window_as_ssthresh() {
     for recovery in ["newreno", "sack"] {
         let sack = recovery == "sack";
         let tcp = format!("recovery = \"{recovery}\"\nsack = {sack}\nrcv_buf = \"20 kB\"");

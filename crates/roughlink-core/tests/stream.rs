@@ -166,7 +166,7 @@ proptest! {
 
     /// Loss, reordering, duplication, outages, small windows, slow readers, in all stacks with all algorithms.
     #[test]
-    fn reader_gets_what_the_writer_wrote(
+    fn reader_gets_the_bytes_of_the_writer(
         ends in [end(), end()],
         air in air(),
     ) {
@@ -185,7 +185,7 @@ proptest! {
 
 /// A reader that stops closes the window; the writer gets an event when it may continue; no bytes are lost.
 #[test]
-fn back_pressure() {
+fn stopped_reader_blocks_the_writer() {
     let ip = IpPair::V6 { src: "fd00::1".parse().unwrap(), dst: "fd00::2".parse().unwrap() };
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
     let mut tcp = TcpConfig::preset(Stack::Linux);
@@ -244,7 +244,7 @@ fn back_pressure() {
 /// Segments that honest peers never send: text after a FIN, text without an ACK, text before the stream began, and an
 /// acknowledgment of bytes that were never sent.
 #[test]
-fn strange_segments() {
+fn strange_segments_do_no_harm() {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
     let factory = || cc::algorithm("newreno").unwrap().factory("rfc", &toml::Table::new()).unwrap();

@@ -89,7 +89,7 @@ proptest! {
 
     /// With any changes, order is kept and every packet is accounted for.
     #[test]
-    fn nothing_is_lost_unaccounted(
+    fn every_packet_is_accounted_for(
         states in prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10),
         keep in any::<bool>(),
         n in 1u64..200,
@@ -111,7 +111,7 @@ proptest! {
     /// outages and opportunities. The plain queue computes departures at enqueueing; the discipline serves packets one
     /// by one.
     #[test]
-    fn a_discipline_that_never_acts_changes_nothing(
+    fn idle_discipline_equals_the_plain_queue(
         states in prop::option::of(prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10)),
         keep in any::<bool>(),
         times in prop::option::of(prop::collection::btree_set(1u64..40, 1..20)),
@@ -145,7 +145,7 @@ proptest! {
 
 /// 1000 bytes take 8 ms at 1 Mbit/s. The rate doubles when half of the second packet is out.
 #[test]
-fn a_packet_in_service_goes_on_at_the_new_rate() {
+fn packet_in_service_continues_at_the_new_rate() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(2), 10))], OutagePolicy::Drop);
     let (arrivals, ..) = through(&direction(1, 10, Some(t)), &train(3, 0));
     assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [18, 24, 28]);
@@ -153,16 +153,15 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
 
 /// A shorter delay applies from the packet in service on; nothing overtakes packets on air.
 #[test]
-fn packets_on_air_arrive_as_before() {
+fn delay_change_spares_packets_on_air() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], OutagePolicy::Drop);
     let (arrivals, ..) = through(&direction(1, 240, Some(t)), &train(3, 0));
     let ms: Vec<u64> = arrivals.iter().map(|a| a.0.as_millis()).collect();
     assert_eq!(ms, [248, 248, 248]);
 }
 
-/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
-fn jitter_around_the_delay_is_that_of_a_link_without_changes() {
+fn jitter_is_that_of_a_link_without_changes() {
     for (distribution, correlation, reorder) in
         [(Distribution::Normal, 0.0, true), (Distribution::Pareto, 0.5, true), (Distribution::Normal, 0.25, false)]
     {
@@ -181,8 +180,9 @@ fn jitter_around_the_delay_is_that_of_a_link_without_changes() {
     }
 }
 
+/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
-fn an_outage_drops_or_keeps() {
+fn outage_drops_or_keeps_packets() {
     let rate = Rate::from_mbps(1);
     let states = vec![(12, state(false, rate, 10)), (30, state(true, rate, 10))];
     let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states.clone(), OutagePolicy::Drop))), &train(3, 0));
@@ -195,7 +195,7 @@ fn an_outage_drops_or_keeps() {
 
 /// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a packet that needs less leaves the rest to the next.
 #[test]
-fn opportunities_are_used_as_they_come() {
+fn packets_share_transmission_opportunities() {
     let times = [1, 2, 2, 5].map(Time::from_millis).to_vec();
     let trace = Opportunities { times, period: Time::from_millis(5) };
     let t = timeline(Vec::new(), OutagePolicy::Drop).with(OutagePolicy::Drop, Some(trace));
@@ -211,7 +211,7 @@ fn opportunities_are_used_as_they_come() {
 }
 
 #[test]
-fn the_queue_limit_holds_while_the_link_stands_still() {
+fn queue_limit_applies_during_an_outage() {
     let states = vec![(0, state(false, Rate::from_mbps(1), 10)), (50, state(true, Rate::from_mbps(1), 10))];
     let mut d = direction(1, 10, Some(timeline(states, OutagePolicy::Keep)));
     d.queue = QueueLimit::Packets(3);
@@ -279,7 +279,7 @@ fn steps_repeat() {
 }
 
 #[test]
-fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
+fn warning_during_an_earlier_outage_is_repeated() {
     let s = parse(
         "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, \
          { at = \"13 s\", for = \"10 s\", up = false }], warning = \"2 s\" }",
@@ -314,7 +314,7 @@ fn reverse(s: &Scenario) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn changes_without_a_direction_keep_what_asymmetric_sets() {
+fn changes_without_a_direction_keep_asymmetric_values() {
     let load = |name: &str| match name {
         "t.csv" => Ok("time_s,rate_mbps,delay_ms,loss\n0,20,30,0\n5,5,40,0.1\n".to_owned()),
         "t.up" => Ok("3\n3\n7\n".to_owned()),
@@ -352,7 +352,7 @@ fn changes_without_a_direction_keep_what_asymmetric_sets() {
 }
 
 #[test]
-fn files_become_timelines() {
+fn timeline_files_are_read() {
     let load = |name: &str| match name {
         "t.csv" => Ok("time_s,rate_mbps,delay_ms,loss,up\n0,1,30,0,1\n5,8,240,0.01,1\n9,0,0,0,0\n".to_owned()),
         "t.up" => Ok("3\n3\n7\n".to_owned()),
@@ -423,7 +423,7 @@ fn three_aligned_traces_make_a_link() {
 }
 
 #[test]
-fn a_timeline_may_give_rate_and_delay() {
+fn timeline_can_supply_rate_and_delay() {
     let load = |name: &str| match name {
         "all.csv" => Ok("time_s,rate_mbps,delay_ms\n0,3,40\n5,8,\n".to_owned()),
         "late.csv" => Ok("time_s,rate_mbps,delay_ms\n1,3,40\n".to_owned()),
@@ -471,7 +471,7 @@ fn a_table_of_many_lines_is_read_line_by_line() {
 }
 
 #[test]
-fn timelines_that_make_no_sense_are_refused_with_their_line() {
+fn invalid_timelines_are_refused_with_their_line() {
     let load = |name: &str| match name {
         "empty" => Ok(String::new()),
         "negative" => Ok("1\n-5\n".to_owned()),
@@ -537,7 +537,7 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
 }
 
 #[test]
-fn a_change_after_the_end_is_noted() {
+fn change_after_the_end_is_warned_about() {
     let warnings = |at: &str| {
         let text = format!(
             "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
@@ -553,7 +553,7 @@ fn a_change_after_the_end_is_noted() {
 
 /// Repetitions are not expanded: these are 6 million changes.
 #[test]
-fn a_repetition_takes_no_more_memory_than_one_round() {
+fn repetitions_use_the_memory_of_one_round() {
     let s = parse(
         "timeline = { steps = [{ at = \"10 us\", for = \"10 us\", up = false }, \
          { at = \"20 us\", rate = \"1 Mbit/s\" }], repeat = \"30 us\" }",

@@ -150,7 +150,7 @@ fn measured(flow: &mut Flow, rtt: Time) {
 }
 
 #[test]
-fn every_algorithm() {
+fn every_algorithm_has_its_trajectory() {
     let plot = std::env::var("PLOT").ok();
     for a in REGISTRY.iter() {
         let mut flow = Flow {

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_found() {
+    fn vlan_tags_are_found() {
         let mut auxiliary = [0; AUXDATA];
         auxiliary[16..18].copy_from_slice(&0x2005_u16.to_ne_bytes());
         auxiliary[18..20].copy_from_slice(&0x8100_u16.to_ne_bytes());

@@ -164,7 +164,7 @@ mod tests {
     use std::process;
 
     #[test]
-    fn a_lock_is_waited_for_but_not_for_ever() {
+    fn lock_wait_times_out_and_names_the_holder() {
         let file = || File::options().read(true).open(env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml").unwrap();
         let (ours, theirs) = (file(), file());
         theirs.lock().unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_found() {
+    fn holder_of_a_lock_is_found() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 00:04:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:04:4026531840 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 13 00:04:4026531840 0 EOF\n\
                      3: FLOCK  ADVISORY  WRITE 0 00:04:43 0 EOF\n";
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_parts_of_blocks() {
+    fn nested_blocks_are_parts_of_the_outer_block() {
         let outer = names(None);
         assert_eq!(
             (outer.len(), &*outer[0], &*outer[1], &*outer[16]),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn algorithms_have_their_kernel_names() {
+    fn algorithms_map_to_kernel_names() {
         assert_eq!(["newreno", "illinois-aa", "cubic"].map(name_in_kernel), ["reno", "illinois_aa", "cubic"]);
         assert_eq!(["bbr", "bbr3", "wave_fr", "reno"].map(paces), [true, true, true, false]);
     }
@@ -82,7 +82,7 @@ mod tests {
     /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which can be any
     /// algorithm.
     #[test]
-    fn a_default_that_the_kernel_refuses_becomes_reno() {
+    fn default_that_the_kernel_refuses_becomes_reno() {
         let Ok(namespace) = Namespace::new() else {
             eprintln!("skipped: no namespaces here");
             return;

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_devices() {
+    fn device_names_derive_from_link_names() {
         assert_eq!(name_at("plc"), "plc%d");
         assert_eq!(name_at("the very long link of a name"), "theverylongli%d");
         assert_eq!(name_at("Öl/.."), "l%d");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_read_from_the_right_column() {
+    fn drops_are_read_from_the_transmit_column() {
         let table = "Inter-|   Receive                  |  Transmit\n face |bytes packets errs drop fifo frame \
                      compressed multicast|bytes packets errs drop fifo colls carrier compressed\n   \
                      plc0:  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
@@ -287,7 +287,7 @@ mod tests {
 
     /// An address that is in use leaves a device without IPv6; its kernel must send nothing over IPv6 then.
     #[test]
-    fn a_device_without_ipv6_is_silent_over_ipv6() {
+    fn device_without_ipv6_sends_no_ipv6() {
         let made = Namespace::new().and_then(|namespace| {
             namespace.within(|| ip(&["link set lo up".into(), "route add fd00::/64 dev lo".into()]))??;
             let addresses = ["10.0.0.1", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();

@@ -177,7 +177,7 @@ mod tests {
     use io::ErrorKind::{NotFound, PermissionDenied, StorageFull};
 
     #[test]
-    fn advice_depends_on_operation_and_cause_not_on_wording() {
+    fn help_depends_on_operation_and_error_kind() {
         let help = |operation: Operation, kind: io::ErrorKind| HostError::io(operation)(kind.into()).help();
         let advice = |operation, kind| help(operation, kind).unwrap_or_default();
         assert!(advice(Operation::RunIp, NotFound).contains("iproute2"));

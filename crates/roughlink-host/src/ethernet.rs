@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_where_their_addresses_are() {
+    fn frames_are_switched_by_learned_addresses() {
         let (mut network, mut switch) = network();
         let strange = [0x52, 0x54, 0, 1, 2, 3];
         let mut now = Time::ZERO;
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_have_headers_on_the_ethernet_only() {
+    fn datagrams_have_headers_only_on_ethernet() {
         let (_, mut switch) = network();
         let mut datagram = vec![0x60, 0, 0, 0, 0, 4, 59, 64];
         datagram.extend([0xfd; 36]);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_known_is_asked_for() {
+    fn unresolved_hosts_are_requested_once_a_second() {
         let (mut network, mut switch, out) = attached();
         let question = (neighbours::question(NODE, HOST).unwrap(), false);
         let at = Time::from_millis;
@@ -471,7 +471,7 @@ mod tests {
 
     /// Sources are datagrams, requests and announcements, also with VLAN tags.
     #[test]
-    fn addresses_are_learned_from_all_that_has_them() {
+    fn addresses_are_learned_from_datagrams_and_neighbor_messages() {
         let datagram: [&[u8]; 3] =
             [&[2, 0, 0, 0, 0, 2], &[4; 6], &[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5]];
         let mut asks = neighbours::question(HOST, "10.0.0.77".parse().unwrap()).unwrap();
@@ -488,7 +488,7 @@ mod tests {
 
     /// The host requests the address of a sender, or probes whether it is still reachable, and learns no other address.
     #[test]
-    fn the_network_answers_for_whoever_has_sent_something() {
+    fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();
         let ask = |to: Mac, mac: Mac| {
             let mut asks = neighbours::question(HOST, NODE).unwrap();
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_datagrams_are_bounded() {
         let (_, mut switch, out) = attached();
         for _ in 0..2 * MOST_WAITING {
             assert_eq!(switch.transmit(Time::ZERO, &out), None);
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_is_bounded() {
+    fn learned_addresses_are_bounded() {
         let (mut network, mut switch) = network();
         for i in 0..2 * MOST_LEARNED as u32 {
             let [a, b, c, d] = i.to_be_bytes();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_beyond_the_bound_are_counted_together() {
+    fn frames_above_the_limit_are_counted_together() {
         let mut frames = Frames::default();
         for ethertype in 0x9000..0x9000 + 2 * MOST_ROWS as u16 {
             pass(&mut frames, [0, 1], &frame(&[ethertype]), [2, 1]);

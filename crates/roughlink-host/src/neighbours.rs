@@ -153,7 +153,7 @@ mod tests {
     const PAIRS: [[&str; 2]; 2] = [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]];
 
     #[test]
-    fn questions_and_answers_are_read() {
+    fn neighbor_requests_and_replies_are_read() {
         for [own, wanted] in PAIRS.map(|pair| pair.map(|a| a.parse::<IpAddr>().unwrap())) {
             let asked = question(own, wanted).unwrap();
             assert_eq!(read(&asked), Some(NeighborMessage { has: Some((own, NETWORK)), asked: Some(wanted) }));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_whether_an_address_is_free_has_none() {
+    fn address_probes_announce_no_address() {
         for [own, wanted] in [["0.0.0.0", "10.0.0.2"], ["::", "fd00::2"]].map(|p| p.map(|a| a.parse().unwrap())) {
             let heard = read(&question(own, wanted).unwrap());
             assert_eq!(heard, Some(NeighborMessage { has: None, asked: Some(wanted) }));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forged_or_damaged_is_not_read() {
+    fn forged_or_damaged_messages_are_ignored() {
         let [own, wanted] = PAIRS[1].map(|a| a.parse().unwrap());
         let asked = question(own, wanted).unwrap();
         for (at, value) in [(14 + 7, 64), (14 + 40 + 2, 0x55), (14 + 40 + 24 + 1, 0), (14 + 40 + 24 + 1, 9)] {

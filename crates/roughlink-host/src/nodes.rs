@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_as_it_was_written() {
+    fn node_list_reads_back_as_written() {
         let nodes = [node("car", "10.0.0.1", Some(7)), node("the charger", "10.0.0.2", None)];
         let file = list(&nodes).unwrap();
         assert_eq!(read(&path_of(&file)).unwrap(), nodes);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_processes_of_the_same_user_are_believed() {
+    fn only_processes_of_the_same_user_are_trusted() {
         assert!(is_of_this_user(Path::new("/proc/self")));
         // In CI and in containers, tests run as root, but then there are no processes of other users.
         let other = fs::read_dir("/proc")
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_machine_keep_their_meaning() {
+    fn hosts_file_keeps_names_of_the_machine() {
         let nodes = ["car", "localhost", "a b", "-x", "7"].map(|name| node(name, "10.0.0.1", None));
         let text = hosts(&nodes, "127.0.0.1 localhost me\n");
         assert_eq!(text, "127.0.0.1 localhost me\n10.0.0.1\tcar\nfd00::1\tcar\n");
     }
 
     #[test]
-    fn variables_have_plain_names() {
+    fn variable_names_have_only_letters_digits_and_underscores() {
         assert_eq!(variable("car-7.b"), "ROUGHLINK_CAR_7_B");
     }
 }

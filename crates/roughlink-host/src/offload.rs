@@ -278,7 +278,7 @@ mod tests {
 
     /// The CRC of SCTP covers the whole packet, with zeros in the place of the checksum (RFC 9260).
     #[test]
-    fn the_checksum_of_sctp_is_a_crc() {
+    fn sctp_checksum_is_completed_as_crc32c() {
         let p = Packet::sctp(FlowId::new(0, false), 7, Chunk::ShutdownComplete);
         let mut right = [&[2; 12][..], &[8, 0]].concat();
         wire::encode(&p, None, &Addresses { ip: V4, src_port: 1, dst_port: 2 }, &[][..], &mut right).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_completed() {
+    fn partial_checksums_are_completed() {
         for ip in [V4, V6] {
             let right = frame(ip, b"data");
             let start = 18 + if ip == V4 { 20 } else { 40 };

@@ -184,7 +184,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn sleep_ends_in_time_and_never_before_unless_there_is_something_to_read() {
+    fn sleep_ends_on_time_or_when_input_arrives() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
         let clock = MonotonicClock::start();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_share_of_the_time_is_spent_awake() {
+    fn busy_waiting_is_limited_to_its_share() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
         let clock = MonotonicClock::start();

@@ -140,7 +140,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn files_of_the_kernel_are_read() {
+    fn scheduling_files_of_the_kernel_are_read() {
         assert_eq!(statistics("123 98886 7\n"), Some([98886, 7]));
         assert_eq!(statistics(""), None);
         assert_eq!(parent("42 (a ) b) S 7 42 42 0"), Some(7));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_waits_of_a_descendant_are_sampled() {
+    fn waits_of_a_descendant_are_sampled() {
         let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let grandchild = loop {
             let found = descendants(child.id());

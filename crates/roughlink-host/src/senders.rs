@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_the_kernel_are_read() {
+    fn sock_diag_messages_are_read() {
         let attribute = |kind: u8, value: &[u8]| {
             let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
             bytes.extend([kind, 0]);

@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_decides_all_but_buffers_and_acknowledgements() {
+    fn kernel_decides_all_but_buffers_and_delayed_acks() {
         let linux = TcpConfig::preset(Stack::Linux);
         let same = TcpConfig { delayed_ack: 1, rcv_buf: Buffer::Bytes(1 << 17), ..linux.clone() };
         assert_eq!(decided_by_kernels(&same, false), None);

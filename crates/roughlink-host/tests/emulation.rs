@@ -99,7 +99,7 @@ fn ping(to: SocketAddr) -> Duration {
 }
 
 #[test]
-fn an_echo_takes_the_delay_of_the_link() {
+fn echo_takes_the_delay_of_the_link() {
     let Some(running) = start(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", "")) else { return };
     let times = running.namespace(0).within(|| {
         // Device 1 is the loopback device, so 2 is the TUN device.
@@ -125,7 +125,7 @@ fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&EmulationSample) -> bool) 
 }
 
 #[test]
-fn links_are_watched_and_changed_while_they_run() {
+fn running_links_can_be_observed_and_changed() {
     let settings = EmulationSettings { live: true, ..EmulationSettings::default() };
     let Some(running) = start_with(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", ""), &settings) else { return };
     let live = running.live().expect("it was asked for");
@@ -237,7 +237,7 @@ impl Observer for Arrived {
 }
 
 #[test]
-fn the_same_datagrams_are_lost_as_in_the_simulation() {
+fn emulation_loses_the_same_datagrams_as_simulation() {
     const COUNT: u32 = 150;
     const SIZE: usize = 400; // with headers
     let link = "rate = \"20 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"1000 pkt\"\n\
@@ -278,7 +278,7 @@ fn the_same_datagrams_are_lost_as_in_the_simulation() {
 
 /// Simulated traffic and packets of kernels share a link.
 #[test]
-fn simulated_traffic_crosses_that_of_kernels() {
+fn simulated_and_kernel_traffic_share_a_link() {
     let text = "duration = \"60 s\"\nnode = [{ name = \"a\", kernel = true }, { name = \"m\" }, { name = \"n\" },\n\
                 { name = \"b\", kernel = true }]\n\
                 [[link]]\nname = \"first\"\nbetween = [\"a\", \"m\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n\
@@ -319,7 +319,7 @@ fn destination(scenario: &Scenario) -> SocketAddr {
 
 /// Roughlink's TCP and the kernel's each take the role of the sender.
 #[test]
-fn our_tcp_speaks_to_a_kernel() {
+fn simulated_tcp_interoperates_with_the_kernel() {
     const BYTES: usize = 400_000;
     for ip in [4, 6] {
         let text = |sender: &str, receiver: &str, loses: &str| {
@@ -355,7 +355,7 @@ fn our_tcp_speaks_to_a_kernel() {
 
 /// The emulation ends with the name of the removed device.
 #[test]
-fn a_device_that_vanishes_is_noticed() {
+fn vanished_device_is_detected() {
     let Some(running) = start(pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "")) else { return };
     let deleted = running.namespace(1).within(|| Command::new("ip").args(["link", "delete", "wire0"]).status());
     assert!(deleted.unwrap().unwrap().success());
@@ -369,7 +369,7 @@ fn a_device_that_vanishes_is_noticed() {
 
 /// An emulation ends after the scenario's duration.
 #[test]
-fn it_ends_with_the_scenario() {
+fn emulation_ends_with_the_scenario() {
     let mut scenario = pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "");
     scenario.duration = roughlink_core::units::Time::from_millis(50);
     let Some(running) = start(scenario) else { return };

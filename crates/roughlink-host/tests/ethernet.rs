@@ -208,7 +208,7 @@ fn other_frames([a, b]: [&Namespace; 2], device: &str) {
 }
 
 #[test]
-fn any_frame_passes_byte_for_byte() {
+fn any_frame_passes_unchanged() {
     let Some(running) = start(pair([TAP, TAP], LINK, "")) else { return };
     other_frames([0, 1].map(|host| running.namespace(host)), "wire0");
     finish(running);
@@ -242,7 +242,7 @@ impl Observer for Fates {
 /// Packet number n of the link has the same fate as in the simulation, even if the kernel's reports of multicast groups
 /// are among the packets.
 #[test]
-fn the_same_packets_are_lost_as_in_the_simulation() {
+fn ethernet_loses_the_same_packets_as_simulation() {
     const COUNT: usize = 150;
     let link = "rate = \"20 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"1000 pkt\"\n\
                 noise = { kind = \"burst\", start = \"8 %\", length = [1, 4] }";
@@ -284,7 +284,7 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
 /// Packet n of the scenario is packet n of the programs. A kernel sends reports of its groups (MLD, RFC 3810), in
 /// varying number, when it gets an address and when a program joins a group. None of them crosses the link.
 #[test]
-fn kernels_send_nothing_that_no_program_asked_for() {
+fn kernels_send_only_packets_of_programs() {
     const COUNT: u64 = 6;
     let link = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [3] }}");
     let Some(running) = start(pair([TAP, TAP], &link, "")) else { return };
@@ -312,7 +312,7 @@ fn kernels_send_nothing_that_no_program_asked_for() {
 
 /// Roughlink's TCP and the kernel's communicate; only the kernel's node is on the Ethernet.
 #[test]
-fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
+fn simulated_tcp_interoperates_with_the_kernel_on_ethernet() {
     const BYTES: usize = 300_000;
     for (ip, sender, receiver) in [(4, "a", "b"), (6, "b", "a")] {
         let flow = format!(
@@ -345,7 +345,7 @@ fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
 
 /// One host is on the Ethernet, and the other has layer `ip`.
 #[test]
-fn layers_may_differ() {
+fn ethernet_and_ip_hosts_communicate() {
     let Some(running) = start(pair([TAP, "kernel = true"], LINK, "")) else { return };
     let ends = [0, 1].map(|host| running.namespace(host));
     ends.into_iter().for_each(reno);
@@ -358,7 +358,7 @@ fn layers_may_differ() {
 /// A node exchanges datagrams with a host behind the machine, which forwards; no station on the Ethernet announces that
 /// host.
 #[test]
-fn the_machine_leads_beyond_the_ethernet() {
+fn machine_forwards_beyond_the_ethernet() {
     let new = || possible(Namespace::new());
     let (Some(machine), Some(world)) = (new(), new()) else { return };
     run(&machine, &format!("ip link add out type veth peer name eth0 netns {}", world.path().display()));
@@ -428,7 +428,7 @@ impl Machines {
 }
 
 #[test]
-fn two_attached_devices_are_a_bridge() {
+fn two_attached_devices_form_a_bridge() {
     let Some(machines) = Machines::new() else { return };
     let ends = [&machines.hosts[0], &machines.hosts[1]];
     let noisy = format!("{LINK}\nnoise = {{ kind = \"random\", loss = \"1 %\" }}");
@@ -489,7 +489,7 @@ fn a_silent_host_is_found() {
 /// Datagrams that a program passes to its kernel in one call with `UDP_SEGMENT`, as QUIC implementations do, cross the
 /// link one by one.
 #[test]
-fn joined_datagrams_are_several_on_the_link() {
+fn segmented_datagrams_cross_the_link_one_by_one() {
     let Some(machines) = Machines::new() else { return };
     let [a, b] = [&machines.hosts[0], &machines.hosts[1]];
     let Some(running) = possible(machines.open(LINK)).map(|emulation| emulation.start(NoObserver)) else { return };
@@ -526,7 +526,7 @@ fn kernel() -> (u32, u32) {
 }
 
 #[test]
-fn attached_devices_that_go_end_the_emulation() {
+fn loss_of_an_attached_device_ends_the_emulation() {
     let Some(machines) = Machines::new() else { return };
     for (how, name) in [("ip link set dev two down", "two"), ("ip link delete dev one", "one")] {
         let Some(emulation) = possible(machines.open(LINK)) else { return };
@@ -542,7 +542,7 @@ fn attached_devices_that_go_end_the_emulation() {
 }
 
 #[test]
-fn devices_that_cannot_be_attached_are_refused() {
+fn unsuitable_devices_are_refused() {
     let Some(machines) = Machines::new() else { return };
     let attach =
         |name: &str| open(pair([&machines.interface(name), "kernel = true"], LINK, ""), EmulationSettings::default());

@@ -47,7 +47,7 @@ fn carry(scenario: &Scenario) -> Option<Transferred> {
 }
 
 #[test]
-fn kernels_carry_transfers_and_what_they_did_is_the_flows_result() {
+fn kernel_transfers_fill_the_flow_results() {
     let noise = "noise = { kind = \"burst\", mean = \"3 %\", length = [1, 4], direction = \"forward\" }\n";
     let two = flow("one", "bytes = \"1 MB\"") + &flow("two", "bytes = \"500 kB\"\nstart = \"300 ms\"");
     let Some(done) = carry(&parse(&(LINK.to_owned() + noise + &two))) else { return };
@@ -74,7 +74,7 @@ fn kernels_carry_transfers_and_what_they_did_is_the_flows_result() {
 }
 
 #[test]
-fn windows_acknowledgements_and_priorities_are_those_of_the_scenario() {
+fn kernel_transfers_use_windows_acks_and_priorities_of_the_scenario() {
     // 20 Mbit/s x 10 ms is 25 kB, so the window of 16 KiB is the limit.
     let text = LINK.to_owned() + &flow("narrow", "bytes = \"1 MB\"\ntcp = { rcv_buf = \"16 KiB\" }");
     let Some(narrow) = carry(&parse(&text)) else { return };
@@ -108,7 +108,7 @@ fn other_flows_stay_simulated_at_the_same_nodes() {
 }
 
 #[test]
-fn what_a_kernel_cannot_be_told_is_refused() {
+fn settings_that_the_kernel_decides_are_refused() {
     let refused = |text: &str| Transfers::check(&parse(text)).unwrap_err().with_cause();
     let one = |more: &str| LINK.to_owned() + &flow("f", more);
     assert_eq!(
@@ -126,7 +126,7 @@ fn what_a_kernel_cannot_be_told_is_refused() {
 }
 
 #[test]
-fn a_transfer_is_given_up_when_it_is_told_to() {
+fn stop_request_ends_a_transfer() {
     let short_scenario = || Arc::new(parse(&(LINK.to_owned() + &flow("endless", ""))));
     let scenario = short_scenario();
     let names = vec!["reno".to_owned()];

@@ -83,7 +83,7 @@ fn timeouts(of: &Namespace) -> u64 {
 }
 
 #[test]
-fn linux_stops_when_the_agent_closes_its_window_and_goes_on_when_it_opens() {
+fn linux_sender_follows_the_window_of_the_gateway() {
     let between = |sent: &[Time], from: u64, to: u64| {
         sent.iter().filter(|t| (Time::from_millis(from)..Time::from_millis(to)).contains(t)).count()
     };

@@ -350,7 +350,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_and_fifos_are_refused_and_untouched() {
+    fn links_and_fifos_are_refused_and_left_alone() {
         use std::os::unix::fs::symlink;
         let root = tempfile::tempdir().unwrap();
         let (docs, results) = (root.path().join("docs"), root.path().join("results"));

@@ -147,7 +147,7 @@ mod tests {
 
     /// Includes characters at the end of a line that count as white space.
     #[test]
-    fn no_character_is_drawn_that_a_terminal_acts_on() {
+    fn terminal_control_characters_are_not_drawn() {
         for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r", "\u{202e}"] {
             for [before, after, end] in [["", "", hidden], ["", hidden, ""], [hidden, "", ""]] {
                 let text = format!("a{before}\r\nb c{after}\r\nd{end}");

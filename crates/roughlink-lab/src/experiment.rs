@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_split_at_commas_outside_of_brackets() {
+    fn lists_split_at_commas_outside_brackets() {
         assert_eq!(split("a, b,c"), ["a", "b", "c"]);
         assert_eq!(split("[1, 4],[2, 2]"), ["[1, 4]", "[2, 2]"]);
         assert_eq!(split("{ a = 1, b = 2 }"), ["{ a = 1, b = 2 }"]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities() {
+    fn quantities_split_into_number_and_unit() {
         assert_eq!(quantity("0.25 %"), Some((0.25, "%")));
         assert_eq!(quantity("100 MB"), Some((100.0, "MB")));
         assert_eq!(quantity("12"), Some((12.0, "")));

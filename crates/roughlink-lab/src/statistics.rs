@@ -215,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn student_as_in_the_tables() {
+    fn student_quantiles_match_the_tables() {
         for (freedom, t) in [(1.0, 12.706), (2.0, 4.303), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1e6, 1.960)] {
             assert!((student95(freedom) - t).abs() < 5e-4, "{freedom}: {}", student95(freedom));
         }
     }
 
     #[test]
-    fn mean_and_interval() {
+    fn mean_and_interval_match_a_known_sample() {
         // Mean 5, s = sqrt(32 / 7) = 2.138, t = 2.365, half width 1.787.
         let s = summary(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!((s.n, s.mean), (8, 5.0));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_an_interval_from_six_on() {
+    fn equal_values_have_an_interval_from_six_values_on() {
         let of = |n: usize| summary(&vec![3.0; n]).unwrap();
         for n in 1..10 {
             assert_eq!(of(n).ci95, (n >= 6).then_some(0.0), "{n}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_skewed_samples() {
+    fn skewed_samples_have_asymmetric_intervals() {
         // Symmetric values have no skewness: the result is Student's interval.
         let [from, to] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let half = summary(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap().ci95.unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_pairs() {
+    fn paired_ratios_have_intervals() {
         let pairs: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 3.0, 7.0, 5.0].map(|x| (2.0 * x, x)).into();
         assert_eq!(ratio(&pairs), (2.0, Some([2.0; 2])), "each pair has the same ratio");
         assert_eq!(ratio(&[(3.0, 2.0); 5]), (1.5, None), "too few equal pairs");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn medians_have_sign_test_intervals() {
         let median = |values: &[f64]| super::median(&values.iter().map(|v| [*v, *v]).collect::<Vec<_>>());
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0]), Some(([2.0, 2.0], None)));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles() {
+    fn quantiles_have_binomial_intervals() {
         let values: Vec<ConfidenceInterval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
         // Order statistics of 100 values around the 90th percentile: the 84th and the 96th (binomial, 2.5 % at either
         // end).
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_values_with_bounds() {
+    fn medians_of_bounded_values_have_bounds() {
         // The last four of ten values have only lower bounds: the median is known, and the upper end is not.
         let mut values: Vec<ConfidenceInterval> = (1..=10).map(|i| [f64::from(i); 2]).collect();
         values[6..].iter_mut().for_each(|v| v[1] = f64::INFINITY);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
+    fn shares_have_wilson_intervals() {
         // Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
         for (hits, n, low, high) in [
             (81.0, 263, 0.2553, 0.3662),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_correlation() {
+    fn rank_correlation_matches_known_values() {
         let same: Vec<_> = (0..5).map(|i| (f64::from(i), f64::from(i * i))).collect();
         assert_eq!(spearman(&same), Some(1.0));
         let back: Vec<_> = (0..5).map(|i| (f64::from(i), f64::from(-i))).collect();

@@ -70,7 +70,7 @@ const RUNS: [(&str, &[(&str, &str)]); 10] = [
 ];
 
 #[test]
-fn tshark_finds_nothing_wrong() {
+fn tshark_reports_no_errors() {
     for (what, overrides) in RUNS {
         let Run { dir, .. } = run(overrides, |s| s.capture = whole_packets(None));
         let file = dir.path().join("capture.pcapng");
@@ -127,7 +127,7 @@ fn tshark_counts_the_same_retransmissions_at_the_sender() {
 
 /// The one exception: tshark counts a repeated SYN as a retransmission.
 #[test]
-fn a_repeated_syn_is_counted_by_tshark_alone() {
+fn repeated_syn_is_counted_only_by_tshark() {
     let noise = "{ kind = \"list\", drop = [0, 100], direction = \"forward\" }";
     let overrides = [("tcp.stack", "linux"), ("link.plc.noise", noise)];
     let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
@@ -206,7 +206,7 @@ bytes = "500 kB"
 /// Dissectors of V2G, such as Wireshark's plugins for port 15118, need IPv6 between link-local addresses, and discovery
 /// by multicast with an answer. The stream must consist only of V2GTP messages.
 #[test]
-fn a_session_reads_as_v2gtp_over_ipv6() {
+fn session_decodes_as_v2gtp_over_ipv6() {
     let Run { dir, result } = common::run_text(SESSION, &[("flow.session.ip", "6")], |_| {});
     let session = result.flows[0].session.as_ref().unwrap();
     let [evcc, secc] = ["evcc", "secc"].map(|host| dir.path().join(format!("capture-{host}.pcapng")));

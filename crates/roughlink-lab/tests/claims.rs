@@ -51,7 +51,7 @@ fn judged_by(claim: &str, result: &ExperimentResult) -> Result<ClaimResult, Stri
 }
 
 #[test]
-fn figures_and_verdicts() {
+fn claims_give_figures_and_verdicts() {
     let cases = [
         ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1.5 }", 1.5, true),
         ("kind = \"gain\"\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 51 }", 50.0, false),
@@ -116,7 +116,7 @@ fn claims_are_counted_by_origin() {
 }
 
 #[test]
-fn medians_replica_by_replica_and_of_another_experiment() {
+fn medians_compare_replicas_and_other_experiments() {
     let mut here = result();
     let mut other = result();
     other.experiment = "p/other".into();
@@ -157,7 +157,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
 }
 
 #[test]
-fn ranks_are_among_all_cells() {
+fn ranks_include_all_cells() {
     let rank = |among: &str, narrowed: bool| {
         let claim =
             format!("kind = \"rank\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{among}");
@@ -194,7 +194,7 @@ fn verdict(head: &str, claim: &str, result: &ExperimentResult) -> Verdict {
 }
 
 #[test]
-fn the_interval_decides_and_not_the_mean() {
+fn interval_decides_instead_of_the_mean() {
     let (value, gain) = ("kind = \"value\"", "kind = \"gain\"\nb = \"slow\"");
     let (rank, median) = ("kind = \"rank\"", "statistic = \"median\"");
     let near: &[f64] = &[9.0, 10.0, 11.0]; // 10 +- 2.5
@@ -252,7 +252,7 @@ fn the_interval_decides_and_not_the_mean() {
 }
 
 #[test]
-fn the_largest_of_several_lies_between_what_one_surely_is_and_can_be() {
+fn largest_of_several_has_lower_and_upper_bounds() {
     let judged = |bounds: &str, one: &[f64], five: &[f64]| {
         let mut result = random(one, &[1.0]);
         result.cells[2] = Cell { axes: result.cells[2].axes.clone(), ..random(five, &[1.0]).cells.remove(0) };
@@ -271,7 +271,7 @@ fn the_largest_of_several_lies_between_what_one_surely_is_and_can_be() {
 }
 
 #[test]
-fn a_criterion_says_its_bounds_with_enough_digits() {
+fn criterion_prints_its_bounds_with_enough_digits() {
     let words = |published: &str, bounds: &str| {
         judged(&format!(
             "kind = \"value\"\na = \"slow\"\n{published}\nat = {{ loss = \"5 %\" }}\nconfirmed = {{ {bounds} }}"
@@ -322,7 +322,7 @@ fn reasons_name_the_figures_of_the_run() {
 }
 
 #[test]
-fn the_deciding_figure_comes_first() {
+fn deciding_figure_comes_first() {
     let claim = "kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2 }";
     let judged = judged(claim).unwrap();
     assert!(judged.verdicts[0].evidence.starts_with("5 %: 3 (FAST 3, SLOW 1); 1 %: 1.50"), "{judged:?}");
@@ -330,7 +330,7 @@ fn the_deciding_figure_comes_first() {
 }
 
 #[test]
-fn wrong_claims_are_explained() {
+fn errors_in_claims_are_explained() {
     let cases = [
         ("kind = \"ratoi\"\na = \"fast\"\nconfirmed = { min = 1 }", "did you mean `ratio`?"),
         ("kind = \"ratio\"\na = \"fast\"\nconfirmed = { min = 1 }", "missing key `b`"),
@@ -348,7 +348,7 @@ fn wrong_claims_are_explained() {
 }
 
 #[test]
-fn a_criterion_can_fail_and_can_be_met() {
+fn criterion_must_be_able_to_fail_and_to_be_met() {
     for (bounds, expected) in [
         ("", "has no bound"),
         ("share = 0.5", "has no bound"),
@@ -400,7 +400,7 @@ fn with_cell(
 }
 
 #[test]
-fn a_combination_that_ran_is_never_left_out() {
+fn combinations_that_ran_are_never_left_out() {
     let claim = |kind: &str, bound: &str| {
         format!("kind = \"{kind}\"\nb = \"slow\"\nover = {{ loss = [] }}\nconfirmed = {{ {bound} }}")
     };
@@ -446,7 +446,7 @@ fn a_combination_that_ran_is_never_left_out() {
 }
 
 #[test]
-fn bounds_are_marked_on_both_sides() {
+fn bounds_of_both_algorithms_are_marked() {
     let at = "at = { loss = \"1 %\" }";
     let judged = |head: &str, kind: &str, bound: &str, result: &ExperimentResult| {
         verdict(head, &format!("kind = \"{kind}\"\nb = \"slow\"\n{at}\nconfirmed = {{ {bound} }}"), result)

@@ -21,7 +21,7 @@ fn all_shipped_experiments_have_a_plan() {
 }
 
 #[test]
-fn what_a_kernel_carries_is_planned_beside_it() {
+fn kernel_runs_are_planned_separately() {
     let fig4 = |quick| {
         let fig4 = Paper::named("v2g").unwrap().experiments(&["fig4".into()], quick).unwrap().remove(0);
         let kernel = *fig4.on_kernel.clone().expect("it has a table");
@@ -76,7 +76,7 @@ fn experiments_share_runs() {
 }
 
 #[test]
-fn every_claim_rests_on_an_experiment() {
+fn every_claim_names_an_existing_experiment() {
     for paper in paper::all().unwrap() {
         let source = ScenarioText { folder: None, ..claims(&paper.name) };
         for name in file_experiments(&source) {
@@ -161,7 +161,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn wrong_experiments_are_explained() {
+fn errors_in_experiments_are_explained() {
     let read = |text: String| {
         let source = ScenarioText { name: "test.toml".into(), text, folder: None };
         file::experiment(&source, "test/test", false)
@@ -176,7 +176,7 @@ fn wrong_experiments_are_explained() {
 }
 
 #[test]
-fn wrong_cells_name_the_key() {
+fn error_of_a_cell_names_the_key() {
     let text = GOOD.replace("key = \"tcp.cc\"", "key = \"tcp.ccc\"");
     let source = ScenarioText { name: "test.toml".into(), text, folder: None };
     let experiment = file::experiment(&source, "test/test", false).unwrap();
@@ -186,7 +186,7 @@ fn wrong_cells_name_the_key() {
 
 /// A value can set several keys; the axis then needs no key.
 #[test]
-fn values_set_other_keys() {
+fn axis_values_can_set_other_keys() {
     let plan = |set: &str| {
         let text = GOOD.replacen("key = \"tcp.cc\"", "", 1);
         let text = text.replacen("[[published]]", &format!("[axis.set.cubic]\n{set}\n\n[[published]]"), 1);
@@ -276,7 +276,7 @@ shipped = ["cubic"]
 "#;
 
 #[test]
-fn wrong_papers_are_explained() {
+fn errors_in_papers_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("one.toml"), GOOD).unwrap();
     let read = |text: &str| {

@@ -17,7 +17,7 @@ fn axes(plan: &ExperimentPlan) -> Vec<(&str, Vec<&str>)> {
 }
 
 #[test]
-fn a_key_with_several_values_is_an_axis_and_the_seed_comes_last() {
+fn keys_with_several_values_are_axes_and_the_seed_is_last() {
     let vary = ["tcp.cc=newreno,cubic", "flow.*.bytes=1 MB", "link.wire.delay=1 ms,5 ms,20 ms"].map(choices);
     let vary: Vec<_> = vary.into_iter().collect::<Result<_, _>>().unwrap();
     let set = vec![("duration".to_owned(), "20 s".to_owned())];
@@ -45,7 +45,7 @@ fn algorithms_are_compared_on_each_scenario() {
 }
 
 #[test]
-fn what_cannot_be_a_grid_is_refused() {
+fn invalid_grids_are_refused() {
     let said = |plan: Result<ExperimentPlan, LabError>| plan.unwrap_err().to_string();
     let both = ("tcp.cc".to_owned(), vec!["newreno".to_owned(), "cubic".to_owned()]);
     assert!(said(sweep(hello(), &[both.clone(), both.clone()], &Grid::default())).contains("varied twice"));

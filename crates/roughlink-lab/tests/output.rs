@@ -41,7 +41,7 @@ fn timeless(mut result: RunResult) -> RunResult {
 }
 
 #[test]
-fn a_finished_folder_has_everything() {
+fn finished_folder_has_all_files() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path().join("new/results");
     let s = scenario(SCENARIO, &[("seed", "7")]);
@@ -74,7 +74,7 @@ fn a_finished_folder_has_everything() {
 
 /// Two runs of the same scenario leave the same files, apart from times of day.
 #[test]
-fn equal_runs_leave_equal_files() {
+fn equal_runs_write_equal_files() {
     let (a, b) = (run(&[], |_| {}), run(&[], |_| {}));
     let files = |r: &Run| Manifest::read(r.dir.path()).unwrap().files;
     let same: Vec<_> = files(&a).into_iter().filter(|f| f.name != "summary.json").collect();
@@ -189,7 +189,7 @@ fn series_and_summary_agree() {
 }
 
 #[test]
-fn sampling_thins_but_keeps_changes_of_state() {
+fn sampling_keeps_state_changes() {
     let states = |dir: &Path| {
         let mut all: Vec<_> = parquet_rows(&dir.join("flows.parquet"))
             .iter()
@@ -306,7 +306,7 @@ fn failures_are_explained() {
 /// A capture has a file for each host, or a single file on request or for many hosts. The files of an earlier run are
 /// replaced.
 #[test]
-fn captures_by_host() {
+fn captures_are_split_by_host() {
     let captures = |dir: &Path| names(dir).into_iter().filter(|n| n.ends_with(".pcapng")).collect::<Vec<_>>();
     let Run { dir, .. } = run(&[], |s| {
         s.capture = Some(CaptureSettings { one_file: true, ..CaptureSettings::default() });
@@ -352,14 +352,14 @@ fn child(dir: &Path, limit: Option<u32>) -> Command {
             shell
         }
     };
-    command.args(["--exact", "the_child", "--ignored"]).env("RESULTS", dir);
+    command.args(["--exact", "child_process", "--ignored"]).env("RESULTS", dir);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
 #[test]
 #[ignore = "the child of other tests"]
-fn the_child() {
+fn child_process() {
     let Some(dir) = std::env::var_os("RESULTS") else { return };
     let s = scenario(SCENARIO, &[("flow.download.bytes", "4 GB"), ("duration", "4000 s"), ("seed", "9")]);
     if let Err(e) =
@@ -379,7 +379,7 @@ fn under_way(dir: &Path, child: &mut Child) {
 }
 
 #[test]
-fn a_killed_run_leaves_nothing_that_looks_finished() {
+fn killed_run_does_not_look_finished() {
     for finished_before in [false, true] {
         let dir = TempDir::new().unwrap();
         let s = scenario(SCENARIO, &[]);
@@ -412,7 +412,7 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
 
 #[cfg(unix)]
 #[test]
-fn a_full_disk_costs_only_the_run_that_filled_it() {
+fn full_disk_loses_only_the_run_that_fills_it() {
     let dir = TempDir::new().unwrap();
     let fresh = dir.path().join("fresh");
     let full = dir.path().join("full");

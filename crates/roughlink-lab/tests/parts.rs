@@ -69,7 +69,7 @@ fn refused(folders: &[PathBuf], output: &Path) -> String {
 }
 
 #[test]
-fn parts_share_the_runs_out() {
+fn parts_divide_the_runs_evenly() {
     for (runs, parts) in [(0, 1), (1, 3), (7, 3), (20, 20), (61, 20)] {
         let mut all = BTreeSet::new();
         let mut sizes = BTreeSet::new();
@@ -95,7 +95,7 @@ fn parts_share_the_runs_out() {
 }
 
 #[test]
-fn merged_parts_are_the_whole() {
+fn merged_parts_equal_the_whole() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(3);
     let alone = whole(&plan, &dir.path().join("whole"));
@@ -116,7 +116,7 @@ fn merged_parts_are_the_whole() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_parts() {
+fn missing_runs_are_reported_with_their_parts() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(2);
     let parts = [dir.path().join("1"), dir.path().join("3")];
@@ -134,7 +134,7 @@ fn what_is_missing_is_named_with_its_parts() {
 
 /// An unfinished folder can be read even while another process uses it.
 #[test]
-fn what_is_not_finished_is_read() {
+fn unfinished_folders_can_be_read() {
     let root = tempfile::tempdir().unwrap();
     let (plan, path) = (plan(2), root.path().join("part"));
     work(&plan, "2/2", &path);
@@ -151,7 +151,7 @@ fn what_is_not_finished_is_read() {
 /// When a sweep continues with more replicas, the statistics of fewer replicas are removed first. The folder is
 /// unfinished until all runs are done.
 #[test]
-fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
+fn sweep_continued_with_more_replicas_is_unfinished() {
     let root = tempfile::tempdir().unwrap();
     let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
     folder::finish(&few, &whole(&few, &path), "test").unwrap();
@@ -177,7 +177,7 @@ fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_refused() {
+fn parts_of_different_sweeps_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let folder = |name: &str| dir.path().join(name);
     work(&plan(2), "1/2", &folder("1"));
@@ -212,7 +212,7 @@ fn what_does_not_belong_together_is_refused() {
 
 /// In a large grid, most scenarios and their files are read just before their runs.
 #[test]
-fn files_that_were_read_later_are_described_however_it_ended() {
+fn files_read_during_the_sweep_are_described_at_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let (home, path) = (dir.path().join("home"), dir.path().join("part"));
     fs::create_dir(&home).unwrap();
@@ -240,7 +240,7 @@ fn files_that_were_read_later_are_described_however_it_ended() {
 
 /// A folder may come from another user, so its plan is checked.
 #[test]
-fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {
+fn plan_is_checked_against_the_run_limit_and_the_stored_runs() {
     let root = tempfile::tempdir().unwrap();
     let (path, out) = (root.path().join("part"), root.path().join("out"));
     work(&plan(2), "1/2", &path);

@@ -6,7 +6,7 @@ use roughlink_lab::watch::{CURVES, FLOW_CURVES, MEANS};
 use std::collections::BTreeSet;
 
 #[test]
-fn each_name_stands_once_and_carries_its_unit() {
+fn names_are_unique_and_carry_their_unit() {
     let names: BTreeSet<&str> = QUANTITIES.iter().map(|q| q.name).collect();
     assert_eq!(names.len(), QUANTITIES.len());
     for q in QUANTITIES {
@@ -23,7 +23,7 @@ fn each_name_stands_once_and_carries_its_unit() {
 }
 
 #[test]
-fn each_is_a_metric_or_a_curve() {
+fn every_quantity_is_a_metric_or_a_curve() {
     // Only the report of a run draws this quantity; it is not a metric.
     let mut used = BTreeSet::from(["ssthresh_kb".to_owned()]);
     used.extend(metric::list().into_iter().map(|m| m.name.replace("[A..B]", "")));
@@ -33,7 +33,7 @@ fn each_is_a_metric_or_a_curve() {
 }
 
 #[test]
-fn a_metric_has_the_same_words_with_and_without_a_window() {
+fn window_metrics_keep_label_and_unit() {
     for name in ["throughput_mbps", "retransmits", "queue_mean_pkt", "dropped", "jain"] {
         let plain = Metric::new(name).unwrap().describe();
         let window = Metric::new(&format!("{name}[10..60]")).unwrap().describe();

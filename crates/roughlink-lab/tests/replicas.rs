@@ -41,7 +41,7 @@ fn cell(duration: &str, metric: &str) -> Cell {
 }
 
 #[test]
-fn what_changes_nothing_differs_by_nothing() {
+fn key_without_effect_has_zero_difference() {
     let names = [("name".to_owned(), vec!["one".to_owned(), "two".to_owned()])];
     let plan = compare(vec![hello()], &[], &names, &grid(6, "60 s", &["throughput_mbps"])).unwrap();
     let result = done(&plan).0;
@@ -53,7 +53,7 @@ fn what_changes_nothing_differs_by_nothing() {
 }
 
 #[test]
-fn unfinished_transfers_leave_the_median_or_a_bound_of_it() {
+fn unfinished_transfers_give_a_median_or_its_bound() {
     let all = cell("60 s", "duration_s");
     let mut sorted = all.samples.clone();
     sorted.sort_by(f64::total_cmp);

@@ -68,7 +68,7 @@ fn every_experiment_and_every_cell_appears() {
 }
 
 #[test]
-fn the_data_in_the_page_is_the_csv() {
+fn data_in_the_page_equals_the_csv() {
     let input = sample::own();
     let html = render(&input);
     let text = html.split("<template id=\"csv-sweep-cells\">").nth(1).unwrap().split("</template>").next().unwrap();
@@ -98,7 +98,7 @@ fn the_same_input_gives_the_same_file() {
 }
 
 #[test]
-fn it_is_one_file_of_reasonable_size() {
+fn report_is_one_file_of_reasonable_size() {
     let html = render(&sample::paper());
     assert!(html.len() < 1_400_000, "{} bytes", html.len());
     assert_eq!(html.matches(LIBRARY).count(), 1);
@@ -108,7 +108,7 @@ fn it_is_one_file_of_reasonable_size() {
 
 /// Each row of the table in `vendor/README.md` has the name and the hash of a published file.
 #[test]
-fn vendored_files_are_as_published() {
+fn vendored_files_match_their_published_hashes() {
     let vendor = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor");
     let readme = std::fs::read_to_string(vendor.join("README.md")).unwrap();
     let rows: Vec<Vec<&str>> =
@@ -123,7 +123,7 @@ fn vendored_files_are_as_published() {
 }
 
 #[test]
-fn an_empty_input_makes_a_report() {
+fn empty_input_gives_a_report() {
     let html = render(&Default::default());
     assert!(html.contains("<h1>roughlink report</h1>"));
 }
@@ -135,7 +135,7 @@ fn in_order(page: &str, texts: &[&str]) {
 }
 
 #[test]
-fn a_papers_answer_comes_first() {
+fn answer_of_a_paper_comes_first() {
     let input = sample::paper();
     let html = render(&input);
     let page = page(&html);
@@ -174,7 +174,7 @@ fn a_papers_answer_comes_first() {
 }
 
 #[test]
-fn what_to_use_on_linux_is_read_off_the_cells() {
+fn recommendation_for_linux_follows_from_the_cells() {
     let mut input = sample::paper();
     input.experiments.retain(|e| e.experiment == "v2g/fig4");
     let set = |input: &mut ReportInput, cc: &str, samples: [f64; 3]| {
@@ -250,7 +250,7 @@ fn mixed() -> ExperimentResult {
 }
 
 #[test]
-fn values_of_another_stack_are_labelled() {
+fn values_of_another_stack_are_labeled() {
     let html = render(&ReportInput { experiments: vec![mixed()], ..ReportInput::default() });
     let page = page(&html);
     assert!(page.contains("<figcaption>ns2 stack, linux where named</figcaption>"));
@@ -263,7 +263,7 @@ fn values_of_another_stack_are_labelled() {
 
 /// Every drawn series is in the legend of its figure or is named below its bar.
 #[test]
-fn every_series_that_is_drawn_is_named() {
+fn every_drawn_series_is_named() {
     let mut days = sample::paper();
     days.experiments.retain(|e| e.experiment == "v2g/fig7");
     // Two curves of the same algorithm in one chart: its name cannot distinguish them.
@@ -294,7 +294,7 @@ fn every_series_that_is_drawn_is_named() {
 }
 
 #[test]
-fn the_index_leads_to_every_paper() {
+fn index_links_to_every_paper() {
     let entry =
         |name: &str, input| PaperEntry { title: format!("Paper {name}"), link: format!("{name}/report.html"), input };
     let mut entries = vec![entry("a", Some(sample::paper())), entry("b", None)];
@@ -326,7 +326,7 @@ fn the_index_leads_to_every_paper() {
 }
 
 #[test]
-fn published_values_without_a_measured_one_are_missed() {
+fn published_values_without_measurement_count_as_misses() {
     let cell = |published: f64, measured: Option<f64>, at_least: &[f64]| Cell {
         stack: "ns3".into(),
         published: Some(published),
@@ -351,7 +351,7 @@ fn published_values_without_a_measured_one_are_missed() {
 }
 
 #[test]
-fn runs_count_whether_or_not_they_gave_a_value() {
+fn runs_count_with_or_without_a_value() {
     let mut experiment = mixed();
     experiment.cells[0] = Cell {
         samples: vec![],
@@ -370,7 +370,7 @@ fn runs_count_whether_or_not_they_gave_a_value() {
 }
 
 #[test]
-fn equal_values_of_random_runs_are_shown_as_such() {
+fn equal_values_of_random_runs_are_labeled() {
     let mut experiment = mixed();
     experiment.cells[0] = Cell { samples: vec![7.5; 6], replicas: 6, ..experiment.cells[0].clone() };
     let html = render(&ReportInput { experiments: vec![experiment.clone()], ..ReportInput::default() });
@@ -384,7 +384,7 @@ fn equal_values_of_random_runs_are_shown_as_such() {
 }
 
 #[test]
-fn one_run_tells_none_from_the_best() {
+fn single_runs_do_not_rank_algorithms() {
     let mut input = sample::paper();
     input.experiments.retain(|e| e.experiment == "v2g/fig4");
     for cell in &mut input.experiments[0].cells {

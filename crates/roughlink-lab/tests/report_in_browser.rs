@@ -138,7 +138,7 @@ fn measured(browser: &Path, dir: &Path, dark: bool, (width, height): (i32, i32),
 }
 
 #[test]
-fn the_report_of_a_run_answers_on_the_first_screen() {
+fn run_report_answers_on_the_first_screen() {
     let Some(browser) = chromium() else {
         eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
         return;
@@ -201,7 +201,7 @@ const SAVED: &str = r##"...(() => {
 
 /// The page's script and the CSV of the cells escape the same names in the same way.
 #[test]
-fn formulas_are_text_in_the_points_as_drawn() {
+fn formulas_in_drawn_points_are_escaped() {
     let Some(browser) = chromium() else {
         eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
         return;
@@ -248,7 +248,7 @@ fn formulas_are_text_in_the_points_as_drawn() {
 }
 
 #[test]
-fn a_papers_picture_is_on_the_first_screen() {
+fn picture_of_a_paper_is_on_the_first_screen() {
     let Some(browser) = chromium() else {
         eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
         return;

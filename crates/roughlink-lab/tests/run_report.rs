@@ -85,7 +85,7 @@ fn extremes(steps: &[(f64, Option<f64>)], end: f64, n: usize) -> Vec<Option<(f64
 
 /// In a tunnel the congestion window is one segment for minutes. The chart must show this and every spike in between.
 #[test]
-fn drawn_extremes_are_those_of_the_data() {
+fn drawn_extremes_match_the_data() {
     let Run { dir, result } = shipped("train-tunnels", &[("duration", "450 s")]);
     let html = report(dir.path());
     let flows = dir.path().join("flows.parquet");
@@ -167,7 +167,7 @@ fn outages_are_recorded_and_shaded() {
 }
 
 #[test]
-fn a_queue_that_has_emptied_is_not_drawn_full() {
+fn emptied_queue_is_not_drawn_full() {
     let Run { dir, .. } = shipped("hello", &[("flow.download.bytes", "1 MB")]);
     let queue = rows(&dir.path().join("links.parquet"), "queue_pkt", |r| r.get_string(2).unwrap() == "forward");
     assert!(queue.iter().any(|q| q.1 > Some(10.0)));
@@ -175,7 +175,7 @@ fn a_queue_that_has_emptied_is_not_drawn_full() {
 }
 
 #[test]
-fn a_session_answers_with_its_messages() {
+fn session_report_lists_its_messages() {
     let Run { dir, result } = shipped("charging-session", &[]);
     let html = report(dir.path());
     let page = page(&html);
@@ -202,7 +202,7 @@ fn a_session_answers_with_its_messages() {
 }
 
 #[test]
-fn a_time_out_of_the_scenario_is_the_one_that_counts() {
+fn timeout_of_the_scenario_overrides_the_default() {
     let Run { dir, .. } = shipped("charging-session", &[("flow.session.messages.current_demand.timeout", "150 ms")]);
     let html = report(dir.path());
     let row = html.split("<th scope=\"row\">Current<wbr>Demand</th>").nth(1).unwrap().split("</tr>").next().unwrap();
@@ -236,7 +236,7 @@ fn throughput(html: &str) -> (Vec<f64>, Vec<f64>) {
 }
 
 #[test]
-fn throughput_and_round_trips_are_those_of_the_result() {
+fn throughput_and_round_trips_match_the_result() {
     let Run { dir, result } = shipped("hello", &[]);
     let RunResult { flows, sim_s, .. } = &result;
     let html = report(dir.path());
@@ -255,7 +255,7 @@ fn throughput_and_round_trips_are_those_of_the_result() {
 
 /// Includes a last flight that arrives while the sender waits, and rows further apart than points.
 #[test]
-fn the_throughput_curve_has_every_byte_and_no_peak_of_its_own() {
+fn throughput_curve_has_every_byte_and_no_false_peak() {
     let far = &[("link.0.delay", "300 ms"), ("flow.download.bytes", "300 kB"), ("duration", "20 s")][..];
     for (overrides, sample_ms) in [(&[][..], 0), (far, 0), (&[], 100), (&[], 2_000), (far, 500)] {
         let source = ScenarioText::scenario("hello").unwrap();
@@ -277,7 +277,7 @@ fn the_throughput_curve_has_every_byte_and_no_peak_of_its_own() {
 }
 
 #[test]
-fn a_flow_that_did_not_start_has_no_negative_time() {
+fn unstarted_flow_has_no_negative_time() {
     let Run { dir, .. } = shipped("hello", &[("duration", "5 s"), ("flow.download.start", "7 s")]);
     let html = report(dir.path());
     assert!(page(&html).contains("did not start: the run ended at 5 s"), "{}", page(&html));
@@ -285,7 +285,7 @@ fn a_flow_that_did_not_start_has_no_negative_time() {
 
 /// Each of the two links has its own flow.
 #[test]
-fn a_stay_counts_the_flows_of_its_link() {
+fn stay_counts_only_flows_of_its_link() {
     let mut text = String::from("duration = \"30 s\"\n");
     for (i, rate) in ["2 Mbit/s", "20 Mbit/s"].into_iter().enumerate() {
         text += &format!(

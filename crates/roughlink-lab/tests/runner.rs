@@ -76,7 +76,7 @@ fn threads_and_interruptions_change_nothing() {
 }
 
 #[test]
-fn a_stop_keeps_what_is_done() {
+fn stop_keeps_finished_runs() {
     let plan = plan(200);
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();

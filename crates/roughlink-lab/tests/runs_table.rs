@@ -49,7 +49,7 @@ fn table(text: String) -> (SerializedFileReader<std::fs::File>, ExperimentPlan, 
 }
 
 #[test]
-fn no_two_columns_have_one_name() {
+fn column_names_are_unique() {
     let text = EXPERIMENT
         .replace("seed = \"7\"\n", "")
         .replace(
@@ -74,7 +74,7 @@ fn no_two_columns_have_one_name() {
 }
 
 #[test]
-fn a_row_is_a_run_and_a_column_what_was_varied_or_measured() {
+fn rows_are_runs_and_columns_are_keys_and_metrics() {
     let (reader, plan, store) = table(EXPERIMENT.into());
     let rows: Vec<BTreeMap<String, Field>> =
         reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns().into_iter().collect()).collect();

@@ -54,7 +54,7 @@ fn measured(metrics: &[&str]) -> (ExperimentPlan, RunRecord) {
 }
 
 #[test]
-fn windows_agree_with_the_run_as_a_whole() {
+fn windows_agree_with_the_whole_run() {
     let names = [
         "throughput_mbps[0..15]@flow1",
         "throughput_mbps[0..15]:sum",
@@ -94,7 +94,7 @@ fn windows_agree_with_the_run_as_a_whole() {
 }
 
 #[test]
-fn wrong_windows_are_explained() {
+fn errors_in_windows_are_explained() {
     for (name, help) in [
         ("queue_p95_pkt@plc", "add a window"),
         ("queue_p59_pkt[1..2]@plc", "did you mean `queue_p95_pkt`?"),

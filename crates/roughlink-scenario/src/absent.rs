@@ -45,7 +45,7 @@ mod tests {
     use crate::schema::FORM;
 
     #[test]
-    fn an_absent_name_is_none_that_there_is() {
+    fn absent_names_do_not_exist() {
         let words = |key: &str| serde_json::to_string(&FORM["$defs"][key]).unwrap();
         let known: Vec<String> = ["CongestionControl", "Qdisc", "Flow", "Noise"].into_iter().map(words).collect();
         for name in ABSENT.iter().flat_map(|(names, _)| *names) {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_name_is_answered_with_what_comes_closest() {
+    fn absent_name_suggests_the_closest_alternative() {
         assert!(absent("Prague").unwrap().starts_with("`prague` is not available; use `dctcp` over `qdisc"));
         assert_eq!(absent("cubic"), None);
     }

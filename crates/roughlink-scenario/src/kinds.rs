@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_kind_are_written_beside_the_others() {
+    fn keys_of_a_kind_mix_with_shared_keys() {
         let text = "[table]\nd = 4\nkind = \"one\"\nname = \"n\"\na = 1\n";
         let (Some(Kind::One(one)), said) = read(text) else { panic!("it is of kind `one`") };
         assert_eq!((said, one.a.as_ref().unwrap().value.clone()), (vec![], Ok(1)));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kind_has_not_is_refused() {
+    fn keys_of_other_kinds_are_refused() {
         for (keys, wanted) in [
             ("kind = \"other\", c = 1, a = 1", "`a` is a key of `one`; `other` has `c`, `d`; every kind has `name`"),
             (
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_stands_twice_in_a_table() {
+    fn keys_are_unique_in_a_table() {
         for (name, table) in FORM["$defs"].as_object().unwrap() {
             for kind in kinds(table) {
                 let twice: Vec<&str> = keys(kind).map(|(key, _)| key).filter(|key| has(table, key)).collect();

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_that_of_the_schema() {
+    fn form_matches_the_schema() {
         let made = lines(&form(&flat()));
         if made == include_str!("form.json") {
             assert_eq!(*FORM, form(&flat()));

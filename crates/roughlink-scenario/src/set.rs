@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_characters() {
+    fn star_matches_any_characters() {
         for (pattern, yes, no) in [
             ("plc", &["plc"][..], &["plc2", ""][..]),
             ("*", &["", "x"], &[]),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn an_algorithm_may_bring_parameters() {
+    fn algorithm_can_include_parameters() {
         let read = |text| with_parameters(text).map(|(name, params)| (name.to_owned(), params));
         assert_eq!(read("cubic").unwrap(), ("cubic".into(), None));
         assert_eq!(read("cubic{}").unwrap(), ("cubic".into(), Some(vec![])));
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_what_it_reads_as() {
+    fn override_values_are_typed_by_their_text() {
         let kind = |value: &str, text_only| read(value, text_only).map(|v| v.type_name());
         assert_eq!(kind("9223372036854775807", false), Ok("integer"));
         assert_eq!(kind("1e30", false), Ok("float"));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn paths_split_into_segments() {
         assert_eq!(segments("link.\"a.b\".rate").unwrap(), ["link", "a.b", "rate"]);
         assert_eq!(segments("seed").unwrap(), ["seed"]);
         assert!(segments("a.").is_err());

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn indented_comments_and_trailing_delimiters_are_passed_over() {
+    fn indented_comments_and_trailing_delimiters_are_skipped() {
         let plain = Dialect::default();
         let wanted = Ok(vec![(3, 0, -90.0, 0.5), (5, 1_000, -80.0, 0.0)]);
         let text = "time_s,signal_dbm,loss,\n  # \"a\" comment, indented\n0,-90,0.5,\n\t# b\n1,-80,0\n";
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_the_field_are_read() {
+    fn common_csv_dialects_are_read() {
         let wanted = [(2, 0, -90.5, 0.01), (3, 1_500, -80.0, 0.25)];
         let field = named(&[(TIME, "time stamp"), ("signal_dbm", "RSRP")]);
         for text in [
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_as_an_editor_does() {
+    fn line_numbers_match_an_editor() {
         let text = "# of a\n\ntime_s,loss\n\n# b\n0,0.1\n   \n1,0.2\n2,x\n";
         assert_eq!(read(text, &Dialect::default()).unwrap_err(), "line 9: loss is not a number");
         let lines = read(&text.replace('x', "0"), &Dialect::default()).unwrap();

@@ -573,7 +573,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_of_changes_is_read() {
+    fn table_of_changes_is_read() {
         let steps = read_csv("time_s, rate_mbps,loss,up\n# tunnel\n0,8,0,1\n1.5,,0.25,\n2,0,,0\n").unwrap();
         assert_eq!(steps.len(), 3);
         assert_eq!(steps[0].rate, Some(Rate::from_mbps(8)));
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_make_no_sense_are_refused_with_their_line() {
+    fn invalid_tables_are_refused_with_their_line() {
         for (bad, line) in [
             ("time,rate_mbps\n0,1\n", "`time`"),
             ("rate_mbps\n1\n", "time_s"),

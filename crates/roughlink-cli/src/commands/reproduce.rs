@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_published_value_without_a_measured_one_is_missed() {
+    fn published_value_without_measurement_counts_as_miss() {
         let cell = |published: f64, measured: Option<f64>, at_least: &[f64]| Cell {
             stack: "ns3".into(),
             axes: [("cc".to_owned(), "reno".to_owned())].into(),

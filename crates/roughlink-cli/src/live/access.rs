@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_token_opens() {
+    fn access_needs_the_complete_token() {
         let from = [("host", "127.0.0.1:8080")];
         assert_eq!(refused("?token=00ff", &from), None);
         assert_eq!(refused("?a=b&token=00ff&c", &from), None);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused() {
+    fn foreign_hosts_and_origins_are_refused() {
         let right = "?token=00ff";
         for host in ["127.0.0.1", "127.0.0.1:1", "[::1]:8080", "[::1]", "localhost", "LOCALHOST:80", "192.0.2.7:8080"] {
             assert_eq!(refused(right, &[("host", host)]), None, "{host}");

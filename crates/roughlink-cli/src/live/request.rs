@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_the_words_of_a_scenario() {
+    fn link_change_uses_scenario_syntax() {
         let json = r#"{"link": "plc", "direction": "reverse", "rate": "2 Mbit/s", "delay": "40 ms", "loss": "5 %",
                        "up": true}"#;
         let change = LinkChange {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_explained() {
+    fn invalid_changes_are_explained() {
         for (json, said) in [
             ("", "EOF"),
             ("[]", "an object with the name of the link"),

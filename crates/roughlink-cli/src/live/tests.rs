@@ -63,7 +63,7 @@ fn code(answer: &str) -> u16 {
 const JSON: &str = "content-type: application/json\r\n";
 
 #[test]
-fn nothing_is_answered_without_the_token() {
+fn requests_without_token_are_forbidden() {
     let (server, address, token) = server();
     for line in ["GET /", "GET /events", "POST /change", "GET /elsewhere", "PUT /"] {
         for wrong in ["", "?token=", "?token=0123456789abcdef0123456789abcdef"] {
@@ -90,7 +90,7 @@ fn nothing_is_answered_without_the_token() {
 }
 
 #[test]
-fn a_change_is_checked_before_it_is_taken_in() {
+fn changes_are_validated_before_they_apply() {
     let (server, address, token) = server();
     let send = |headers: &str, body: &str| ask(address, &format!("POST /change?token={token}"), headers, body);
     let right = r#"{"link": "plc", "rate": "2 Mbit/s"}"#;
@@ -143,7 +143,7 @@ fn viewers_receive_the_start_and_the_end() {
 }
 
 #[test]
-fn an_address_is_read_and_may_be_taken() {
+fn invalid_and_occupied_addresses_are_rejected() {
     let message = |text| match BoundServer::open(text) {
         Ok(_) => panic!("{text}"),
         Err(Failure::Lab(e)) => e.to_string(),

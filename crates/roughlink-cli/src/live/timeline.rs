@@ -105,7 +105,7 @@ mod tests {
 
     /// Changes from outside, and the printed timeline in the scenario, have the same result.
     #[test]
-    fn the_timeline_repeats_the_changes() {
+    fn printed_timeline_replays_the_changes() {
         let at = |ms: u64, directions, change| AppliedChange {
             at: Time::from_micros(1000 * ms + 7),
             link: 1,

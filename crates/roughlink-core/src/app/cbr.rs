@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_time_bounds_it() {
+    fn sender_stops_at_the_end_of_its_window() {
         // 1000 B at 1 Mbit/s every 8 ms, from 1 s: 1.000 ... 1.024; at 1.032 it is over.
         let window = (Time::from_secs(1), Time::from_millis(1032));
         let all = drain(&mut CbrSender::new(Rate::from_mbps(1), 1000, None, window));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_bounds_it() {
+    fn sender_stops_after_its_bytes() {
         let mut s = CbrSender::new(Rate::from_mbps(1), 1000, Some(2000), (Time::ZERO, Time::MAX));
         assert!(!s.is_done());
         let all = drain(&mut s);

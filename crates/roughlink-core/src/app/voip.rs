@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn fifty_packets_of_200_bytes_a_second() {
+    fn g711_sends_fifty_packets_of_200_bytes_per_second() {
         let cfg = VoipConfig::default();
         assert_eq!(Packet::udp(FlowId::new(0, false), 0, cfg.datagram(), Time::ZERO).size, 200);
         let out = call(&cfg, 10, |_| Some(20));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_is_random_within_an_interval() {
+    fn start_phase_is_random_within_an_interval() {
         let cfg = VoipConfig::default();
         let first = |name: &str| VoipSender::new(&cfg, (Time::from_secs(1), Time::MAX), &SEED, name).next_wake();
         let all: Vec<Time> = (0..50).map(|i| first(&format!("call{i}"))).collect();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_path() {
+    fn quiet_path_gives_full_quality() {
         // 20 ms of network, 20 of packetization, 60 of buffer: 100 ms, no impairment.
         let out = call(&VoipConfig::default(), 30, |_| Some(20));
         close(out.mouth_to_ear_ms, 100.0, 1e-9);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path() {
+    fn long_path_reduces_the_score() {
         // 220 + 80 = 300 ms: Idd 14.76, MOS 3.96; by the linear fit Idd 20.7.
         let out = call(&VoipConfig::default(), 10, |_| Some(220));
         close(out.r, 93.2 - 14.76, 0.005);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn scattered_loss() {
+    fn scattered_loss_reduces_the_score() {
         // One packet in a hundred.
         let lossy = |n: u32| (n % 100 != 7).then_some(10);
         let out = call(&VoipConfig::default(), 20, lossy);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn late_is_lost() {
+    fn packets_after_playout_count_as_lost() {
         // Fastest 10 ms, buffer 60 ms: 70 ms is in time, 71 is not.
         let out = call(&VoipConfig::default(), 10, |n| Some([10, 70, 10, 71, 10][n as usize % 5]));
         assert_eq!((out.loss, out.late), (Some(0.2), Some(0.2)));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_show_where_it_hurts() {
+    fn bad_windows_are_shown_separately() {
         // The second ten seconds lose runs of five packets, 10 % in all.
         let out = call(&VoipConfig::default(), 30, |n| (!(500..1000).contains(&n) || n % 50 >= 5).then_some(10));
         let r: Vec<f64> = out.windows.iter().map(|w| w.r).collect();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_delay() {
+    fn delay_shares_count_packets_above_100_and_150_ms() {
         let out = call(&VoipConfig::default(), 10, |n| Some([50, 100, 120, 160][n as usize % 4]));
         assert_eq!((out.over_100ms, out.over_150ms), (Some(0.5), Some(0.25)));
         let d = out.delay_ms.unwrap();
@@ -397,14 +397,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_arrives() {
+    fn call_without_arrivals_has_the_lowest_score() {
         let out = call(&VoipConfig::default(), 10, |_| None);
         assert_eq!((out.loss, out.mos, out.received), (Some(1.0), Some(1.0), 0));
         assert_eq!((out.delay_ms, out.ipdv_ms, out.mouth_to_ear_ms), (None, None, None));
     }
 
     #[test]
-    fn packets_under_way_are_not_judged() {
+    fn packets_in_flight_at_the_end_are_not_counted() {
         let cfg = VoipConfig::default();
         let mut s = VoipSender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
         let mut r = VoipReceiver::default();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_do_not_count() {
+    fn duplicate_packets_are_ignored() {
         let mut r = VoipReceiver::default();
         r.receive(Time::from_millis(10), Time::ZERO, 0);
         r.receive(Time::from_millis(90), Time::ZERO, 0);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn results_survive_json() {
+    fn results_round_trip_through_json() {
         let out = call(&VoipConfig::default(), 20, |n| Some(10 + u64::from(n % 3)));
         let text = serde_json::to_string(&out).unwrap();
         assert!(text.contains(r#""emodel":"g107""#) && text.contains(r#""delay_ms":{"p50":11.0"#), "{text}");

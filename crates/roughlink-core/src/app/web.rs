@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_request_at_a_time() {
+    fn requests_wait_for_the_previous_response() {
         let s = Time::from_secs;
         let mut web = Web::new(WebConfig { request: 400, response: 10_000, think: s(2), requests: Some(2) });
         assert_eq!((web.next_wake(), web.request(s(9))), (Time::MAX, 0));

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_frozen_outside_and_initial_on_entering() {
+    fn state_is_frozen_outside_and_reset_on_entering_coverage() {
         let f = flow();
         let ack = Ack { acked: 1000, delivered: 1000, segments: 1, may_grow: true, ..Ack::default() };
         for (params, after) in [("", 4_000), ("reset = false", 6_000)] {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn any_algorithm_can_be_inside() {
+    fn any_algorithm_can_be_the_inner_one() {
         for a in super::super::REGISTRY.iter().filter(|a| a.name != NAME) {
             let inner = build(a.name, "ns3", "", &flow()).unwrap();
             let cc = build("avoca", "ns3", &format!("inner = \"{}\"", a.name), &flow()).unwrap();

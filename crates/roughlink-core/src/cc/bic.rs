@@ -272,7 +272,7 @@ mod tests {
 
     /// Segments per increment around a maximum of 400, from the rules of section 3 with B = 4, Smax = 16.
     #[test]
-    fn counts_around_the_maximum() {
+    fn search_count_depends_on_distance_to_the_maximum() {
         let cc = bic("", 100, 400);
         for (w, count) in [
             (100, 100 / 16), // 300 / 4 > 16: additive
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn newreno_in_small_windows() {
+    fn small_windows_behave_as_newreno() {
         let mut f = flow(10);
         let mut cc = bic("", 10, 20);
         assert_eq!(grown(&mut cc, &mut f, 1, 1), 1);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn time_out_forgets_in_linux_only() {
+    fn timeout_resets_the_maximum_only_in_linux() {
         for (stack, left) in [("linux", 0), ("ns3", 100)] {
             let params = if stack == "ns3" { NS3 } else { "" };
             let mut cc = bic(params, 100, 0);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in ["linux", "ns3"] {
             for segments in [1u64, 15, 1 << 40] {
                 let mut f = flow(segments);

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coverage_is_both_layers_and_the_signal() {
+    fn coverage_needs_both_layers_and_signal() {
         let announced = Threshold { dbm: -110.0, hysteresis: 5.0 };
         let stated = |threshold, hysteresis| (Level::Stated(threshold), Level::Stated(hysteresis), true);
         let usual = (Level::ANNOUNCED, Level::ANNOUNCED, true);

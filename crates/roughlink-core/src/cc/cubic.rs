@@ -324,7 +324,7 @@ mod tests {
     /// Figures 1 and 2: after a loss at 1000 segments the window is 700; K = (300 / 0.4)^(1/3) = 9.09 s later it is
     /// 1000 again, concave before, convex after; at t it is 0.4 (t - K)^3 + 1000, one RTT ahead.
     #[test]
-    fn follows_the_cubic_function() {
+    fn window_follows_the_cubic_function() {
         for stack in STACKS {
             let mut f = flow(1000);
             f.outstanding = 1_000_000;
@@ -344,7 +344,7 @@ mod tests {
 
     /// Section 4.3: in small windows CUBIC grows as Reno, 9/17 of a segment per RTT (Linux and ns-3: 8/15).
     #[test]
-    fn grows_as_reno_in_small_windows() {
+    fn small_window_grows_as_reno() {
         for stack in STACKS {
             let mut f = flow(20);
             f.outstanding = 20_000;
@@ -375,7 +375,7 @@ mod tests {
     /// (RFC 5681 section 3.2). Otherwise a time-out in recovery, with twice the window outstanding, would raise
     /// ssthresh.
     #[test]
-    fn ssthresh_is_a_part_of_the_window_whatever_is_outstanding() {
+    fn ssthresh_depends_on_the_window_not_on_outstanding_data() {
         for stack in STACKS {
             let mut f = flow(20);
             f.in_flight = 20_000;
@@ -411,7 +411,7 @@ mod tests {
     /// Section 5.1, RTT 0.1 s: mean windows for a loss every 1/p segments, from the plateau of 1/0.925 of the mean on
     /// (losses at fixed intervals restore it only slowly).
     #[test]
-    fn mean_windows_of_the_rfc() {
+    fn mean_windows_match_the_rfc() {
         for (stack, interval, mean, tolerance) in [
             ("rfc", 10_000u64, 187.0, 0.05),
             ("rfc", 100_000, 1054.0, 0.05),
@@ -463,7 +463,7 @@ mod tests {
 
     /// Section 4.8: the plateau after a time-out is where slow start ends.
     #[test]
-    fn time_out_starts_a_new_curve() {
+    fn timeout_starts_a_new_curve() {
         for stack in STACKS {
             let mut f = flow(1000);
             f.outstanding = 1_000_000;
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_half_a_window_more_per_round() {
+    fn window_grows_by_at_most_half_per_round() {
         for stack in STACKS {
             let mut f = flow(100);
             f.outstanding = 100_000;
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in STACKS {
             for segments in [1u64, 2, 1 << 40] {
                 for rtt in [Time::ZERO, Time::from_secs(100_000)] {

@@ -218,7 +218,7 @@ mod tests {
     /// RFC 8257: a mark reduces cwnd to (1 - alpha / 2) of itself (section 3.3), and a loss to half (section 3.5), but
     /// not in ns-3.
     #[test]
-    fn a_mark_takes_half_of_alpha_and_a_loss_half() {
+    fn mark_reduces_by_half_of_alpha_and_loss_by_half() {
         let ssthresh = |keys: &Params, cause| {
             let mut cc = Dctcp::new(&Params { initial_alpha: 0.5, ..keys.clone() }, &flow());
             cc.on_congestion(&flow(), cause);

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_computed_table_is_that_of_appendix_b() {
+    fn computed_table_matches_appendix_b() {
         let mut table = ResponseTable::new(&Params { rows: 73, ..Params::default() });
         assert_eq!(table.seek(0, 100_000), 72);
         assert_eq!(table.rows.len(), 73);
@@ -359,7 +359,7 @@ mod tests {
 
     /// Section 5: b(38) = 0.5 and b(83000) = 0.1.
     #[test]
-    fn high_window_has_its_decrease() {
+    fn decrease_and_increase_match_section_5() {
         let table = ResponseTable::new(&Params::default());
         assert!((table.b(83_000.0) - 0.1).abs() < 1e-12);
         assert!((table.b(38.0) - 0.5).abs() < 1e-12);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in ["linux", "ns3"] {
             for segments in [1u64, 89_054, 10_000_000, 1 << 40] {
                 let f = Flow { in_flight: segments * 1000, ..flow(segments) };

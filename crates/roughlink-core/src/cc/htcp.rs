@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in ["linux", "ns3"] {
             for segments in [1u64, 1 << 30] {
                 for rtt in [0, 1, 100_000] {

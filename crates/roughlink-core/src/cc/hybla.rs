@@ -281,7 +281,7 @@ mod tests {
 
     /// Section 3: with rho = 4 an ACK adds 15 segments in slow start, and a window of 160 segments grows by 16 per RTT.
     #[test]
-    fn grows_by_the_power_and_the_square_of_rho() {
+    fn window_grows_by_two_to_rho_and_rho_squared() {
         let f = flow(100);
         let mut cc = build("hybla", "linux", "start_at_rho = false", &f).unwrap();
         cc.on_ack(&f, &ack(1));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn is_newreno_up_to_the_reference() {
+    fn hybla_is_newreno_up_to_the_reference_rtt() {
         for ms in [1, 10, 25, 27] {
             let (f, mut cc) = after_loss("linux", "start_at_rho = false", ms, 64);
             for _ in 0..64 {
@@ -306,7 +306,7 @@ mod tests {
 
     /// The fractions of 2^rho in 128ths: 2^(k/8), truncated.
     #[test]
-    fn fractions_of_rho() {
+    fn fractional_rho_is_exact_in_eighths() {
         for (eighth, want) in [128, 139, 152, 165, 181, 197, 215, 234].into_iter().enumerate() {
             let mut f = flow(25);
             f.srtt = Time::from_micros(25_000 + 3_125 * eighth as u64);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn newreno_growth_outside_open() {
+    fn growth_outside_open_is_newreno() {
         let (mut f, mut cc) = after_loss("linux", "start_at_rho = false", 500, 100);
         f.state = CongestionState::Disorder;
         for _ in 0..100 {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in ["linux", "ns3"] {
             for ms in [0, 1, 10_000, 1_000_000_000] {
                 for segments in [1u64, 1 << 30] {

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_acks_are_no_train() {
+    fn sparse_acks_form_no_train() {
         let mut c = SlowStartBench::new(Params::default(), 200);
         for _ in 0..1000 {
             c.ack(ms(3), ms(100));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_are_left_alone() {
+    fn small_windows_stay_in_slow_start() {
         let mut c = SlowStartBench::new(Params { low_window: 1000, ..Params::default() }, 20);
         for _ in 0..900 {
             c.ack(Time::from_micros(100), ms(1));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_starts_over_after_a_time_out_only() {
+    fn classic_restarts_only_after_a_timeout() {
         let mut c = SlowStartBench::new(Params::default(), 200);
         c.skip_round();
         for _ in 0..60 {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn hystart_plusplus_has_one_slow_start() {
+    fn hystart_plusplus_applies_to_the_first_slow_start_only() {
         let mut c = plusplus();
         c.hystart.on_congestion(&c.flow, Congestion::Timeout);
         assert!(c.hystart.is_done());
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_rtts() {
+    fn degenerate_rtts_do_not_panic() {
         for mode in [HystartVariant::Off, HystartVariant::Classic, HystartVariant::PlusPlus] {
             for arithmetic in [Arithmetic::Linux, Arithmetic::Ns3] {
                 let mut c = SlowStartBench::new(Params { mode, arithmetic, ..Params::default() }, 20);

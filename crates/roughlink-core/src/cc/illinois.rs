@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_figure_9() {
+    fn curves_match_figure_9() {
         let p = Params::default();
         let dm = 1000.0;
         // alpha: 10 up to d1 = .01 dm, continuous there, 0.3 at dm, decreasing and convex in between.
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_figure_10() {
+    fn curves_match_figure_10() {
         let p = aa();
         let dm = 1000.0;
         assert!(close(p.alpha(10.0, dm), 11.0) && close(p.alpha(dm, dm), 1.0));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn window_ratios_of_equation_5() {
+    fn window_ratios_match_equation_5() {
         let ratio = |p: &Params| libm::sqrt(p.alpha_max / (2.0 * p.beta_min));
         assert_eq!(format!("{:.1} {:.1}", ratio(&Params::default()), ratio(&aa())), "6.3 14.8");
     }
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_segments_per_round_at_low_delay() {
+    fn window_grows_ten_segments_per_round_at_low_delay() {
         let (mut f, mut cc) = (flow(), Illinois::new(&Params::default(), &flow()));
         round(&mut cc, &mut f, 1, 100);
         round(&mut cc, &mut f, 39, 100);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_and_timeouts_have_base_values() {
+    fn small_windows_and_timeouts_use_base_values() {
         let small = Flow { initial_window: 14 * MSS, ..flow() };
         let (mut f, mut cc) = (small.clone(), Illinois::new(&Params::default(), &small));
         for _ in 0..3 {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn ns3_quirks() {
+    fn ns3_deviations_are_reproduced() {
         let ns3: Params = super::super::algorithm("illinois").unwrap().parameters("ns3").try_into().unwrap();
         // The threshold is always exceeded: two segments adapt.
         let small = Flow { initial_window: 2 * MSS, initial_ssthresh: 2 * MSS, ..flow() };
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_at_the_extremes() {
+    fn extreme_inputs_do_not_panic() {
         for stack in ["linux", "ns3", "ns2"] {
             for window in [1, 1 << 50] {
                 let mut f = Flow { mss: 1, initial_window: window, initial_ssthresh: 1, ..flow() };

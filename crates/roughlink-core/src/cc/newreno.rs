@@ -255,7 +255,7 @@ mod tests {
     /// RFC 5681 section 3.1: slow start adds min(N, SMSS) per ACK. Congestion avoidance counts acknowledged bytes, so
     /// delayed ACKs do not halve its growth. ns-2.35 (`TcpAgent::opencwnd`) counts ACKs.
     #[test]
-    fn growth_with_delayed_acks_is_that_of_the_stack() {
+    fn growth_with_delayed_acks_depends_on_the_stack() {
         for (name, stack, slow_start, round) in [
             ("newreno", "linux", 2_000, 1_000),
             ("newreno", "rfc", 1_000, 1_000),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_towards_the_next_segment_ends_with_a_reduction() {
+    fn reduction_clears_credit_towards_the_next_segment() {
         let f = Flow { initial_ssthresh: 10_000, ..flow() };
         let mut cc = build("reno", "linux", "", &f).unwrap();
         cc.on_ack(&f, &ack(9));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn recovery_governs_the_window_while_in_charge() {
+    fn recovery_window_limits_sending_during_recovery() {
         let mut f = flow();
         f.state = CongestionState::Recovery;
         f.recovery_window = Some(3_000);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_are_kept_and_zero_is_no_sample() {
+    fn minimum_is_kept_and_zero_is_no_sample() {
         let mut s = Samples::default();
         for ms in [30, 20, 0, 40] {
             assert!(!s.take(CongestionState::Open, &ack(ms)));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn they_govern_from_open_to_the_next_event() {
+    fn samples_govern_from_open_to_the_next_congestion_event() {
         let mut s = Samples::default();
         s.take(CongestionState::Disorder, &ack(10));
         assert!(!s.govern);
@@ -104,7 +104,7 @@ mod tests {
     /// A retransmission after a time-out leaves with nothing in flight and restarts the samples (Linux
     /// `CA_EVENT_TX_START`).
     #[test]
-    fn a_restart_holds_until_the_state_changes() {
+    fn restart_lasts_until_the_state_changes() {
         let mut s = Samples::default();
         s.suspend(Congestion::Timeout);
         s.restart();

@@ -169,7 +169,7 @@ mod tests {
     /// Section 3: the window grows by 1 % per RTT; recovery from a loss takes ln(8/7) / ln(1.01) = 13.4 RTTs at any
     /// window.
     #[test]
-    fn recovers_in_the_same_number_of_rounds_at_any_window() {
+    fn rounds_to_recover_do_not_depend_on_the_window() {
         for segments in [1_000u64, 10_000, 100_000] {
             let f = flow(segments);
             let mut cc = build("scalable", "linux", "", &f).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn is_newreno_below_a_hundred_segments() {
+    fn window_below_a_hundred_segments_grows_as_newreno() {
         let f = flow(50);
         let mut cc = build("scalable", "linux", "", &f).unwrap();
         for _ in 0..49 {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn ns3_adds_a_segment_per_fifty_and_forgets_the_rest() {
+    fn ns3_adds_a_segment_per_fifty_and_drops_the_rest() {
         let mut f = flow(200);
         let mut cc = build("scalable", "ns3", "", &f).unwrap();
         for _ in 0..16 {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn never_below_two_segments_and_no_overflow() {
+    fn ssthresh_keeps_two_segments_and_does_not_overflow() {
         for stack in ["linux", "ns3"] {
             let mut f = flow(1);
             let mut cc = build("scalable", stack, "", &f).unwrap();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_halve_down_to_four_packets() {
+    fn losses_halve_the_window_down_to_four_packets() {
         let f = Flow { initial_window: 20_000, ..flow() };
         let mut cc = build("sctp", "rfc", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);

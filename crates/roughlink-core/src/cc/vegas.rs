@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_below_alpha_shrinks_above_beta_holds_between() {
+    fn window_grows_below_alpha_and_shrinks_above_beta() {
         // W = 20, base 100 ms: backlog 20 (RTT - 100) / 100, so 110 ms is 2 and 124 ms is 4.8.
         assert_eq!(decide("linux", "", 100), (20, 22)); // two rounds: one segment each
         assert_eq!(decide("linux", "", 109), (20, 22));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn losses() {
+    fn ssthresh_after_a_loss_depends_on_the_stack() {
         let f = flow();
         let mut cc = build("vegas", "linux", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Loss);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn reno_until_open_again() {
+    fn vegas_acts_as_reno_until_open_again() {
         let mut f = flow();
         let mut cc = build("vegas", "linux", "", &f).unwrap();
         cc.on_congestion(&f, Congestion::Timeout);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_at_the_extremes() {
+    fn extreme_inputs_do_not_panic() {
         for stack in ["linux", "ns3"] {
             let mut f = Flow { mss: 1, initial_window: 1, initial_ssthresh: 0, ..flow() };
             let mut cc = build("vegas", stack, "alpha = 0\nbeta = 0\nmin_samples = 0", &f).unwrap();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_a_fifth_below_beta_and_half_from_beta_on() {
+    fn loss_reduces_by_a_fifth_below_beta_and_by_half_above() {
         // N = 20 (1 - 100 / RTT): 117 ms is 2.906, with the half segment rounded up 3; 114 ms is 2.456, 2.5.
         for (ms, ssthresh) in [(100, 16), (114, 16), (117, 10), (118, 10), (200, 10)] {
             let mut cc = after("", 1, ms);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_every_round_below_beta_and_every_other_from_beta_on() {
+    fn window_grows_each_round_below_beta_and_every_other_above() {
         assert_eq!(after("", 60, 100).trace().cwnd, 23 * MSS); // 20 + 21 + 22 ACKs
         let grown = |n| after("", n, 200).trace().cwnd / MSS;
         // 21 ACKs (the kernel compares before it counts) make a round.
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_at_the_extremes() {
+    fn extreme_inputs_do_not_panic() {
         for stack in ["linux", "ns3", "ns2"] {
             for window in [1, 1 << 50] {
                 let mut f = Flow { mss: 1, initial_window: window, initial_ssthresh: 1, ..flow() };

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_forgets_the_smallest_rtt() {
+    fn timeout_resets_the_smallest_rtt() {
         let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
         steady(&mut cc, &mut f, 100);
         for _ in 0..2 {
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn filters() {
+    fn bandwidth_filters_match_their_definitions() {
         let sample = |p: &Params, n: u32| {
             let (mut f, mut cc) = (flow(), Westwood::new(p, &flow()));
             cc.rtt = Time::from_millis(10);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn acked_count_of_the_papers() {
+    fn acked_count_matches_the_papers() {
         let (f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
         let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
         assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_linux_last_an_rtt_and_50_ms_at_least() {
+    fn linux_samples_last_an_rtt_and_at_least_50_ms() {
         for (rtt, least) in [(100, 100), (10, 50)] {
             let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
             let a = Ack { rtt: Some(Time::from_millis(rtt)), ..ack(1) };
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_at_the_extremes() {
+    fn extreme_inputs_do_not_panic() {
         for name in ["westwood", "westwood-classic"] {
             for stack in ["linux", "ns3", "ns2"] {
                 let mut f = Flow { mss: 1, initial_window: 1, initial_ssthresh: 1, min_rtt: Time::ZERO, ..flow() };

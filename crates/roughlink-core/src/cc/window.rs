@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_segment_per_window() {
+    fn additive_increase_adds_one_segment_per_window() {
         let mut w = Window::new(&flow());
         for _ in 0..10 {
             w.additive_increase(1000, 1000);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_restores() {
+    fn undo_restores_cwnd_and_ssthresh() {
         let f = flow();
         let mut w = Window::new(&f);
         w.reduce(&f, Congestion::Timeout, 5_000);

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_mode_is_scalable() {
+    fn fast_mode_grows_as_scalable() {
         let mut c = YeahBench::new("", 1000);
         c.round(100);
         let w = c.segments();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn decongestion_takes_at_most_half_and_respects_reno() {
+    fn decongestion_takes_at_most_half_and_keeps_the_reno_window() {
         let mut c = YeahBench::new("", 1000);
         c.round(10);
         c.cc.reno_window = 700;
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn fifty_fast_rounds_forget_the_competitor() {
+    fn fifty_fast_rounds_reset_the_reno_window() {
         let mut c = YeahBench::new("", 10);
         c.cc.reno_window = 5;
         for _ in 0..50 {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn ns3_takes_any_delay_for_congestion_and_wraps_around() {
+    fn ns3_treats_any_delay_as_congestion_and_wraps() {
         let mut c = YeahBench::new(NS3, 100);
         c.round(100);
         c.round(100);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn window_stays_within_bounds() {
         for stack in ["linux", "ns3"] {
             for segments in [1u64, 1 << 40] {
                 for rtt in [Time::ZERO, Time::from_secs(1_000_000)] {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_the_gateway_look_like_the_receivers() {
+    fn gateway_segments_match_those_of_the_receiver() {
         let mut b = bench("");
         // The client sends data, acknowledges and echoes; then an older acknowledgment arrives late.
         let s = b.segment(0, Heading::Outward);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_chosen() {
+    fn only_flows_that_expect_data_are_closed() {
         let mut b = bench("");
         b.open(1, 20); // no data has arrived
         b.open(2, 20);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_outage_is_outlasted() {
+    fn windows_reopen_after_a_long_outage() {
         let mut b = bench("");
         b.gateway.on_link(b.now, &LinkEvent::Down);
         assert_eq!(sent(&mut b).len(), 1);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_that_of_the_link_unless_it_is_stated() {
+    fn signal_threshold_defaults_to_that_of_the_link() {
         for (params, closes) in [("", false), ("rss_threshold_dbm = -80", true), ("rss_threshold_dbm = -90.5", true)] {
             let mut b = bench(params);
             b.gateway.on_link(b.now, &LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 });

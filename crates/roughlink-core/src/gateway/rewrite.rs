@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_keep_their_window() {
+    fn duplicate_acks_keep_their_window() {
         let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 10_000), 0, None);
         let first = edge.advertise(&ack(20_000, 60_000), 0, segments(10));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_never_closed_and_closed_ones_stay() {
+    fn rewriting_never_closes_windows_and_keeps_closed_ones() {
         let mut edge = AdvertisedEdge::default();
         edge.advertise(&ack(0, 0), 0, None);
         assert_eq!(u32::from(edge.advertise(&ack(0, 40_000), 0, segments(0))), 2 * MSS, "it opens again");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_counts_units() {
+    fn window_field_is_in_scaled_units() {
         let mut edge = AdvertisedEdge::default();
         // Rounded up for a unit of 128 bytes: 14600 = 114.06 units.
         assert_eq!(edge.advertise(&ack(1 << 20, 512), 7, segments(10)), 115);

@@ -146,7 +146,7 @@ impl<G: Gateway> GatewayBench<G> {
 }
 
 #[test]
-fn the_example_of_the_page_is_the_one_that_is_compiled() {
+fn example_on_the_page_is_the_compiled_one() {
     let page = include_str!("../../../../docs/how-to/adding-a-gateway.md");
     assert!(
         page.contains(include_str!("../../examples/own_gateway.rs")),

@@ -317,7 +317,7 @@ mod tests {
 
     /// A 1500-byte SDU takes 652.2 us at 18.62 Mbit/s, a cycle 0.75 ms more.
     #[test]
-    fn the_link_carries_so_many_sdus_per_rtt() {
+    fn sdus_per_rtt_match_the_link_capacity() {
         let modem = Fake::default();
         for (ms, whole, begun, fluid) in
             [(66, 96.0, 124.0, 97.6), (126, 186.0, 217.0, 186.3), (186, 274.0, 279.0, 275.0)]
@@ -362,7 +362,7 @@ mod tests {
 
     /// A window of acknowledgments moves it by W/N in the previous scheme and by about 2^rho in the proposed one.
     #[test]
-    fn gains_per_rtt() {
+    fn window_gain_per_rtt_matches_the_papers() {
         let after = |mut w: f64, f: &dyn Fn(f64) -> f64| {
             let start = w;
             (0..start as u32).for_each(|_| w = f(w));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_stay_may_get_the_share_of_those_who_leave() {
+    fn remaining_flows_can_take_over_freed_shares() {
         for (toml, awnd) in [("", 70.0), ("leave_resets = true", 96.0)] {
             let mut b = GatewayBench::new(control(&format!("scheme = \"fixed\"\n{toml}")));
             b.open(0, 66);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn only_acknowledgements_that_advance_count() {
+    fn only_advancing_acknowledgments_count() {
         let cases = [
             ("", 1.0),
             ("acks = \"all\"", 3.0),
@@ -477,7 +477,7 @@ mod tests {
     /// A flow with few SDUs in a full queue: its window grows by its own backlog, and shrinks by the backlog of all
     /// flows.
     #[test]
-    fn the_queue_may_be_that_of_all() {
+    fn total_queue_can_drive_the_window() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
             let toml = if toml.is_empty() { String::new() } else { format!("queue = \"{toml}\"") };
             let mut b = GatewayBench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_queue_decides() {
+    fn configured_queue_drives_the_window() {
         for (toml, up) in [("", false), ("queue = \"waiting\"", true)] {
             let mut b = GatewayBench::new(control(toml));
             b.modem.backlog.insert(key_of(0), (31, 32));
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_follows_the_modem() {
+    fn window_sample_follows_the_modem() {
         let mut b = GatewayBench::new(control("error_factor = true"));
         b.open(0, 66);
         b.data(0, 1);
@@ -547,7 +547,7 @@ mod tests {
     /// Only the first fragment of a segment is visible, with 960 of 1460 bytes: the acknowledgment of the whole is
     /// accepted.
     #[test]
-    fn fragments_do_not_take_edges_back() {
+    fn fragments_do_not_move_edges_back() {
         let mut b = held_bench();
         for _ in 0..5 {
             let s = b.segment(0, Heading::Inward);
@@ -562,7 +562,7 @@ mod tests {
 
     /// An attacker forges data far ahead from the server, and its acknowledgment from the client.
     #[test]
-    fn data_outside_the_window_moves_nothing() {
+    fn data_outside_the_window_is_ignored() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
             let mut b = held_bench();
             let data = Segment { payload: 1_460, ..b.segment(0, Heading::Inward) };
@@ -578,7 +578,7 @@ mod tests {
 
     /// A probe of a closed window lies just beyond the window.
     #[test]
-    fn probes_of_closed_windows_are_seen() {
+    fn probes_of_closed_windows_are_recognized() {
         let mut b = held_bench();
         b.data(0, 1);
         assert_eq!(b.ack(0, 0), 0);
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_modem_nothing_changes() {
+    fn windows_are_unchanged_without_a_modem() {
         let mut b = GatewayBench::new(control(""));
         b.open(0, 66);
         let mut s = b.segment(0, Heading::Inward);

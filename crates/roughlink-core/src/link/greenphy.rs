@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_the_standard() {
+    fn rates_match_the_standard() {
         for (mode, mbps) in [(Robo::Hs, 9.845), (Robo::Std, 4.923), (Robo::Mini, 3.772)] {
             let rate = mode.bits_per_symbol() as f64 / mode.symbol().0 as f64 * 1e3;
             assert!((rate - mbps).abs() < 0.0006, "{rate} for {mbps}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn air_times_are_the_reference_numbers() {
+    fn air_times_match_the_reference() {
         // (profile, PBs, payload us, body bytes, full exchange us, goodput Mbit/s)
         let (hs, std, mini) = (GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini());
         for (c, n, payload, body, exchange, mbps) in [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mpdu_is_longer_than_the_standard_allows() {
+    fn mpdus_stay_within_the_standard_length() {
         let max_fl = Time::from_nanos(2_501_120);
         for c in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
             assert!(c.payload_air(c.max_pbs) <= max_fl);

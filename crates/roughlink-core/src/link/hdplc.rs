@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn air_times_are_the_reference_numbers() {
+    fn air_times_match_the_reference() {
         let c = HdplcConfig { symbol: Time::ZERO, ..Default::default() };
         let near = |t: Time, expected: f64| assert!((us(t) - expected).abs() < 0.1, "{t:?} for {expected} us");
         near(c.sdu_air(1500), 652.2);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_per_cycle_decides_about_capacity() {
+    fn overhead_per_cycle_limits_capacity() {
         // (overhead us, IP goodput Mbit/s, SDU/s) at 31 SDUs of 1500 bytes
         for (overhead, mbps, sdus) in [(400, 18.04, 1504.0), (750, 17.74, 1478.0), (1500, 17.13, 1427.0)] {
             let c = HdplcConfig {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_its_trace() {
+    fn rate_follows_its_trace() {
         let trace = vec![(Time::from_secs(1), Rate::from_mbps(10)), (Time::from_secs(2), Rate::from_mbps(5))];
         let c = HdplcConfig { rate_trace: trace, ..Default::default() };
         assert_eq!(

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_arrives_before_it_was_sent() {
+    fn packets_do_not_arrive_before_they_are_sent() {
         let [_, _, least, _] = moments(Distribution::Normal, 0.0, Time::from_millis(3));
         assert!((least + 3.0).abs() < 1e-6, "{least}");
     }

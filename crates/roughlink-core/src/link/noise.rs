@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn bit_errors_take_packets_by_their_length() {
+    fn bit_error_loss_depends_on_packet_length() {
         // 1 - (1 - ber)^(8 size), as in RateErrorModel of ns-3 3.44 with ERROR_UNIT_BIT: 11.3 % of 1500 B, 0.32 % of 40
         // B.
         for (ber, size, wanted) in [(1e-5, 1500, 0.113_080), (1e-5, 40, 0.003_195), (0.0, 1500, 0.0), (1.0, 40, 1.0)] {
@@ -373,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_exactly_its_packets() {
+    fn list_drops_exactly_its_packets() {
         let mut j = Judge::new(&Noise::List { drop: vec![0, 3, 4] }, "x", &SEED);
         let hits: Vec<_> = (0..6).map(|_| j.loses(Time::ZERO, 1500, RATE)).collect();
         assert_eq!(hits, [true, false, false, true, true, false]);
     }
 
     #[test]
-    fn impulses_hit_by_overlap() {
+    fn impulses_hit_overlapping_packets() {
         // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them
         // killed.
         let cyclic = Pulses { every: Time(8_333_333), length: Time::from_micros(500) };
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_probabilities_hold_from_their_time() {
+    fn recorded_probabilities_apply_from_their_time() {
         let mut j = Judge::new(
             &Noise::Recorded { steps: vec![(Time::ZERO, 0.0), (Time::from_secs(1), 1.0), (Time::from_secs(2), 0.0)] },
             "x",

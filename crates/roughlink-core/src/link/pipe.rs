@@ -565,7 +565,7 @@ mod tests {
     const SEED: Seed = Seed { seed: 1, replica: 0 };
 
     #[test]
-    fn the_queue_counts_what_waits() {
+    fn queue_limit_excludes_the_packet_in_service() {
         let mut pipe = Pipe::new(&direction(QueueLimit::Packets(3)), (1500, 0), "x", &SEED);
         let mut drops = 0;
         for _ in 0..6 {
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_on_a_slow_link_may_last_for_ever() {
+    fn long_queue_on_a_slow_link_saturates_the_clock() {
         let slow = Direction { rate: Rate::from_bps(1), ..direction(QueueLimit::Packets(u32::MAX)) };
         let mut pipe = Pipe::new(&slow, (65_535, 0), "x", &SEED);
         // Each takes six days: the last departs after the end of the clock, and their total waiting time is beyond it
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_was_not_serialised() {
+    fn packets_queued_at_the_end_are_not_serialized() {
         use super::super::timeline::{OutagePolicy, Step, Timeline};
         use std::sync::Arc;
         let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(OutagePolicy::Keep, None);

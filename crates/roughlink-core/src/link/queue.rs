@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_a_step() {
+    fn threshold_marks_or_drops_every_packet_above_it() {
         for (at, limit) in
             [(QueueLimit::Packets(3), QueueLimit::Packets(6)), (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000))]
         {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_those_of_linux() {
+    fn bands_match_linux() {
         // tc's `prio` for the types of service 0x00, 0x08, 0x10, 0x18, and a DSCP of which these are the low bits.
         for (dscp, expected) in [(0, 1), (2, 2), (4, 0), (6, 1), (8, 1), (10, 2), (12, 0), (46, 1)] {
             assert_eq!(band(dscp, 0), expected, "{dscp}");

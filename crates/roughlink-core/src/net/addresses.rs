@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_addresses_of_their_own() {
+    fn nodes_have_distinct_addresses() {
         assert_eq!(assigned(0), Ipv4Addr::new(10, 0, 0, 1));
         assert_eq!(assigned(253), Ipv4Addr::new(10, 0, 0, 254));
         assert_eq!(assigned(254), Ipv4Addr::new(10, 0, 1, 1));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_contain_what_begins_alike() {
+    fn prefixes_contain_their_addresses() {
         let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
         let contains = |p: Prefix, text: &str| p.contains(text.parse().unwrap());
         let network = prefix("10.0.16.0", 20);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_a_host() {
+    fn host_addresses_are_recognized() {
         for host in ["10.0.0.1", "192.168.7.2", "203.0.113.9", "fd12::2", "2001:db8::1"] {
             assert!(is_of_a_host(host.parse().unwrap()), "{host}");
         }

@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_winner_is_the_earliest_then_the_lowest(
+        fn earliest_then_lowest_leaf_wins(
             leaves in 1usize..700,
             sets in prop::collection::vec((0usize..700, 0u64..20), 1..200),
         ) {

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_is_whole_when_all_its_bytes_are() {
+    fn datagram_is_complete_with_its_last_fragment() {
         let mut r = Reassembly::default();
         let mut lost = 0;
         let mut drop = |_| lost += 1;

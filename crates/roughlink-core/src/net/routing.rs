@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewest_hops_then_delay_then_order() {
+    fn routes_prefer_fewest_hops_then_delay_then_order() {
         let ms = Time::from_millis;
         let edge = |a, b, d| Edge { between: (a, b), delay: (ms(d), ms(d)) };
         let edges = [edge(0, 1, 5), edge(1, 2, 5), edge(0, 2, 90), edge(0, 1, 5), edge(1, 0, 1), edge(3, 4, 1)];
@@ -194,7 +194,7 @@ mod tests {
     /// Each tree is a search through the whole network. There is one per source, and only for nodes with several
     /// neighbors.
     #[test]
-    fn trees_are_few() {
+    fn route_trees_are_built_once_per_source() {
         let edge = |a, b| Edge { between: (a, b), delay: (Time(1), Time(1)) };
         let trees = |edges: Vec<Edge>, routes: &[(usize, usize)]| {
             let mut network = Routes::new(1_001, edges);
@@ -235,7 +235,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn paths_are_shortest(ends in proptest::collection::vec((0usize..6, 0usize..6, 1u64..4, 1u64..4), 1..9)) {
+        fn paths_are_shortest_paths(ends in proptest::collection::vec((0usize..6, 0usize..6, 1u64..4, 1u64..4), 1..9)) {
             let ends = ends.into_iter().filter(|e| e.0 != e.1);
             let edges: Vec<Edge> =
                 ends.map(|(a, b, f, r)| Edge { between: (a, b), delay: (Time(f), Time(r)) }).collect();

@@ -329,7 +329,7 @@ mod tests {
     const FLOW: FlowId = FlowId::new(0, false);
 
     #[test]
-    fn sizes_are_those_of_the_wire() {
+    fn sizes_match_the_wire() {
         let p = Packet::sctp_data(FLOW, 1, 5, (3, 9), 1468);
         assert_eq!((p.size, p.payload(), p.stream()), (20 + 12 + 16 + 1468, 1468, (3, 9)));
         for (bytes, padded) in [(1, 4), (2, 4), (3, 4), (4, 4), (5, 8)] {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forward_tsn_has_room_for_some_streams() {
+    fn forward_tsn_holds_some_streams() {
         let mut s = Skipped::default();
         assert!((0..16).all(|stream| s.note(stream, 1)));
         assert!(!s.note(16, 1));

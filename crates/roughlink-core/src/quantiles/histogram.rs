@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_within_one_per_cent() {
+    fn quantiles_are_within_one_percent() {
         let mut even: Vec<u64> = (1..=10_000).map(|i| i * 10_000).collect(); // 10 us .. 100 ms
         assert!(error(&mut even) <= 0.01, "{}", error(&mut even));
         // 1.1 us .. 75 s in steps of 0.19 %, so values fall anywhere in their buckets.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_needs_a_kilobyte() {
+    fn histogram_of_a_flow_takes_a_kilobyte() {
         let mut h = Histogram::default();
         assert!(h.bytes() < 150, "{}", h.bytes());
         // A factor of 2000 without a gap: 4 ms on an idle path to 8 s.
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_in_the_outer_buckets() {
+    fn extremes_fall_into_the_outer_buckets() {
         let mut h = Histogram::default();
         h.record(1);
         h.record(u64::MAX >> 1);

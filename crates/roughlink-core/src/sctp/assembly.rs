@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_become_a_message_in_any_order() {
+    fn parts_assemble_in_any_order() {
         let parts = [part(true, false), part(false, false), part(false, false), part(false, true)];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2], [0, 3, 2, 1]] {
             let mut assembly = Assembly::default();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_other_messages_are_no_parts_of_this_one() {
+    fn parts_of_different_messages_are_not_joined() {
         let mut assembly = Assembly::default();
         assembly.add(5, part(true, false));
         assert!(!assembly.add(6, MessagePart { ssn: 8, ..part(false, true) }).is_whole());

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_initial_window_of_the_rfc() {
+    fn initial_window_matches_the_rfc() {
         let window = |payload| SctpConfig { payload, ..SctpConfig::default() }.initial_window();
         assert_eq!((window(500), window(1452), window(1468), window(9000)), (2_000, 4_404, 4_404, 18_000));
         let four = SctpConfig { initial_window: Some(Amount::Segments(4)), ..SctpConfig::default() };

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_maker_reads_it_and_only_unchanged() {
+    fn cookie_opens_only_with_its_key_and_unchanged() {
         let peer = Init { tag: 3, a_rwnd: 4, outbound: 5, inbound: 6, tsn: u32::MAX, forward_tsn: true, cookie: None };
         let state = CookieContent { made: Time(u64::MAX - 9), tag: 1, tsn: 2, peer };
         let cookie = state.seal(77);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_message_leaves_in_parts_with_one_number() {
+    fn long_message_leaves_in_parts_with_one_stream_number() {
         let mut m = SendQueue::new(2, true);
         m.write(1, 250, Time(7));
         m.write(1, 100, Time(8));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_discarded_before_they_leave() {
+    fn only_unsent_messages_are_discarded() {
         let mut m = SendQueue::new(1, true);
         (0..3).for_each(|i| m.write(0, 250, Time(i)));
         let overdue = |written| written <= Time(1);

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn three_reports_mark_a_chunk_once() {
+    fn three_miss_indications_mark_a_chunk_once() {
         let mut o = sent(8);
         let gap = |start, end| [Gap { start, end }];
         for (end, marks) in [(2, false), (3, false), (4, true), (5, false)] {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_doubts_gap_acks_but_counts_bytes_once() {
+    fn timeout_revokes_gap_acks_but_bytes_count_once() {
         let mut o = sent(3);
         assert_eq!(o.cover(0, &[Gap { start: 2, end: 3 }]).delivered, 200);
         o.mark_all();

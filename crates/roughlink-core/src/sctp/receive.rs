@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_packet_is_acknowledged_and_a_gap_at_once() {
+    fn every_second_packet_and_each_gap_are_acknowledged_at_once() {
         let mut r = receiver();
         r.on_data(Time(5), 1, message(0, 0, 100));
         assert_eq!((r.is_sack_due(), r.next_wake()), (false, Time(5) + Time::from_millis(200)));
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_takes_only_what_closes_the_gap() {
+    fn full_buffer_accepts_only_data_that_closes_the_gap() {
         let mut r = receiver();
         for i in 2..=12 {
             r.on_data(Time(0), i, message(0, i as u16 - 1, 100));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_a_stream_not_agreed_on_is_acknowledged_and_discarded() {
+    fn data_of_an_unnegotiated_stream_is_acked_and_discarded() {
         let mut r = receiver();
         r.agree(2);
         r.on_data(Time(0), 1, message(2, 0, 100));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_message_are_delivered_as_one() {
+    fn parts_of_a_message_are_delivered_together() {
         let part = |ssn, begins, ends| MessagePart { begins, ends, ..message(0, ssn, 100) };
         let mut r = receiver();
         r.read_by_hand();
@@ -478,7 +478,7 @@ mod tests {
 
     /// Parts from a peer that does not divide messages as in section 6.9.
     #[test]
-    fn parts_that_never_become_a_message_are_not_kept() {
+    fn parts_that_cannot_form_a_message_are_discarded() {
         for ((begins, ends), by_hand) in [((true, false), false), ((true, false), true), ((false, true), true)] {
             let mut r = receiver();
             if by_hand {
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_be_longer_than_the_buffer() {
+    fn message_can_be_longer_than_the_buffer() {
         let part = |begins, ends| MessagePart { begins, ends, ..message(0, 0, 100) };
         let mut r = receiver();
         r.on_data(Time(0), 1, part(true, false));

@@ -103,7 +103,7 @@ fn check_log(e: &SctpEndpoint, streams: u16) {
 }
 
 #[test]
-fn a_message_from_init_to_shutdown_complete() {
+fn association_runs_from_init_to_shutdown_complete() {
     let mut c = pair(&SctpConfig::default(), "sctp", 2_000);
     c.run_until(ms(60_000));
     use Chunk::*;
@@ -130,7 +130,7 @@ fn a_message_from_init_to_shutdown_complete() {
 }
 
 #[test]
-fn a_lost_packet_of_the_handshake_or_shutdown_is_repeated() {
+fn lost_handshake_and_shutdown_packets_are_retransmitted() {
     use Chunk::*;
     for chunk in [Init, InitAck, CookieEcho, CookieAck, Shutdown, ShutdownAck, ShutdownComplete] {
         for n in 1..4 {
@@ -171,7 +171,7 @@ fn a_stale_cookie_is_replaced() {
 }
 
 #[test]
-fn cookies_that_are_always_stale_end_in_failure() {
+fn always_stale_cookies_fail_the_association() {
     let cfg = SctpConfig { cookie_life: ms(10), ..SctpConfig::default() };
     let mut c = pair(&cfg, "sctp", 10_000);
     c.run_until(Time::from_secs(300));
@@ -181,7 +181,7 @@ fn cookies_that_are_always_stale_end_in_failure() {
 }
 
 #[test]
-fn nothing_of_the_handshake_leaves_outside_coverage() {
+fn handshake_sends_nothing_outside_coverage() {
     use Chunk::*;
     for (down, left) in [(0, vec![]), (5, vec![Init]), (25, vec![Init, InitAck]), (50, vec![Init, InitAck, CookieEcho])]
     {
@@ -210,7 +210,7 @@ fn nothing_of_the_handshake_leaves_outside_coverage() {
 
 /// A hold at the server that ends before T1-init expires costs only its duration.
 #[test]
-fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
+fn held_init_ack_leaves_when_the_hold_ends() {
     for held in [1, 30] {
         let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);
         c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
@@ -239,7 +239,7 @@ fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
 
 /// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
 #[test]
-fn the_handshake_hands_over_all_link_events() {
+fn link_events_during_the_handshake_are_kept() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10");
     let mut c = pair_with(source, 10_000, 1);
     for at in [5, 50] {
@@ -259,7 +259,7 @@ fn the_handshake_hands_over_all_link_events() {
 }
 
 #[test]
-fn a_young_init_is_not_repeated() {
+fn recent_init_is_not_retransmitted() {
     let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);
     c.run_until(ms(0));
     c.notify_link(0, false);
@@ -272,7 +272,7 @@ fn a_young_init_is_not_repeated() {
 }
 
 #[test]
-fn only_the_right_tag_counts() {
+fn packets_with_a_wrong_tag_are_ignored() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     c.run_until(ms(500));
     let (id, tag) = (FlowId::new(0, false), c.ends[1].tag);
@@ -310,7 +310,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
 }
 
 #[test]
-fn three_miss_indications_make_a_fast_retransmit() {
+fn three_miss_indications_trigger_a_fast_retransmit() {
     // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, which the SACKs of the
     // others show.
     for (reports, at) in [(3, 120), (4, 1_080)] {
@@ -328,7 +328,7 @@ fn three_miss_indications_make_a_fast_retransmit() {
 }
 
 #[test]
-fn a_fast_retransmission_that_is_lost_waits_for_t3() {
+fn lost_fast_retransmission_waits_for_t3() {
     let mut c = pair(&SctpConfig::default(), "sctp", 40 * 1452);
     lose_first(&mut c, Chunk::Data, 0);
     let mut copies = 0;
@@ -398,7 +398,7 @@ fn coverage_ends_with_a_forward_tsn() {
 }
 
 #[test]
-fn a_hold_freezes_and_lets_go_at_once() {
+fn hold_freezes_the_association_and_releases_it_at_once() {
     for inner in ["sctp", "newreno", "cubic", "westwood", "bbr"] {
         let source = endpoint(false, &silent(), "avoca", &format!("inner = \"{inner}\""));
         let mut c = pair_with(source, u64::MAX, 1);
@@ -470,7 +470,7 @@ fn both_ends_send_before_either_closes() {
 
 /// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
 #[test]
-fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
+fn lost_recent_head_is_repaired_without_a_timeout() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "");
     let mut c = pair_with(source, u64::MAX, 1);
     c.run_until(ms(800));
@@ -489,7 +489,7 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
 proptest! {
     /// Without losses nothing is sent again, even if coverage seems to end often and briefly.
     #[test]
-    fn flapping_makes_no_duplicates(
+    fn flapping_coverage_causes_no_duplicates(
         inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]),
         reset in any::<bool>(),
         delayed_ack in 1_u32..3,

@@ -195,7 +195,7 @@ mod tests {
     /// Two segments leave after the same acknowledgement and are acknowledged one by one. The second acknowledgement
     /// takes the interval of the first (ns-3 3.44 `TcpRateLinux::SkbDelivered`) and shows twice the rate.
     #[test]
-    fn kept_interval_overestimates() {
+    fn kept_interval_overestimates_the_rate() {
         let ms = Time::from_millis;
         let mut rate = DeliveryRate::default();
         let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
@@ -214,7 +214,7 @@ mod tests {
 
     /// A sample shorter than the smallest RTT has no interval, and neither have those after it until it is replaced.
     #[test]
-    fn kept_sample_stays_invalid() {
+    fn kept_sample_without_interval_stays_invalid() {
         let ms = Time::from_millis;
         let mut rate = DeliveryRate::default();
         let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_gives_its_rate() {
+    fn steady_stream_gives_its_rate() {
         // 1000 B every 8 ms = 1 Mbit/s, RTT 40 ms.
         let mut rate = DeliveryRate::default();
         let mut left: Vec<Newest> = Vec::new();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc6298_rules() {
+    fn rto_follows_rfc6298() {
         let mut e = estimator(1, RtoFloor::Total);
         assert_eq!(e.rto(), Time::from_secs(1));
         e.sample(Time::from_millis(100), 0, 0);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off_is_bounded() {
+    fn backoff_is_bounded() {
         let mut e = estimator(1000, RtoFloor::Total);
         for _ in 0..100 {
             e.back_off();

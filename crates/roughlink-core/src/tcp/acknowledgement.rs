@@ -148,7 +148,7 @@ mod tests {
 
     /// 0.2 ms later, with and without a tick of the timestamps in between.
     #[test]
-    fn a_tick_of_the_timestamps_is_not_the_time_that_passed() {
+    fn rtt_by_timestamp_ticks_differs_from_elapsed_time() {
         let us = Time::from_micros;
         for (sent, ticks) in [(us(5_100), 0), (us(5_900), 1)] {
             let now = sent + us(200);

@@ -109,7 +109,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_those_of_a_list_by_age(steps in proptest::collection::vec((0..8, 0_u64..200, 1_u64..20), 0..100)) {
+        fn arrived_ranges_match_a_list_by_age(
+            steps in proptest::collection::vec((0..8, 0_u64..200, 1_u64..20), 0..100),
+        ) {
             let mut arrived = Arrived::default();
             let mut list: Vec<(u64, u64)> = Vec::new();
             let mut next = 0;

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_silence_longer_than_the_rto_nothing_is_delayed() {
+    fn silence_longer_than_the_rto_restarts_quick_acks() {
         let ms = Time::from_millis;
         for (stack, silence, at_once) in
             [(Stack::Linux, ms(281), 16), (Stack::Linux, RTO, 0), (Stack::Rfc, Time::from_secs(9), 0)]
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_at_once_is_interactive() {
+    fn reply_within_the_delay_ends_quick_acks() {
         let mut fed = Fed::new(Stack::Linux);
         fed.now += Time::from_secs(1);
         assert!(fed.arrives(Time::ZERO), "a silence");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_doubles_in_vain_up_to_the_round_trip_and_falls_with_data() {
+    fn ack_delay_doubles_up_to_the_rtt_and_falls_with_data() {
         let ms = Time::from_millis;
         let mut fed = Fed::new(Stack::Linux);
         assert_eq!([(); 4].map(|()| fed.waits(ms(100))), [ms(40), ms(80), ms(80), ms(80)]);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn sacks_wait_while_a_gap_stays() {
+    fn sacks_are_compressed_while_a_gap_stays() {
         let mut fed = Fed::new(Stack::Linux);
         let mut gap = |nxt, rtt| {
             let at_once = fed.delayed.on_gap(fed.now, nxt, Time::from_millis(rtt));

@@ -40,7 +40,7 @@ fn connected(stack: Stack) -> Pair {
 }
 
 #[test]
-fn messages_of_both_ends_stay_whole() {
+fn small_messages_of_both_ends_take_one_segment_each() {
     for stack in [Stack::Linux, Stack::Rfc, Stack::Ns3, Stack::Ns2] {
         let mut p = connected(stack);
         for (i, (request, response)) in [(42, 12), (29, 31), (57, 52), (21, 27)].into_iter().enumerate() {
@@ -69,7 +69,7 @@ fn a_long_message_is_pushed_at_its_end() {
 }
 
 #[test]
-fn a_lost_message_comes_again_as_it_was() {
+fn lost_message_is_retransmitted_unchanged() {
     let mut p = connected(Stack::Rfc);
     p.lost = vec![0];
     p.ends[0].write(57);
@@ -81,7 +81,7 @@ fn a_lost_message_comes_again_as_it_was() {
 }
 
 #[test]
-fn nagle_joins_what_waits_and_without_it_nothing_does() {
+fn nagle_joins_small_writes() {
     for (nagle, sizes) in [(true, vec![10, 50]), (false, vec![10, 20, 30])] {
         let mut p = pair(&TcpConfig { nagle, ..TcpConfig::preset(Stack::Rfc) }, MS(3));
         p.ends[0].connect();
@@ -97,7 +97,7 @@ fn nagle_joins_what_waits_and_without_it_nothing_does() {
 }
 
 #[test]
-fn joined_repairs_are_pushed_at_their_end() {
+fn joined_retransmissions_carry_psh_at_their_end() {
     let mut p = connected(Stack::Rfc);
     p.lost = vec![0, 1, 2];
     for bytes in [10, 20, 30] {
@@ -155,7 +155,7 @@ fn stray(p: &Pair, flags: u8, ahead: u32) -> Packet {
 }
 
 #[test]
-fn only_a_reset_at_the_next_byte_is_believed() {
+fn only_a_reset_at_the_next_byte_is_accepted() {
     let listening = || pair(&TcpConfig::preset(Stack::Rfc), MS(3));
     let mut p = listening();
     let reset = stray(&p, flags::RST, 0);
@@ -179,7 +179,7 @@ fn only_a_reset_at_the_next_byte_is_believed() {
 }
 
 #[test]
-fn nothing_wakes_a_connection_that_is_gone() {
+fn closed_connection_needs_no_wakeup() {
     let mut p = connected(Stack::Linux);
     p.ends[1].write(100);
     p.step(MS(100));
@@ -202,7 +202,7 @@ fn the_passive_end_may_close_before_it_is_open() {
 }
 
 #[test]
-fn no_announced_mss_is_too_small() {
+fn tiny_announced_mss_is_accepted() {
     for announced in [1, 11, 12, 13, 47] {
         let p = pair(&TcpConfig::preset(Stack::Linux), MS(3));
         let [mut end, _] = p.ends;

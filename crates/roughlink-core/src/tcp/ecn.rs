@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn both_must_want_it() {
+    fn ecn_needs_both_ends() {
         for stack in Stack::ALL {
             for ecn in [[true, true], [true, false], [false, true], [false, false]] {
                 let mut p = connected(stack, ecn);
@@ -204,7 +204,7 @@ mod tests {
         /// All data arrives regardless of marks and losses. Only new data is ECN-capable. Marks reduce a window at most
         /// once per round trip. Each reduction announces CWR once.
         #[test]
-        fn marks_are_answered_once_per_window(
+        fn marks_reduce_the_window_once_per_round_trip(
             stack in prop::sample::select(Stack::ALL.to_vec()),
             marked in prop::collection::btree_set(0usize..300, 0..40),
             lost in prop::collection::btree_set(0usize..300, 0..6),

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_and_nothing_times_out() {
+    fn hold_sends_nothing_and_does_not_time_out() {
         for stack in Stack::ALL {
             // Longer than any user timeout: RTOs of up to two minutes would have ended the connection.
             let mut c = pair(stack, "", u64::MAX, 1);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rto_is_initial_again_by_default() {
+    fn rto_resets_to_initial_by_default() {
         for (params, initial) in [("", true), ("reset = false", false)] {
             let mut c = pair(Stack::Ns2, params, u64::MAX, 1);
             c.run_until(ms(2_000));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_had_arrived_is_not_sent_again() {
+    fn delivered_data_is_not_retransmitted_after_a_hold() {
         for stack in Stack::ALL {
             // The whole flight had arrived; its ACKs were lost.
             let (mut s, flight) = ScriptedReceiver::outage(stack);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_holes_are_repaired() {
+    fn only_holes_are_retransmitted() {
         for stack in [Stack::Linux, Stack::Ns3, Stack::Rfc] {
             // The second and the third segment were lost; all later ones had arrived.
             let (mut s, flight) = ScriptedReceiver::outage(stack);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_data_are_repaired_without_a_time_out() {
+    fn lost_data_is_repaired_without_a_timeout() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "", 3_000_000, 1);
             c.run_until(ms(200));
@@ -312,7 +312,7 @@ mod tests {
 
     /// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
     #[test]
-    fn the_handshake_hands_over_all_link_events() {
+    fn link_events_during_the_handshake_are_kept() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "hysteresis = 10.0", 10_000, 1);
             c.run_until(ms(5));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_handshake_leaves_outside_coverage() {
+    fn handshake_sends_nothing_outside_coverage() {
         for stack in Stack::ALL {
             // Before the SYN-ACK arrives, and after a repetition of the SYN without an answer.
             for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_syn_is_not_repeated() {
+    fn recent_syn_is_not_retransmitted() {
         for stack in Stack::ALL {
             for (held, sampled) in [(0, true), (10, false), (100, true)] {
                 let mut c = pair(stack, "", 10_000, 1);
@@ -383,7 +383,7 @@ mod tests {
 
     /// A head that left just before a `Hold` was lost: it leaves again when its answer is overdue.
     #[test]
-    fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
+    fn lost_recent_head_is_repaired_without_a_timeout() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
@@ -403,8 +403,11 @@ mod tests {
     proptest! {
         /// Without losses no segment is sent again, even if coverage often seems to end briefly.
         #[test]
-        fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
-                                        flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
+        fn flapping_coverage_causes_no_duplicates(
+            stack in 0_usize..4,
+            reset in any::<bool>(),
+            flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30),
+        ) {
             let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 1_000_000, 1);
             for (covered, not) in flaps {
                 c.run_until(c.now + ms(covered));
@@ -419,8 +422,13 @@ mod tests {
 
         /// With any changes of the link and any delay of notifications, all bytes arrive soon after it stays up.
         #[test]
-        fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
-                       flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {
+        fn transfer_completes_after_any_link_changes(
+            stack in 0_usize..4,
+            reset in any::<bool>(),
+            seed in any::<u64>(),
+            loss in 0.0..0.05_f64,
+            flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20),
+        ) {
             let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 400_000, seed);
             c.impairments.loss = loss;
             let mut up = true;

@@ -111,7 +111,7 @@ mod tests {
 
     /// Linux: the first probe 7200 s after the last segment, and the end after nine, 75 s apart.
     #[test]
-    fn a_dead_peer_is_noticed() {
+    fn dead_peer_is_detected() {
         let mut p = connected(&TcpConfig { keepalive: true, ..TcpConfig::preset(Stack::Linux) });
         p.up = false;
         p.run(S(10), S(20_000));
@@ -127,7 +127,7 @@ mod tests {
 
     /// An answered probe keeps an idle connection open; without keep-alive nothing is sent.
     #[test]
-    fn a_living_peer_answers() {
+    fn live_peer_answers_probes() {
         for (keepalive, expected) in [(true, 13), (false, 0)] {
             let cfg = TcpConfig { keepalive, keepalive_time: S(600), ..TcpConfig::preset(Stack::Rfc) };
             let mut p = connected(&cfg);
@@ -194,7 +194,7 @@ mod tests {
 
     /// The other stacks count.
     #[test]
-    fn others_give_up_by_count() {
+    fn other_stacks_give_up_by_count() {
         let rfc = TcpConfig { data_retries: 3, ..TcpConfig::preset(Stack::Rfc) };
         let failed = gives_up(&rfc, Time::from_millis(5), 5);
         assert!((failed - (1.0 + 2.0 + 4.0 + 8.0)).abs() < 0.1, "{failed}");
@@ -217,7 +217,7 @@ mod tests {
     /// A closed window ends the connection if its probes are unanswered, but not if they are answered (RFC 9293 section
     /// 3.8.6.1).
     #[test]
-    fn a_closed_window_is_probed_as_long_as_there_are_answers() {
+    fn closed_window_is_probed_while_probes_are_answered() {
         let rcv_buf = Buffer::Bytes(10_000);
         let cfg = TcpConfig { data_retries: 5, max_rto: S(10), rcv_buf, ..TcpConfig::preset(Stack::Linux) };
         let mut p = pair(&cfg, Time::from_millis(5));

@@ -80,7 +80,7 @@ mod tests {
     /// RFC 6937 section 4, figure of the example: flight 20 segments, the first lost; 19 ACKs come back. Every other
     /// one releases a segment, the window at the end is ssthresh = 10.
     #[test]
-    fn rfc6937_single_loss() {
+    fn single_loss_matches_rfc6937() {
         let mss = 1000;
         let mut prr = Prr::start(20_000, mss, false);
         let mut pipe: u64 = 20_000 - 3_000 - 1_000; // three SACKed, one lost

@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_those_of_a_table_of_bytes(
+        fn ranges_match_a_table_of_bytes(
             steps in proptest::collection::vec((0..4, 0_u64..80, 1_u64..12), 0..100),
         ) {
             let mut ranges = Ranges::default();

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_acks() {
+    fn first_and_every_second_segment_are_acknowledged_at_once() {
         let mut r = receiver(Stack::Rfc);
         r.on_segment(Time(0), 1, 100, false, None);
         assert!(r.is_ack_due(), "the first segment is answered at once");
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn fin_counts_once_everything_before_it_is_there() {
+    fn fin_counts_once_all_earlier_data_arrived() {
         let mut r = receiver(Stack::Rfc);
         r.on_segment(Time(0), 501, 500, true, None);
         assert!(!r.finished());
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_beyond_the_window_is_not_the_end() {
+    fn fin_beyond_the_window_is_ignored() {
         let mut r = receiver(Stack::Rfc);
         r.on_segment(Time(0), 1 + 131_072, 500, true, None);
         assert!(r.is_ack_due());
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_starts_quick_acks_again() {
+    fn duplicate_restarts_quick_acks() {
         for (stack, quick) in [(Stack::Linux, true), (Stack::Rfc, false)] {
             let mut r = receiver(stack);
             let mut next = 1;

@@ -60,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..100)) {
+        fn sorted_matches_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..100)) {
             let (mut sorted, mut set) = (Sorted::default(), BTreeSet::new());
             for (add, value) in steps {
                 if add {

@@ -321,7 +321,7 @@ mod tests {
     use crate::packet::FlowId;
 
     #[test]
-    fn lengths_are_found_over_the_wrap() {
+    fn lengths_are_found_across_the_ident_wrap() {
         let mut idents = Idents::default();
         let mut p = Packet::tcp(FlowId::new(0, false));
         for i in 0..100_000_u32 {

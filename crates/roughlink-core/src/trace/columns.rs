@@ -351,19 +351,19 @@ mod tests {
     }
 
     #[test]
-    fn one_row_per_instant_and_none_twice() {
+    fn rows_at_one_time_merge_and_repeats_are_dropped() {
         let rows = [(0, 1), (5, 2), (5, 3), (6, 3), (9, 3), (9, 4), (12, 4)];
         assert_eq!(thin(&rows, 1), [(0, 1), (5, 3), (9, 4)]);
     }
 
     #[test]
-    fn the_last_of_each_interval_stays() {
+    fn last_row_of_each_interval_is_kept() {
         let rows = [(0, 1), (5, 2), (7, 3), (11, 4), (19, 5), (35, 5), (36, 6)];
         assert_eq!(thin(&rows, 10), [(0, 1), (7, 3), (19, 5), (36, 6)]);
     }
 
     #[test]
-    fn a_change_of_state_stays_whatever_the_interval() {
+    fn state_changes_are_kept_at_any_interval() {
         let flow = |time, cwnd, phase| FlowRow { time, cwnd, phase, ..FlowRow::default() };
         let mut t = Thinned::default();
         let rows = [flow(0, 1, 0), flow(1, 2, 0), flow(2, 3, 0), flow(3, 1, 1), flow(4, 2, 1), flow(5, 3, 1)];

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_those_of_the_draft() {
+    fn blocks_match_the_draft() {
         let file = CapturedConversation::new(V4, 60).play().out.finish().unwrap();
         let blocks = blocks(&file);
         let (section, interface, first) = (&blocks[0], &blocks[1], &blocks[2]);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_returned() {
+    fn write_errors_are_returned() {
         struct BufferFull(usize);
         impl Write for BufferFull {
             fn write(&mut self, b: &[u8]) -> io::Result<usize> {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn tshark_finds_nothing_wrong() {
+    fn tshark_reports_no_errors() {
         for (ip, snaplen) in [(V4, 0), (V6, 0), (V4, 96)] {
             let c = CapturedConversation::new(ip, snaplen).play();
             let (packets, fragments) = (c.packets, c.fragments);

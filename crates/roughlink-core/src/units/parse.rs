@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_smallest_unit_times_round_and_sizes_do_not() {
+    fn times_round_to_the_smallest_unit_and_sizes_do_not() {
         assert_eq!(time("1.4 ns"), 1);
         assert_eq!(time("0.30000000000000004 s"), 300_000_000);
         assert!("0.1 ns".parse::<Time>().is_err());
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_explained() {
+    fn unreadable_quantities_are_explained() {
         fn refused<T: FromStr<Err = UnitError> + fmt::Debug>(texts: &[&str]) -> String {
             texts
                 .iter()
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_forms() {
+    fn quantities_print_in_short_form() {
         assert_eq!(Time(123_456_789_123_456_789).to_string(), "123456789.123456789 s");
         assert_eq!(Rate::from_mbps(10).to_string(), "10 Mbit/s");
         assert_eq!(Rate(18_620_000).to_string(), "18.62 Mbit/s");
@@ -500,7 +500,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_quantities_read_back(n in any::<u64>(), q in any::<u32>(), x in 0.0..=1.0f64) {
+        fn printed_quantities_parse_back(n in any::<u64>(), q in any::<u32>(), x in 0.0..=1.0f64) {
             let t = Time(n.min(u64::MAX - 1));
             prop_assert_eq!(t.to_string().parse(), Ok(t));
             prop_assert_eq!(Rate(n).to_string().parse(), Ok(Rate(n)));

@@ -53,7 +53,7 @@ mod tests {
     use crate::rng::Seed;
 
     #[test]
-    fn the_example_of_rfc_1071() {
+    fn checksum_matches_the_example_of_rfc_1071() {
         // Section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(fold(add(0, &bytes)), 0xddf2);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_1624() {
+    fn update_matches_the_example_of_rfc_1624() {
         // Section 4: HC = dd2f, m = 5555, m' = 3285 gives 0000, where equation 2 of RFC 1141 gives ffff.
         assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }

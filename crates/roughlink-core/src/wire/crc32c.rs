@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_rfc_3720() {
+    fn crc_matches_the_examples_of_rfc_3720() {
         // Appendix B.4, its bytes read as little-endian numbers, and the catalogs' check value.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_skipped() {
+    fn vlan_tags_are_skipped() {
         let frame = |words: &[u16]| {
             let mut f = vec![0xff; ADDRESSES];
             words.iter().for_each(|w| f.extend_from_slice(&w.to_be_bytes()));

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_a_known_datagram() {
+    fn header_matches_a_known_datagram() {
         // A UDP datagram of 8 bytes; checksum computed by hand: 4500+001c+0009+4011+0a00+0001+0a00+0002.
         let bytes = datagram(V4, Fragment::Whole, 0, 8);
         assert_eq!(bytes[..V4_HEADER], [0x45, 0, 0, 28, 0, 9, 0, 0, 64, 17, 0x66, 0xc6, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn extension_headers_are_walked() {
+    fn extension_headers_are_skipped() {
         let plain = datagram(V6, Fragment::Whole, 0, 8);
         let with = |chain: &[(u8, &[u8])]| {
             let mut b = plain.clone();

@@ -150,7 +150,7 @@ mod tests {
     use crate::packet::FlowId;
 
     #[test]
-    fn the_pattern_depends_on_the_offset_alone() {
+    fn payload_pattern_depends_only_on_the_offset() {
         let mut all = vec![0; 64];
         let start = u32::MAX - 30; // crosses the wrap
         pattern(start, &mut all);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_carries_its_stamp() {
+    fn datagram_carries_its_stamp() {
         let sent = Time(0x0102_0304_0506_0708);
         let p = Packet::udp(FlowId::new(0, false), 77, 20, sent);
         let mut bytes = [0; 20];

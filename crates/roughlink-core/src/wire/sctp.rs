@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_chunk_byte_by_byte() {
+    fn data_chunk_has_the_expected_bytes() {
         let p = Packet::sctp_data(FlowId::new(0, false), 0x0102_0304, 0x0a0b_0c0d, (3, 9), 5);
         let bytes = bytes_of(&p, None);
         assert_eq!(bytes.len(), usize::from(p.size));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_read_one_after_the_other() {
+    fn chunks_of_a_bundle_are_read_in_order() {
         let data =
             |tsn: u8, flags, text: &[u8]| chunk(0, flags, &[&[0, 0, 0, tsn, 0, 1, 0, 2, 0, 0, 0, 0], text].concat());
         let sack = chunk(3, 0, &[0, 0, 0, 5, 0, 0, 4, 0, 0, 0, 0, 0]);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_an_unknown_chunk_says_what_follows() {
+    fn type_of_an_unknown_chunk_decides_whether_parsing_continues() {
         let ack = chunk(11, 0, &[]);
         for (code, goes_on) in [(0x3f, false), (0x7f, false), (0x80, true), (0xc1, true)] {
             let bytes = bundle(&[chunk(code, 0, b"?"), ack.clone()]);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_peer_understands_is_carried() {
+    fn opaque_chunk_contents_of_the_peer_are_carried() {
         let bytes = bundle(&[chunk(4, 0, &[0, 1, 0, 9, 1, 2, 3, 4, 5])]);
         let d = parse(&bytes).unwrap();
         assert_eq!(
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_cannot_be_read() {
+    fn malformed_chunks_are_rejected() {
         let shutdown = bytes_of(&Packet::sctp_shutdown(FlowId::new(0, false), 1, 1), None);
         let with = |at: usize, value: u8| {
             let mut b = shutdown.clone();

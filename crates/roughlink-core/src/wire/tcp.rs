@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_is_laid_out_as_linux_does() {
+    fn syn_layout_matches_linux() {
         let mut p = Packet::tcp(FlowId::new(0, false));
         p.flags = flags::SYN;
         let mut syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_laid_out_as_linux_does() {
+    fn segment_layout_matches_linux() {
         let mut p = Packet::tcp(FlowId::new(0, false));
         p.set_timestamps(1, 2);
         p.set_sacks(1, 0);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_do_not_fit_are_refused() {
+    fn options_that_do_not_fit_are_rejected() {
         let mut p = Packet::tcp(FlowId::new(0, false));
         let sacks = SideContent::Sacks([SackBlock::default(); 4]);
         p.set_sacks(4, 0);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_layouts_are_read() {
+    fn foreign_option_layouts_are_parsed() {
         let o = TcpOptions::parse(&[8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 254, 6, 9, 9, 9, 9, 3, 3, 99, 0, 77]).unwrap();
         assert_eq!((o.timestamps, o.window_scale, o.mss), (Some((1, 2)), Some(14), None));
         let o = TcpOptions::parse(&[5, 2, 5, 3, 0, 2, 3, 0, 4, 3, 1]).unwrap();

@@ -227,7 +227,7 @@ proptest! {
     /// Marking changes two bits and keeps a correct checksum correct and a wrong one wrong. For IPv4 it yields the
     /// checksum computed over the new header.
     #[test]
-    fn a_mark_changes_two_bits(
+    fn ecn_mark_changes_two_bits(
         (packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>(),
     ) {
         let write = |class: u8| {
@@ -282,7 +282,7 @@ proptest! {
     }
 
     #[test]
-    fn length_fields_are_honoured((packet, side) in packet(), addresses in addresses(),
+    fn length_fields_are_honored((packet, side) in packet(), addresses in addresses(),
                                   padding in prop::collection::vec(any::<u8>(), 0..60)) {
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
         let d = decode(&bytes).unwrap();
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_noticed(
+    fn flipped_bit_is_detected(
         (packet, side) in prop_oneof![segment(), syn(), data_chunk(), control_chunk()],
         at in any::<prop::sample::Index>(),
     ) {
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_u8..3) {
+    fn arbitrary_bytes_do_not_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_u8..3) {
         if let (Some(first), 1..) = (bytes.first_mut(), version) {
             *first = [0, 0x45, 0x60][usize::from(version)];
         }
@@ -349,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_bytes_are_survived((packet, side) in packet(), addresses in addresses(),
+    fn mutated_bytes_do_not_panic((packet, side) in packet(), addresses in addresses(),
                                   changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
                                   cut in any::<prop::sample::Index>()) {
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::from_packet(&packet));
@@ -384,7 +384,7 @@ fn a_linux_syn_takes_60_bytes() {
 }
 
 #[test]
-fn a_syn_without_mss_means_the_default() {
+fn syn_without_mss_means_the_default_mss() {
     let mut p = Packet::tcp(FlowId::new(0, false));
     p.flags = flags::SYN;
     let options = SynOptions { mss: 0, ..SynOptions::default() };
@@ -397,7 +397,7 @@ fn a_syn_without_mss_means_the_default() {
 }
 
 #[test]
-fn foreign_options_leave_the_payload_right() {
+fn foreign_options_do_not_shift_the_payload() {
     // A segment of 2 bytes with MD5 option and timestamps in a different position: 20 + 18 + 10 bytes.
     let mut segment = vec![0; 48];
     segment[12] = 0xc0;
@@ -420,7 +420,7 @@ fn foreign_options_leave_the_payload_right() {
 
 /// A packet marked as IPv6 has its length on the wire; encoding it between IPv4 addresses fails.
 #[test]
-fn an_ipv6_packet_is_as_long_as_it_says() {
+fn ipv6_packet_has_its_length_on_the_wire() {
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };
     let v6 = Addresses { ip, ..fixed() };
     let mut tcp = Packet::tcp(FlowId::new(0, false));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_field_counts() {
+    fn length_field_bounds_the_payload() {
         let pair = IpPair::V4 { src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST };
         let mut b = [7; 20];
         write(&pair, (1, 2), &mut b);

@@ -53,7 +53,7 @@ const MS: fn(u64) -> Time = Time::from_millis;
 /// The path takes 10 ms each way and loses the second of three segments; the initial sequence numbers are just before
 /// the wrap.
 #[test]
-fn a_connection_with_a_loss() {
+fn connection_with_a_loss_is_measured() {
     let (mut seen, isn) = (kernels(), [u32::MAX - 100, u32::MAX]);
     let from = |t: TestSegment| t.bytes(isn);
     let data = |seq, payload| from(TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() });
@@ -105,7 +105,7 @@ fn a_connection_with_a_loss() {
 
 /// Without selective acknowledgements, segments behind a hole are not measured: their time of arrival is unknown.
 #[test]
-fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
+fn data_behind_a_hole_is_measured_only_with_sack() {
     let (mut seen, isn) = (kernels(), [5, 5]);
     let data = |seq, payload| TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() }.bytes(isn);
     let ack = |ack| TestSegment { back: true, seq: 1, ack, flags: ACK, ..TestSegment::default() }.bytes(isn);
@@ -126,7 +126,7 @@ fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
 
 /// After the end of a connection its ports serve another one with other sequence numbers.
 #[test]
-fn connections_follow_each_other() {
+fn reused_ports_start_a_new_measurement() {
     let mut seen = kernels();
     for (i, isn) in [[1, 1], [1_000_000, 99], [17, 17]].into_iter().enumerate() {
         let at = MS(100 * i as u64);
@@ -145,7 +145,7 @@ fn connections_follow_each_other() {
 
 /// The meter remembers a bounded part of a large window, and the measured times are the same as for all of it.
 #[test]
-fn large_windows_are_measured_in_part() {
+fn large_windows_are_sampled() {
     let (mut seen, isn) = (kernels(), [0, 0]);
     for i in 0..100_000_u32 {
         let data = TestSegment { seq: 1 + i, ack: 1, flags: ACK, payload: 1, ..TestSegment::default() };
@@ -201,7 +201,7 @@ fn datagrams_of_other_protocols_are_counted() {
 
 /// In SCTP only user data are delivered: a SACK carries none and does not move the time of the last arrival.
 #[test]
-fn acknowledgements_of_sctp_deliver_nothing() {
+fn sctp_sacks_deliver_no_data() {
     let mut seen = kernels();
     let chunk = |kind: u8, content: usize| {
         let length = (4 + content) as u16;
@@ -230,7 +230,7 @@ fn acknowledgements_of_sctp_deliver_nothing() {
 }
 
 #[test]
-fn conversations_beyond_the_bound_are_counted_together() {
+fn conversations_above_the_limit_are_counted_together() {
     let mut seen = kernels();
     let ask = |port: u16| {
         let port = port.to_be_bytes();
@@ -252,7 +252,7 @@ fn conversations_beyond_the_bound_are_counted_together() {
 }
 
 #[test]
-fn packets_in_flight_are_not_lost() {
+fn packets_in_flight_do_not_count_as_lost() {
     let mut seen = kernels();
     let udp = |[from, to]: [u8; 2], number: u8| {
         datagram(UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 9, 0, 0][..], &[number]].concat())

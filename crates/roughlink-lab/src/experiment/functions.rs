@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_figures_9_and_10() {
+    fn curve_ends_match_figures_9_and_10() {
         let both = [("illinois".to_owned(), "Illinois".to_owned()), ("illinois-aa".to_owned(), "AA".to_owned())];
         let (curves, _) = Function { name: "illinois".into(), variants: both.into() }.curves();
         let ends: Vec<(f64, f64)> = curves.iter().map(|c| (c.y[0].unwrap(), c.y.last().unwrap().unwrap())).collect();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_runs_continue_what_fewer_began() {
+    fn more_replicas_continue_an_experiment_with_fewer() {
         let [few, many] = [3, 50].map(|replicas| Identity::new(["tcp.cc", "cubic"], replicas));
         assert!(many.continues(&few.to_string()) && many.continues(&many.to_string()));
         assert!(!few.continues(&many.to_string()));

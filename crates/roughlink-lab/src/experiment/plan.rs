@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_grid_is_not_read_before_its_first_run() {
+    fn large_grid_is_read_lazily() {
         let plan = ExperimentPlan::new(grid(1000, 1000)).unwrap();
         assert_eq!((plan.runs(), plan.first.len()), (1_000_000, READ_FIRST));
         let mut jobs = plan.jobs();
@@ -609,13 +609,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_grid_is_read_as_a_whole() {
+    fn small_grid_is_read_completely_at_first() {
         let plan = ExperimentPlan::new(grid(20, 50)).unwrap();
         assert_eq!((plan.runs(), plan.first.len()), (1000, 1000));
     }
 
     #[test]
-    fn a_wrong_value_is_found_before_the_first_run_and_a_wrong_cell_when_its_turn_comes() {
+    fn wrong_values_fail_before_the_first_run_and_wrong_cells_later() {
         let wrong = |seeds: usize, at: usize| {
             let mut experiment = grid(seeds, 3);
             experiment.axes[0].points[at].value = "many".into();

@@ -255,7 +255,7 @@ mod tests {
     const AXIS: TimeAxis = TimeAxis { end: 0.4, stretches: 100, row_s: INTERVAL_S };
 
     #[test]
-    fn rows_become_curves() {
+    fn csv_rows_become_curves() {
         let folder = tempfile::tempdir().unwrap();
         let text = "time_ns,protocol,from,to,srtt_ms,delivered_bytes\n\
                     100000000,TCP,a:1,b:2,,12500\n100000000,TCP,b:2,a:1,5,0\n\
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_files_are_read_without_panic() {
+    fn strange_files_do_not_panic() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lateness.csv");
         let heading = "time_ns,p50_us,p99_us\n";

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_goes_from_the_smallest_to_the_largest() {
+    fn cdf_runs_from_the_smallest_to_the_largest_value() {
         let mut values = Histogram::new(3).unwrap();
         assert_eq!(cdf(&values), []);
         values.record_n(20_000, 300).unwrap();
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_touch_are_one() {
+    fn adjacent_spans_are_joined() {
         assert_eq!(united(vec![(5.0, 6.0), (0.0, 1.0), (1.0, 2.0), (1.5, 3.0)]), [(0.0, 3.0), (5.0, 6.0)]);
     }
 }

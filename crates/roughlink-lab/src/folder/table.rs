@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_pieces_whatever_the_groups_of_the_file() {
+    fn rows_are_read_in_batches_for_any_row_groups() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.parquet");
         for dictionary in [false, true] {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_expands_beyond_measure_is_refused() {
+    fn decompression_bomb_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.parquet");
         let bytes = bomb(&path, 1 << 23, true);

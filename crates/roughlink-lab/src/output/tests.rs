@@ -117,7 +117,7 @@ fn results_are_replaced_file_by_file() {
 }
 
 #[test]
-fn a_new_folder_is_complete_or_says_that_it_is_not() {
+fn new_folder_is_complete_or_marked_unfinished() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("results");
     each_fault(root.path(), false, |n, killed, outcome| {
@@ -230,7 +230,7 @@ fn links_are_not_followed() {
 /// Deleting the marker of a running command does not let a second one in.
 #[cfg(unix)]
 #[test]
-fn the_lock_survives_its_marker() {
+fn lock_survives_deletion_of_its_marker() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("results");
     let draft = Draft::begin(&dir, false).unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use crate::experiment::result::{AxisResult, Cell, MetricResult};
 
     #[test]
-    fn formulas_are_text_and_numbers_are_numbers() {
+    fn csv_escapes_formulas_and_keeps_numbers() {
         for formula in ["=1+1", "+49 30", "-3.5 dB", "@SUM(A1)", "\t=1", "\r", "-", "-0x10", "-1e999", "+inf"] {
             assert_eq!(as_text(formula), format!("'{formula}"));
         }

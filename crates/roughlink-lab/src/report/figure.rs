@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_do_not_touch() {
+    fn ticks_do_not_overlap() {
         let loss = [0.0, 0.25, 0.5, 1.0, 1.25, 2.5, 3.75, 5.0];
         assert_eq!(ticks(&loss, false), [0.0, 0.5, 1.0, 2.5, 3.75, 5.0]);
         let sizes = [10.0, 50.0, 100.0, 200.0, 400.0, 600.0, 800.0];
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_grow() {
+    fn axis_span_grows_to_include_values() {
         let span = [3.0, -1.0, f64::NAN].into_iter().fold(None, |s, v| widen(s, v, false));
         assert_eq!(span, Some((-1.0, 3.0)));
         assert_eq!(widen(None, 0.0, true), None);

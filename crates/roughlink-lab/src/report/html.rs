@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_the_digits_that_matter() {
+    fn numbers_keep_significant_digits() {
         assert_eq!(number(0.43112), "0.431");
         assert_eq!(number(9.3232), "9.323");
         assert_eq!(number(812.0), "812");

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_formatted_briefly() {
         assert_eq!([seconds(900.0), seconds(8.326_710_4)], ["900", "8.327"]);
         assert_eq!([size(512.0), size(69_874.0), size(1e7), size(2.041e8)], ["512 B", "69.9 kB", "10 MB", "204 MB"]);
         assert_eq!([three(0.0), three(0.008_09), three(9.607), three(1234.5)], ["0", "0.008", "9.61", "1234"]);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_keeps_its_colour_from_figure_to_figure() {
+    fn series_keeps_its_color_across_figures() {
         let all = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         let slots = Slots::new(&report(&[&all, &["a", "k", "i", "l"]]));
         let assign = |v: &[&str]| slots.assign("cc", &v.iter().map(|v| v.to_string()).collect::<Vec<_>>());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn more_series_than_colours_have_different_slots() {
+    fn more_series_than_colors_have_different_slots() {
         let names: Vec<String> = (0..25).map(|i| i.to_string()).collect();
         let slots = Slots::default().assign("x", &names);
         assert_eq!(slots, (0..25).collect::<Vec<_>>());

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_that_is_off_says_so_in_words() {
+    fn deviating_cell_says_above_or_below() {
         assert!(!ratio_cell(Some(1.49)).contains("off"));
         assert!(!ratio_cell(Some(0.67)).contains("off"));
         assert!(ratio_cell(Some(1.6)).contains(">above</span>1.60"));

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_curve_is_kept_whole() {
+    fn short_curve_is_kept_unchanged() {
         let (x, y) = (vec![0.0, 1.0, 2.0], vec![Some(1.0), None, Some(3.0)]);
         assert_eq!(thinned(&x, &y), [(0.0, Some(1.0)), (1.0, None), (2.0, Some(3.0))]);
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_is_read_piece_by_piece_is_thinned_as_a_whole() {
+    fn incremental_thinning_equals_thinning_at_once() {
         let y = |i: u32| (i % 1000 != 3).then(|| f64::from(i.wrapping_mul(2_654_435_761) >> 20));
         let whole: Vec<CurvePoint> = (0..50_000).map(|i| (f64::from(i), y(i))).collect();
         let mut thinner = Thinner::new((0.0, 50_000.0), 40);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_of_steps_is_as_short_as_it_was() {
+    fn step_spike_keeps_its_width() {
         let mut thinner = Thinner::new((0.0, 100.0), 2);
         for i in 0..100 {
             thinner.step(f64::from(i), Some(if i == 10 { 99.0 } else { f64::from(i % 2) }));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_repeats_the_value_before_is_left_out() {
+    fn repeated_step_values_are_dropped() {
         let mut thinner = Thinner::new((0.0, 10.0), 100);
         for (x, y) in [(0.0, None), (1.0, None), (2.0, Some(5.0)), (3.0, Some(5.0)), (4.0, Some(6.0))] {
             thinner.step(x, y);

@@ -53,7 +53,7 @@ fn sweep(plan: &ExperimentPlan, folder: &Path, last: &mut GridProgress) -> Resul
 }
 
 #[test]
-fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
+fn failed_write_of_a_sweep_loses_no_finished_run() {
     let plan = plan();
     let whole = {
         let folder = tempfile::tempdir().unwrap();

@@ -51,7 +51,7 @@ fn three_runs() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_incomplete_last_line_is_cut_off() {
+fn incomplete_last_line_is_cut_off() {
     let folder = three_runs();
     let path = folder.path().join(RUNS);
     let text = fs::read(&path).unwrap();
@@ -69,7 +69,7 @@ fn an_incomplete_last_line_is_cut_off() {
 }
 
 #[test]
-fn a_damaged_line_is_set_aside_and_named() {
+fn damaged_line_is_set_aside_and_reported() {
     let folder = three_runs();
     let path = folder.path().join(RUNS);
     let text = fs::read_to_string(&path).unwrap();
@@ -188,7 +188,7 @@ fn the_lock_survives_deleted_files() {
 }
 
 #[test]
-fn a_second_process_learns_the_owner() {
+fn second_process_gets_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let first = Store::open(folder.path()).unwrap();
     match Store::open(folder.path()) {

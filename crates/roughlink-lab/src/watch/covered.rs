@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_has_what_came_in_during_its_stays() {
+    fn bytes_count_for_the_class_of_the_current_stay() {
         let mut c = covered(&[(10, "low"), (50, "high"), (90, "low"), (95, "")]);
         for (now, flow, bytes) in [(20, 0, 100), (40, 0, 130), (50, 0, 131), (60, 1, 7), (91, 0, 200), (99, 0, 202)] {
             c.delivered(Time::from_secs(now), flow, bytes);

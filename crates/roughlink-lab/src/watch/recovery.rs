@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn five_good_seconds_in_a_row() {
+    fn recovery_needs_five_consecutive_good_seconds() {
         assert_eq!(recovery(&[(10, 500.0), (3, 0.0), (20, 1000.0)]), Some(3.0));
         assert_eq!(recovery(&[(20, 1000.0)]), Some(0.0));
         // Four seconds are not sufficient, and a second that delivers data that arrived earlier does not count.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_link_counts() {
+    fn recovery_is_measured_against_the_new_link() {
         let read = |more: &str, flow: &str| {
             let text = format!(
                 "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\n\

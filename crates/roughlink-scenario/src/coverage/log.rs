@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_by_position_goes_by_speed() {
+    fn positions_in_a_log_become_times_by_speed() {
         let rows = read("\u{feff}position_m,signal_dbm,loss\n0,-60,0.01\n95,-90,0.5\n", Some(9.5)).unwrap();
         assert_eq!((rows[1].at, rows[1].signal, rows[1].loss), (Time::from_secs(10), Some(-90.0), Some(0.5)));
     }
 
     #[test]
-    fn several_lines_of_one_instant_are_one() {
+    fn lines_of_the_same_time_are_merged() {
         let rows = read("time_s,signal_dbm,loss\n3,-60,0.01\n3,-70,\n4,,0.5\n", None).unwrap();
         let wanted = [
             LogRow { at: Time::from_secs(3), signal: Some(-70.0), loss: Some(0.01), ..LogRow::default() },
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_position_that_is_reached_after_the_end_of_time_is_refused() {
+    fn position_beyond_the_largest_time_is_refused() {
         let reason = read("position_m,signal_dbm\n0,-60\n1000000000,-60\n", Some(0.001)).unwrap_err();
         assert_eq!(reason, "line 3: position_m = 1000000000 is reached after more than 1000000000 s");
     }
 
     #[test]
-    fn logs_that_make_no_sense_are_refused() {
+    fn invalid_logs_are_refused() {
         for (bad, said) in [
             ("signal_dbm\n-60\n", "either a column"),
             ("position_m\n5\n", "needs a `speed`"),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_rfcs() {
+    fn dscp_names_match_the_rfcs() {
         for (name, number) in
             [("cs0", 0), ("cs1", 8), ("cs7", 56), ("af11", 10), ("AF23", 22), ("af43", 38), ("ef", 46)]
         {

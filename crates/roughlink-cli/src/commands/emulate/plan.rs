@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_divided_where_the_next_node_begins() {
+    fn arguments_split_at_each_exec_node() {
         let all = programs("a", &words("iperf3 -s --exec b -- sh -c x -- y --exec c --exec=d -- true")).unwrap();
         let expected = [("a", "iperf3 -s"), ("b", "sh -c x -- y --exec c"), ("d", "true")];
         assert_eq!(all, expected.map(|(node, line)| (node.to_owned(), words(line))));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_get_the_congestion_control_of_the_scenario() {
+    fn kernels_use_the_congestion_control_of_the_scenario() {
         let of = |tcp: &str, overrides: &[(String, String)]| {
             let text = format!("duration = \"1 s\"\nnode = [{{ name = \"a\" }}]\n{tcp}");
             let source = ScenarioText { name: "x".into(), text, folder: None };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_probably_not_meant_is_said() {
+    fn suspicious_settings_are_warned_about() {
         let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\", kernel = true }, \
                     { name = \"a_b\", kernel = true }]\n\
                     [[link]]\nname = \"l\"\nbetween = [\"a-b\", \"a_b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\

@@ -148,7 +148,7 @@ mod tests {
 
     /// The blocked disk causes all losses: if the loop waited for it, the test would take a minute and fail.
     #[test]
-    fn a_disk_that_takes_nothing_is_not_waited_for() {
+    fn stalled_disk_does_not_block_the_recorder() {
         let (go, stuck) = channel();
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
         let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_written_at_the_end_and_failures_are_passed_on() {
+    fn drop_writes_the_rest_and_write_errors_are_returned() {
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
         let (_, stuck) = channel();
         let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_quoted_where_they_must_be() {
+    fn csv_names_are_quoted_if_needed() {
         let names = ["plc", "a,b", "the \"big\" one", "=1,5"].map(quoted);
         assert_eq!(names, ["plc", "\"a,b\"", "\"the \"\"big\"\" one\"", "\"'=1,5\""]);
     }

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans() {
+    fn plans_follow_the_charging_mode() {
         use V2gMessage::*;
         let dc = [
             SupportedAppProtocol,

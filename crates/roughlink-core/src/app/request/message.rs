@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_within_what_was_captured() {
+    fn message_sizes_match_captured_sessions() {
         // TCP data segments of real sessions: 12 to 76 bytes.
         for m in V2gMessage::ALL {
             let s = m.spec();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_standard() {
+    fn message_timeouts_match_the_standard() {
         for m in V2gMessage::ALL {
             let want = match m {
                 CurrentDemand => (250, 25),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn message_order_is_checked() {
         assert!(SupportedAppProtocol.may_follow(None) && !SessionSetup.may_follow(None));
         assert!(!SessionStop.may_follow(Some(SupportedAppProtocol)));
         assert!(CurrentDemand.may_follow(Some(CurrentDemand)) && !CurrentDemand.may_follow(Some(PreCharge)));

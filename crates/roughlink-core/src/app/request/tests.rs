@@ -122,7 +122,7 @@ fn counts(r: &SessionResult) -> Vec<(EndCause, u64)> {
 }
 
 #[test]
-fn a_session_with_direct_current() {
+fn dc_session_completes() {
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Linux), &[], 0);
     assert_eq!((r.outcome, r.cause, r.survived), (SessionOutcome::Completed, None, true));
     assert_eq!((counts(&r), r.sequence_errors, r.slow_responses), (vec![], 0, 0));
@@ -147,7 +147,7 @@ fn a_session_with_direct_current() {
 }
 
 #[test]
-fn a_session_with_alternating_current() {
+fn ac_session_completes() {
     let cfg = SessionConfig { charge: Some(MS(10_000)), ..SessionConfig::ac() };
     let (r, _) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
     assert_eq!(r.outcome, SessionOutcome::Completed);
@@ -156,7 +156,7 @@ fn a_session_with_alternating_current() {
 }
 
 #[test]
-fn a_lost_request_of_the_loop_is_late_or_fatal() {
+fn lost_loop_request_is_late_or_fatal() {
     let tcp = TcpConfig { tlp: false, ..TcpConfig::preset(Stack::Linux) };
     let (_, whole) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 0);
     let first = whole.data().iter().position(|d| d.1 == 0 && d.2.payload() == 57).unwrap();
@@ -188,7 +188,7 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
 }
 
 #[test]
-fn a_message_longer_than_a_segment() {
+fn message_longer_than_a_segment_arrives() {
     // AuthorizationReq of ISO 15118-20 with a contract: 2283 B.
     let mut cfg = short(SessionConfig::dc());
     cfg.message_mut(V2gMessage::Authorization).request = 2283;
@@ -203,7 +203,7 @@ fn a_message_longer_than_a_segment() {
 }
 
 #[test]
-fn discovery_tries_again() {
+fn discovery_is_retried() {
     let tcp = TcpConfig::preset(Stack::Rfc);
     let (r, _) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 3);
     assert_eq!((r.outcome, r.discovery_tries, r.setup_ms), (SessionOutcome::Completed, 4, Some(144.0 + 750.0)));
@@ -214,7 +214,7 @@ fn discovery_tries_again() {
 }
 
 #[test]
-fn a_lost_connection_ends_it() {
+fn lost_connection_ends_the_session() {
     let (r, pair) =
         over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Ns2), &(20..200).collect::<Vec<_>>(), 0);
     assert!(pair.ends.iter().any(|e| e.failed()));
@@ -222,7 +222,7 @@ fn a_lost_connection_ends_it() {
 }
 
 #[test]
-fn limits_of_processing() {
+fn slow_processing_exceeds_its_limits() {
     let processing = |processing| SessionConfig { processing, ..SessionConfig::dc() };
     let cases = [
         (
@@ -282,7 +282,7 @@ fn setup_has_two_limits() {
 }
 
 #[test]
-fn silence_of_the_vehicle_is_noticed_after_60_s() {
+fn silent_vehicle_times_out_after_60_s() {
     // Four messages arrive, the ServiceDiscoveryReq does not: the charger sent SessionSetupRes at 119 ms.
     let r = over_air(SessionConfig::dc(), 4, MS(100_000));
     assert_eq!(counts(&r), [(EndCause::Message, 1), (EndCause::Sequence, 1)]);
@@ -293,7 +293,7 @@ fn silence_of_the_vehicle_is_noticed_after_60_s() {
 }
 
 #[test]
-fn a_slow_charger() {
+fn slow_charger_exceeds_its_response_limit() {
     // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as the answers.
     let r = over_air(SessionConfig { turnaround: MS(211), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
     let loop_ = message_result(&r, V2gMessage::CurrentDemand);
@@ -309,7 +309,7 @@ fn a_slow_charger() {
 
 /// The turnaround of one message, with a random part. The other messages keep the session's.
 #[test]
-fn a_message_has_a_turnaround_of_its_own() {
+fn turnaround_can_be_set_per_message() {
     let mut cfg = SessionConfig { charge: Some(MS(60_000)), ..SessionConfig::dc() };
     cfg.message_mut(V2gMessage::CurrentDemand).turnaround = Some(MS(20));
     let latencies = |cfg: &SessionConfig| {
@@ -332,7 +332,7 @@ fn a_message_has_a_turnaround_of_its_own() {
 }
 
 #[test]
-fn the_wrong_order_is_refused() {
+fn message_out_of_order_is_refused() {
     let mut s =
         Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO, [false; 2], stream());
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
@@ -352,7 +352,7 @@ fn the_wrong_order_is_refused() {
 }
 
 #[test]
-fn results_survive_json() {
+fn results_round_trip_through_json() {
     let r = over_air(SessionConfig { turnaround: MS(244), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
     let text = serde_json::to_string(&r).unwrap();
     assert!(text.contains(r#""outcome":"completed""#) && text.contains(r#""violations":{"message":8}"#), "{text}");

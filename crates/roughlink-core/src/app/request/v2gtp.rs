@@ -208,7 +208,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn discovery_datagrams() {
+    fn discovery_datagrams_have_the_standard_layout() {
         let (car, charger) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
         let ip = IpPair::V6 { src: charger, dst: car };
         let addresses = Addresses { ip, src_port: PORT, dst_port: 50_000 };
@@ -233,7 +233,7 @@ mod tests {
     const ASKED: Document = Document::Request(V2gMessage::CurrentDemand);
 
     #[test]
-    fn a_stream_is_the_same_however_it_is_cut() {
+    fn stream_bytes_are_independent_of_segmentation() {
         let stop = Document::Request(V2gMessage::SessionStop);
         let mut written = Written::default();
         written.extend(&stream(&[(21, stop), (29, ASKED)]));
@@ -262,7 +262,7 @@ mod tests {
 
     /// Every message, in pieces of any size, is decoded unchanged when its last byte arrives.
     #[test]
-    fn what_was_written_is_read() {
+    fn written_messages_are_decoded() {
         let mut documents: Vec<Document> = V2gMessage::ALL.map(Document::Request).to_vec();
         for message in V2gMessage::ALL {
             for (finished, in_sequence) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_the_reading() {
+    fn invalid_header_ends_decoding() {
         let head = |at: usize, byte| {
             let mut h = header(EXI, 5).to_vec();
             h.extend([0, 0, 0, 0, 0, 1, 0xfe]);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn only_discovery_is_discovery() {
+    fn only_valid_discovery_datagrams_are_recognized() {
         let ip = IpPair::V4 { src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST };
         let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
         for (side, other) in [(Side::Evcc, Side::Secc), (Side::Secc, Side::Evcc)] {

@@ -77,7 +77,7 @@ mod tests {
     /// Packets carry the bit rate of the codec. GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section
     /// 4.5.9).
     #[test]
-    fn packets_hold_what_the_bit_rate_says() {
+    fn packets_carry_the_codec_bit_rate() {
         for (codec, kbps) in [(Codec::G711, 64.0), (Codec::G729, 8.0), (Codec::G7231, 6.4), (Codec::GsmEfr, 12.4)] {
             let s = codec.speech();
             let rate = f64::from(s.payload) * 8.0 / s.interval.as_millis_f64();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_of_g107() {
+    fn delay_impairment_matches_g107() {
         let table = [
             (100.0, 0.0, 4.41),
             (150.0, 0.16, 4.41),
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn delay_of_the_linear_fit() {
+    fn delay_impairment_matches_the_linear_fit() {
         close(delay_impairment(EModel::Simple, 150.0), 3.6, 0.05);
         close(delay_impairment(EModel::Simple, 300.0), 20.7, 0.05);
     }
 
     #[test]
-    fn independent_loss() {
+    fn independent_loss_matches_published_scores() {
         for (loss, bpl, score) in
             [(0.01, BPL_BARE, 3.83), (0.01, BPL_CONCEALED, 4.33), (0.03, BPL_BARE, 2.79), (0.03, BPL_CONCEALED, 4.13)]
         {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_hurt_more() {
+    fn bursty_loss_impairs_more_than_scattered_loss() {
         // 4 losses of 100 in one run: 4 / (1 / 0.96) = 3.84.
         close(burst_ratio(100, 4, 1), 3.84, 1e-9);
         let bare = g711(BPL_BARE);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_stay_in_their_range() {
+    fn scores_stay_in_range() {
         for r in -50..150 {
             let m = mos(f64::from(r));
             assert!((1.0..=4.5).contains(&m), "{r}: {m}");

@@ -220,7 +220,7 @@ mod tests {
 
     /// Timestamps follow the codec's clock, numbers wrap.
     #[test]
-    fn packets_are_rtp() {
+    fn packets_have_rtp_headers() {
         for (codec, payload_type, ticks) in
             [(Codec::G711, 0, 160), (Codec::G729, 18, 160), (Codec::G7231, 4, 240), (Codec::GsmEfr, 96, 160)]
         {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_announce_no_more_than_there_is() {
+    fn truncated_headers_are_rejected() {
         let right = header(1).to_bytes();
         assert_eq!(Header::read(&right), Some(header(1)));
         for n in 0..right.len() {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_unwrap_in_any_order() {
+    fn sequence_numbers_unwrap_in_any_order() {
         let cfg = VoipConfig::default();
         let mut heard = ObservedStream::default();
         let ms = Time::from_millis;
@@ -280,7 +280,7 @@ mod tests {
 
     /// Packets have 10 or 40 ms instead of the codec's usual 20.
     #[test]
-    fn timestamps_show_the_pace() {
+    fn timestamps_give_the_packet_interval() {
         let cfg = VoipConfig::default();
         for ms in [10, 40] {
             let mut heard = ObservedStream::default();
@@ -295,7 +295,7 @@ mod tests {
 
     /// After a new call, a restarted sequence, or a gap of more than half of all numbers, the second packet counts.
     #[test]
-    fn a_talker_may_begin_anew() {
+    fn new_talker_counts_from_its_second_packet() {
         let mut heard = ObservedStream::default();
         let mut hear =
             |ssrc: u32, sequence: u16| heard.receive(Time::from_secs(1), &Header { ssrc, ..header(sequence) });
@@ -311,7 +311,7 @@ mod tests {
 
     /// Implausible numbers do not make the listener allocate memory for a call of years.
     #[test]
-    fn numbers_do_not_run_ahead_of_time() {
+    fn implausible_sequence_numbers_are_bounded_by_time() {
         let cfg = VoipConfig::default();
         let (mut heard, mut listener) = (ObservedStream::default(), VoipReceiver::default());
         for i in 0..100_000_u32 {

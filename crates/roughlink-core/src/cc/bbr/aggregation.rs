@@ -69,7 +69,7 @@ mod tests {
     use crate::units::Rate;
 
     #[test]
-    fn excess_of_bunched_acks() {
+    fn bunched_acks_give_their_excess() {
         let p = Params::default();
         let bandwidth = Rate::from_mbps(8).bytes_per_sec(); // 1 kB per ms
         let mut a = Aggregation::new(Time::ZERO);
@@ -97,7 +97,7 @@ mod tests {
     /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds: within the first
     /// second it expects nothing, and an epoch ends before it reaches 4096 bytes.
     #[test]
-    fn ns3_expects_nothing_within_a_second() {
+    fn ns3_expects_no_bytes_within_the_first_second() {
         let p = Params { aggregation_tick_ms: 1000.0, aggregation_reset: 4096, ..Params::default() };
         let bandwidth = Rate::from_mbps(8).bytes_per_sec();
         let mut a = Aggregation::new(Time::ZERO);

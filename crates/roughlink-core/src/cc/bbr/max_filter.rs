@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_above_and_seldom_below_the_true_maximum() {
+    fn filter_is_never_above_and_seldom_below_the_maximum() {
         let (mut filter, mut all) = (MaxFilter::default(), Vec::new());
         let p = Params::default();
         let (mut x, mut exact) = (12345u64, 0);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_after_its_window() {
+    fn filter_forgets_after_its_window() {
         let (mut f, p) = (MaxFilter::default(), Params::default());
         f.update(&p, 0, 100);
         for round in 1..=10 {
@@ -109,7 +109,7 @@ mod tests {
     /// In round 6 the second and the third candidate are equal and three rounds old. Linux renews the third, because
     /// the first is older than half a window. ns-3 (`WindowedFilter`) waits until the third is this old.
     #[test]
-    fn age_of_candidates() {
+    fn candidates_expire_by_age() {
         for (filter_by_value, expected) in [(false, 50), (true, 40)] {
             let p = Params { filter_by_value, ..Params::default() };
             let mut f = MaxFilter::default();
@@ -122,7 +122,7 @@ mod tests {
 
     /// Any value replaces the initial one.
     #[test]
-    fn first_value_replaces_the_initial_one() {
+    fn first_value_replaces_the_initial_value() {
         let mut f = MaxFilter::starting_with(500);
         assert_eq!(f.max(), 500);
         f.update(&Params::default(), 1, 20);

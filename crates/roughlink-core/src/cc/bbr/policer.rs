@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_alike_intervals_of_a_fifth_lost() {
+    fn two_similar_lossy_intervals_reveal_a_policer() {
         let (mut policer, mut at) = (Policer::default(), ConnectionProgress::default());
         // 10 000 B per 40 ms = 250 kB/s; 19.5 % is the threshold.
         assert_eq!(rounds(&mut policer, &mut at, 12, 10_000, 1900), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn changing_rates_are_no_policer() {
+    fn changing_rates_reveal_no_policer() {
         let (mut policer, mut at) = (Policer::default(), ConnectionProgress::default());
         for delivered in [10_000, 20_000, 10_000, 20_000, 10_000] {
             assert_eq!(rounds(&mut policer, &mut at, 4, delivered, delivered / 4), None);

@@ -19,7 +19,7 @@ fn bbr(params: &str) -> Bbr {
 /// Linux `bbr_packets_in_net_at_edt`: the path delivers whole segments until the next departure. The departing burst
 /// counts while the gain is above 1.
 #[test]
-fn data_in_flight_at_the_next_departure() {
+fn in_flight_is_estimated_at_the_next_departure() {
     let mut cc = bbr("");
     let mut f = flow();
     cc.rate = 1_000_000; // two segments leave together
@@ -227,7 +227,7 @@ const TEN: Rate = Rate::from_mbps(10);
 const DELAY: Time = Time::from_millis(40);
 
 #[test]
-fn first_rate_is_the_window_per_rtt_with_the_gain_of_startup() {
+fn first_rate_is_startup_gain_times_window_per_rtt() {
     let b = bbr("");
     // 2.887 x 0.99 x 10 x 1448 B / 1 ms.
     let Permit::Send { window, rate } = b.permit(&flow()) else { unreachable!() };
@@ -243,7 +243,7 @@ fn first_rate_is_the_window_per_rtt_with_the_gain_of_startup() {
 }
 
 #[test]
-fn fills_the_pipe_then_leaves_no_queue() {
+fn bbr_fills_the_pipe_then_drains_the_queue() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
     // Doubling from 10 segments per RTT to 35, three rounds to see that it is full, one to drain.
     p.run(Time::from_millis(1000));
@@ -280,7 +280,7 @@ fn the_gain_cycle_runs_in_order() {
 }
 
 #[test]
-fn first_phase_is_spread_but_never_the_draining_one() {
+fn first_phase_is_random_but_never_draining() {
     let mut seen = [0; 8];
     for seed in 0..7000u64 {
         let mut b = bbr(&format!("phase_seed = {seed}"));
@@ -295,7 +295,7 @@ fn first_phase_is_spread_but_never_the_draining_one() {
 }
 
 #[test]
-fn probes_the_rtt_every_ten_seconds() {
+fn bbr_probes_the_rtt_every_ten_seconds() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
     p.run(Time::from_secs(9));
     // The path becomes longer, which shows only when the queue is drained.
@@ -322,7 +322,7 @@ fn probes_the_rtt_every_ten_seconds() {
 /// Linux has compared with `<` since 2020 (6.18 `bbr_update_min_rtt`). Equal RTTs of a clean path do not renew the
 /// smallest one, so ProbeRtt runs every 10 s. In contrast, ns-3.44 `TcpBbr::UpdateRTprop` compares with `<=`.
 #[test]
-fn equal_rtts_renew_the_smallest_only_in_ns3() {
+fn equal_rtt_renews_the_minimum_only_in_ns3() {
     for (stack, expected) in [("linux", 5), ("ns3", 0)] {
         let table = super::super::algorithm("bbr").unwrap().parameters(stack);
         let mut b = Bbr::new(&table.try_into().unwrap(), &flow());
@@ -344,7 +344,7 @@ fn equal_rtts_renew_the_smallest_only_in_ns3() {
 
 /// Linux `FLAG_ACK_MAYBE_DELAYED`: the delayed ACK of a lone runt does not become the new smallest RTT.
 #[test]
-fn delayed_ack_of_a_runt_is_no_smallest_rtt() {
+fn delayed_ack_of_a_runt_does_not_set_min_rtt() {
     for (bytes, expected) in [(100, DELAY), (MSS, Time(2 * DELAY.0))] {
         let mut b = bbr("");
         let mut f = Flow { srtt: DELAY, in_flight: 2 * MSS, ..flow() };
@@ -361,7 +361,7 @@ fn delayed_ack_of_a_runt_is_no_smallest_rtt() {
 }
 
 #[test]
-fn random_losses_cost_little() {
+fn random_losses_hardly_reduce_goodput() {
     for each in [100, 20] {
         let mut p = Path::new(bbr(""), TEN, DELAY);
         p.lose_each = each;
@@ -372,7 +372,7 @@ fn random_losses_cost_little() {
 }
 
 #[test]
-fn follows_the_bandwidth_down_within_its_window() {
+fn estimate_follows_the_bandwidth_down_within_its_window() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
     p.run(Time::from_secs(3));
     p.rate = Rate::from_mbps(2);
@@ -382,7 +382,7 @@ fn follows_the_bandwidth_down_within_its_window() {
 }
 
 #[test]
-fn finds_a_policer() {
+fn bbr_detects_a_policer() {
     let mut p = Path::new(bbr(""), Rate::from_mbps(100), DELAY);
     p.policer = Some((Rate::from_mbps(5).bytes_per_sec(), 50_000));
     let mut found = None;
@@ -416,7 +416,7 @@ fn ack(n: u64, prior: u64, losses: u64) -> Ack {
 }
 
 #[test]
-fn a_packet_for_a_packet_in_the_first_round_of_recovery() {
+fn first_round_of_recovery_conserves_packets() {
     let mut f = Flow { delivered: 100 * MSS, in_flight: 50 * MSS, srtt: DELAY, ..flow() };
     let mut b = bbr("");
     b.cwnd = 60 * MSS;
@@ -441,7 +441,7 @@ fn a_packet_for_a_packet_in_the_first_round_of_recovery() {
 }
 
 #[test]
-fn a_timeout_leaves_one_segment_and_is_forgotten() {
+fn timeout_leaves_one_segment_until_recovery_ends() {
     let mut f = Flow { delivered: 100 * MSS, in_flight: 50 * MSS, srtt: DELAY, ..flow() };
     for (params, restored) in [("", true), ("restore_after_timeout = false", false)] {
         let mut b = bbr(params);
@@ -477,7 +477,7 @@ fn idle_restart_paces_at_the_estimate() {
 }
 
 #[test]
-fn quantum_as_linux_sizes_it() {
+fn quantum_matches_linux() {
     let f = flow();
     let mut b = bbr("");
     for (mbps, segments) in [(1, 1), (2, 2), (24, 2), (100, 8), (1000, 45), (100_000, 45)] {
@@ -500,7 +500,7 @@ fn ns3_fills_the_pipe_too() {
 }
 
 #[test]
-fn nothing_breaks_at_the_extremes() {
+fn extreme_samples_do_not_panic() {
     for stack in ["linux", "ns3", "ns2", "rfc"] {
         let mut f = Flow { mss: 1, initial_window: 1, ..Flow::default() };
         let mut cc = build("bbr", stack, "", &f).unwrap();

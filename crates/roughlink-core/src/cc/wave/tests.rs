@@ -90,7 +90,7 @@ fn near(a: f64, b: f64) {
 }
 
 #[test]
-fn bursts_leave_by_the_clock_and_acks_release_nothing() {
+fn clock_releases_bursts_and_acks_do_not() {
     let mut c = WaveBench::new("wave", "");
     assert_eq!(c.cc.timer(), None, "no clock before there is something to send");
     assert_eq!(c.burst(), 10);
@@ -105,7 +105,7 @@ fn bursts_leave_by_the_clock_and_acks_release_nothing() {
 }
 
 #[test]
-fn the_interval_is_the_trains_duration() {
+fn interval_equals_the_duration_of_the_ack_train() {
     // 2 Mbit/s: 4 ms per segment. The update comes with the last ACK; the scheduled burst keeps its time.
     let mut c = WaveBench::new("wave", "");
     c.burst();
@@ -148,7 +148,7 @@ fn a_queue_lengthens_the_interval_by_half_its_delay() {
 }
 
 #[test]
-fn too_long_a_queue_starts_over() {
+fn too_long_a_queue_restarts_adjustment() {
     let mut c = WaveBench::new("wave", "beta_ms = 150");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -186,7 +186,7 @@ fn too_long_a_queue_starts_over() {
 }
 
 #[test]
-fn bounds_and_blind_tries() {
+fn burst_without_pace_halves_the_interval_within_bounds() {
     // A single cumulative ACK per burst shows no pace: half the interval each time, until one does.
     let mut c = WaveBench::new("wave", "min_txtime_ms = 200");
     c.burst();
@@ -236,7 +236,7 @@ fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
 }
 
 #[test]
-fn a_repair_ends_one_train_and_gives_no_pace() {
+fn repair_ends_the_train_and_gives_no_pace() {
     let mut c = WaveBench::new("wave", "duplicates = \"ignored\"");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -264,7 +264,7 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
 }
 
 #[test]
-fn duplicates_make_trains() {
+fn duplicate_acks_form_trains() {
     let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -302,7 +302,7 @@ fn duplicates_make_trains() {
 }
 
 #[test]
-fn an_ack_that_jumps_is_no_part_of_a_pace() {
+fn jumping_ack_is_excluded_from_the_pace() {
     let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -332,7 +332,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
 }
 
 #[test]
-fn the_time_of_a_repair_is_no_pace() {
+fn repair_time_is_excluded_from_the_pace() {
     // A train interrupted by a time-out, longer than the average RTT. Without other information: half the interval.
     let timeout = |c: &mut WaveBench, first: usize| {
         c.flow.state = CongestionState::Loss;
@@ -362,7 +362,7 @@ fn the_time_of_a_repair_is_no_pace() {
 }
 
 #[test]
-fn a_lost_first_packet_makes_a_long_sample() {
+fn lost_first_packet_gives_a_long_rtt_sample() {
     for (params, first, repaired) in [("duplicates = \"ignored\"", None, Some(150.0)), ("", Some(68.0), None)] {
         let mut c = WaveBench::new("wave", params);
         c.burst();
@@ -403,7 +403,7 @@ fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
 }
 
 #[test]
-fn the_smallest_rtt_is_forgotten_with_a_timeout() {
+fn timeout_resets_the_smallest_rtt() {
     for (params, interval) in [("", 10.0), ("timeout_forgets_min_rtt = false", 10.0 + 50.96 / 2.0)] {
         let mut c = WaveBench::new("wave", params);
         c.burst();
@@ -456,14 +456,14 @@ fn deliveries_are_measured_during_a_repair() {
 }
 
 #[test]
-fn sources_of_rto_samples() {
+fn wave_fr_leaves_rto_samples_to_the_endpoint() {
     let mut c = WaveBench::new("wave-fr", "");
     c.burst();
     assert_eq!(c.ack(64.0, 1), Some(Time(7)), "wave-fr leaves it to the endpoint");
 }
 
 #[test]
-fn an_ack_that_waited_for_the_next_burst_belongs_to_that() {
+fn delayed_ack_across_bursts_belongs_to_the_later_burst() {
     let mut c = WaveBench::new("wave", "");
     c.burst();
     // Pairs, out of step: 1, then 3, 5, 7, 9 segments, 4 ms each; the tenth waits for the second burst, which leaves at

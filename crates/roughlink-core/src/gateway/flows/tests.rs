@@ -27,7 +27,7 @@ fn only<G: Gateway>(b: &mut GatewayBench<G>) -> FlowStats {
 }
 
 #[test]
-fn the_handshake_gives_the_rtt_whoever_opens() {
+fn handshake_gives_the_rtt_for_either_opener() {
     let mut b = bench();
     b.open(0, 66);
     let f = only(&mut b);
@@ -48,7 +48,7 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
 }
 
 #[test]
-fn repeated_segments_make_it_ambiguous() {
+fn repeated_handshake_segments_make_the_rtt_ambiguous() {
     let mut b = bench();
     b.syn(0);
     b.wait(1_000);
@@ -69,7 +69,7 @@ fn repeated_segments_make_it_ambiguous() {
 }
 
 #[test]
-fn long_handshakes_are_left_alone() {
+fn flows_with_long_handshakes_are_not_controlled() {
     let mut b = bench();
     b.open(0, 3_001);
     b.data(0, 5);
@@ -91,7 +91,7 @@ fn long_handshakes_are_left_alone() {
 }
 
 #[test]
-fn flows_end() {
+fn flows_end_after_both_fins_or_a_reset() {
     let mut b = bench();
     b.open(0, 100);
     b.data(0, 1);
@@ -144,7 +144,7 @@ fn resets_and_fins_must_lie_in_the_window() {
 }
 
 #[test]
-fn ports_are_used_again() {
+fn reused_ports_start_a_new_flow() {
     let mut b = bench();
     b.open(0, 100);
     b.data(0, 1);
@@ -170,7 +170,7 @@ fn ports_are_used_again() {
 }
 
 #[test]
-fn silence_makes_inactive() {
+fn silence_makes_a_flow_inactive() {
     for (ms, silence) in [(100, 1_000), (500, 2_000)] {
         let mut b = bench();
         b.open(0, ms);
@@ -245,7 +245,7 @@ fn excluded_flows_are_not_rewritten() {
 }
 
 #[test]
-fn options_of_both_ends_count() {
+fn options_of_both_ends_apply() {
     let syn = |mss, window_scale, timestamps| Some(SynOptions { mss, window_scale, sack_permitted: true, timestamps });
     let mut f: WatchedFlow<()> = WatchedFlow::new(FlowPhase::Established, Heading::Outward, Time::ZERO);
     let key = key_of(0);

@@ -398,7 +398,7 @@ fn control_is_kept(forged: u64) {
 }
 
 #[test]
-fn control_is_kept_in_a_flood() {
+fn flood_does_not_end_control() {
     control_is_kept(100_000);
 }
 
@@ -406,7 +406,7 @@ fn control_is_kept_in_a_flood() {
 /// `cargo test --workspace --lib gateway::tests::flood -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
-fn control_is_kept_in_a_long_flood() {
+fn long_flood_does_not_end_control() {
     control_is_kept(10_000_000);
 }
 

@@ -88,7 +88,7 @@ fn a_syn_does_not_end_control() {
 }
 
 #[test]
-fn a_mark_beyond_the_windows_does_not_exclude() {
+fn marked_segment_outside_the_window_does_not_exclude_the_flow() {
     for heading in BOTH {
         for (seq_ahead, ack_ahead) in [(1 << 30, 0), (0, 1 << 30), (70_000, 70_000), (1 << 31, 1 << 31)] {
             for signed in [true, false] {
@@ -106,7 +106,7 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
 /// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgment as
 /// rarely.
 #[test]
-fn a_mark_within_the_windows_is_forgotten() {
+fn single_marked_segment_does_not_exclude_the_flow() {
     for heading in BOTH {
         let mut b = held_bench();
         let s = b.segment(0, heading);
@@ -122,7 +122,7 @@ fn a_mark_within_the_windows_is_forgotten() {
 
 /// RFC 5961 section 3.2: elsewhere in the window a RST triggers a challenge ACK, and the flow continues.
 #[test]
-fn a_reset_needs_the_exact_number() {
+fn reset_needs_the_exact_sequence_number() {
     for heading in BOTH {
         for ahead in [1, 2, 1_460, 2_919, 2_920, 59_999, 0_u32.wrapping_sub(1), 1 << 31] {
             let mut b = held_bench();
@@ -158,7 +158,7 @@ fn a_fin_counts_when_nothing_follows_it() {
 
 /// Numbers far outside the windows change nothing: the agent's segments still match the receiver.
 #[test]
-fn numbers_beyond_the_windows_move_nothing() {
+fn sequence_numbers_outside_the_window_are_ignored() {
     let mut b = train();
     // The SYN of flow 0 was not seen.
     b.gateway = AvocaRx::new(&toml::from_str("").unwrap());
@@ -210,7 +210,7 @@ fn a_flood_of_syns_does_not_evict_frozen_flows() {
 
 /// A flood does not keep out a flow that opens during it.
 #[test]
-fn a_flood_of_segments_keeps_nobody_out() {
+fn flood_of_segments_does_not_keep_out_new_flows() {
     let mut b = GatewayBench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
     for flood in 0..3 {
@@ -230,7 +230,7 @@ fn a_flood_of_segments_keeps_nobody_out() {
 
 /// A segment from outside proves coverage, from any sender. The receiver answers only segments that its window admits.
 #[test]
-fn what_the_receiver_will_not_answer_does_not_keep_its_window_closed() {
+fn out_of_window_segment_does_not_keep_the_window_closed() {
     let mut b = train();
     b.gateway.on_link(b.now, &LinkEvent::Down);
     sent(&mut b);

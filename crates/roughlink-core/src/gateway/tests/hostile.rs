@@ -202,7 +202,7 @@ fn checksums_equal_recomputation() {
 
 /// Right edges as the sender sees them, for a receiver that never moves its edge back.
 #[test]
-fn edges_are_never_taken_back() {
+fn right_edges_never_move_back() {
     for (name, scheme) in [("muniz", "muniz"), ("mizutani", "mizutani"), ("muniz", "fixed")] {
         for shift in 0..=14_u8 {
             let mut rng = Seed { seed: u64::from(shift), replica: 0 }.stream(scheme, "edges");
@@ -506,7 +506,7 @@ impl Attack {
 /// Handshakes, data, random bytes and copies in any order: no panic, a bounded table, changes only to windows, and no
 /// rate control moves a right edge back.
 #[test]
-fn anything_is_survived() {
+fn arbitrary_frames_do_no_harm() {
     for kind in REGISTRY.iter() {
         let totals = RefCell::new((0, 0));
         let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };

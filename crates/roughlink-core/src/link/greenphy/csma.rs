@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_medium_moves_the_stage_when_the_deferral_counter_is_zero() {
+    fn busy_medium_raises_the_stage_at_zero_deferral() {
         let mut c = station();
         let mut stages = vec![c.stage];
         for _ in 0..30 {

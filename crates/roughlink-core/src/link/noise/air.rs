@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_depends_on_time_and_not_on_questions() {
+    fn noise_does_not_depend_on_how_often_it_is_sampled() {
         // One judge tests every block, the other only every seventh.
         let noise = AirNoise::stress();
         let (mut all, mut some) = (AirJudge::new(&noise, "x", &SEED), AirJudge::new(&noise, "x", &SEED));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_robust_mode_suffers_its_share() {
+    fn robust_mode_suffers_its_share() {
         let noise = AirNoise::inverter45();
         let mut judge = AirJudge::new(&noise, "x", &SEED);
         let air = Time::from_micros(213);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_overrides_the_model() {
+    fn recorded_noise_overrides_the_model() {
         let mut noise = AirNoise::stress();
         noise.recorded = vec![(Time::from_secs(1), 0.0), (Time::from_secs(2), 1.0), (Time::from_secs(4), 0.0)];
         let mut judge = AirJudge::new(&noise, "x", &SEED);

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn mains_bursts_have_their_spacing_jitter_and_lengths() {
+    fn mains_bursts_have_the_configured_spacing_and_length() {
         let source = TrainForm::Mains {
             mains_hz: 50.0,
             length: Time::from_micros(500),
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_impulses_have_their_rate_and_lengths() {
+    fn poisson_impulses_have_the_configured_rate_and_length() {
         let p = pulses(&Impulses::asynchronous(5.0), 100_000);
         // 5 /s, of which exp(-3) are longer than 300 us, by another 100 us on average
         near(p.len() as f64, 500_000.0 * libm::exp(-3.0), 0.02);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn partitioned_chains_have_their_duty() {
+    fn partitioned_chains_have_the_configured_duty_cycle() {
         let p = pulses(&Impulses::measured(MeasuredClass::Heavy), 2000);
         near(p.len() as f64, 2000.0 / (19.6e-3 + 64.1e-6), 0.02);
         near(mean_length(&p), 64.1e-6, 0.02);
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn markov_middleton_has_its_marginals_and_memory() {
+    fn markov_middleton_has_the_configured_marginals_and_memory() {
         let (index, memory, sample) = (0.1, 0.98, Time::from_micros(1));
         let harm = [0.1, 0.9];
         let p = pulses(&Impulses::new(TrainForm::MarkovMiddleton { index, memory, sample, harm }, 1.0), 20);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_at_their_times() {
+    fn events_occur_at_their_times() {
         let outage = (Time::from_secs(2), Time::from_millis(20));
         let stream = Seed { seed: 3, replica: 0 }.stream("x", "impulses");
         let mut train = PulseTrain::new(&Impulses::new(TrainForm::Events(vec![outage]), 1.0), stream);

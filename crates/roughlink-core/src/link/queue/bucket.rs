@@ -77,7 +77,7 @@ mod tests {
     const CONFIG: BucketConfig = BucketConfig { rate: Rate::from_mbps(8), burst: 3000 };
 
     #[test]
-    fn a_policer_drops_what_exceeds_rate_and_burst() {
+    fn policer_drops_above_rate_and_burst() {
         let mut q = ActiveQueue::new(&Discipline::Police(CONFIG), QueueLimit::Packets(100), "x", &SEED);
         let mut dropped = Vec::new();
         // 1000 B take 1 ms at 8 Mbit/s: three are the burst, then one per millisecond.

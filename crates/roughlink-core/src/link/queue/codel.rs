@@ -132,7 +132,7 @@ mod tests {
     /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others
     /// after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the first, at n = 1).
     #[test]
-    fn drops_follow_the_square_root() {
+    fn drop_rate_follows_the_square_root() {
         for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {
             let at = decisions(&mut codel(mark), 20, ecn, (0, 700));
             let mut expected = vec![105.0_f64];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_queue_or_a_short_burst_is_left_alone() {
+    fn short_queue_or_burst_is_not_dropped() {
         assert!(decisions(&mut codel(true), 4, Ecn::Ect0, (0, 5000)).is_empty(), "less than the target");
         let mut q = codel(true);
         // 90 packets that come at once have gone after 90 ms.
@@ -165,7 +165,7 @@ mod tests {
 
     /// Section 5.5: dropping that resumes soon continues at the rate reached, otherwise it starts over.
     #[test]
-    fn the_rate_is_remembered_for_a_while() {
+    fn drop_rate_is_remembered_for_a_while() {
         for (pause, expected) in [(300, 100.0 / libm::sqrt(13.0)), (2000, 100.0)] {
             let mut q = codel(false);
             let before = decisions(&mut q, 20, Ecn::NotEct, (0, 700));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_marked_stays_and_is_counted() {
+    fn marked_packets_stay_and_are_counted() {
         let mut q = codel(true);
         let at = decisions(&mut q, 20, Ecn::Ect0, (0, 700));
         assert_eq!((q.stats().marked, q.stats().dropped), (at.len() as u64, 0));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shared_equally_whatever_the_packets() {
+    fn flows_share_bytes_equally_at_any_packet_size() {
         let mut q = fq(QueueLimit::Packets(10_000));
         for seq in 0..1500 {
             put(&mut q, 0, seq, 1500);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_begins_goes_first_and_only_once() {
+    fn new_flow_goes_first_once() {
         let mut q = fq(QueueLimit::Packets(10_000));
         (0..20).for_each(|seq| put(&mut q, 0, seq, 1500));
         // The turn as a new flow ends when the quantum is spent.
@@ -196,7 +196,7 @@ mod tests {
 
     /// A flow that sends a packet now and then cannot keep the others waiting: empty, it waits for a turn among them.
     #[test]
-    fn a_flow_that_pauses_is_not_new_again() {
+    fn flow_that_pauses_is_not_new_again() {
         let mut q = fq(QueueLimit::Packets(10_000));
         (0..100).for_each(|seq| put(&mut q, 0, seq, 100));
         (0..16).for_each(|seq| assert_eq!(take(&mut q), Some((0, seq)))); // its quantum
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_taken_from_the_head_of_the_fattest() {
+    fn overflow_drops_from_head_of_longest_flow() {
         let mut q = fq(QueueLimit::Packets(100));
         for seq in 0..10 {
             put(&mut q, 1, seq, 1500);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_spread() {
+    fn flows_spread_over_the_buckets() {
         let codel = CodelConfig { target: Time::ZERO, interval: Time::ZERO, ecn: false };
         let fq = FqCodel::new(codel, 1024, 1514, SEED.field("x", "hash"));
         let mut used: Vec<u32> = (0..300).map(|i| fq.queue_of(FlowId::new(i, i % 2 == 0))).collect();

@@ -377,7 +377,7 @@ mod tests {
 
         /// A rate that changes and changes back at the same instant has every departure computed again, to no effect.
         #[test]
-        fn nothing_changes(
+        fn rate_change_undone_at_once_has_no_effect(
             sent in prop::collection::vec((0u64..3_000_000, 41u16..1500), 1..120),
             rate in 100_000u64..90_000_000,
             times in prop::collection::vec((0u64..200_000_000, 1_000u64..50_000_000, any::<bool>()), 0..20),

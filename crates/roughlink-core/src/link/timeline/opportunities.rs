@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_opportunity_is_that_of_a_search_from_the_start() {
+    fn first_opportunity_matches_a_linear_search() {
         for times in [&[1, 2, 2, 5][..], &[0, 0, 3], &[7], &[2, 4, 4, 4]] {
             let trace =
                 Opportunities { times: times.iter().map(|t| Time(*t)).collect(), period: Time(times[times.len() - 1]) };

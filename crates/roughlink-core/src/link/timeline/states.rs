@@ -193,7 +193,7 @@ mod tests {
 
     /// The work for a change depends on how many steps are in force or recur, not on how many there were.
     #[test]
-    fn past_and_future_steps_cost_nothing() {
+    fn past_and_future_steps_cost_no_work() {
         let ms = Time::from_millis;
         let rate = |n| Some(Rate::from_mbps(2 + n % 7));
         // A table in which the delay is given once.

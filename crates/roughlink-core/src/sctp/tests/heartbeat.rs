@@ -39,7 +39,7 @@ fn both_ends_monitor_an_idle_path() {
 /// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO. Association.Max.Retrans unanswered ones are
 /// one too few.
 #[test]
-fn an_idle_association_fails_when_nothing_answers() {
+fn idle_association_fails_without_heartbeat_acks() {
     let mut c = idle(&SctpConfig::default());
     c.run_until(ms(1_000));
     c.up = false;
@@ -55,7 +55,7 @@ fn an_idle_association_fails_when_nothing_answers() {
 
 /// Section 8.1: the answer clears the count, so that an association outlives any number of single losses.
 #[test]
-fn an_answer_clears_the_errors() {
+fn heartbeat_ack_clears_the_error_count() {
     let mut c = idle(&SctpConfig::default());
     let mut n = [0u32; 2];
     c.lose = Box::new(move |_, i, p| {
@@ -70,7 +70,7 @@ fn an_answer_clears_the_errors() {
 /// An outage of 40 s, from 10 s on. T3-rtx would expire after 73 s. In three runs over AF_CONN at 50 ms and 2 Mbit/s
 /// (2024 revision), usrsctp resumed after 63.4 to 64.2 s, when the receiver's HEARTBEAT arrived.
 #[test]
-fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
+fn heartbeat_of_the_peer_ends_the_wait_for_t3() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     c.lose = Box::new(|now, _, _| (ms(10_000)..ms(50_000)).contains(&now));
     c.run_until(ms(70_000));
@@ -85,7 +85,7 @@ fn a_heartbeat_of_the_peer_ends_the_wait_for_t3() {
 /// The sender's own HEARTBEAT, answered during a back-off, gives an RTT sample: the RTO collapses (section 6.3.3) and
 /// the head leaves.
 #[test]
-fn an_answer_ends_the_back_off() {
+fn heartbeat_ack_ends_the_backoff() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     // After 40 s, the path carries HEARTBEATs of end 0 and their answers again; all other packets pass throughout.
     c.lose = Box::new(|now, i, p| match p.chunk() {

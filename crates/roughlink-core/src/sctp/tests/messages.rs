@@ -110,7 +110,7 @@ fn a_message_is_abandoned_as_a_whole() {
 
 /// A message that waits longer than its lifetime never leaves and needs no FORWARD TSN.
 #[test]
-fn a_message_that_waited_too_long_does_not_leave() {
+fn message_past_its_lifetime_does_not_leave() {
     let cfg = SctpConfig { partial_reliability: true, lifetime: Some(ms(100)), ..silent() };
     let mut c = connected(&cfg, 1);
     (0..100).for_each(|_| write(&mut c, 0, 1_452));

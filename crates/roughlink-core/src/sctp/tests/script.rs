@@ -54,7 +54,7 @@ impl ScriptedPeer {
 }
 
 #[test]
-fn a_closed_window_is_probed_and_no_failure() {
+fn closed_window_is_probed_without_failure() {
     let cfg = SctpConfig { data_retries: 3, ..silent() };
     let mut s = ScriptedPeer::new(&cfg, 2 * 1452, u64::MAX);
     assert_eq!(s.sent().len(), 2); // a_rwnd, not cwnd
@@ -89,7 +89,7 @@ fn a_closed_window_is_probed_and_no_failure() {
 }
 
 #[test]
-fn a_window_smaller_than_a_chunk_lets_one_leave() {
+fn window_smaller_than_a_chunk_allows_one_chunk() {
     let mut s = ScriptedPeer::new(&SctpConfig::default(), 1_000, u64::MAX);
     for n in 1..5 {
         assert_eq!(s.sent().len(), 1, "nothing else is in flight");
@@ -102,7 +102,7 @@ fn a_window_smaller_than_a_chunk_lets_one_leave() {
 }
 
 #[test]
-fn max_burst_bounds_what_leaves_at_once() {
+fn max_burst_limits_packets_sent_at_once() {
     let window = Some(crate::tcp::Amount::Segments(10));
     for (max_burst, at_once) in [(Some(4), 4), (None, 10)] {
         let cfg = SctpConfig { initial_window: window, max_burst, ..SctpConfig::default() };
@@ -129,7 +129,7 @@ fn a_sack_ends_the_count_of_errors() {
 }
 
 #[test]
-fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
+fn fast_retransmission_of_the_head_restarts_t3_and_obeys_karn() {
     let window = Some(crate::tcp::Amount::Segments(8));
     let cfg = SctpConfig { initial_window: window, max_burst: None, ..SctpConfig::default() };
     let mut s = ScriptedPeer::new(&cfg, 100_000, 8 * 1452);
@@ -143,7 +143,7 @@ fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
 }
 
 #[test]
-fn miss_indications_need_something_newly_acknowledged_above() {
+fn miss_indications_need_a_newly_acked_higher_tsn() {
     let cfg =
         SctpConfig { initial_window: Some(crate::tcp::Amount::Segments(8)), max_burst: None, ..SctpConfig::default() };
     let mut s = ScriptedPeer::new(&cfg, 100_000, 8 * 1452);

@@ -115,7 +115,7 @@ fn transfer(
 }
 
 #[test]
-fn short_cuts_change_nothing() {
+fn fast_path_changes_no_result() {
     let smooth = Impairments::default();
     let lossy = Impairments { loss: 0.02, ..smooth };
     let rough = Impairments { loss: 0.005, repeat: 0.01, jitter: Time::from_millis(4) };

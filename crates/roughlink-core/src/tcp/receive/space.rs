@@ -187,7 +187,7 @@ mod tests {
     /// Linux 6.18, `ss -tm` at the receiving end of a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, a ratio of
     /// 160/256.
     #[test]
-    fn five_eighths_of_the_memory_are_payload() {
+    fn payload_share_of_memory_is_five_eighths() {
         assert_eq!((payload_share(1460), payload_share(548)), (160, 128));
         assert_eq!(24_418_304 * payload_share(1460) / 256, 15_261_440);
         let s = space();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn two_segments_per_segment_open_the_window_up_to_what_is_free() {
+    fn window_opens_by_two_segments_per_segment_up_to_free_space() {
         let mut s = space();
         assert!(!s.on_segment(LEAST_SEGMENT - 1, 0));
         assert!(s.on_segment(MSS, 0));
@@ -211,7 +211,7 @@ mod tests {
     /// `tcp_rcvbuf_grow`: twice the bytes received in a round trip, as much again for each part by which that grew, and
     /// the bytes beyond a gap.
     #[test]
-    fn the_capacity_follows_a_round_trip_and_gaps() {
+    fn capacity_follows_bytes_per_round_trip_and_gaps() {
         let mut s = space();
         s.measure_rtt(Time::from_millis(100));
         let at = |ms| Time::from_millis(ms);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_round_trip_counts_at_once() {
+    fn smaller_round_trip_applies_at_once() {
         let mut s = space();
         for (ms, smoothed) in [(80, 80), (160, 90), (50, 50)] {
             s.measure_rtt(Time::from_millis(ms));

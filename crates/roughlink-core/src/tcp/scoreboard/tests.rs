@@ -16,7 +16,7 @@ fn check(b: &Scoreboard) {
 }
 
 #[test]
-fn three_sacked_segments_above_make_a_loss() {
+fn three_sacked_segments_above_mark_a_loss() {
     let mut b = board(6);
     let mut d = NewlyDelivered { lowest_original: u64::MAX, ..NewlyDelivered::default() };
     b.sack(101, 301, &mut d);
@@ -47,7 +47,7 @@ fn a_partly_acknowledged_segment_is_cut() {
 }
 
 #[test]
-fn reno_guesses_move_off_the_head() {
+fn reno_sack_guesses_move_off_the_head() {
     let mut b = board(5);
     for _ in 0..3 {
         b.add_reno_sack();
@@ -313,7 +313,7 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn every_answer_is_that_of_a_search_over_all_segments(
+    fn scoreboard_matches_a_linear_search(
         steps in proptest::collection::vec((0_u8..30, 0_u64..10_000, 0_u64..10_000), 0..200),
         sack_ends_retrans: bool,
         guessing: bool,

@@ -183,7 +183,7 @@ mod tests {
     /// `tcp_tso_autosize`: a burst has the segments that the rate sends in 2^-10 s, at least two, and more if the
     /// smallest RTT is below 16 ms.
     #[test]
-    fn size_of_a_burst_follows_rate_and_round_trip() {
+    fn burst_size_follows_rate_and_round_trip() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
         let snd = p.ends[0].snd.as_mut().unwrap();
         for (mbps, segments) in [(2, 2), (20, 2), (36, 3), (100, 8), (10_000, 45)] {

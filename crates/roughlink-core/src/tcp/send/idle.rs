@@ -129,7 +129,7 @@ mod tests {
 
     /// RFC 5681 section 4.1: the restart window is min(IW, cwnd). ns-3 3.44 and ns-2 have no restart.
     #[test]
-    fn the_restart_window_of_the_rfc() {
+    fn restart_window_matches_the_rfc() {
         let (before, after, idle_for, rto) = idle(&config(Stack::Rfc), MS(1_900));
         assert!(idle_for < rto && before == after);
         let (before, after, ..) = idle(&config(Stack::Rfc), MS(9_000));
@@ -142,7 +142,7 @@ mod tests {
 
     /// Linux 6.18 `tcp_cwnd_application_limited`: a little-used window falls halfway to the initial one per RTO.
     #[test]
-    fn linux_forgets_a_window_that_is_not_used() {
+    fn linux_shrinks_an_unused_window() {
         let mut p = pair(&config(Stack::Linux), MS(20));
         p.ends[0].connect();
         p.run(Time::ZERO, MS(1_000));

@@ -594,7 +594,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_what_their_fields_announce() {
+    fn columns_match_their_fields() {
         let (words, flows, links, segments, gateways) = (
             Words::default(),
             FlowColumns::default(),
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn states_have_their_words() {
+    fn congestion_states_have_names() {
         let StateNames(words) = StateNames::default();
         use CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
         for s in [Open, Disorder, Recovery, Loss, Cwr] {
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_numbered_once() {
+    fn words_are_coded_once() {
         let mut w = Words::default();
         let codes = ["a", "a", "b", "a", "c", "b"].map(|x| w.code(x));
         assert_eq!(codes, [0, 0, 1, 0, 2, 1]);

@@ -22,7 +22,7 @@ fn on_ack(b: &mut Bbr, flow: &Flow, rate: RateSample) {
 
 /// `TcpBbr::CongestionStateSet` and `InitPacingRate`: the model begins with the handshake.
 #[test]
-fn model_begins_with_the_handshake() {
+fn model_starts_with_the_handshake() {
     let f = Flow { srtt: Time::from_micros(42_700), now: DELAY, ..flow() };
     for (stack, min_rtt, bandwidth) in [("linux", Time::MAX, 0), ("ns3", f.srtt, 344_761)] {
         let mut b = with_stack(stack);
@@ -69,7 +69,7 @@ fn targets_are_bytes() {
 
 /// `TcpBbr::UpdateBottleneckBandwidth` returns before `UpdateRound` if a sample has no interval.
 #[test]
-fn sample_without_interval_leaves_the_round() {
+fn sample_without_interval_does_not_update_the_round() {
     for (stack, expected) in [("linux", false), ("ns3", true)] {
         let mut b = with_stack(stack);
         let f = Flow { srtt: DELAY, delivered: MSS, ..flow() };
@@ -84,7 +84,7 @@ fn sample_without_interval_leaves_the_round() {
 /// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the one under way: here at once.
 /// Linux conserves for a round more.
 #[test]
-fn conservation_ends_with_the_round_under_way() {
+fn conservation_ends_with_the_current_round() {
     for (stack, conserves, window) in [("linux", true, 19), ("ns3", false, 18)] {
         let mut b = with_stack(stack);
         let open = Flow { srtt: DELAY, delivered: 10 * MSS, in_flight: 20 * MSS, ..flow() };

@@ -143,7 +143,7 @@ fn all_time_is_accounted_for() {
 }
 
 #[test]
-fn the_last_winner_often_wins_again() {
+fn last_winner_often_wins_again() {
     let mut b = CableBench::new(&GreenPhyConfig { max_pbs: 3, mtu: 1518, ..plain() }, 2);
     b.saturate(Time::from_secs(200), &[0, 2], 1518);
     let same = b.out.windows(2).filter(|w| w[0].1 == w[1].1).count() as f64 / (b.out.len() - 1) as f64;
@@ -153,7 +153,7 @@ fn the_last_winner_often_wins_again() {
 }
 
 #[test]
-fn a_saturated_pair_fills_its_exchanges() {
+fn saturated_pair_fills_its_exchanges() {
     for config in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
         let config = GreenPhyConfig { noise: AirNoise::default(), beacon: Time::ZERO, ..config };
         let mut b = CableBench::new(&config, 1);
@@ -166,7 +166,7 @@ fn a_saturated_pair_fills_its_exchanges() {
 }
 
 #[test]
-fn beacons_take_their_region_and_what_does_not_fit_before() {
+fn beacons_block_their_region_and_exchanges_that_overlap_it() {
     let share = |beacon, mains_hz| {
         let mut b = CableBench::new(&GreenPhyConfig { beacon, mains_hz, ..plain() }, 1);
         b.saturate(Time::from_secs(60), &[0], 1500);
@@ -215,7 +215,7 @@ fn a_handshake_takes_five_milliseconds() {
 }
 
 #[test]
-fn the_higher_class_goes_first() {
+fn higher_class_goes_first() {
     let classes = vec![PriorityClass::Ca1, PriorityClass::Ca1, PriorityClass::Ca3, PriorityClass::Ca1];
     let config = GreenPhyConfig { classes, ..plain() };
     let mut b = CableBench::new(&config, 2);
@@ -237,7 +237,7 @@ fn the_higher_class_goes_first() {
 /// Two flows share a port. The flow of the higher class is sent first, has a separate queue, and wins the medium from a
 /// port of the lower class.
 #[test]
-fn the_flow_of_a_higher_class_goes_first() {
+fn flow_of_a_higher_class_goes_first() {
     let priorities = [None, Some(PriorityClass::Ca3)];
     let mut b = CableBench::with_priorities(&plain(), 1, &priorities);
     (0..200).for_each(|_| b.offer(0, 1500));
@@ -275,7 +275,7 @@ fn the_flow_of_a_higher_class_goes_first() {
 
 /// Streams of one port share no back-off: an unused class changes nothing.
 #[test]
-fn a_class_that_sends_nothing_changes_nothing() {
+fn silent_class_changes_nothing() {
     let run = |priorities: &[Option<PriorityClass>]| {
         let mut b = CableBench::with_priorities(&GreenPhyConfig::hpgp_hs(), 2, priorities);
         b.saturate(Time::from_secs(3), &[0, 1, 2], 1000);
@@ -306,7 +306,7 @@ fn bad_blocks_are_repeated_and_frames_stay_in_order() {
 }
 
 #[test]
-fn giving_up_loses_whole_frames() {
+fn abandoned_block_loses_the_whole_frame() {
     for config in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
         let noise = AirNoise { stationary: 0.2, ..Default::default() };
         let mut b = CableBench::new(&GreenPhyConfig { noise, transmissions: 2, ..config.clone() }, 1);
@@ -393,7 +393,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_mini_block_is_a_quarter() {
+fn mini_blocks_hold_a_quarter() {
     let mut b = CableBench::new(&GreenPhyConfig { mode: Robo::Mini, max_pbs: 1, ..plain() }, 1);
     b.offer(0, 1500);
     b.drain();
@@ -408,7 +408,7 @@ fn a_mini_block_is_a_quarter() {
 }
 
 #[test]
-fn nothing_is_lost_or_invented() {
+fn packets_are_conserved() {
     let mut random = SEED.stream("test", "traffic");
     let mut totals = [0; 4];
     let noise = AirNoise { stationary: 0.15, impulses: vec![Impulses::asynchronous(500.0)], ..Default::default() };

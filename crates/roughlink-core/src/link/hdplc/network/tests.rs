@@ -86,7 +86,7 @@ fn prediction(c: &HdplcConfig) -> f64 {
 }
 
 #[test]
-fn a_saturated_flow_gets_what_the_cycle_time_predicts() {
+fn saturated_flow_matches_the_cycle_time() {
     let secs = 120;
     for (config, tolerance) in [
         (silent(), 0.002),
@@ -119,7 +119,7 @@ fn sdus_fail_as_often_as_the_overlap_formula_says() {
 }
 
 #[test]
-fn eight_transmissions_leave_next_to_nothing() {
+fn eight_transmissions_leave_almost_no_loss() {
     let config = HdplcConfig::default().with_sdu_error(0.14);
     let mut b = HdplcBench::new(&config);
     let mut delivered = 0;
@@ -134,7 +134,7 @@ fn eight_transmissions_leave_next_to_nothing() {
 }
 
 #[test]
-fn giving_up_loses_packets_but_not_the_order() {
+fn abandoned_packets_do_not_break_order() {
     let config = HdplcConfig { transmissions: 2, ..HdplcConfig::default().with_sdu_error(0.14) };
     let mut b = HdplcBench::new(&config);
     b.saturate(Time::from_secs(60), [100, 0], [1500, 0]);
@@ -152,7 +152,7 @@ fn giving_up_loses_packets_but_not_the_order() {
 }
 
 #[test]
-fn an_outage_outlives_the_lifetime() {
+fn packets_expire_in_a_long_outage() {
     // 0.4 s of noise that destroys everything: 8 transmissions take about 170 ms. Without their limit, the lifetime
     // decides.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0), (Time::from_millis(400), 0.0)], ..Default::default() };
@@ -169,7 +169,7 @@ fn an_outage_outlives_the_lifetime() {
 }
 
 #[test]
-fn without_order_later_sdus_overtake() {
+fn later_sdus_overtake_without_in_order_delivery() {
     let config = HdplcConfig { in_order: false, ..Default::default() };
     let mut b = HdplcBench::new(&config);
     b.saturate(Time::from_secs(5), [100, 0], [1500, 0]);
@@ -214,7 +214,7 @@ fn a_lone_packet_waits_for_the_timer_and_a_full_pdu_does_not() {
 }
 
 #[test]
-fn a_missing_acknowledgement_is_noticed_a_slot_late() {
+fn missing_acknowledgment_is_detected_a_slot_late() {
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(3), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let c = HdplcConfig { access_slots: 1, robust_share: 1.0, noise, ..Default::default() };
@@ -283,7 +283,7 @@ fn full_duplex_directions_do_not_slow_each_other() {
 }
 
 #[test]
-fn acks_come_back_between_the_pdus() {
+fn acks_return_between_pdus() {
     // A reply of 52 bytes to every second data packet. (With a reply to each, a PDU would carry 31 replies. Both
     // directions would then contend with full PDUs as equals, and the queue of replies would overflow.)
     let mut b = HdplcBench::new(&silent());
@@ -314,7 +314,7 @@ fn acks_come_back_between_the_pdus() {
 }
 
 #[test]
-fn the_rate_of_a_pdu_is_that_of_its_start() {
+fn pdu_keeps_the_rate_at_its_start() {
     let trace = vec![(Time::from_secs(10), Rate::from_bps(9_310_000))];
     let mut b = HdplcBench::new(&HdplcConfig { rate_trace: trace, ..silent() });
     b.saturate(Time::from_secs(20), [100, 0], [1500, 0]);
@@ -345,7 +345,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn nothing_is_lost_or_invented() {
+fn packets_are_conserved() {
     let mut random = SEED.stream("test", "traffic");
     let mut totals = [0; 4];
     for round in 0..40 {
@@ -457,7 +457,7 @@ fn full_duplex_pairs_share_each_direction() {
 /// With turns, each of two pairs sends a full PDU per cycle, at the rate of its channel. The noise of a channel
 /// corrupts only packets of its pair.
 #[test]
-fn pairs_have_channels_of_their_own() {
+fn pairs_have_separate_channels() {
     let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
     let config = HdplcConfig { access_slots: 1, channels: vec![silent().channel(), slow.clone()], ..silent() };
     let end = Time::from_secs(30);
@@ -482,7 +482,7 @@ fn pairs_have_channels_of_their_own() {
 
 /// With turns, every PDU of two pairs would start at the same time as another: all collide.
 #[test]
-fn pairs_collide_where_that_is_possible() {
+fn pairs_collide_if_collisions_are_enabled() {
     let config = HdplcConfig { collisions: true, access_slots: 1, ..silent() };
     let mut b = HdplcBench::with_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
