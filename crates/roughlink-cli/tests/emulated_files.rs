@@ -266,7 +266,7 @@ fn removed_interface_ends_the_emulation() {
     let script = format!("export MARKER={marker}; ip link delete plc0; sleep 1000");
     let out = emulate(&["--json", "--kernel", "server", "--exec", "car", "--", "sh", "-c", &script], folder.path());
     assert_eq!(code(&out), 3, "{}", stderr(&out));
-    assert!(stderr(&out).contains("the device plc0 vanished"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("lost device `plc0`"), "{}", stderr(&out));
     let result = json(&out);
     assert_eq!((&result["ended"], &result["overruns"]), (&"vanished".into(), &serde_json::Value::Null));
     assert_gone(&marker);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Returns the order on the page, from the first module, which uses no other, to the last.
 fn order() -> Vec<String> {
     let page = include_str!("../../../docs/architecture.md");
-    let line = page.lines().find(|line| line.starts_with("units, ")).expect("the page has the order of modules");
-    line.split(", ").map(str::to_owned).collect()
+    let list = page.split("```").find(|block| block.trim_start().starts_with("units, "));
+    list.expect("the page has the order of modules").split(',').map(|module| module.trim().to_owned()).collect()
 }
 
 /// Modules that are compiled for tests only.

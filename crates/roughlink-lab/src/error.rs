@@ -75,7 +75,7 @@ pub enum LabError {
     },
     /// A run needs more than its limits allow.
     #[error("{}{limit}{}", run.iter().map(|run| format!("{run}: ")).collect::<String>(),
-        if *others > 0 { format!("; so do {others} other runs") } else { String::new() })]
+        match others { 0 => String::new(), 1 => "; so does 1 other run".into(), n => format!("; so do {n} other runs") })]
     Exceeded {
         /// Name of the run in a grid.
         run: Option<String>,
@@ -86,7 +86,7 @@ pub enum LabError {
     },
     /// The machine could not complete a run.
     #[error("{run}: {why}{}",
-        if *others > 0 { format!("; {others} other runs failed, too") } else { String::new() })]
+        match others { 0 => String::new(), 1 => "; 1 other run failed, too".into(), n => format!("; {n} other runs failed, too") })]
     NotDone {
         /// Name of the run in a grid.
         run: String,

@@ -380,6 +380,10 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
             report.error(match shown(says, root) {
                 Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
                 None => match says["description"].as_str() {
+                    Some(_) if key == "kind" => problem.help(format!(
+                        "add `kind`: {}",
+                        list(&kinds(here.schema).iter().map(name).collect::<Vec<_>>())
+                    )),
                     Some(description) => problem.help(format!("add `{key}`: {}", description.trim_end_matches('.'))),
                     None => problem.help(format!("add a line such as {key} = {}", example(says, within, root))),
                 },

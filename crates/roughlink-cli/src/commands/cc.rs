@@ -35,7 +35,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         let a = algorithm(name).map_err(|_| LabError::NotFound {
             what: "congestion control",
             name: name.clone(),
-            help: nearest::suggest(name, "there are", REGISTRY.iter().map(|a| a.name)),
+            help: nearest::suggest(name, "expected", REGISTRY.iter().map(|a| a.name)),
         })?;
         let linux = a.parameters("linux");
         let own = linux.iter().map(|(k, v)| format!("{k} = {v}"));

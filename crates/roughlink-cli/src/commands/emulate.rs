@@ -87,10 +87,9 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
     let programs = args.exec.as_ref().map_or(Ok(Vec::new()), |node| programs(node, &args.command))?;
     if let Some(until) = args.until.as_deref().filter(|until| programs.iter().all(|(node, _)| node != until)) {
         let nodes = programs.iter().map(|(node, _)| node.as_str());
-        return Err(LabError::NotFound {
-            what: "program at node",
-            name: until.into(),
-            help: nearest::suggest(until, "there are programs at", nodes),
+        return Err(LabError::Usage {
+            message: format!("--until {until}: no program was given for this node"),
+            help: nearest::suggest(until, "expected", nodes),
         }
         .into());
     }
@@ -136,9 +135,9 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
         let help = if places.is_empty() {
             "start an emulation; to enter that of another user, run sudo -u USER roughlink shell".into()
         } else {
-            nearest::suggest(&args.node, "there are", places.iter().map(|(_, node)| *node))
+            nearest::suggest(&args.node, "expected", places.iter().map(|(_, node)| *node))
         };
-        return Err(LabError::NotFound { what: "running kernel node", name: args.node.clone(), help }.into());
+        return Err(LabError::NotFound { what: "kernel node", name: args.node.clone(), help }.into());
     };
     let words = if args.command.is_empty() {
         vec![std::env::var_os("SHELL").unwrap_or_else(|| "sh".into())]
@@ -160,7 +159,7 @@ fn failure(e: HostError) -> Failure {
     match e {
         HostError::Network(e) => e.into(),
         HostError::NoInterface { name, there } => {
-            let help = nearest::suggest(&name, "there are", there.iter().map(String::as_str));
+            let help = nearest::suggest(&name, "expected", there.iter().map(String::as_str));
             LabError::NotFound { what: "network device", name, help }.into()
         }
         e => Failure::Machine(e.with_cause(), e.help()),

@@ -34,7 +34,7 @@ pub(super) fn failure(e: KernelError) -> Failure {
             "run `ip route change ROUTE quickack 1` at the receiver".into(),
         ),
         KernelError::UnknownAlgorithm(ref name) => {
-            usage(e.to_string(), nearest::suggest(name, "there are", ENTRIES.iter().map(|e| e.name)))
+            usage(e.to_string(), nearest::suggest(name, "expected", ENTRIES.iter().map(|e| e.name)))
         }
         KernelError::Parameter(message) => {
             usage(message, "run `roughlink cc list --kernel` to list the parameters".into())

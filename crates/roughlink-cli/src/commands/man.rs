@@ -16,7 +16,7 @@ pub(crate) fn man(args: &Man) -> Result<(), Failure> {
         command = command.find_subcommand(name).ok_or_else(|| LabError::NotFound {
             what: "command",
             name: name.clone(),
-            help: nearest::suggest(name, "there are", command.get_subcommands().map(clap::Command::get_name)),
+            help: nearest::suggest(name, "expected", command.get_subcommands().map(clap::Command::get_name)),
         })?;
     }
     let mut out = Vec::new();

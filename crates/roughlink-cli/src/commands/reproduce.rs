@@ -65,7 +65,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     for name in &args.experiments {
         if !papers.iter().any(|p| p.has(name)) {
             let known: BTreeSet<&str> = papers.iter().flat_map(|p| p.order.iter().map(String::as_str)).collect();
-            let help = nearest::suggest(name, "there are", known);
+            let help = nearest::suggest(name, "expected", known);
             return Err(LabError::NotFound { what: "experiment", name: name.clone(), help }.into());
         }
     }

@@ -372,6 +372,7 @@
   const WHY = {
     interrupted: "The emulation was interrupted.", failed: "A program failed.", programs: "All programs have ended.",
     duration: "The duration is over.", vanished: "A device vanished.", exceeded: "The emulation exceeded a limit.",
+    unwritten: "A file could not be written.",
   };
   function ended({ result, timeline }) {
     state("ended");

@@ -47,7 +47,7 @@ impl LinkRequest {
     pub(super) fn change(&self, scenario: &Scenario) -> Result<ChangeRequest, String> {
         let names = || scenario.links.iter().map(|link| &*link.name);
         let link = names().position(|name| name == self.link).ok_or_else(|| {
-            format!("there is no link `{}`: {}", self.link, nearest::suggest(&self.link, "there are", names()))
+            format!("unknown link `{}`: {}", self.link, nearest::suggest(&self.link, "expected", names()))
         })?;
         let outage = self.outage.as_ref().map(|text| within("outage", text, &OUTAGES)).transpose()?;
         if outage.is_some() && self.up.is_some() {

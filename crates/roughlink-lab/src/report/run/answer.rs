@@ -58,7 +58,8 @@ fn describe_sessions(run: &SingleRun) -> Vec<String> {
         for (_, s) in &sessions {
             *outcomes.entry(outcome(s)).or_default() += 1;
         }
-        let outcomes: Vec<String> = outcomes.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        let outcomes: Vec<String> =
+            outcomes.iter().map(|(what, n)| format!("{n} {}", what.trim_start_matches("was "))).collect();
         return vec![format!(
             "{} charging sessions: {}; {late} answers came too late.",
             sessions.len(),
