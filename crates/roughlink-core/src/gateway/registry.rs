@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
-/// Name in scenario files for no gateway, so that an experiment can omit it.
+/// Name in scenario files that stands for no gateway, so that an experiment can switch a gateway off.
 pub const NO_GATEWAY: &str = "none";
 
 /// All gateways. To add one to roughlink, add a line here; a program adds one with [`Registry::add`].
@@ -52,7 +52,7 @@ pub struct RegisteredGateway {
     pub summary: &'static str,
     /// Publication or specification that defines it.
     pub source: &'static str,
-    /// Parameters (TOML) of this name that override the gateway's defaults.
+    /// Parameters (TOML) that override the gateway's defaults under this name.
     pub defaults: &'static str,
     /// Heading of a segment that leaves over the rough link: inward if the served hosts are beyond the link, outward if
     /// they are on this side.

@@ -93,7 +93,7 @@ pub enum Column<'a> {
     RealOrNull(&'a [Option<f64>]),
     /// [`ColumnType::Flag`].
     Flag(&'a [bool]),
-    /// [`ColumnType::Word`]: indices into `words`, which only grow from batch to batch.
+    /// [`ColumnType::Word`]: indices into `words`. From batch to batch, words are only appended to `words`.
     Word {
         /// Index of the word of each row.
         codes: &'a [u32],
