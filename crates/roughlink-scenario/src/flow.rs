@@ -129,7 +129,7 @@ pub(super) struct Context<'f> {
     /// Set if nodes and links have no faults, so later faults are not consequences of earlier ones.
     pub sound: bool,
     pub duration: Time,
-    /// Number of further notifications to examine for flows held by their algorithm.
+    /// Remaining number of notifications to examine in the search for flows that their algorithm keeps silent.
     pub notices: usize,
     /// Configurations in use: a thousand flows usually share a few.
     pub configs: Vec<Arc<TcpConfig>>,
