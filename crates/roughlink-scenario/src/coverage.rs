@@ -239,7 +239,7 @@ pub(super) fn coverage(
             if up >= stay.depart {
                 let warning = Problem::new(format!("coverage at {} ends before it can be used", stay.name));
                 report.warn(warning.at(here.clone(), "").help(format!(
-                    "make the stay of {} longer than `associate` and `configure`, together {ready}",
+                    "make the stay of {} longer than `associate` and `configure`, which take {ready} together",
                     stay.depart.saturating_sub(stay.arrive)
                 )));
                 continue;
@@ -267,7 +267,7 @@ pub(super) fn coverage(
                 hasty = true;
                 let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
                 report.warn(warning.at(span(&c.warning), "").help(format!(
-                    "make `warning` shorter than {}, the time from configuration to the end; it is {early}",
+                    "make `warning`, now {early}, shorter than {}, the time from configuration to the end of coverage",
                     stay.depart - up
                 )));
             }

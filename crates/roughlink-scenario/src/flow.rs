@@ -324,7 +324,7 @@ impl Context<'_> {
             let remedy = if *tcp { "write mss_includes_options = true, lower `mss`" } else { "send smaller packets" };
             report.warn(
                 warning.at(place.clone(), "").help(format!(
-                    "{remedy} or raise `mtu`; with fragments, losing one of them loses the whole packet"
+                    "{remedy} or raise `mtu`; a packet is lost if one of its fragments is lost"
                 )),
             );
         }

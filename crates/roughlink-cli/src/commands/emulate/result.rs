@@ -222,8 +222,8 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
         let paced = match d.paced {
             Some(_) => "the kernel paces the sender: it had another algorithm before, or a program limited its rate",
             None => {
-                "the kernel may pace the sender: the default algorithm there paces, and the kernel does not report \
-                 when it was replaced"
+                "the kernel may pace the sender: the node's default algorithm paces, and the kernel does not report \
+                 whether the connection began with it"
             }
         };
         format!("{protocol} from {from} to {to}: `{cc}` does not pace, but {paced}")
@@ -248,7 +248,7 @@ pub(super) fn timing(outcome: &EmulationResults, uncaptured: u64) -> String {
     let ports = outcome.ports;
     let mut text = format!("{} packets from kernel nodes, {} to kernel nodes\n{late}\n", ports.received, ports.sent);
     if let Some(waited) = outcome.waited {
-        let _ = writeln!(text, "read after: {}", of(waited));
+        let _ = writeln!(text, "read delay: {}", of(waited));
     }
     if let Some(delay) = outcome.run_delay.per_slice {
         let _ = writeln!(text, "run delay: {}", of(delay));
