@@ -342,7 +342,7 @@ mod built_in {
             !has_leftovers()
         });
         assert!(gone, "they are out of the kernel");
-        // The same command measures nothing again: new runs would give other values.
+        // Repeating the command measures nothing: new runs would give other values.
         let again = roughlink_in(ON_KERNEL, folder.path());
         assert_eq!(json(&again)["cells"], result["cells"]);
     }

@@ -138,7 +138,7 @@ pub enum EncodeError {
     Chunk,
     /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
     /// must be present.
-    #[error("the side data do not match the packet")]
+    #[error("the packet lacks the options, SACK blocks or chunk that it needs")]
     Side,
     /// More than 40 bytes of TCP options.
     #[error("TCP options exceed 40 bytes")]

@@ -139,7 +139,7 @@ impl Work {
                     }
                     let Some(cost) = state.given.remove(&record.key) else {
                         return Err(usage(
-                            &format!("a worker executed another run than it was given: {}", record.key),
+                            &format!("a worker executed a run that it was not given: {}", record.key),
                             "install the same version of roughlink on all workers",
                         )
                         .into());

@@ -21,7 +21,7 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
         "sets windows for a short common queue; in the paper, for the queue of each flow",
-        "PLC paper, figure 12; as printed it is fair, unlike in figure 8(a)",
+        "PLC paper, figure 12; the scheme as printed is fair, but figure 8(a) shows it unfair",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
@@ -133,7 +133,7 @@ impl RegistryEntry for RegisteredGateway {
     }
     fn check(&self) -> Result<(), String> {
         if self.name == NO_GATEWAY {
-            return Err("this name is reserved for no gateway".into());
+            return Err("this name is reserved: in a scenario it stands for no gateway".into());
         }
         self.defaults.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
         self.build(&toml::Table::new()).map(drop).map_err(|e| e.to_string())
