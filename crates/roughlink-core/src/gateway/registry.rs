@@ -20,7 +20,7 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     .in_a_modem(),
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
-        "sets windows for a short common queue; in the paper, for the queue of each flow",
+        "sets windows for a short common queue; in the paper, one per flow",
         "PLC paper, figure 12; the scheme as printed is fair, but figure 8(a) shows it unfair",
     )
     .defaults(window::MIZUTANI)

@@ -290,7 +290,7 @@ pub(super) fn verdict(
         return Err(Failure::Interrupted("interrupted".into()));
     }
     if let LoopEnd::Vanished { device, reason } = &outcome.ending {
-        return Err(Failure::Machine(format!("lost {device}: {reason}"), None));
+        return Err(Failure::Machine(format!("lost device `{device}`: {reason}"), None));
     }
     if let LoopEnd::Exceeded(limit) = outcome.ending {
         return Err(Failure::Machine(limit.to_string(), Some(exceeded_help(&limit))));
