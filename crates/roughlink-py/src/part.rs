@@ -200,7 +200,7 @@ pub(crate) struct WorkerShare {
     limits: RunLimits,
 }
 
-/// Lines of the run store; and for each failed run, its message and whether roughlink is at fault.
+/// Lines of the run store, and the failed runs: true if roughlink is at fault, and the message.
 type WorkerResults<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
 
 #[pymethods]
