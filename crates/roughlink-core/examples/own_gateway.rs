@@ -104,7 +104,7 @@ fn run(segments: u32) -> (f64, u32) {
 
 fn main() {
     REGISTRY
-        .add(RegisteredGateway::new::<Ceiling>("ceiling", "a window of so many segments", "no paper"))
+        .add(RegisteredGateway::new::<Ceiling>("ceiling", "a window of a fixed number of segments", "no paper"))
         .expect("a new name");
     for segments in [10, 40, 90] {
         let (mbps, queue) = run(segments);
