@@ -21,7 +21,7 @@
 //! newreno.on_congestion(&flow, Congestion::Loss);
 //! assert_eq!(newreno.trace().ssthresh, 5_000);
 //! assert_eq!(newreno.permit(&flow), Permit::window(5_000));
-//! # Ok::<(), roughlink_core::cc::BuildError>(())
+//! # Ok::<(), roughlink_core::cc::AlgorithmError>(())
 //! ```
 
 use crate::units::{Rate, Time};

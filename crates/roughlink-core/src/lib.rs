@@ -11,7 +11,7 @@
 //! seed and replica give the same result, bit for bit.
 //!
 //! ```
-//! use roughlink_core::net::{Network, Options};
+//! use roughlink_core::net::{Network, RunOptions};
 //! use roughlink_core::scenario::Scenario;
 //!
 //! let text = r#"
@@ -31,7 +31,7 @@
 //! "#;
 //! let (scenario, warnings) = roughlink_scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
 //! assert!(warnings.is_empty());
-//! let result = Network::new(scenario, Options::default())?.run()?;
+//! let result = Network::new(scenario, RunOptions::default())?.run()?;
 //! assert!(result.links[0].forward.lost > 0);
 //! assert!(result.flows[0].throughput_mbps > Some(1.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,17 +44,17 @@
 //! their due times. In `examples/open_port.rs` a program is the other end of a simulated cable.
 //!
 //! ```
-//! # use roughlink_core::net::{Change, Network, Options};
+//! # use roughlink_core::net::{LinkChange, Network, RunOptions};
 //! # use roughlink_core::scenario::Scenario;
 //! # use roughlink_core::units::Time;
 //! # let text = "duration = '10 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
 //! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n\
 //! #     [[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
 //! # let scenario = roughlink_scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
-//! let mut network = Network::new(scenario, Options { changes: true, ..Options::default() })?;
+//! let mut network = Network::new(scenario, RunOptions { changes: true, ..RunOptions::default() })?;
 //! network.wake(Time::from_secs(3));
 //! let before = network.result().flows[0].delivered_bytes;
-//! network.change(Time::from_secs(3), 0, [true; 2], &Change { up: Some(false), ..Change::default() })?;
+//! network.change(Time::from_secs(3), 0, [true; 2], &LinkChange { up: Some(false), ..LinkChange::default() })?;
 //! network.wake(Time::from_secs(5));
 //! assert!(network.result().flows[0].delivered_bytes < before + 100_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -71,9 +71,9 @@ pub struct SessionConfig {
     pub pause: Time,
     /// Time from a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
-    /// Random part of this time: the maximum if uniform, otherwise the standard deviation.
+    /// Random part of the turnaround: the maximum if uniform, otherwise the standard deviation.
     pub turnaround_jitter: Time,
-    /// Distribution of the random part.
+    /// Distribution of the random part of the turnaround.
     pub turnaround_distribution: Distribution,
     /// Processing time of the charger.
     pub processing: Processing,

@@ -204,7 +204,7 @@ impl Algorithm {
     /// let newreno = algorithm("newreno")?;
     /// assert_eq!(newreno.parameters("linux")["halve"].as_str(), Some("cwnd"));
     /// assert_eq!(newreno.parameters("ns3")["halve"].as_str(), Some("flight"));
-    /// # Ok::<(), roughlink_core::cc::BuildError>(())
+    /// # Ok::<(), roughlink_core::cc::AlgorithmError>(())
     /// ```
     pub fn parameters(&self, stack: &str) -> toml::Table {
         let mut all = (self.parameters)();

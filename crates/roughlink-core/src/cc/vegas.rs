@@ -27,16 +27,16 @@ pub struct Params {
     pub beta: u32,
     /// Slow start ends above this.
     pub gamma: u32,
-    /// RTT samples that a round needs; with fewer, all may be of delayed ACKs, and it counts as Reno's.
+    /// RTT samples that a round needs. With fewer, all may come from delayed ACKs, and the window grows as in Reno.
     pub min_samples: u32,
     /// How the backlog is computed.
     pub backlog: BacklogFormula,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
-    /// acknowledges (Linux).
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
+    /// segments (Linux).
     pub slow_start_limit: u64,
-    /// A loss halves the window (Linux); else it takes one segment (ns-3).
+    /// Halve the window at a loss (Linux), otherwise remove one segment (ns-3).
     pub halve: bool,
     /// The base RTT is reset when a connection restarts from idle (Linux).
     pub forget_when_idle: bool,

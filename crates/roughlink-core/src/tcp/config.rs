@@ -273,11 +273,11 @@ impl TcpConfig {
     /// Returns the values of `stack` (design: table of stacks).
     ///
     /// ```
-    /// use roughlink_core::tcp::{Recovery, Stack, TcpConfig};
+    /// use roughlink_core::tcp::{LossRecovery, Stack, TcpConfig};
     /// use roughlink_core::units::Time;
     ///
     /// let (linux, rfc) = (TcpConfig::preset(Stack::Linux), TcpConfig::preset(Stack::Rfc));
-    /// assert_eq!((linux.recovery, rfc.recovery), (Recovery::Rack, Recovery::Sack));
+    /// assert_eq!((linux.recovery, rfc.recovery), (LossRecovery::Rack, LossRecovery::Sack));
     /// assert_eq!(linux.min_rto, Time::from_millis(200));
     /// assert_eq!(rfc.min_rto, Time::from_secs(1)); // RFC 6298 rule 2.4
     /// assert_eq!(rfc.initial_window, 10); // RFC 6928

@@ -156,10 +156,10 @@ pub struct MessageSpec {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(example = "20 ms")]
     pub turnaround: Option<Time>,
-    /// Random part of this time, instead of the session's `turnaround_jitter`.
+    /// Random part of the turnaround, instead of the session's `turnaround_jitter`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turnaround_jitter: Option<Time>,
-    /// Distribution of the random part, instead of the session's `turnaround_distribution`.
+    /// Distribution of the random part of the turnaround, instead of the session's `turnaround_distribution`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turnaround_distribution: Option<Distribution>,
 }
