@@ -9,7 +9,7 @@ use roughlink_core::units::Time;
 use std::sync::Arc;
 
 /// Event limit: some flights of a few flows.
-const MOST_EVENTS: u64 = 3_000;
+const MAX_EVENTS: u64 = 3_000;
 
 /// Checks the invariants of senders and side slots.
 struct Invariants;
@@ -29,7 +29,7 @@ fuzz_target!(|text: &str| {
     let load = |name: &str| Ok(name.to_owned());
     let Ok((scenario, _)) = roughlink_scenario::parse(text, "fuzz.toml", &[], &load) else { return };
     let scenario = Arc::new(scenario);
-    let limits = Limits { events: MOST_EVENTS, ..Limits::default() };
+    let limits = Limits { events: MAX_EVENTS, ..Limits::default() };
     let network = |one_component| {
         let options = Options { one_component, limits, ..Options::default() };
         Network::new(Arc::clone(&scenario), options).expect("a scenario has a path for each flow")

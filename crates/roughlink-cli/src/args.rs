@@ -6,11 +6,11 @@ pub(crate) mod link;
 use cc::CcCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use link::LinkArgs;
-use roughlink_core::net::{MOST_BYTES, RunLimits};
+use roughlink_core::net::{MAX_BYTES, RunLimits};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::assignment;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
-use roughlink_lab::experiment::plan::MOST_RUNS;
+use roughlink_lab::experiment::plan::MAX_RUNS;
 use roughlink_lab::library::Overrides;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -367,7 +367,7 @@ pub(crate) struct Merge {
     #[arg(short, value_name = "DIR")]
     pub output: PathBuf,
     /// Refuse grids with more runs than this.
-    #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
+    #[arg(long, value_name = "N", default_value_t = MAX_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
     pub form: OutputArgs,
@@ -561,7 +561,7 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct Memory {
     /// End a run with an error if its packets and records need more memory than this.
-    #[arg(long, value_name = "MB", default_value_t = MOST_BYTES / 1_000_000)]
+    #[arg(long, value_name = "MB", default_value_t = MAX_BYTES / 1_000_000)]
     pub max_memory: u64,
 }
 
@@ -592,7 +592,7 @@ pub(crate) struct GridArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Refuse grids with more runs than this.
-    #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
+    #[arg(long, value_name = "N", default_value_t = MAX_RUNS)]
     pub max_runs: u64,
     #[command(flatten)]
     pub memory: Memory,

@@ -36,7 +36,7 @@ use roughlink_lab::library::Overrides;
 use roughlink_lab::part::{self, GridPart};
 use roughlink_lab::report;
 use roughlink_lab::store::{Store, folder_of};
-use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
+use roughlink_scenario::{MAX_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
 /// Prints the JSON Schema of scenario files, or of results.
@@ -125,11 +125,11 @@ fn settings(grid: &args::GridArgs, set: Overrides, replicas: u32, metrics: &[Str
 
 /// Prints the warnings about the scenarios of a plan.
 fn warn_of(plan: &ExperimentPlan, quiet: bool) {
-    for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet).take(MOST_SHOWN) {
+    for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet).take(MAX_SHOWN) {
         warn(name, text, std::slice::from_ref(warning));
     }
-    if plan.warnings.len() > MOST_SHOWN && !quiet {
-        print_stderr(&format!("and {} more warnings", plan.warnings.len() - MOST_SHOWN));
+    if plan.warnings.len() > MAX_SHOWN && !quiet {
+        print_stderr(&format!("and {} more warnings", plan.warnings.len() - MAX_SHOWN));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::commands::command_line;
 use crate::progress::end_by_signal;
 use roughlink_core::text::visible;
-use roughlink_lab::drawing::{self, ImageFormat, Plain};
+use roughlink_lab::drawing::{self, MessageStyle, Plain};
 use roughlink_lab::error::{LabError, exceeded_help};
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
@@ -52,7 +52,7 @@ impl Failure {
     /// Prints the message and returns the exit code. After an interruption, ends the process by the same signal.
     pub(crate) fn exit(self) -> ExitCode {
         match &self {
-            Failure::Lab(e) => show(&e.drawn(ImageFormat::Terminal)),
+            Failure::Lab(e) => show(&e.drawn(MessageStyle::Terminal)),
             Failure::Folder(e) => {
                 let full =
                     matches!(e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
@@ -66,7 +66,7 @@ impl Failure {
                     _ => "",
                 };
                 let help = (!help.is_empty()).then(|| help.to_owned());
-                show(&drawing::plain(&Plain::new(e, help), ImageFormat::Terminal));
+                show(&drawing::plain(&Plain::new(e, help), MessageStyle::Terminal));
             }
             Failure::Expectation(message)
             | Failure::Interrupted(message)
@@ -74,7 +74,7 @@ impl Failure {
             | Failure::Program(message, _) => print_stderr(message),
             Failure::Machine(message, help) => {
                 let plain = Plain { message: message.clone(), help: help.map(str::to_owned) };
-                show(&drawing::plain(&plain, ImageFormat::Terminal));
+                show(&drawing::plain(&plain, MessageStyle::Terminal));
             }
             Failure::Closed => {}
             Failure::Output(e) => print_stderr(&format!("cannot write to standard output: {e}")),
@@ -159,7 +159,7 @@ pub(crate) fn print_stderr(message: &str) {
 
 /// Prints the warnings about a scenario.
 pub(crate) fn warn(name: &str, text: &str, warnings: &[Problem]) {
-    show(&drawing::warnings((name, text), warnings, ImageFormat::Terminal));
+    show(&drawing::warnings((name, text), warnings, MessageStyle::Terminal));
 }
 
 fn show(text: &str) {

@@ -2,7 +2,7 @@
 //!
 //! A small server runs in a thread of ordinary priority, and the emulation's loop never waits for it
 //! ([`roughlink_host::Live`]). The server delivers the page, sends samples as server-sent events to at most
-//! [`feed::MOST_VIEWERS`] viewers, and accepts changes by POST. A slow viewer misses samples. Counts are totals, so the
+//! [`feed::MAX_VIEWERS`] viewers, and accepts changes by POST. A slow viewer misses samples. Counts are totals, so the
 //! next sample makes up for them.
 //!
 //! Anyone with access to the page can change the links. Every request therefore needs the token in the printed URL. The
@@ -117,7 +117,7 @@ impl BoundServer {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         let feed = Arc::new(Feed::new(live));
         let feeding = tokio::spawn(Arc::clone(&feed).run());
-        let door = Arc::new(Inside { feed: Arc::clone(&feed), token, page: page() });
+        let door = Arc::new(ServerState { feed: Arc::clone(&feed), token, page: page() });
         let (closing, closed) = oneshot::channel::<()>();
         let serving = tokio::spawn(connections::serve(listener, router(door), closed));
         let last = told.await;
@@ -137,7 +137,7 @@ impl Server {
 }
 
 /// Data for the answers to requests.
-struct Inside {
+struct ServerState {
     feed: Arc<Feed>,
     token: Token,
     page: LivePage,
@@ -165,7 +165,7 @@ fn page() -> LivePage {
     LivePage { text, policy: policy.try_into().expect("it is ASCII") }
 }
 
-fn router(inside: Arc<Inside>) -> Router {
+fn router(inside: Arc<ServerState>) -> Router {
     Router::new()
         .route("/", get(show))
         .route("/events", get(events))
@@ -176,7 +176,7 @@ fn router(inside: Arc<Inside>) -> Router {
 
 /// Checks each request and sets headers of each response, also for unknown paths.
 async fn guard(
-    State(inside): State<Arc<Inside>>,
+    State(inside): State<Arc<ServerState>>,
     uri: Uri,
     headers: HeaderMap,
     request: axum::extract::Request,
@@ -196,28 +196,28 @@ async fn guard(
     response
 }
 
-async fn show(State(inside): State<Arc<Inside>>) -> Response {
+async fn show(State(inside): State<Arc<ServerState>>) -> Response {
     let page = &inside.page;
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, page.policy.clone())];
     (headers, page.text.clone()).into_response()
 }
 
-async fn events(State(inside): State<Arc<Inside>>) -> Response {
+async fn events(State(inside): State<Arc<ServerState>>) -> Response {
     match inside.feed.view() {
         Some(view) => Sse::new(view).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "too many viewers").into_response(),
     }
 }
 
-async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Body) -> Response {
+async fn change(State(inside): State<Arc<ServerState>>, headers: HeaderMap, body: Body) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     // Pages of other sites can send other content types without a preflight request.
     if kind.is_none_or(|kind| !kind.starts_with(b"application/json")) {
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change needs the content type application/json")
             .into_response();
     }
-    let body = match timeout(PATIENCE, to_bytes(body, LONGEST_CHANGE)).await {
+    let body = match timeout(PATIENCE, to_bytes(body, MAX_CHANGE)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "the change is too long").into_response(),
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive in time").into_response(),
@@ -244,7 +244,7 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
 /// Maximum time for viewers to receive the last event.
 const GRACE: Duration = Duration::from_secs(1);
 /// Maximum size of a change, bytes.
-const LONGEST_CHANGE: usize = 4096;
+const MAX_CHANGE: usize = 4096;
 
 #[cfg(test)]
 mod tests;

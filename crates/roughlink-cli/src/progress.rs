@@ -101,7 +101,7 @@ pub(crate) fn work_by(
     if let Some(damage) = store.damage() {
         print_stderr(&damage.to_string());
     }
-    let mut show = Show::new(grid.form.quiet);
+    let mut show = Display::new(grid.form.quiet);
     let limits = grid.memory.limits();
     let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
     let stop = on_stop(|| print_stderr("finishing the current runs; press Ctrl-C again to stop at once"));
@@ -115,7 +115,7 @@ pub(crate) fn work_by(
     }
 }
 
-struct Show {
+struct Display {
     quiet: bool,
     bar: Option<ProgressBar>,
     start: Instant,
@@ -128,13 +128,13 @@ fn now() -> Instant {
     Instant::now()
 }
 
-impl Show {
+impl Display {
     fn new(quiet: bool) -> Self {
         let bar = (!quiet && stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{bar:30} {msg}").expect("a template that works");
             ProgressBar::new(1).with_style(style)
         });
-        Show { quiet, bar, start: now(), last: Duration::ZERO, state: GridProgress::default() }
+        Display { quiet, bar, start: now(), last: Duration::ZERO, state: GridProgress::default() }
     }
 
     fn update(&mut self, p: GridProgress) {

@@ -144,11 +144,11 @@ pub trait Modem {
     /// SDUs of flow `key` that are queued, or sent and not acknowledged by the other modem.
     fn backlog(&self, key: &FlowKey) -> u32;
     /// Backlog ([`Modem::backlog`]) of all flows and protocols together.
-    fn occupied(&self) -> u32;
+    fn total_backlog(&self) -> u32;
     /// Time to send a PDU of `sdus` full-sized SDUs, from one access to the medium to the next. Increases with `sdus`.
     fn cycle_time(&self, sdus: u32) -> Time;
     /// Largest number of SDUs in a PDU in the current condition (L of the PLC paper).
-    fn limit(&self) -> u32;
+    fn max_sdus(&self) -> u32;
     /// Moving average of the share of SDUs that the other modem rejected; 0 if the modem does not report it.
     fn rejected(&self) -> f64 {
         0.0

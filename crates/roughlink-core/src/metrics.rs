@@ -163,7 +163,7 @@ pub struct MessagesResult {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exchange {
     /// `requests` or `messages`.
-    pub of: &'static str,
+    pub unit_of: &'static str,
     /// Number sent.
     pub sent: u64,
     /// Responses, or messages, that arrived.
@@ -333,13 +333,13 @@ impl FlowResult {
     /// Returns the requests or messages of the flow, if it has any.
     pub fn exchange(&self) -> Option<Exchange> {
         let web = self.web.as_ref().map(|w| Exchange {
-            of: "requests",
+            unit_of: "requests",
             sent: w.requests,
             arrived: w.responses,
             latency_ms: w.response_ms,
         });
         let messages = self.messages.as_ref().map(|m| Exchange {
-            of: "messages",
+            unit_of: "messages",
             sent: m.sent,
             arrived: m.delivered,
             latency_ms: m.latency_ms,

@@ -35,7 +35,7 @@ use crate::units::{Rate, Time};
 use crate::wire;
 use addresses::Prefix;
 use budget::Budget;
-pub use budget::{Exceeded, MOST_BYTES, RunLimits};
+pub use budget::{Exceeded, MAX_BYTES, RunLimits};
 use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, InterfaceDirection, LinkState, NoObserver, Observer};

@@ -25,7 +25,7 @@ pub struct Registry<T: 'static> {
 
 /// Error of [`Registry::add`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RegistryError {
     /// Another entry has the name.
     #[error("name `{0}` is already in use")]
     Taken(&'static str),
@@ -54,11 +54,11 @@ impl<T: RegistryEntry + 'static> Registry<T> {
     ///
     /// # Errors
     /// Fails if the name is taken or the entry is invalid.
-    pub fn add(&self, entry: T) -> Result<(), Refused> {
-        entry.check().map_err(|reason| Refused::Invalid(entry.name(), reason))?;
+    pub fn add(&self, entry: T) -> Result<(), RegistryError> {
+        entry.check().map_err(|reason| RegistryError::Invalid(entry.name(), reason))?;
         let mut added = self.added.write().unwrap_or_else(|e| e.into_inner());
         if self.built_in.iter().chain(added.iter().copied()).any(|other| other.name() == entry.name()) {
-            return Err(Refused::Taken(entry.name()));
+            return Err(RegistryError::Taken(entry.name()));
         }
         added.push(Box::leak(Box::new(entry)));
         Ok(())
@@ -83,11 +83,11 @@ mod tests {
     #[test]
     fn entries_are_added_once_and_found_by_name() {
         static ALL: Registry<TestEntry> = Registry::new(&[TestEntry("a")]);
-        assert_eq!(ALL.add(TestEntry("a")), Err(Refused::Taken("a")));
+        assert_eq!(ALL.add(TestEntry("a")), Err(RegistryError::Taken("a")));
         assert!(ALL.find("b").is_none());
         assert_eq!(ALL.add(TestEntry("b")), Ok(()));
-        assert_eq!(ALL.add(TestEntry("b")), Err(Refused::Taken("b")));
-        assert_eq!(ALL.add(TestEntry("")), Err(Refused::Invalid("", "no name".into())));
+        assert_eq!(ALL.add(TestEntry("b")), Err(RegistryError::Taken("b")));
+        assert_eq!(ALL.add(TestEntry("")), Err(RegistryError::Invalid("", "no name".into())));
         assert_eq!(ALL.find("b").map(RegistryEntry::name), Some("b"));
         assert_eq!(ALL.iter().map(RegistryEntry::name).collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -87,7 +87,7 @@ impl<T: Copy> Ring<T> {
     fn grow(&mut self, filler: T) {
         let first = if self.slots.is_empty() { 0 } else { self.slot(0) };
         self.slots.rotate_left(first);
-        self.slots.resize((2 * self.slots.len()).max(LEAST_SLOTS), filler);
+        self.slots.resize((2 * self.slots.len()).max(MIN_SLOTS), filler);
         self.head = 0;
     }
     /// Inserts `value` before the element at `position`.
@@ -148,7 +148,7 @@ impl<T: Copy> IndexMut<usize> for Ring<T> {
 }
 
 /// Number of slots for a queue that is hardly used.
-const LEAST_SLOTS: usize = 4;
+const MIN_SLOTS: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -500,7 +500,7 @@ pub(crate) const fn is_before_all(offset: u64) -> bool {
 }
 
 /// Lower bound of an announced MSS, so that options leave room for data (Linux `tcp_min_snd_mss`: 48).
-const LEAST_MSS: u32 = 48;
+const MIN_MSS: u32 = 48;
 /// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
 /// Further SYN retransmissions of Linux, without back-off (`tcp_syn_linear_timeouts`, since 6.5). A SYN-ACK is repeated

@@ -268,7 +268,7 @@ pub struct UnitError {
 }
 
 /// Returns serde's message with the parameter's name, and with Rust types replaced by plain words.
-pub(crate) fn plain(e: &toml::de::Error) -> String {
+pub(crate) fn plain_message(e: &toml::de::Error) -> String {
     let whole = "a whole number of 0 or more";
     let words = [("f64", "a number"), ("usize", whole), ("u64", whole), ("u32", whole), ("u16", whole), ("u8", whole)];
     let mut message = e.message().to_owned();

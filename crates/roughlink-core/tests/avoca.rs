@@ -14,7 +14,7 @@ struct Recorded {
 
 impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.node == 0 && at.way == InterfaceDirection::Out && p.size > 100 {
+        if at.node == 0 && at.direction == InterfaceDirection::Out && p.size > 100 {
             self.sent.push((now, p.seq));
         }
     }
@@ -130,7 +130,7 @@ struct All(Vec<(Time, usize, InterfaceDirection)>);
 
 impl Observer for All {
     fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
-        self.0.push((now, at.node, at.way));
+        self.0.push((now, at.node, at.direction));
     }
 }
 

@@ -101,7 +101,7 @@ struct Departures(Vec<Time>);
 
 impl Observer for Departures {
     fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
-        if (at.way, at.node) == (InterfaceDirection::Out, 2) {
+        if (at.direction, at.node) == (InterfaceDirection::Out, 2) {
             self.0.push(now);
         }
     }

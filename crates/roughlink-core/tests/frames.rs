@@ -205,7 +205,7 @@ struct FrameLog {
 impl Observer for FrameLog {
     fn frame(&mut self, now: Time, at: Crossing, peer: usize, bytes: &[u8]) {
         assert_eq!(at.hop / 2, if at.node == 0 { 0 } else { 1 });
-        self.frames.push((now, at.way, [at.node, peer], bytes.to_vec()));
+        self.frames.push((now, at.direction, [at.node, peer], bytes.to_vec()));
     }
     fn datagram(&mut self, _: Time, _: Crossing, _: &[u8]) {
         self.datagrams += 1;

@@ -88,7 +88,7 @@ struct Journey {
 impl Observer for Journey {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
         let whole = p.fragment() == Fragment::Whole && p.payload() > 0;
-        if at.node != SEAT || at.way != InterfaceDirection::In || !whole {
+        if at.node != SEAT || at.direction != InterfaceDirection::In || !whole {
             return;
         }
         let end = u64::from(p.seq) + u64::from(p.payload());

@@ -28,13 +28,14 @@ struct Trace {
 impl Observer for Trace {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
         let t = now.as_secs_f64();
-        if p.payload() > 0 && at.way == InterfaceDirection::Out {
+        if p.payload() > 0 && at.direction == InterfaceDirection::Out {
             let number = u64::from(p.seq) / PAYLOAD;
             let fresh = self.sent.iter().rev().take(3000).all(|&(_, n, _)| n < number);
             self.sent.push((t, number, fresh));
         } else if p.payload() > 0 {
             self.arrived.push(t);
-        } else if at.way == InterfaceDirection::In && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD)
+        } else if at.direction == InterfaceDirection::In
+            && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD)
         {
             self.acks.push((t, u64::from(p.ack) / PAYLOAD));
         }

@@ -58,7 +58,7 @@ impl Observer for Watch<'_> {
         let r = &mut self.reference;
         let key = (at.flow, p.ident);
         let flow = &self.scenario.flows[at.flow];
-        match at.way {
+        match at.direction {
             InterfaceDirection::Out if at.node == flow.from => {
                 r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
                 r.pieces.remove(&key);

@@ -85,7 +85,7 @@ struct Recorded {
 
 impl Observer for Recorded {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        match at.way {
+        match at.direction {
             InterfaceDirection::Out => self.sent.push((now, p.seq, p.size)),
             InterfaceDirection::In => self.arrived.push((now, p.seq)),
         }

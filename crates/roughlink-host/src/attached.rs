@@ -10,7 +10,7 @@
 use crate::error::{HostError, Operation, UnfitReason};
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
-use crate::offload::{HEADER, Undone};
+use crate::offload::{HEADER, PendingOffloads};
 use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -123,7 +123,7 @@ impl Attached {
             }
             (message.bytes.saturating_sub(HEADER), tag)
         };
-        let undone = Undone::read(&header);
+        let undone = PendingOffloads::read(&header);
         let (frame, undone) = match tag.filter(|_| length >= ADDRESSES) {
             Some(tag) => {
                 buffer.copy_within(TAG..TAG + ADDRESSES, 0);

@@ -16,7 +16,7 @@
 //! | `delay_ms` | time from port to port |
 //!
 //! A tree maps the addresses of datagrams to conversations; the last conversation is tried first. After
-//! [`MOST_CONVERSATIONS`] conversations, further ones are counted together. Fragments have no ports: all fragments of
+//! [`MAX_CONVERSATIONS`] conversations, further ones are counted together. Fragments have no ports: all fragments of
 //! one protocol between two addresses form one conversation, with counts of packets and bytes only.
 
 mod tcp;
@@ -219,7 +219,7 @@ impl Conversations {
             self.last = place;
             return Some(place);
         }
-        if self.all.len() >= MOST_CONVERSATIONS {
+        if self.all.len() >= MAX_CONVERSATIONS {
             return None;
         }
         let [a, b] = key.0.sockets().map(|socket| self.kernels.contains(&socket.ip()));
@@ -404,4 +404,4 @@ const I_DATA_HEADER: usize = 20;
 /// Type of an I-DATA chunk.
 const I_DATA: u8 = 64;
 /// Maximum number of separately counted conversations.
-pub const MOST_CONVERSATIONS: usize = 1000;
+pub const MAX_CONVERSATIONS: usize = 1000;

@@ -172,7 +172,7 @@ impl AsFd for Device {
 /// multicast.
 fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     let Setup { mtu, addresses, link_local, others, beyond, behind, ethernet, .. } = setup;
-    let has_ipv6 = has_ipv6 && *mtu >= LEAST_MTU_V6;
+    let has_ipv6 = has_ipv6 && *mtu >= MIN_MTU_V6;
     let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6;
     let speak = |p: &&Prefix| speaks(&&p.address);
     let own = match ethernet {
@@ -253,15 +253,15 @@ fn transmit_drops(table: &str, name: &str) -> Option<u64> {
 pub(crate) fn name_at(link: &str) -> String {
     let plain: String = link.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = if plain.is_empty() { "link" } else { &plain };
-    format!("{}%d", &plain[..plain.len().min(LONGEST_NAME - 2)])
+    format!("{}%d", &plain[..plain.len().min(MAX_NAME_LEN - 2)])
 }
 
 /// Queue length of a device, packets: 60 ms of traffic at 1 Gbit/s.
 const QUEUE: u32 = 5000;
 /// Smallest MTU with IPv6 (RFC 8200 section 5): below it, the kernel has no IPv6 at a device.
-const LEAST_MTU_V6: u16 = 1280;
+const MIN_MTU_V6: u16 = 1280;
 /// Longest name of a device: IFNAMSIZ without the terminating zero.
-const LONGEST_NAME: usize = 15;
+const MAX_NAME_LEN: usize = 15;
 
 #[cfg(test)]
 mod tests {

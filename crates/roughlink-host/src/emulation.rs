@@ -449,7 +449,7 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
         let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(HostInterface::Attached(_))));
         (node_mac(host.node), known.flat_map(|node| all(node).map(move |a| (a, node_mac(node)))).collect())
     });
-    let longest = if ethernet.is_some() { LONGEST_IN_FRAME } else { u16::MAX };
+    let longest = if ethernet.is_some() { MAX_IN_FRAME_LEN } else { u16::MAX };
     Setup {
         name: name_at(match &links[..] {
             [(_, link)] => &link.name,
@@ -481,4 +481,4 @@ fn carrier(
 }
 
 /// Largest MTU of a TAP device, whose frames have at most 65535 bytes.
-const LONGEST_IN_FRAME: u16 = u16::MAX - 14;
+const MAX_IN_FRAME_LEN: u16 = u16::MAX - 14;

@@ -14,7 +14,7 @@
 //! network routes it by its destination address. Datagrams in the opposite direction get an Ethernet header here.
 //!
 //! The destination address of this header is known if the attached host has announced it by ARP, neighbor discovery or
-//! a datagram. Otherwise the switch sends a request, and the datagram waits for up to [`LONGEST_WAIT`]. The switch also
+//! a datagram. Otherwise the switch sends a request, and the datagram waits for up to [`MAX_WAIT`]. The switch also
 //! answers requests from the host for the address of a node. An answer requires that this node has sent something to
 //! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
 //! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
@@ -185,7 +185,7 @@ impl Switch {
         let mac = match station {
             PortHosts::Ours(mac) => *mac,
             PortHosts::Attached(attached) => {
-                if attached.senders.len() < MOST_LEARNED {
+                if attached.senders.len() < MAX_LEARNED {
                     attached.senders.insert(from);
                 }
                 if let Some(mac) = attached.known.get(&to) {
@@ -244,7 +244,7 @@ impl AttachedHosts {
         note(&mut self.known, address, mac);
         let Some(Resolution { datagrams, .. }) = self.waiting.remove(&address) else { return 0 };
         let count = datagrams.len();
-        let fresh = datagrams.into_iter().filter(|(since, _)| now.saturating_sub(*since) <= LONGEST_WAIT);
+        let fresh = datagrams.into_iter().filter(|(since, _)| now.saturating_sub(*since) <= MAX_WAIT);
         let before = ready.len();
         ready.extend(fresh.map(|(_, out)| {
             let mut frame = Vec::new();
@@ -264,7 +264,7 @@ impl AttachedHosts {
         ready: &mut VecDeque<OutgoingFrame>,
     ) -> u64 {
         let is_new = !self.waiting.contains_key(&to);
-        if is_new && self.waiting.len() >= MOST_ASKED {
+        if is_new && self.waiting.len() >= MAX_ASKED {
             return 1;
         }
         let waiting = self.waiting.entry(to).or_insert_with(|| Resolution { asked: now, datagrams: VecDeque::new() });
@@ -275,7 +275,7 @@ impl AttachedHosts {
         }
         // Keep the latest datagrams (RFC 1122 section 2.3.2.2).
         waiting.datagrams.push_back((now, out.clone()));
-        if waiting.datagrams.len() > MOST_WAITING {
+        if waiting.datagrams.len() > MAX_WAITING {
             waiting.datagrams.pop_front();
             return 1;
         }
@@ -315,7 +315,7 @@ fn ends(pair: &IpPair) -> [IpAddr; 2] {
 
 /// Inserts an entry unless the table is full.
 fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
-    if table.len() < MOST_LEARNED || table.contains_key(&key) {
+    if table.len() < MAX_LEARNED || table.contains_key(&key) {
         table.insert(key, value);
     }
 }
@@ -323,15 +323,15 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
 /// Source address of datagrams that get their header from the switch, shared by all nodes.
 pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
 /// Maximum number of learned addresses; the switch floods frames to further ones.
-const MOST_LEARNED: usize = 4096;
+const MAX_LEARNED: usize = 4096;
 /// Maximum number of addresses that are requested at the same time, and of datagrams that wait for each: more than
 /// TCP's initial window.
-const MOST_ASKED: usize = 64;
-const MOST_WAITING: usize = 64;
+const MAX_ASKED: usize = 64;
+const MAX_WAITING: usize = 64;
 /// Interval between two requests for an address.
 const ASKED_AGAIN: Time = Time::from_secs(1);
 /// Maximum waiting time of a datagram; older ones are dropped.
-const LONGEST_WAIT: Time = Time::from_secs(3);
+const MAX_WAIT: Time = Time::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -513,27 +513,27 @@ mod tests {
     #[test]
     fn waiting_datagrams_are_bounded() {
         let (_, mut switch, out) = attached();
-        for _ in 0..2 * MOST_WAITING {
+        for _ in 0..2 * MAX_WAITING {
             assert_eq!(switch.transmit(Time::ZERO, &out), None);
         }
-        for host in 0..2 * MOST_ASKED {
+        for host in 0..2 * MAX_ASKED {
             let mut to = out.clone();
             to.datagram[19] = 100 + host as u8;
             assert_eq!(switch.transmit(Time::ZERO, &to), None);
         }
         let Some(PortHosts::Attached(attached)) = &switch.ports[0] else { unreachable!() };
-        assert_eq!((attached.waiting.len(), attached.waiting[&HOST].datagrams.len()), (MOST_ASKED, MOST_WAITING));
-        assert_eq!(switch.unanswered(), 2 * (MOST_WAITING + MOST_ASKED) as u64, "none is forgotten");
+        assert_eq!((attached.waiting.len(), attached.waiting[&HOST].datagrams.len()), (MAX_ASKED, MAX_WAITING));
+        assert_eq!(switch.unanswered(), 2 * (MAX_WAITING + MAX_ASKED) as u64, "none is forgotten");
     }
 
     #[test]
     fn learned_addresses_are_bounded() {
         let (mut network, mut switch) = network();
-        for i in 0..2 * MOST_LEARNED as u32 {
+        for i in 0..2 * MAX_LEARNED as u32 {
             let [a, b, c, d] = i.to_be_bytes();
             let from = frame(node_mac(2), [4, 0, a, b, c, d]);
             switch.receive(&mut network, (Time::ZERO, 0), &from, &mut NoObserver);
         }
-        assert_eq!(switch.learned.len(), MOST_LEARNED);
+        assert_eq!(switch.learned.len(), MAX_LEARNED);
     }
 }

@@ -25,14 +25,14 @@ struct FrameRow {
 impl Observer for Frames {
     fn frame(&mut self, _: Time, at: Crossing, peer: usize, bytes: &[u8]) {
         let Ok(ethertype) = ethernet::ethertype(bytes) else { return };
-        let (nodes, count) = match at.way {
+        let (nodes, count) = match at.direction {
             InterfaceDirection::Out => ([at.node, peer], 0),
             InterfaceDirection::In => ([peer, at.node], 1),
         };
         let place = self.rows.iter().position(|row| row.ethertype == ethertype && row.nodes == nodes);
         let counts = match place {
             Some(place) => &mut self.rows[place].counts,
-            None if self.rows.len() < MOST_ROWS => {
+            None if self.rows.len() < MAX_ROWS => {
                 self.rows.push(FrameRow { ethertype, nodes, counts: [0; 2] });
                 &mut self.rows.last_mut().expect("it has just been added").counts
             }
@@ -73,7 +73,7 @@ fn protocol(ethertype: u16) -> String {
 }
 
 /// Maximum number of rows with separate counts: programs may send any EtherType.
-const MOST_ROWS: usize = 64;
+const MAX_ROWS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +88,7 @@ mod tests {
         for (node, peer, way, count) in
             [(from, to, InterfaceDirection::Out, sent), (to, from, InterfaceDirection::In, delivered)]
         {
-            let at = Crossing { node, hop: 0, way, flow: 0 };
+            let at = Crossing { node, hop: 0, direction: way, flow: 0 };
             (0..count).for_each(|_| frames.frame(Time::ZERO, at, peer, bytes));
         }
     }
@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn frames_above_the_limit_are_counted_together() {
         let mut frames = Frames::default();
-        for ethertype in 0x9000..0x9000 + 2 * MOST_ROWS as u16 {
+        for ethertype in 0x9000..0x9000 + 2 * MAX_ROWS as u16 {
             pass(&mut frames, [0, 1], &frame(&[ethertype]), [2, 1]);
         }
         pass(&mut frames, [0, 1], &frame(&[0x9000]), [1, 0]);
         let counts = frames.counts(&names(2));
-        assert_eq!((counts.len(), counts[0].sent), (MOST_ROWS + 1, 3));
-        let most = MOST_ROWS as u64;
+        assert_eq!((counts.len(), counts[0].sent), (MAX_ROWS + 1, 3));
+        let most = MAX_ROWS as u64;
         let others = FrameCount { protocol: "other".into(), from: None, to: None, sent: 2 * most, delivered: most };
-        assert_eq!(counts[MOST_ROWS], others);
+        assert_eq!(counts[MAX_ROWS], others);
     }
 }

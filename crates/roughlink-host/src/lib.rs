@@ -72,7 +72,7 @@ pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
 pub use emulation::{Emulation, EmulationResults, EmulationSettings, Host, NodeLocation, Running};
 pub use error::{HostError, Operation, UnfitReason};
 pub use leftovers::{Leftover, leftovers};
-pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MOST_SAMPLES};
+pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};

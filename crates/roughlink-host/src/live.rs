@@ -65,7 +65,7 @@ pub enum ChangeRequestError {
     #[error("too many changes are pending")]
     Busy,
     /// Too many changes in total: the result contains all of them.
-    #[error("an emulation accepts at most {MOST_CHANGES} changes")]
+    #[error("an emulation accepts at most {MAX_CHANGES} changes")]
     TooMany,
     /// End of the emulation.
     #[error("the emulation has ended")]
@@ -121,12 +121,12 @@ impl Live {
         if self.is_over() {
             return Err(ChangeRequestError::Over);
         }
-        if shared.asked.len() >= MOST_ASKED {
+        if shared.asked.len() >= MAX_ASKED {
             return Err(ChangeRequestError::Busy);
         }
         // The end of an outage counts as a change, too.
         let changes = 1 + usize::from(asked.outage.is_some());
-        if shared.accepted + changes > MOST_CHANGES {
+        if shared.accepted + changes > MAX_CHANGES {
             return Err(ChangeRequestError::TooMany);
         }
         shared.accepted += changes;
@@ -135,7 +135,7 @@ impl Live {
         Ok(())
     }
 
-    /// Returns the samples after the first `seen`, at most the latest [`MOST_SAMPLES`], and sets `seen` to the number
+    /// Returns the samples after the first `seen`, at most the latest [`MAX_SAMPLES`], and sets `seen` to the number
     /// of all samples taken.
     pub fn samples(&self, seen: &mut u64) -> Vec<Arc<EmulationSample>> {
         let shared = self.lock();
@@ -204,11 +204,11 @@ impl LiveWatch {
             }
         }
         if now >= self.next {
-            let achieved = conversations.results(MOST_SAMPLED, network.in_flight().chain(switch.waiting()));
+            let achieved = conversations.results(MAX_SAMPLED, network.in_flight().chain(switch.waiting()));
             let lateness = self.late.lateness();
             let sample = Arc::new(EmulationSample { at: now, links: network.readings(), achieved, lateness });
             if let Ok(mut shared) = live.shared.try_lock() {
-                if shared.samples.len() >= MOST_SAMPLES {
+                if shared.samples.len() >= MAX_SAMPLES {
                     shared.samples.pop_front();
                 }
                 shared.samples.push_back(sample);
@@ -259,12 +259,12 @@ impl Drop for LiveWatch {
 /// Interval between samples.
 pub const INTERVAL: Time = Time::from_millis(100);
 /// Number of samples kept for slow threads: some seconds.
-pub const MOST_SAMPLES: usize = 32;
+pub const MAX_SAMPLES: usize = 32;
 /// Maximum number of conversations in a sample.
-const MOST_SAMPLED: usize = 8;
+const MAX_SAMPLED: usize = 8;
 /// Delay before the next attempt if the lock was not free.
 const RETRY: Time = Time::from_millis(1);
 /// Maximum number of requests that wait for the loop.
-const MOST_ASKED: usize = 64;
+const MAX_ASKED: usize = 64;
 /// Maximum number of changes in one emulation.
-const MOST_CHANGES: usize = 100_000;
+const MAX_CHANGES: usize = 100_000;

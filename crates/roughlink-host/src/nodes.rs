@@ -139,7 +139,7 @@ pub fn variable(node: &str) -> String {
 /// Returns the contents of /etc/hosts with the names of nodes. The machine's own names keep their meaning.
 pub(crate) fn hosts(nodes: &[ListedNode], machine: &str) -> String {
     let is_name = |name: &str| {
-        name.len() <= LONGEST_HOST_NAME
+        name.len() <= MAX_HOST_NAME_LEN
             && name.starts_with(|c: char| c.is_ascii_alphanumeric())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
             && name.contains(|c: char| c.is_ascii_alphabetic())
@@ -161,7 +161,7 @@ pub(crate) const LINK: &str = "/memfd:roughlink-nodes";
 /// Maximum size of a list, bytes: more than 100,000 nodes.
 const LONGEST: u64 = 1 << 24;
 /// Maximum length of a host name (RFC 1035 section 2.3.4).
-const LONGEST_HOST_NAME: usize = 253;
+const MAX_HOST_NAME_LEN: usize = 253;
 
 #[cfg(test)]
 mod tests {

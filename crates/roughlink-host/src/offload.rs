@@ -10,16 +10,16 @@ use roughlink_core::wire::{Envelope, IpPair, ethernet};
 
 /// Pending offloads of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Undone {
+pub(crate) struct PendingOffloads {
     /// Start of the summed bytes, and offset of the checksum in them, if the checksum is still to be written.
     checksum: Option<(usize, usize)>,
     /// Kind of the joined packets, and the payload of each, bytes.
-    joined: Option<(Joined, usize)>,
+    joined: Option<(MergedKind, usize)>,
 }
 
 /// Kind of joined packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Joined {
+enum MergedKind {
     /// TCP segments.
     Tcp,
     /// UDP datagrams.
@@ -28,23 +28,23 @@ enum Joined {
     Other,
 }
 
-impl Undone {
+impl PendingOffloads {
     pub(crate) fn read(header: &[u8; HEADER]) -> Self {
         let word = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
         let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (word(6), word(8)));
         let joined = match header[1] & !ECN {
             GSO_NONE => None,
-            GSO_TCPV4 | GSO_TCPV6 => Some(Joined::Tcp),
-            GSO_UDP_L4 => Some(Joined::Udp),
-            _ => Some(Joined::Other),
+            GSO_TCPV4 | GSO_TCPV6 => Some(MergedKind::Tcp),
+            GSO_UDP_L4 => Some(MergedKind::Udp),
+            _ => Some(MergedKind::Other),
         };
         let joined = joined.map(|kind| (kind, word(4)));
-        Undone { checksum, joined }
+        PendingOffloads { checksum, joined }
     }
 
     /// Adjusts the offsets to a VLAN tag of 4 bytes inserted before the summed bytes.
     pub(crate) fn tagged(self) -> Self {
-        Undone { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
+        PendingOffloads { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
     }
 
     /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes behind its
@@ -56,7 +56,7 @@ impl Undone {
         }
         // On a cable, joined packets are separate frames. Divide them even if a link would accept them as one.
         if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
-            && matches!((kind, envelope.protocol), (Joined::Tcp, TCP) | (Joined::Udp, UDP))
+            && matches!((kind, envelope.protocol), (MergedKind::Tcp, TCP) | (MergedKind::Udp, UDP))
             // The joined header must not belong to a tunnel.
             && self.checksum.is_none_or(|(start, _)| start == ip + envelope.transport)
         {
@@ -206,7 +206,7 @@ mod tests {
         out
     }
 
-    fn finished(undone: Undone, frame: &[u8], longest: usize) -> (Vec<Vec<u8>>, u64) {
+    fn finished(undone: PendingOffloads, frame: &[u8], longest: usize) -> (Vec<Vec<u8>>, u64) {
         let mut all = Vec::new();
         let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| all.push(frame.to_vec()));
         (all, lost)
@@ -217,7 +217,7 @@ mod tests {
         let payload: Vec<u8> = (0..6000_u32).map(|i| (i * 7) as u8).collect();
         for ip in [V4, V6] {
             let joined = frame(ip, &payload);
-            let undone = Undone { checksum: None, joined: Some((Joined::Tcp, 1400)) };
+            let undone = PendingOffloads { checksum: None, joined: Some((MergedKind::Tcp, 1400)) };
             let (parts, lost) = finished(undone, &joined, 1500);
             assert_eq!((parts.len(), lost), (5, 0));
             let mut got = Vec::new();
@@ -231,19 +231,19 @@ mod tests {
             }
             assert_eq!(got, payload);
             assert_eq!(finished(undone, &joined, 1000), (vec![], 1), "the parts are too long as well");
-            assert_eq!(finished(Undone { joined: None, ..undone }, &joined, 1500), (vec![], 1));
+            assert_eq!(finished(PendingOffloads { joined: None, ..undone }, &joined, 1500), (vec![], 1));
             assert_eq!(finished(undone, &joined, 9000), (parts, 0), "they are several also where they fit as one");
         }
         let noise = [&[2; 12][..], &[0x08, 0x06], &[1; 2000]].concat();
-        let joined = Some((Joined::Tcp, 1400));
-        assert_eq!(finished(Undone { checksum: None, joined }, &noise, 1500), (vec![], 1));
+        let joined = Some((MergedKind::Tcp, 1400));
+        assert_eq!(finished(PendingOffloads { checksum: None, joined }, &noise, 1500), (vec![], 1));
     }
 
     /// Each datagram has its own length and checksum (RFC 768), and its own IP identification, which Linux increments.
     #[test]
     fn joined_datagrams_are_divided() {
         let payload: Vec<u8> = (0..3000_u32).map(|i| (i * 11) as u8).collect();
-        let undone = Undone { checksum: None, joined: Some((Joined::Udp, 1200)) };
+        let undone = PendingOffloads { checksum: None, joined: Some((MergedKind::Udp, 1200)) };
         for ip in [V4, V6] {
             let p = Packet::udp(FlowId::new(0, false), 0, payload.len() as u16, roughlink_core::units::Time::ZERO);
             let mut joined = [&[2; 12][..], if ip == V4 { &[8, 0] } else { &[0x86, 0xdd] }].concat();
@@ -270,9 +270,9 @@ mod tests {
             joined[udp + 6..udp + 8].fill(0);
             assert!(finished(undone, &joined, 1500).0.iter().all(|part| part[udp + 6..udp + 8] == [0; 2]));
             // Joined packets inside a tunnel are not divided.
-            let inner = Undone { joined: Some((Joined::Tcp, 1200)), ..undone };
+            let inner = PendingOffloads { joined: Some((MergedKind::Tcp, 1200)), ..undone };
             assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
-            let inner = Undone { checksum: Some((udp + 24, 6)), ..undone };
+            let inner = PendingOffloads { checksum: Some((udp + 24, 6)), ..undone };
             assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
         }
     }
@@ -287,7 +287,7 @@ mod tests {
         partial[14 + 20 + 8..14 + 20 + 12].fill(0x55);
         partial.extend([0; 6]); // padding of a short frame, which is not summed
         right.extend([0; 6]);
-        let undone = Undone { checksum: Some((14 + 20, 8)), joined: None };
+        let undone = PendingOffloads { checksum: Some((14 + 20, 8)), joined: None };
         assert_eq!(finished(undone, &partial, 1500), (vec![right], 0));
     }
 
@@ -305,13 +305,13 @@ mod tests {
             header[0] = NEEDS_CHECKSUM;
             header[6..8].copy_from_slice(&(start as u16).to_ne_bytes());
             header[8..10].copy_from_slice(&16_u16.to_ne_bytes());
-            assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![right.clone()], 0));
+            assert_eq!(finished(PendingOffloads::read(&header), &partial, 1500), (vec![right.clone()], 0));
             header[0] = 0;
-            assert_eq!(finished(Undone::read(&header), &right, 1500), (vec![right], 0));
+            assert_eq!(finished(PendingOffloads::read(&header), &right, 1500), (vec![right], 0));
             // Offsets beyond the frame are ignored.
             header[0] = NEEDS_CHECKSUM;
             header[6..8].copy_from_slice(&u16::MAX.to_ne_bytes());
-            assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![partial.clone()], 0));
+            assert_eq!(finished(PendingOffloads::read(&header), &partial, 1500), (vec![partial.clone()], 0));
         }
     }
 }

@@ -164,7 +164,7 @@ fn reader(
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = prefix.clone();
-        while matches!((&mut pipe).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        while matches!((&mut pipe).take(MAX_LINE_LEN).read_until(b'\n', &mut line), Ok(n) if n > 0) {
             if !line.ends_with(b"\n") {
                 line.push(b'\n');
             }
@@ -235,4 +235,4 @@ const TICK: Duration = Duration::from_millis(10);
 /// Time for a program to end after the request.
 const GRACE: Duration = Duration::from_secs(2);
 /// Maximum length of a line, bytes; longer ones are split.
-const LONGEST_LINE: u64 = 8192;
+const MAX_LINE_LEN: u64 = 8192;

@@ -102,20 +102,20 @@ impl Sleeper {
         Sleeper { clock, credit: Time::ZERO, last: clock.now(), waits: Waits::new() }
     }
 
-    /// Sleeps until `until`, or until a descriptor of `polled` is ready, but not longer than [`LONGEST_SLEEP`].
+    /// Sleeps until `until`, or until a descriptor of `polled` is ready, but not longer than [`MAX_SLEEP`].
     pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<WakeUp, Errno> {
         let now = self.clock.now();
         let earned = Time(now.saturating_sub(self.last).0 / AWAKE_SHARE);
-        (self.credit, self.last) = ((self.credit + earned).min(MOST_CREDIT), now);
+        (self.credit, self.last) = ((self.credit + earned).min(MAX_CREDIT), now);
         let due = until.saturating_sub(now);
-        let wait = due.min(LONGEST_SLEEP);
-        let awake = if due == wait && self.credit >= AWAKE { AWAKE.min(wait) } else { Time::ZERO };
+        let wait = due.min(MAX_SLEEP);
+        let awake = if due == wait && self.credit >= SPIN_TIME { SPIN_TIME.min(wait) } else { Time::ZERO };
         let asleep = wait.saturating_sub(awake);
         let ready = poll(polled, asleep)?;
         let at = self.clock.now();
         let slept = at.saturating_sub(now);
         // The call did not sleep: a descriptor was ready and may have been since its last poll.
-        if ready && slept < SHORTEST_SLEEP {
+        if ready && slept < MIN_SLEEP {
             return Ok(WakeUp { due: Time::ZERO, at });
         }
         let late = slept.saturating_sub(asleep).max(self.waits.since_last());
@@ -166,14 +166,14 @@ fn poll(polled: &mut [PollFd<'_>], time: Time) -> Result<bool, Errno> {
 }
 
 /// Last part of each wait that is spent polling.
-const AWAKE: Time = Time(60_000);
+const SPIN_TIME: Time = Time(60_000);
 /// Inverse of the share of time that may be spent polling.
 const AWAKE_SHARE: u64 = 4;
-const MOST_CREDIT: Time = Time(5_000_000);
+const MAX_CREDIT: Time = Time(5_000_000);
 /// Shortest wait that counts as sleep; shorter ones are the duration of the system call.
-const SHORTEST_SLEEP: Time = Time(5_000);
+const MIN_SLEEP: Time = Time(5_000);
 /// Longest sleep, after which the loop checks for the end of the emulation.
-const LONGEST_SLEEP: Time = Time(20_000_000);
+const MAX_SLEEP: Time = Time(20_000_000);
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +196,7 @@ mod tests {
         }
         let start = clock.now();
         sleeper.sleep(&mut polled, Time::MAX).unwrap();
-        assert!(clock.now() - start >= LONGEST_SLEEP, "nobody said anything");
+        assert!(clock.now() - start >= MAX_SLEEP, "nobody said anything");
         theirs.write_all(b"x").unwrap();
         sleeper.sleep(&mut polled, Time::MAX).unwrap();
         assert_eq!(polled[0].any(), Some(true));
@@ -211,7 +211,7 @@ mod tests {
         // The sleeper polls during waits of this length as long as it has credit.
         let start = Effort::current_thread();
         while clock.now() < Time::from_millis(200) {
-            sleeper.sleep(&mut polled, clock.now() + AWAKE).unwrap();
+            sleeper.sleep(&mut polled, clock.now() + SPIN_TIME).unwrap();
         }
         let ran = Effort::current_thread().since(start).ran;
         assert!(

@@ -138,11 +138,16 @@ pub(crate) fn carry<O: Observer>(
         let until = network.next_wake().min(end).min(watch.next_wake());
         let wake = match sleeper.sleep(&mut polled, until) {
             Ok(wake) => wake,
-            Err(e) => break LoopEnd::Vanished { device: devices.iter().map(|d| &*d.name).collect::<Vec<_>>().join(", "), reason: e.to_string() },
+            Err(e) => {
+                break LoopEnd::Vanished {
+                    device: devices.iter().map(|d| &*d.name).collect::<Vec<_>>().join(", "),
+                    reason: e.to_string(),
+                };
+            }
         };
         // Check for a stop request even if the network has more events than it can process in real time.
         while woken < wake.at && !told() {
-            woken = (woken + LONGEST_STEP).min(wake.at);
+            woken = (woken + MAX_STEP).min(wake.at);
             network.wake_observed(woken, observer);
         }
         watch.wake(woken, (network, switch, conversations), observer);
@@ -238,4 +243,4 @@ const BATCH: usize = 16;
 const LONGEST: usize = (1 << 16) + 64;
 const LATE: Time = Time::from_millis(1);
 /// Longest step passed to one `Network::wake_observed`.
-const LONGEST_STEP: Time = Time::from_millis(5);
+const MAX_STEP: Time = Time::from_millis(5);

@@ -84,7 +84,7 @@ fn sample(processes: &BTreeSet<u32>, known: &mut BTreeMap<String, [u64; 2]>, lat
             let before = known.insert(entry.path().to_string_lossy().into_owned(), now).unwrap_or_default();
             let [waited, slices] = [0, 1].map(|i| now[i].saturating_sub(before[i]));
             let mean = Time(waited.checked_div(slices).unwrap_or(0));
-            (0..slices.min(MOST_SLICES)).for_each(|_| late.record(mean));
+            (0..slices.min(MAX_SLICES)).for_each(|_| late.record(mean));
         }
     }
 }
@@ -132,7 +132,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Number of samples between two searches for new processes.
 const SEARCH_EVERY: u64 = 2;
 /// Maximum number of a thread's time slices that count in one interval: one per 0.1 ms.
-const MOST_SLICES: u64 = 1000;
+const MAX_SLICES: u64 = 1000;
 
 #[cfg(test)]
 mod tests {

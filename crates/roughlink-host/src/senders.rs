@@ -102,7 +102,7 @@ impl SocketTable {
             let _ = self.dump(family, &mut |socket: &DiagSocket| {
                 let [local, remote] = socket.ends;
                 let key = [local.to_string(), remote.to_string()];
-                if !self.addresses.contains(&local.ip()) || senders.len() >= MOST_SENDERS && !senders.contains_key(&key)
+                if !self.addresses.contains(&local.ip()) || senders.len() >= MAX_SENDERS && !senders.contains_key(&key)
                 {
                     return;
                 }
@@ -210,7 +210,7 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 /// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of remembered senders: two per separately counted conversation.
-const MOST_SENDERS: usize = 2 * crate::conversations::MOST_CONVERSATIONS;
+const MAX_SENDERS: usize = 2 * crate::conversations::MAX_CONVERSATIONS;
 /// Buffer size, bytes: more than the largest datagram from the kernel.
 const BUFFER: usize = 1 << 16;
 // linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.

@@ -256,7 +256,7 @@ impl Transfers<'_> {
             cc: self.names[i].clone(),
             window: window(&flow.tcp),
             paced: flow.tcp.pacing,
-            write_size: flow.tcp.write_size.min(LARGEST_WRITE) as usize,
+            write_size: flow.tcp.write_size.min(MAX_WRITE_SIZE) as usize,
             each: acknowledges_each(&flow.tcp),
             read: AtomicU64::new(0),
             read_at: AtomicU64::new(flow.start.0),
@@ -294,7 +294,7 @@ impl Drop for SetOnDrop<'_> {
 fn window(config: &TcpConfig) -> Option<u32> {
     let size = |buffer| if let Buffer::Bytes(bytes) = buffer { Some(bytes) } else { None };
     let sizes = [size(config.snd_buf), size(config.rcv_buf)];
-    sizes.into_iter().flatten().min().map(|bytes| bytes.min(MOST_WINDOW) as u32)
+    sizes.into_iter().flatten().min().map(|bytes| bytes.min(MAX_WINDOW) as u32)
 }
 
 fn acknowledges_each(config: &TcpConfig) -> bool {
@@ -420,7 +420,7 @@ fn receive(
         for (listener, _) in listeners.iter().zip(new).filter(|(_, ready)| **ready) {
             let (stream, peer) = match listener.accept() {
                 Ok(accepted) => accepted,
-                Err(e) if PASSING.contains(&e.kind()) => continue,
+                Err(e) if HARMLESS_ACCEPT_ERRORS.contains(&e.kind()) => continue,
                 Err(e) => return Err(HostError::io("accept a connection")(e)),
             };
             let whose = transfers.iter().find(|t| t.from == peer);
@@ -433,7 +433,7 @@ fn receive(
 }
 
 /// State of a connection at its end.
-struct Last {
+struct FinalState {
     info: Info,
     /// Time when the kernel gave up the connection.
     failed_at: Option<Time>,
@@ -446,7 +446,7 @@ fn send(
     (clock, every): (MonotonicClock, Time),
     ended: &(dyn Fn(bool) -> bool + Sync),
     scenario: &Scenario,
-) -> Result<(Vec<TcpInfo>, Vec<Last>), HostError> {
+) -> Result<(Vec<TcpInfo>, Vec<FinalState>), HostError> {
     raise_priority()?;
     let block = vec![0; transfers.iter().map(|t| t.write_size).max().unwrap_or_default()];
     // The network continues for flows that stay simulated.
@@ -515,7 +515,7 @@ fn send(
             }
         }
     }
-    let last = senders.iter().zip(failed).map(|(s, failed_at)| Ok(Last { info: Info::read(s)?, failed_at }));
+    let last = senders.iter().zip(failed).map(|(s, failed_at)| Ok(FinalState { info: Info::read(s)?, failed_at }));
     Ok((vitals, last.collect::<Result<_, HostError>>()?))
 }
 
@@ -527,7 +527,7 @@ fn begin(sender: &TcpStream, t: &KernelTransfer) -> Result<(), Errno> {
 }
 
 /// Replaces the network's figures of a flow by the results of its transfer.
-fn report(outcome: &mut EmulationResults, t: &KernelTransfer, last: &Last, [recoveries, undone]: [u64; 2]) {
+fn report(outcome: &mut EmulationResults, t: &KernelTransfer, last: &FinalState, [recoveries, undone]: [u64; 2]) {
     let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
     let spent = read_at.saturating_sub(t.start).as_secs_f64();
     let conversation = outcome.achieved.conversations.iter().find(|c| c.from == t.from.to_string());
@@ -552,11 +552,11 @@ const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_w
 /// Maximum size of a read, bytes.
 const CHUNK: usize = 1 << 18;
 /// Maximum size of a write, bytes: the maximum size of the send buffer, which could not hold a longer one.
-const LARGEST_WRITE: u32 = 4 << 20;
+const MAX_WRITE_SIZE: u32 = 4 << 20;
 /// Maximum window that can be announced (RFC 7323 section 2.3), bytes.
-const MOST_WINDOW: u64 = 1 << 30;
+const MAX_WINDOW: u64 = 1 << 30;
 /// Errors of `accept` that are harmless.
-const PASSING: [io::ErrorKind; 3] =
+const HARMLESS_ACCEPT_ERRORS: [io::ErrorKind; 3] =
     [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
 /// Poll timeout, ms.
 const LOOK: u8 = 20;

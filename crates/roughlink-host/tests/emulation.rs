@@ -230,7 +230,7 @@ struct Arrived(BTreeSet<u32>);
 
 impl Observer for Arrived {
     fn packet(&mut self, _: roughlink_core::units::Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == InterfaceDirection::In {
+        if at.direction == InterfaceDirection::In {
             self.0.insert(p.seq);
         }
     }

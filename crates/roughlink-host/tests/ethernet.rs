@@ -224,12 +224,12 @@ struct Fates {
 
 impl Observer for Fates {
     fn packet(&mut self, _: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == InterfaceDirection::In {
+        if at.direction == InterfaceDirection::In {
             self.simulated.insert(p.seq);
         }
     }
     fn datagram(&mut self, _: Time, at: Crossing, bytes: &[u8]) {
-        match (at.node, at.way) {
+        match (at.node, at.direction) {
             (0, InterfaceDirection::Out) => self.entered.push(bytes.to_vec()),
             (1, InterfaceDirection::In) => {
                 self.left.insert(bytes.to_vec());

@@ -21,7 +21,7 @@ impl Observer for Sent {
     fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
         let header = |at: usize| usize::from(bytes[at] >> 4) * 4;
         let (is_tcp, ip) = (bytes[0] >> 4 == 4 && bytes[9] == 6, usize::from(bytes[0] & 15) * 4);
-        if at.node == 0 && at.way == InterfaceDirection::Out && is_tcp && bytes.len() > ip + header(ip + 12) {
+        if at.node == 0 && at.direction == InterfaceDirection::Out && is_tcp && bytes.len() > ip + header(ip + 12) {
             self.0.push(now);
         }
     }

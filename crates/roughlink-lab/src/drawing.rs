@@ -6,14 +6,14 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Report, Severity, SourceCode,
 };
 use roughlink_core::text::visible;
-use roughlink_scenario::{MOST_SHOWN, Problem, ScenarioError};
+use roughlink_scenario::{MAX_SHOWN, Problem, ScenarioError};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 /// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageFormat {
+pub enum MessageStyle {
     /// For standard error: with color and terminal width if it is a terminal.
     Terminal,
     /// Without color, 80 columns wide.
@@ -21,25 +21,25 @@ pub enum ImageFormat {
 }
 
 /// Renders the errors of a file.
-pub fn errors(e: &ScenarioError, form: ImageFormat) -> String {
+pub fn errors(e: &ScenarioError, form: MessageStyle) -> String {
     drawn((&e.name, &e.text), &e.problems, Severity::Error, form)
 }
 
 /// Renders warnings about a file with this name and text.
-pub fn warnings(file: (&str, &str), warnings: &[Problem], form: ImageFormat) -> String {
+pub fn warnings(file: (&str, &str), warnings: &[Problem], form: MessageStyle) -> String {
     drawn(file, warnings, Severity::Warning, form)
 }
 
 /// Renders a message that is not about a place in a file.
-pub fn plain(message: &Plain, form: ImageFormat) -> String {
+pub fn plain(message: &Plain, form: MessageStyle) -> String {
     draw(message.clone(), form)
 }
 
-fn draw(what: impl Diagnostic + Send + Sync + 'static, form: ImageFormat) -> String {
+fn draw(what: impl Diagnostic + Send + Sync + 'static, form: MessageStyle) -> String {
     let mut out = String::new();
     match form {
-        ImageFormat::Terminal => out = format!("{:?}", Report::new(what)),
-        ImageFormat::Plain => {
+        MessageStyle::Terminal => out = format!("{:?}", Report::new(what)),
+        MessageStyle::Plain => {
             let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor()).with_width(80);
             handler.render_report(&mut out, &what).expect("a text takes all");
         }
@@ -49,10 +49,10 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: ImageFormat) -> Str
 }
 
 /// Renders the first problems of a file, and the number of further ones.
-fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: ImageFormat) -> String {
+fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: MessageStyle) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();
-    for problem in problems.iter().take(MOST_SHOWN) {
+    for problem in problems.iter().take(MAX_SHOWN) {
         // miette draws whole lines, and cannot count beyond column 65535.
         if problem.has_plain_lines(text) {
             let source = NamedSource::new(visible(name), Arc::clone(&source)).with_language("TOML");
@@ -61,8 +61,8 @@ fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, f
             out += &format!("{}\n", problem.render(name, text).trim_end());
         }
     }
-    if problems.len() > MOST_SHOWN {
-        out += &format!("and {} more\n", problems.len() - MOST_SHOWN);
+    if problems.len() > MAX_SHOWN {
+        out += &format!("and {} more\n", problems.len() - MAX_SHOWN);
     }
     out
 }
@@ -153,7 +153,7 @@ mod tests {
                 let text = format!("a{before}\r\nb c{after}\r\nd{end}");
                 let at = text.find('c').expect("there is one");
                 let problems = [Problem::new(format!("wrong {hidden}")).at(at..at + 1, hidden).help(hidden)];
-                for form in [ImageFormat::Terminal, ImageFormat::Plain] {
+                for form in [MessageStyle::Terminal, MessageStyle::Plain] {
                     let drawn = drawn((hidden, &text), &problems, Severity::Error, form);
                     assert!(!drawn.contains(is_hidden), "{drawn:?}");
                 }

@@ -1,6 +1,6 @@
 //! Errors of the lab.
 
-use crate::drawing::{self, ImageFormat, Plain};
+use crate::drawing::{self, MessageStyle, Plain};
 use roughlink_core::net::{Exceeded, NetworkError};
 use roughlink_scenario::ScenarioError;
 use std::io;
@@ -107,7 +107,7 @@ pub enum LabError {
 
 impl LabError {
     /// Renders the message with causes and advice.
-    pub fn drawn(&self, form: ImageFormat) -> String {
+    pub fn drawn(&self, form: MessageStyle) -> String {
         match self {
             LabError::File(e) => drawing::errors(e, form),
             other => drawing::plain(&Plain::new(other, other.help()), form),

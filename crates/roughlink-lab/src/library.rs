@@ -84,7 +84,7 @@ impl ScenarioText {
     pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<ScenarioText, LabError> {
         let path = Path::new(name);
         if path.is_file() {
-            let text = read_text(path, LARGEST_SCENARIO)
+            let text = read_text(path, MAX_SCENARIO_SIZE)
                 .map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
             return Ok(ScenarioText { name: name.into(), text, folder: path.parent().map(ScenarioFolder::new) });
         }
@@ -174,7 +174,7 @@ impl ScenarioFolder {
         if !self.allow_outside && !inside().map_err(reason)? {
             return Err("it is outside the folder of the scenario; allow this with --allow-outside".into());
         }
-        read_text(&path, LARGEST_TRACE).map_err(reason)
+        read_text(&path, MAX_TRACE_SIZE).map_err(reason)
     }
 }
 
@@ -215,6 +215,6 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
 
 /// Largest scenario file, bytes: 150,000 flows, each with a node and a link. Parsing takes up to 80 times as much
 /// memory.
-pub const LARGEST_SCENARIO: u64 = 32_000_000;
+pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
-const LARGEST_TRACE: u64 = 256_000_000;
+const MAX_TRACE_SIZE: u64 = 256_000_000;

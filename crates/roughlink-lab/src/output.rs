@@ -73,7 +73,7 @@ pub struct CaptureSettings {
     pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
-    /// Write one file for all hosts, as always with more than [`MOST_CAPTURES`] hosts.
+    /// Write one file for all hosts, as always with more than [`MAX_CAPTURES`] hosts.
     pub one_file: bool,
 }
 
@@ -203,13 +203,13 @@ fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(Strin
         }
         hosts.retain(|n| asked.contains(&scenario.nodes[*n]));
     }
-    if wanted.one_file || hosts.len() > MOST_CAPTURES {
+    if wanted.one_file || hosts.len() > MAX_CAPTURES {
         return Ok(vec![(format!("{CAPTURE}.pcapng"), hosts)]);
     }
     let mut captures: Vec<(String, Vec<usize>)> = Vec::new();
     for node in hosts {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let host: String = scenario.nodes[node].chars().map(plain).take(LONGEST_HOST).collect();
+        let host: String = scenario.nodes[node].chars().map(plain).take(MAX_HOST_LEN).collect();
         // Names that differ only in replaced characters or in case would collide on some file systems.
         let taken = |name: &str| captures.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut name = format!("{CAPTURE}-{host}.pcapng");
@@ -291,9 +291,9 @@ const SEGMENTS_CSV: &str = "segments.csv";
 /// Prefix of the names of captures.
 const CAPTURE: &str = "capture";
 /// Maximum number of hosts with one file each: a run with a thousand hosts must not need a thousand open files.
-pub const MOST_CAPTURES: usize = 64;
+pub const MAX_CAPTURES: usize = 64;
 /// Maximum length of a host's name in the name of its capture, characters.
-const LONGEST_HOST: usize = 100;
+const MAX_HOST_LEN: usize = 100;
 /// Files that a run may write, apart from captures.
 const RESULTS: [&str; 9] = [
     REPORT, // written from the others by `roughlink report`

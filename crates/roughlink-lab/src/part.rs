@@ -197,10 +197,10 @@ impl Merged {
         if self.missing.is_empty() {
             return Ok(());
         }
-        let (shown, all) = (self.missing.iter().take(MOST_SHOWN), self.missing.len());
+        let (shown, all) = (self.missing.iter().take(MAX_SHOWN), self.missing.len());
         let mut list = shown.map(|title| format!("\n  {title}")).collect::<String>();
-        if all > MOST_SHOWN {
-            list += &format!("\n  and {} more", all - MOST_SHOWN);
+        if all > MAX_SHOWN {
+            list += &format!("\n  and {} more", all - MAX_SHOWN);
         }
         let whose = match &self.parts {
             None => String::new(),
@@ -376,6 +376,6 @@ fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
 /// File with the description of the whole grid.
 pub const DESCRIPTION: &str = "plan.json";
 /// Largest number of missing runs in a message.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 /// Number of runs written at a time.
 const BATCH: usize = 256;

@@ -237,7 +237,7 @@ impl Observer for Watcher {
             recovery.delivered(now, delivered);
             recovery.sent(now, stats.segments);
         }
-        self.record(&Look {
+        self.record(&SenderSample {
             flow: index,
             at: now,
             cwnd: sender.cc().trace().cwnd,
@@ -252,7 +252,7 @@ impl Observer for Watcher {
 
 /// State of a sender at one time.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct SenderSample {
     /// Flow number in the scenario.
     pub flow: usize,
     /// Time of the sample.
@@ -273,7 +273,7 @@ pub struct Look {
 
 impl Watcher {
     /// Records the state of a sender, which is valid until the next call.
-    pub fn record(&mut self, look: &Look) {
+    pub fn record(&mut self, look: &SenderSample) {
         let (now, watch) = (look.at, &mut self.flows[look.flow]);
         // The previous value applies at all points before now.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {

@@ -8,7 +8,7 @@ use parquet::record::RowAccessor as _;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
-use roughlink_lab::output::{CaptureSettings, MOST_CAPTURES, Manifest, OutputError, OutputSettings};
+use roughlink_lab::output::{CaptureSettings, MAX_CAPTURES, Manifest, OutputError, OutputSettings};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -336,8 +336,8 @@ fn captures_are_split_by_host() {
         run_into(dir.path(), &scenario(&text, &[]), &OutputSettings::default()).unwrap();
         (captures(dir.path()).len(), Manifest::read(dir.path()).unwrap().capture.unwrap().hosts.len())
     };
-    assert_eq!(many(MOST_CAPTURES), (MOST_CAPTURES, MOST_CAPTURES));
-    assert_eq!(many(MOST_CAPTURES + 1), (1, MOST_CAPTURES + 1));
+    assert_eq!(many(MAX_CAPTURES), (MAX_CAPTURES, MAX_CAPTURES));
+    assert_eq!(many(MAX_CAPTURES + 1), (1, MAX_CAPTURES + 1));
 }
 
 /// Returns a command that runs this test program in `dir` until it is stopped. `limit` is the maximum size of its files

@@ -3,7 +3,7 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
-use roughlink_lab::experiment::plan::MOST_RUNS;
+use roughlink_lab::experiment::plan::MAX_RUNS;
 use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder;
 use roughlink_lab::library::ScenarioText;
@@ -64,7 +64,7 @@ fn whole(plan: &ExperimentPlan, folder: &Path) -> Store {
 }
 
 fn refused(folders: &[PathBuf], output: &Path) -> String {
-    let e = merge(folders, output, MOST_RUNS).unwrap_err();
+    let e = merge(folders, output, MAX_RUNS).unwrap_err();
     format!("{e}; {}", e.help().unwrap_or_default())
 }
 
@@ -105,7 +105,7 @@ fn merged_parts_equal_the_whole() {
     }
     // A run that two parts have is merged once.
     work(&plan, "1/2", &parts[3]);
-    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     merged.complete().unwrap();
     assert_eq!(merged.store.len(), 9);
     assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
@@ -122,7 +122,7 @@ fn missing_runs_are_reported_with_their_parts() {
     let parts = [dir.path().join("1"), dir.path().join("3")];
     work(&plan, "1/4", &parts[0]);
     work(&plan, "3/4", &parts[1]);
-    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     let said = merged.complete().unwrap_err().to_string();
     assert!(said.contains("3 of 6 runs are missing, in parts 2,4 of 4:\n"), "{said}");
     assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
@@ -140,7 +140,7 @@ fn unfinished_folders_can_be_read() {
     work(&plan, "2/2", &path);
     let busy = Store::open(&path).unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
-    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
+    let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.identity().to_string(), read.runs(), records.len()), (plan.identity().to_string(), 6, 3));
     let (result, again) = (plan.result(&busy), read.result(&records));
     assert_eq!(again, result);
@@ -165,7 +165,7 @@ fn sweep_continued_with_more_replicas_is_unfinished() {
     }
     assert!(matches!(folder::read(&path), Err(LabError::NotFound { .. })), "there is nothing to report yet");
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
-    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
+    let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 4));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
     // A folder with results of a paper does not change.
@@ -193,7 +193,7 @@ fn parts_of_different_sweeps_are_refused() {
     assert!(said.contains("is one of the parts"), "{said}");
 
     let busy = Store::open(&folder("2")).unwrap();
-    assert!(matches!(merge(&[folder("1"), folder("2")], &out, MOST_RUNS), Err(LabError::InUse { .. })));
+    assert!(matches!(merge(&[folder("1"), folder("2")], &out, MAX_RUNS), Err(LabError::InUse { .. })));
     drop(busy);
 
     // A part of another engine.
@@ -204,7 +204,7 @@ fn parts_of_different_sweeps_are_refused() {
     assert!(said.contains("was made by roughlink 0.0.9+0123, but this is"), "{said}");
     // A part without a description uses the description of another part.
     fs::remove_file(&path).unwrap();
-    merge(&[folder("1"), folder("2")], &out, MOST_RUNS).unwrap().complete().unwrap();
+    merge(&[folder("1"), folder("2")], &out, MAX_RUNS).unwrap().complete().unwrap();
     fs::remove_file(folder("1").join(DESCRIPTION)).unwrap();
     let said = refused(&[folder("1"), folder("2")], &out);
     assert!(said.contains("none of the folders has plan.json"), "{said}");
@@ -229,11 +229,11 @@ fn files_read_during_the_sweep_are_described_at_its_end() {
     let jobs = plan.jobs_at([0, 1001].into_iter());
     runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
     fs::remove_dir_all(&home).unwrap(); // as on another machine
-    let said = folder::unfinished(&path, MOST_RUNS).unwrap_err().to_string();
+    let said = folder::unfinished(&path, MAX_RUNS).unwrap_err().to_string();
     assert!(said.contains("1 of 2 finished runs") && said.contains("use files that plan.json"), "{said}");
     // `sweep` calls `renew` at its end, even if it was stopped. Cell 1000 has no run, so its file was never read.
     description.renew(&plan, &store).unwrap();
-    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
+    let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (1002, 2));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
 }
@@ -262,18 +262,18 @@ fn plan_is_checked_against_the_run_limit_and_the_stored_runs() {
     };
     write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(varied));
     assert!(
-        both(MOST_RUNS)
+        both(MAX_RUNS)
             .contains("plan.json` describes 2000000000 runs, more than 1000000; allow all with --max-runs 2000000000")
     );
     write(&|plan| plan["grid"]["replicas"] = u32::MAX.into());
-    assert!(both(MOST_RUNS).contains("plan.json` describes 12884901885 runs, more than 1000000"));
+    assert!(both(MAX_RUNS).contains("plan.json` describes 12884901885 runs, more than 1000000"));
     // More runs than fit in 128 bits.
     let huge: Vec<_> = (0..50).map(|n| (n.to_string(), &varied[0].1)).collect();
     write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(huge));
     assert!(both(u64::MAX).contains("plan.json` describes 340282366920938463463374607431768211455 runs, more than"));
     // A plan of other runs than those in the folder.
     write(&|plan| plan["grid"]["seed"] = 7.into());
-    assert!(both(MOST_RUNS).contains("plan.json` does not match the runs in its folder"));
+    assert!(both(MAX_RUNS).contains("plan.json` does not match the runs in its folder"));
     assert!(!out.exists(), "nothing was merged");
     write(&|_| {});
     assert!(both(5).contains("plan.json` describes 6 runs, more than 5; allow all with --max-runs 6"));
@@ -298,7 +298,7 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     record.result.wall_s += 1.0;
     store.append(record.clone()).unwrap();
     drop(store);
-    merge(&parts, &dir.path().join("same"), MOST_RUNS).unwrap().complete().unwrap();
+    merge(&parts, &dir.path().join("same"), MAX_RUNS).unwrap().complete().unwrap();
     let mut store = Store::open(&parts[1]).unwrap();
     record.result.events += 1;
     store.append(record).unwrap();
@@ -309,7 +309,7 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     let path = parts[0].join(RUNS);
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"replica\":0", "\"replica\":7", 1)).unwrap();
-    let merged = merge(&parts[..1], &dir.path().join("damaged"), MOST_RUNS).unwrap();
+    let merged = merge(&parts[..1], &dir.path().join("damaged"), MAX_RUNS).unwrap();
     assert_eq!((merged.damage.len(), merged.missing.len()), (1, 1));
 }
 
@@ -329,7 +329,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     work(&plan, "2/2", &parts[1]);
     let alone = whole(&plan, &dir.path().join("whole"));
     fs::remove_dir_all(&home).unwrap(); // as on another machine
-    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     merged.complete().unwrap();
     assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
     let text = fs::read_to_string(parts[0].join(DESCRIPTION)).unwrap();

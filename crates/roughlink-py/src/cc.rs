@@ -355,7 +355,7 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
 }
 
 /// Returns the name of a phase with the lifetime of the process. Returns "other" for long names, and for new names
-/// beyond `MOST_PHASES`.
+/// beyond `MAX_PHASES`.
 fn interned(phase: &str) -> &'static str {
     static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -363,7 +363,7 @@ fn interned(phase: &str) -> &'static str {
     if let Some(known) = all.get(phase) {
         return known;
     }
-    if all.len() == MOST_PHASES || phase.len() > LONGEST_PHASE {
+    if all.len() == MAX_PHASES || phase.len() > MAX_PHASE_LEN {
         return "other";
     }
     let kept: &'static str = Box::leak(phase.to_owned().into_boxed_str());
@@ -371,6 +371,6 @@ fn interned(phase: &str) -> &'static str {
     kept
 }
 
-const MOST_PHASES: usize = 1000;
+const MAX_PHASES: usize = 1000;
 /// Maximum length of a phase's name, bytes.
-const LONGEST_PHASE: usize = 100;
+const MAX_PHASE_LEN: usize = 100;

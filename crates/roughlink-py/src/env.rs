@@ -26,7 +26,7 @@ const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Segments in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 /// Number of networks per thread below which a second thread does not pay off.
-const LEAST_PER_THREAD: usize = 16;
+const MIN_PER_THREAD: usize = 16;
 
 /// State shared by the algorithm inside a network and the caller outside.
 #[derive(Debug, Default)]
@@ -301,7 +301,7 @@ impl Batch {
                     })
                     .collect()
                 };
-                let threads = self.threads.min(worlds.len() / LEAST_PER_THREAD).max(1);
+                let threads = self.threads.min(worlds.len() / MIN_PER_THREAD).max(1);
                 if threads == 1 {
                     return work(&mut worlds, actions);
                 }

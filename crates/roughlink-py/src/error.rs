@@ -4,7 +4,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use roughlink_core::net::{Exceeded, NetworkError};
-use roughlink_lab::drawing::{self, ImageFormat, Plain};
+use roughlink_lab::drawing::{self, MessageStyle, Plain};
 use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
@@ -73,7 +73,7 @@ impl From<FailureReason> for PyErr {
             FailureReason::Python(e) => return e,
             FailureReason::Folder(e) => {
                 return RoughlinkError::new_err(
-                    drawing::plain(&Plain::new(&e, None), ImageFormat::Plain).trim().to_owned(),
+                    drawing::plain(&Plain::new(&e, None), MessageStyle::Plain).trim().to_owned(),
                 );
             }
             FailureReason::Series(most) => {
@@ -101,9 +101,9 @@ impl From<FailureReason> for PyErr {
 pub(crate) fn drawn(e: &LabError) -> String {
     let renamed = |text: String| ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name));
     let text = match e {
-        LabError::File(_) => renamed(e.drawn(ImageFormat::Plain)),
+        LabError::File(_) => renamed(e.drawn(MessageStyle::Plain)),
         // Rename before lines are broken.
-        other => drawing::plain(&Plain::new(other, other.help().map(renamed)), ImageFormat::Plain),
+        other => drawing::plain(&Plain::new(other, other.help().map(renamed)), MessageStyle::Plain),
     };
     text.trim_end().to_owned()
 }

@@ -8,7 +8,7 @@ use crate::table::{PyColumn, PyTable, reals, words};
 use arrow_array::Int64Array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use roughlink_lab::drawing::{self, ImageFormat};
+use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
@@ -45,7 +45,7 @@ impl PyPlan {
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |(name, text, warning): &(String, String, _)| {
-            drawing::warnings((name, text), std::slice::from_ref(warning), ImageFormat::Plain).trim_end().to_owned()
+            drawing::warnings((name, text), std::slice::from_ref(warning), MessageStyle::Plain).trim_end().to_owned()
         };
         self.plan().warnings.iter().map(of).collect()
     }

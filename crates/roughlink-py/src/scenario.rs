@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use roughlink_lab::drawing::{self, ImageFormat};
+use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{self, Overrides, Parsed, ScenarioFolder, ScenarioText, Texts};
 use roughlink_scenario::Warning;
@@ -127,7 +127,7 @@ impl PyScenario {
     fn warnings(&self) -> Vec<String> {
         let of = |warning| {
             let file = (&*self.source.name, &*self.scenario.source);
-            drawing::warnings(file, std::slice::from_ref(warning), ImageFormat::Plain).trim_end().to_owned()
+            drawing::warnings(file, std::slice::from_ref(warning), MessageStyle::Plain).trim_end().to_owned()
         };
         self.warnings.iter().map(of).collect()
     }

@@ -275,10 +275,10 @@ fn schema(series: Series) -> SchemaRef {
 
 fn kind(kind: ColumnType) -> DataType {
     match kind {
-        ColumnType::Whole => DataType::Int64,
-        ColumnType::Real => DataType::Float64,
+        ColumnType::Unsigned => DataType::Int64,
+        ColumnType::Float => DataType::Float64,
         ColumnType::Flag => DataType::Boolean,
-        ColumnType::Word => DataType::Utf8View,
+        ColumnType::Category => DataType::Utf8View,
     }
 }
 

@@ -296,16 +296,16 @@ fn layer(
         NoiseKind::Recorded(n) => Some(AirNoise { recorded: recorded(n, here, load, report), ..none }),
         NoiseKind::Asynchronous(n) => asynchronous(n, report).map(train),
         NoiseKind::Measured(n) => {
-            Some(train(laid(Impulses::measured(report.read(&n.class)?), &n.hit, &n.during, report)))
+            Some(train(with_common_keys(Impulses::measured(report.read(&n.class)?), &n.hit, &n.during, report)))
         }
         NoiseKind::Mains(n) => Some(train(mains(n, report))),
         NoiseKind::Switching(n) => switching(n, report).map(train),
         NoiseKind::Partitioned(n) => partitioned(n, here, report).map(train),
         NoiseKind::MarkovMiddleton(n) => {
-            Some(train(laid(Impulses::new(middleton(n, here, report)?, 1.0), &n.hit, &n.during, report)))
+            Some(train(with_common_keys(Impulses::new(middleton(n, here, report)?, 1.0), &n.hit, &n.during, report)))
         }
         NoiseKind::Events(n) => {
-            Some(train(laid(Impulses::new(events(n, report)?, 1.0), &n.hit, &During::default(), report)))
+            Some(train(with_common_keys(Impulses::new(events(n, report)?, 1.0), &n.hit, &During::default(), report)))
         }
         NoiseKind::Random(_)
         | NoiseKind::BitErrors(_)
@@ -350,7 +350,12 @@ fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report
 }
 
 /// Applies the keys common to all trains to a train of impulses.
-fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report: &mut Problems) -> Impulses {
+fn with_common_keys(
+    mut train: Impulses,
+    hit: &Option<Leaf<Share>>,
+    during: &During,
+    report: &mut Problems,
+) -> Impulses {
     train.hit = report.read(hit).map_or(train.hit, |hit| hit.0);
     train.during = (report.read(&during.from).unwrap_or(ALWAYS.0), report.read(&during.until).unwrap_or(ALWAYS.1));
     if train.during.0 >= train.during.1 {
@@ -367,7 +372,7 @@ fn asynchronous(n: &Asynchronous, report: &mut Problems) -> Option<Impulses> {
         *harmless = report.read(&n.harmless).unwrap_or(*harmless);
         check_width(*length, &n.width, (*harmless, &n.harmless), report);
     }
-    Some(laid(train, &n.hit, &n.during, report))
+    Some(with_common_keys(train, &n.hit, &n.during, report))
 }
 
 fn switching(n: &Switching, report: &mut Problems) -> Option<Impulses> {
@@ -376,7 +381,7 @@ fn switching(n: &Switching, report: &mut Problems) -> Option<Impulses> {
         *length = report.read(&n.width).unwrap_or(*length);
         check_width(*length, &n.width, (*harmless, &None), report);
     }
-    Some(laid(train, &n.hit, &n.during, report))
+    Some(with_common_keys(train, &n.hit, &n.during, report))
 }
 
 fn mains(n: &Mains, report: &mut Problems) -> Impulses {
@@ -396,7 +401,7 @@ fn mains(n: &Mains, report: &mut Problems) -> Impulses {
         *variation = report.read(&n.variation).map_or(*variation, |share| share.0);
         *jitter = report.read(&n.jitter).unwrap_or(*jitter);
     }
-    laid(train, &n.hit, &n.during, report)
+    with_common_keys(train, &n.hit, &n.during, report)
 }
 
 fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Problems) -> Option<Impulses> {
@@ -409,7 +414,7 @@ fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Problems) -> O
         }
         too_often(mean(gap) + mean(width), here.clone(), report)?;
     }
-    Some(laid(train, &n.hit, &n.during, report))
+    Some(with_common_keys(train, &n.hit, &n.during, report))
 }
 
 /// Returns the impulses per second: `Some(None)` if the key is absent, `None` after a fault.
@@ -437,7 +442,7 @@ fn check_width(
     report: &mut Problems,
 ) {
     let longest = match length {
-        LengthDistribution::Exponential(mean) => mean * LONGEST_IN_MEANS,
+        LengthDistribution::Exponential(mean) => mean * MAX_IN_MEANS,
         LengthDistribution::Uniform(a, b) if a > b => {
             let problem = Problem::new("the first value of `width` is larger than the second").at(span(width), "");
             report.error(problem.help("write the shortest first: [\"20 us\", \"100 us\"]"));
@@ -492,14 +497,14 @@ fn events(n: &TomlEvents, report: &mut Problems) -> Option<TrainForm> {
 
 /// Rejects impulses so frequent that drawing them would dominate the run time.
 fn too_often(every: Time, place: Range<usize>, report: &mut Problems) -> Option<()> {
-    if every >= LEAST_GAP {
+    if every >= MIN_GAP {
         return Some(());
     }
     let problem = Problem::new(format!("impulses every {every} are too frequent"));
     report.error(
         problem
             .at(place, "")
-            .help(format!("space them by at least {LEAST_GAP} on average, or write kind = \"stationary\"")),
+            .help(format!("space them by at least {MIN_GAP} on average, or write kind = \"stationary\"")),
     );
     None
 }
@@ -542,6 +547,6 @@ const USUAL_IMPULSES: f64 = 5.0;
 /// Impulses per second of a charger's power stage (assumption; 50 to 500).
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
-pub(super) const LEAST_GAP: Time = Time::from_micros(10);
+pub(super) const MIN_GAP: Time = Time::from_micros(10);
 /// One impulse in 22 000 is longer than ten means, so drawing one takes 22 000 tries.
-const LONGEST_IN_MEANS: u64 = 10;
+const MAX_IN_MEANS: u64 = 10;

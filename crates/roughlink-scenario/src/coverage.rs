@@ -10,7 +10,7 @@ use super::link::{FileLoader, TomlLink};
 use super::names::ElementNames;
 use super::noise::{TomlNoise, undirected};
 use super::problem::{Problem, Problems, suggest};
-use super::timeline::{Fixed, TomlStep, lay};
+use super::timeline::{Fixed, TomlStep, set_timelines};
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::cc::coverage::THRESHOLD_DBM;
@@ -299,7 +299,7 @@ pub(super) fn coverage(
             }));
         }
         link_events.sort_by_key(|n| n.0);
-        lay(steps, (pipe, Fixed::from_link(&written[l].value)), duration, one.span.clone(), report);
+        set_timelines(steps, (pipe, Fixed::from_link(&written[l].value)), duration, one.span.clone(), report);
         (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
     }
     loads
@@ -481,9 +481,9 @@ fn looped(
         return None;
     }
     let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
-    if (duration.0 / repeat.0).saturating_mul(lines as u64) > MOST_STAYS {
+    if (duration.0 / repeat.0).saturating_mul(lines as u64) > MAX_STAYS {
         let what = if lines > stays.len() { "log lines within stays" } else { "stays" };
-        let problem = Problem::new(format!("coverage has more than {MOST_STAYS} {what}")).at(here, "");
+        let problem = Problem::new(format!("coverage has more than {MAX_STAYS} {what}")).at(here, "");
         report.error(problem.help("make `repeat` longer, or `duration` shorter"));
         return None;
     }
@@ -513,4 +513,4 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 }
 
 /// Limit on stays, and on lines of a log within stays; more would fill the memory.
-const MOST_STAYS: u64 = 1_000_000;
+const MAX_STAYS: u64 = 1_000_000;

@@ -323,9 +323,9 @@ impl Context<'_> {
             ));
             let remedy = if *tcp { "write mss_includes_options = true, lower `mss`" } else { "send smaller packets" };
             report.warn(
-                warning.at(place.clone(), "").help(format!(
-                    "{remedy} or raise `mtu`; a packet is lost if one of its fragments is lost"
-                )),
+                warning
+                    .at(place.clone(), "")
+                    .help(format!("{remedy} or raise `mtu`; a packet is lost if one of its fragments is lost")),
             );
         }
     }

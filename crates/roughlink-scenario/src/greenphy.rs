@@ -94,7 +94,7 @@ fn apply(
     let mode = c.mode;
     mac.apply(c, report);
     c.mode = mode; // set by the profile, not by `mac`
-    let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
+    let most = (1..=MAX_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
     if let Some(place) = mac.span("max_pbs").filter(|_| !(1..=most).contains(&c.max_pbs)) {
         let problem = Problem::new(format!("`max_pbs` must be between 1 and {most} in this mode, found {}", c.max_pbs));
         report.error(problem.at(place, "").help(format!("write at most {most}, which fits into {MAX_FL} on the air")));
@@ -102,7 +102,7 @@ fn apply(
     }
     // The standard reserves a region for contention. An exchange must fit into it, or no station could ever send.
     let slots = c.backoff_low.windows.into_iter().max().unwrap_or(1);
-    let least = (c.exchange_time(1) + c.slot * u64::from(slots)).max(LEAST_REGION);
+    let least = (c.exchange_time(1) + c.slot * u64::from(slots)).max(MIN_REGION);
     let left = Time::from_secs_f64(2.0 / c.mains_hz).saturating_sub(c.beacon);
     if left < least && report.problems.len() == before {
         let problem = Problem::new(format!("beacon regions of {} leave too little time for contention", c.beacon));
@@ -114,7 +114,7 @@ fn apply(
 }
 
 /// Region for contention in each beacon period (Zarikoff and Malone on IEEE 1901).
-const LEAST_REGION: Time = Time::from_millis(4);
+const MIN_REGION: Time = Time::from_millis(4);
 /// Longest payload of an MPDU (HomePlug AV: MaxFL).
 const MAX_FL: Time = Time::from_nanos(2_501_120);
-const MOST_PBS: usize = 16;
+const MAX_PBS: usize = 16;

@@ -147,10 +147,10 @@ impl Read for Name {
             let help = "use letters, digits, spaces and signs other than `*`, without spaces at the ends";
             return Err(fault("invalid name", Some(help.into())));
         }
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_LEN {
             return Err(fault(
                 format!("a name of {} bytes is too long", name.len()),
-                Some(format!("write at most {LONGEST_NAME} bytes")),
+                Some(format!("write at most {MAX_NAME_LEN} bytes")),
             ));
         }
         Ok(Name(name))
@@ -525,7 +525,7 @@ fn word_or(word: &str, other: &Schema) -> Schema {
 }
 
 /// Maximum length of a name, bytes: series repeat the name in each row.
-const LONGEST_NAME: usize = 1000;
+const MAX_NAME_LEN: usize = 1000;
 /// Longest time, thirty years: sums of times stay far below the clock's maximum.
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
 /// Ten Tbit/s.

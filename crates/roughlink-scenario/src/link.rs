@@ -85,9 +85,9 @@ pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Problems) -> Option<R
 
 pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let delay = report.read(leaf)?;
-    if delay > LONGEST_DELAY {
+    if delay > MAX_DELAY {
         let problem = Problem::new(format!("a delay of {delay} is too long")).at(span(leaf), "");
-        report.error(problem.help(format!("write at most {LONGEST_DELAY}")));
+        report.error(problem.help(format!("write at most {MAX_DELAY}")));
         return None;
     }
     Some(delay)
@@ -111,4 +111,4 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 /// MTU of Ethernet.
 const MTU: Bytes = Bytes(1500);
 /// A day, longer than any real delay; the sum over any number of links does not overflow the clock.
-const LONGEST_DELAY: Time = Time::from_secs(86_400);
+const MAX_DELAY: Time = Time::from_secs(86_400);

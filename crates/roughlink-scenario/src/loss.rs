@@ -1,6 +1,6 @@
 //! `noise` of a pipe: the kinds that lose packets, by packet count or by time.
 
-use super::air::LEAST_GAP;
+use super::air::MIN_GAP;
 use super::leaf::{At, Leaf};
 use super::link::{FileLoader, span};
 use super::noise::{NoiseKind, TomlNoise};
@@ -171,8 +171,8 @@ pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mu
 fn burst(n: &TomlBurst, here: &Range<usize>, report: &mut Problems) -> Noise {
     let length = report.read(&n.length);
     let sane = match length {
-        Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= LONGEST_BURST,
-        Some(BurstLength::Geometric(mean)) => (1.0..=LONGEST_BURST as f64).contains(&mean),
+        Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= MAX_BURST,
+        Some(BurstLength::Geometric(mean)) => (1.0..=MAX_BURST as f64).contains(&mean),
         None => true,
     };
     if !sane {
@@ -204,18 +204,18 @@ fn impulse(n: &TomlImpulse, kill: f64, here: &Range<usize>, report: &mut Problem
     let mut pulses = |table: &Option<At<TomlPulses>>, cyclic: bool| {
         let table = table.as_ref()?;
         let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
-        if every < LEAST_GAP {
+        if every < MIN_GAP {
             let problem =
                 Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
             report.error(
-                problem.help(format!("write at least {LEAST_GAP}; every = \"10 ms\" gives 100 pulses per second")),
+                problem.help(format!("write at least {MIN_GAP}; every = \"10 ms\" gives 100 pulses per second")),
             );
         } else if cyclic && length >= every {
             let problem = Problem::new(format!("pulses of {length} every {every} leave no pause"));
             report.error(problem.at(span(&table.value.length), "").help("make `length` shorter than `every`"));
-        } else if length > every * MOST_OVERLAPS {
+        } else if length > every * MAX_OVERLAPS {
             let problem = Problem::new(format!("pulses of {length} every {every} overlap too much"));
-            let help = format!("make `length` at most {MOST_OVERLAPS} times `every`");
+            let help = format!("make `length` at most {MAX_OVERLAPS} times `every`");
             report.error(problem.at(span(&table.value.length), "").help(help));
         }
         Some(noise::Pulses { every, length })
@@ -285,8 +285,8 @@ pub(super) fn recorded(
 /// Returns the distinct numbers in ascending order, in file syntax; truncates long lists.
 fn ascending(numbers: &[u64]) -> String {
     let sorted: BTreeSet<u64> = numbers.iter().copied().collect();
-    let shown: Vec<String> = sorted.iter().take(MOST_SHOWN).map(u64::to_string).collect();
-    format!("[{}{}]", shown.join(", "), if sorted.len() > MOST_SHOWN { ", ..." } else { "" })
+    let shown: Vec<String> = sorted.iter().take(MAX_SHOWN).map(u64::to_string).collect();
+    format!("[{}{}]", shown.join(", "), if sorted.len() > MAX_SHOWN { ", ..." } else { "" })
 }
 
 /// Reads `seconds,loss probability` per line. Skips blank lines, comments with `#`, and a heading.
@@ -308,13 +308,13 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
 }
 
 /// Most pulses at one instant, on average; each packet checks all of them.
-const MOST_OVERLAPS: u64 = 100;
+const MAX_OVERLAPS: u64 = 100;
 const STEPS_HELP: &str = "write lines of `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
-const LONGEST_BURST: u64 = 1_000_000_000;
+const MAX_BURST: u64 = 1_000_000_000;
 /// Most numbers of a list that a message shows.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 #[cfg(test)]
 mod tests {

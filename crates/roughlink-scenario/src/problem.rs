@@ -107,7 +107,7 @@ impl Problem {
             let before = text[..start].rfind('\n').unwrap_or(0);
             let from = text[..before].rfind('\n').unwrap_or(0);
             let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i + 1);
-            text[from..to].lines().all(|line| line.len() <= LONGEST_LINE && !line.contains(is_hidden))
+            text[from..to].lines().all(|line| line.len() <= MAX_LINE_LEN && !line.contains(is_hidden))
         })
     }
 }
@@ -120,14 +120,14 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
+        for (i, problem) in self.problems.iter().take(MAX_SHOWN).enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
             f.write_str(&problem.render(&self.name, &self.text))?;
         }
         match self.problems.len() {
-            n if n > MOST_SHOWN => writeln!(f, "\nand {} more", n - MOST_SHOWN),
+            n if n > MAX_SHOWN => writeln!(f, "\nand {} more", n - MAX_SHOWN),
             _ => Ok(()),
         }
     }
@@ -137,20 +137,20 @@ impl std::error::Error for ScenarioError {}
 
 /// Returns a message without the middle of a long quotation.
 fn clipped(text: String) -> String {
-    if text.len() <= LONGEST_MESSAGE {
+    if text.len() <= MAX_MESSAGE_LEN {
         return text;
     }
     let (start, end) =
-        (text.floor_char_boundary(LONGEST_MESSAGE / 2), text.ceil_char_boundary(text.len() - LONGEST_MESSAGE / 4));
+        (text.floor_char_boundary(MAX_MESSAGE_LEN / 2), text.ceil_char_boundary(text.len() - MAX_MESSAGE_LEN / 4));
     format!("{} [...] {}", &text[..start], &text[end..])
 }
 
 /// Most problems of a file that are shown.
-pub const MOST_SHOWN: usize = 20;
+pub const MAX_SHOWN: usize = 20;
 /// Bytes of a message that can be shown whole; the list of a table's keys has fewer.
-const LONGEST_MESSAGE: usize = 4000;
+const MAX_MESSAGE_LEN: usize = 4000;
 /// Bytes of a line that can be shown whole.
-const LONGEST_LINE: usize = 1000;
+const MAX_LINE_LEN: usize = 1000;
 /// Characters of a longer line that are shown before the place, and from it on.
 const SHOWN_BEFORE: usize = 60;
 const SHOWN_AFTER: usize = 120;
@@ -179,7 +179,7 @@ impl<'t> SpanStart<'t> {
 
     /// Returns the text before the span, in it and after it, as far as it is shown.
     fn excerpt(&self) -> [String; 3] {
-        let long = self.text.len() > LONGEST_LINE;
+        let long = self.text.len() > MAX_LINE_LEN;
         let (start, width) = (self.column - 1, if long { self.width.min(SHOWN_AFTER) } else { self.width });
         let (skipped, last) =
             if long { (start.saturating_sub(SHOWN_BEFORE), start + SHOWN_AFTER) } else { (0, usize::MAX) };
@@ -233,7 +233,7 @@ impl Problems {
 
     /// Returns true if there are so many faults that advice on another is not worth a search through all names.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.problems.len() > MOST_ADVICE
+        self.problems.len() > MAX_ADVICE
     }
 }
 
@@ -279,12 +279,12 @@ pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterat
 
 /// Returns `a`, `b`, `c`; for many words the first ones and the number of the others.
 pub fn list(words: &[&str]) -> String {
-    let shown = if words.len() > MOST_LISTED { MOST_LISTED - 1 } else { words.len() };
+    let shown = if words.len() > MAX_LISTED { MAX_LISTED - 1 } else { words.len() };
     let text = words[..shown].iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");
     if shown == words.len() { text } else { format!("{text} and {} more", words.len() - shown) }
 }
 
 /// Words of a list in a message; the longest list of keys has fewer.
-const MOST_LISTED: usize = 80;
+const MAX_LISTED: usize = 80;
 /// Number of faults above which advice is omitted; more than are shown.
-const MOST_ADVICE: usize = 100;
+const MAX_ADVICE: usize = 100;

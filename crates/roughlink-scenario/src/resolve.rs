@@ -50,8 +50,8 @@ pub(super) fn resolve(
         .zip(&link_names.all)
         .map(|(link, name)| {
             let (model, notices) = model(&link.value, duration, load, report);
-            if model.draws() * duration.as_secs_f64() > MOST_IMPULSES {
-                let problem = Problem::new(format!("noise of link `{name}` has more than {MOST_IMPULSES:.0} impulses"));
+            if model.draws() * duration.as_secs_f64() > MAX_IMPULSES {
+                let problem = Problem::new(format!("noise of link `{name}` has more than {MAX_IMPULSES:.0} impulses"));
                 let problem = problem.at(span(&link.value.name), "");
                 report.error(problem.help("space the impulses further apart, or shorten `duration`"));
             }
@@ -110,7 +110,7 @@ pub(super) fn resolve(
         routes: Routes::new(nodes.all.len().max(1), edges),
         sound,
         duration,
-        notices: MOST_NOTICES,
+        notices: MAX_NOTICES,
         configs: vec![plain],
         used: Vec::new(),
         fragmented: BTreeMap::new(),
@@ -201,6 +201,6 @@ fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> 
 }
 
 /// Maximum number of notifications to examine; each takes some ten nanoseconds.
-const MOST_NOTICES: usize = 1_000_000;
+const MAX_NOTICES: usize = 1_000_000;
 /// Maximum number of impulses of a link's noise in a run. All are drawn, even while the link has no packets.
-const MOST_IMPULSES: f64 = 100e6;
+const MAX_IMPULSES: f64 = 100e6;

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 /// Reads TOML; faults are reported.
 pub(super) fn read<'t>(text: &'t str, report: &mut Problems) -> Spanned<DeTable<'t>> {
     let (document, faults) = DeTable::parse_recoverable(text);
-    for fault in faults.iter().take(MOST_FAULTS) {
+    for fault in faults.iter().take(MAX_FAULTS) {
         report.error(problem(fault.message(), fault.span().unwrap_or(0..0), text));
     }
     document
@@ -145,7 +145,7 @@ enum Mistake {
 }
 
 /// A single mistake in TOML tends to cause a series of errors.
-const MOST_FAULTS: usize = 3;
+const MAX_FAULTS: usize = 3;
 
 /// Mistakes by text in the message; the first match applies.
 const FORMS: &[(&str, Mistake)] = &[

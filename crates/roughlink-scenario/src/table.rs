@@ -189,7 +189,7 @@ impl fmt::Display for TextField<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let like_a_number = self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
         let like_a_value = like_a_number || ["true", "false", "nan", "inf"].contains(&&*self.text.to_ascii_lowercase());
-        match like_a_value && self.text.len() <= LONGEST_SHOWN {
+        match like_a_value && self.text.len() <= MAX_SHOWN_LEN {
             true => write!(f, "{} = {}", self.name, self.text),
             false => f.write_str(self.name),
         }
@@ -317,7 +317,7 @@ impl LineCounter<'_> {
 }
 
 /// Characters of a field that messages show.
-const LONGEST_SHOWN: usize = 24;
+const MAX_SHOWN_LEN: usize = 24;
 /// Columns that this module treats specially: the time, and the position.
 pub(super) const TIME: &str = "time_s";
 pub(super) const POSITION: &str = "position_m";

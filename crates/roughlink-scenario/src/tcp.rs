@@ -223,8 +223,8 @@ impl Sources<'_> {
         // section 3.1).
         let options = if config.mss_includes_options { 0 } else { 40 };
         let most = u32::from(u16::MAX) - 40 - options - if self.ipv6 { u32::from(IPV6_EXTRA) } else { 0 };
-        if !(LEAST_MSS..=most).contains(&config.mss) {
-            let message = format!("`mss` must be between {LEAST_MSS} B and {most} B, found {} B", config.mss);
+        if !(MIN_MSS..=most).contains(&config.mss) {
+            let message = format!("`mss` must be between {MIN_MSS} B and {most} B, found {} B", config.mss);
             wrong("mss", message, "write mss = \"1460 B\" for Ethernet");
         }
         for (key, buffer) in [("snd_buf", config.snd_buf), ("rcv_buf", config.rcv_buf)] {
@@ -322,4 +322,4 @@ pub(super) fn headers(tcp: &TcpConfig, ipv6: bool) -> u32 {
 }
 
 /// Least `mss`: room for the options and some data.
-const LEAST_MSS: u32 = 64;
+const MIN_MSS: u32 = 64;

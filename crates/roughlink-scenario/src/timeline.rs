@@ -256,8 +256,8 @@ impl TimelineSource {
             made.push(timeline::Step { at, until, every, up, rate, delay, signal, noise });
         }
         let mut timeline = timeline::Timeline::new(made, noises, duration);
-        if timeline.changes() > MOST_CHANGES {
-            let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
+        if timeline.changes() > MAX_CHANGES {
+            let problem = Problem::new(format!("the link changes more than {MAX_CHANGES} times")).at(place, "");
             report.error(problem.help("make `repeat` or `interval` longer, or `duration` shorter"));
             timeline = timeline::Timeline::new(Vec::new(), Vec::new(), duration);
         }
@@ -309,7 +309,7 @@ fn from_the_start(
 
 /// Sets `steps` as the timeline of both directions of a link; the reverse one keeps the `fixed` properties. Underlines
 /// `place` if there are too many changes.
-pub(super) fn lay(
+pub(super) fn set_timelines(
     steps: Vec<TomlStep>,
     (pipe, fixed): (&mut PipeConfig, Fixed),
     duration: Time,
@@ -562,7 +562,7 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 }
 
 /// Maximum number of changes; each is an event of the run.
-const MOST_CHANGES: u64 = 10_000_000;
+const MAX_CHANGES: u64 = 10_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str =
     "name the columns in the first line: time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";

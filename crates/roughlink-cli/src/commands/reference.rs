@@ -220,7 +220,7 @@ impl<'s> ReferencePage<'s> {
             return forms.join(" or ");
         }
         let (name, of) = (key["$ref"].as_str().and_then(|r| r.rsplit('/').next()), self.resolve(key));
-        let words: Vec<String> = match of["enum"].as_array().filter(|all| all.len() <= MOST_WORDS) {
+        let words: Vec<String> = match of["enum"].as_array().filter(|all| all.len() <= MAX_WORDS) {
             Some(all) => all.iter().map(code).collect(),
             None => words(of).map(|w| code(&w["const"])).collect(),
         };
@@ -311,7 +311,7 @@ fn stacks(keys: &[(&String, &Value)]) -> String {
 /// The definition of a flow's `tcp`.
 const FLOW_TCP: &str = "#/$defs/FlowTcp";
 /// Types with more words are shown by name.
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 
 /// Returns the keys of a table.
 fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -8,7 +8,7 @@ use roughlink_core::net::{Network, RunLimits, RunOptions};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::split;
-use roughlink_lab::library::{LARGEST_SCENARIO, ScenarioFolder, ScenarioText, text_of};
+use roughlink_lab::library::{MAX_SCENARIO_SIZE, ScenarioFolder, ScenarioText, text_of};
 use roughlink_lab::output::{CaptureSettings, OutputError, OutputSettings, run_to_folder};
 use roughlink_lab::runner::timed;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(super) fn source(name: &str) -> Result<ScenarioText, LabError> {
     if name != "-" {
         return ScenarioText::scenario(name);
     }
-    let text = text_of(std::io::stdin(), LARGEST_SCENARIO);
+    let text = text_of(std::io::stdin(), MAX_SCENARIO_SIZE);
     let text = text.map_err(|source| LabError::Read { path: "standard input".into(), source })?;
     Ok(ScenarioText { name: "standard input".into(), text, folder: Some(ScenarioFolder::new(".")) })
 }

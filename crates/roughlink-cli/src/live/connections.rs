@@ -1,7 +1,7 @@
 //! Connections: a limited number at a time, each for one request that must arrive soon.
 //!
 //! Any program that reaches the address can connect, even without the token. Such connections must not use up the
-//! descriptors that the emulation needs, nor block viewers for long. Connections beyond [`MOST_CONNECTIONS`] wait in
+//! descriptors that the emulation needs, nor block viewers for long. Connections beyond [`MAX_CONNECTIONS`] wait in
 //! the kernel, where they use no descriptor of this process.
 
 use axum::Router;
@@ -25,10 +25,10 @@ pub(super) async fn serve(listener: TcpListener, router: Router, closed: oneshot
 }
 
 async fn accept(listener: TcpListener, router: Router, open: &GracefulShutdown) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut http = http1::Builder::new();
     // Without keep-alive, no connection stays open for a further request.
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(LONGEST_HEADERS);
+    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(MAX_HEADERS_LEN);
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptor is free, or the peer has closed the connection.
@@ -45,9 +45,9 @@ async fn accept(listener: TcpListener, router: Router, open: &GracefulShutdown) 
 }
 
 /// Maximum number of open connections: several times the number of viewers.
-pub(super) const MOST_CONNECTIONS: usize = 64;
+pub(super) const MAX_CONNECTIONS: usize = 64;
 /// Maximum time for the headers of a request to arrive, and for its body.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum size of a connection's buffer, bytes.
-const LONGEST_HEADERS: usize = 16 << 10;
+const MAX_HEADERS_LEN: usize = 16 << 10;
 const RETRY: Duration = Duration::from_millis(100);

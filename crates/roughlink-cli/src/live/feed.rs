@@ -25,14 +25,14 @@ pub(super) struct Feed {
     live: Arc<Live>,
     /// Description of the emulation in JSON.
     start: String,
-    past: Mutex<Past>,
+    past: Mutex<History>,
     news: Mutex<Option<Sender<News>>>,
     viewers: AtomicUsize,
 }
 
 /// Samples of the last minute, oldest first.
 #[derive(Default)]
-struct Past {
+struct History {
     samples: VecDeque<Arc<str>>,
     bytes: usize,
     /// Number of the emulation's samples that were fetched.
@@ -47,7 +47,7 @@ enum News {
 
 impl Feed {
     pub(super) fn new(live: Arc<Live>) -> Self {
-        let start = json(&Start::new(live.scenario()));
+        let start = json(&StartMessage::new(live.scenario()));
         let news = Mutex::new(Some(channel(WAITING).0));
         Feed { live, start, past: Mutex::default(), news, viewers: AtomicUsize::new(0) }
     }
@@ -69,7 +69,7 @@ impl Feed {
     fn fetch(&self) {
         let new = self.live.samples(&mut lock(&self.past).seen);
         for sample in new {
-            let text: Arc<str> = json(&Moment::new(&sample)).into();
+            let text: Arc<str> = json(&SampleMessage::new(&sample)).into();
             lock(&self.past).add(Arc::clone(&text));
             self.send(News::Sample(text));
         }
@@ -119,11 +119,11 @@ async fn next(news: &mut Receiver<News>) -> Option<Event> {
     }
 }
 
-impl Past {
+impl History {
     fn add(&mut self, sample: Arc<str>) {
         self.bytes += sample.len();
         self.samples.push_back(sample);
-        while self.samples.len() > MOST_PAST || self.bytes > MOST_PAST_BYTES {
+        while self.samples.len() > MAX_PAST || self.bytes > MAX_PAST_BYTES {
             let Some(oldest) = self.samples.pop_front() else { return };
             self.bytes -= oldest.len();
         }
@@ -136,7 +136,7 @@ struct Viewer(Arc<Feed>);
 impl Viewer {
     fn new(feed: &Arc<Feed>) -> Option<Self> {
         let viewer = Viewer(Arc::clone(feed));
-        (feed.viewers.fetch_add(1, Ordering::Relaxed) < MOST_VIEWERS).then_some(viewer)
+        (feed.viewers.fetch_add(1, Ordering::Relaxed) < MAX_VIEWERS).then_some(viewer)
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) fn last(result: &impl Serialize, timeline: &str) -> String {
 
 /// Description of an emulation.
 #[derive(Serialize)]
-struct Start<'s> {
+struct StartMessage<'s> {
     name: &'s str,
     interval_ms: f64,
     links: Vec<LinkDescription<'s>>,
@@ -181,9 +181,9 @@ struct LinkDescription<'s> {
     other: bool,
 }
 
-impl<'s> Start<'s> {
+impl<'s> StartMessage<'s> {
     fn new(scenario: &'s Scenario) -> Self {
-        Start {
+        StartMessage {
             name: &scenario.name,
             interval_ms: INTERVAL.as_millis_f64(),
             links: scenario.links.iter().map(|link| LinkDescription::new(link, &scenario.nodes)).collect(),
@@ -214,10 +214,10 @@ impl<'s> LinkDescription<'s> {
 
 /// Sample of the emulation; counts are totals.
 #[derive(Serialize)]
-struct Moment {
+struct SampleMessage {
     t_s: f64,
     links: Vec<[DirectionReading; 2]>,
-    conversations: Vec<Talk>,
+    conversations: Vec<ConversationMessage>,
     lateness_us: Option<Lateness>,
 }
 
@@ -236,7 +236,7 @@ struct DirectionReading {
 
 /// Conversation. Arrays have the value of the direction from `from` to `to` first, and then the reverse direction's.
 #[derive(Serialize)]
-struct Talk {
+struct ConversationMessage {
     protocol: String,
     from: String,
     to: String,
@@ -247,11 +247,11 @@ struct Talk {
     lost: [Option<u64>; 2],
 }
 
-impl Talk {
+impl ConversationMessage {
     fn new(conversation: &ConversationResult) -> Self {
         let ConversationResult { protocol, from, to, forward, reverse, .. } = conversation;
         let ways = [forward, reverse];
-        Talk {
+        ConversationMessage {
             protocol: protocol.clone(),
             from: from.clone(),
             to: to.clone(),
@@ -264,12 +264,12 @@ impl Talk {
     }
 }
 
-impl Moment {
+impl SampleMessage {
     fn new(sample: &EmulationSample) -> Self {
-        Moment {
+        SampleMessage {
             t_s: sample.at.as_secs_f64(),
             links: sample.links.iter().map(|both| both.map(DirectionReading::new)).collect(),
-            conversations: sample.achieved.conversations.iter().map(Talk::new).collect(),
+            conversations: sample.achieved.conversations.iter().map(ConversationMessage::new).collect(),
             lateness_us: sample.lateness,
         }
     }
@@ -284,10 +284,10 @@ impl DirectionReading {
 }
 
 /// Maximum number of viewers.
-pub(super) const MOST_VIEWERS: usize = 16;
+pub(super) const MAX_VIEWERS: usize = 16;
 /// Number of events kept for a slow viewer.
 const WAITING: usize = 32;
 /// Number of samples for a new viewer: one minute.
-const MOST_PAST: usize = (60_000_000_000 / INTERVAL.0) as usize;
+const MAX_PAST: usize = (60_000_000_000 / INTERVAL.0) as usize;
 /// Maximum size of these samples, bytes.
-const MOST_PAST_BYTES: usize = 4 << 20;
+const MAX_PAST_BYTES: usize = 4 << 20;

@@ -102,7 +102,7 @@ fn changes_are_validated_before_they_apply() {
     let wrong = send(JSON, r#"{"link": "plc", "rate": "2 Mbit"}"#);
     assert!(code(&wrong) == 400 && wrong.contains("rate: "), "{wrong}");
     assert_eq!(code(&send(JSON, "\u{0}\u{ffff}{")), 400);
-    assert_eq!(code(&send(JSON, &" ".repeat(LONGEST_CHANGE + 1))), 413);
+    assert_eq!(code(&send(JSON, &" ".repeat(MAX_CHANGE + 1))), 413);
     let medium = send(JSON, r#"{"link": "hdplc", "rate": "2 Mbit/s"}"#);
     assert!(code(&medium) == 409 && medium.contains("power-line medium"), "{medium}");
     // In this test, no loop applies the changes.
@@ -123,7 +123,7 @@ fn viewers_receive_the_start_and_the_end() {
         stream.read_exact(&mut first).unwrap();
         (stream, String::from_utf8_lossy(&first).into_owned())
     };
-    let mut viewers: Vec<_> = (0..feed::MOST_VIEWERS).map(|_| open()).collect();
+    let mut viewers: Vec<_> = (0..feed::MAX_VIEWERS).map(|_| open()).collect();
     assert!(viewers.iter().all(|(_, first)| first == "HTTP/1.1 200"), "{viewers:?}");
     assert_eq!(open().1, "HTTP/1.1 503");
     // A viewer that leaves makes room for another.

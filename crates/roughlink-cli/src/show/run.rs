@@ -142,7 +142,7 @@ fn exchanges(r: &RunResult) -> Option<TextTable> {
         let latency =
             |value: fn(&RttResult) -> f64| e.latency_ms.as_ref().map_or("-".into(), |l| format!("{:.1} ms", value(l)));
         let latencies = [latency(|l| l.p50), latency(|l| l.p95), latency(|l| l.p99), latency(|l| l.max)];
-        let counts = [f.name.clone(), e.of.into(), e.sent.to_string(), e.arrived.to_string()];
+        let counts = [f.name.clone(), e.unit_of.into(), e.sent.to_string(), e.arrived.to_string()];
         exchanges.add_row(counts.into_iter().chain(latencies));
     }
     exchanges.numbers(2);
@@ -201,7 +201,7 @@ fn calls(r: &RunResult) -> Option<TextTable> {
 fn gateways(r: &RunResult) -> Option<TextTable> {
     let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "maximum", "rho", "rewritten"]);
     for g in &r.gateways {
-        let ended = g.ended.iter().rev().take(MOST_ENDED).map(|f| (f, "ended"));
+        let ended = g.ended.iter().rev().take(MAX_ENDED).map(|f| (f, "ended"));
         for (f, state) in g.flows.iter().map(|f| (f, "open")).chain(ended) {
             let number = |x: Option<f64>, unit: &str| x.map_or("-".into(), |x| format!("{x:.1}{unit}"));
             gateways.add_row([
@@ -221,4 +221,4 @@ fn gateways(r: &RunResult) -> Option<TextTable> {
 }
 
 /// Maximum number of ended flows shown for each gateway.
-const MOST_ENDED: usize = 10;
+const MAX_ENDED: usize = 10;

@@ -348,7 +348,7 @@ impl Session {
         }
     }
     /// Returns the messages that `side` has written and its peer has not read, if `side` is inside the network.
-    pub fn written(&self, side: Side) -> Option<&Written> {
+    pub fn written(&self, side: Side) -> Option<&OutgoingMessages> {
         match side {
             Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
             Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
@@ -373,14 +373,14 @@ impl Session {
 
 /// Messages that one side has written into its stream, and the offset at which each ends.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct OutgoingMessages {
     /// Offset at which the first message starts, and offset at which the last one ends.
     begin: u64,
     end: u64,
     messages: VecDeque<(u64, Document)>,
 }
 
-impl Written {
+impl OutgoingMessages {
     fn write(&mut self, bytes: u32, document: Document) {
         self.end += u64::from(bytes);
         self.messages.push_back((self.end, document));
@@ -392,7 +392,7 @@ impl Written {
         Some(document)
     }
     /// Appends the messages that `other`, a later state of the same stream, has and `self` lacks.
-    pub fn extend(&mut self, other: &Written) {
+    pub fn extend(&mut self, other: &OutgoingMessages) {
         let known = self.end;
         self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
         self.end = known.max(other.end);

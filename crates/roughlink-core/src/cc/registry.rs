@@ -5,7 +5,7 @@ use super::{
     vegas, veno, wave, westwood, yeah,
 };
 use crate::registry::{Registry, RegistryEntry};
-use crate::units::plain;
+use crate::units::plain_message;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -308,7 +308,7 @@ pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<d
 }
 
 fn make<A: BuildAlgorithm>(params: toml::Table) -> Result<Factory, String> {
-    let params: A::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
+    let params: A::Params = params.try_into().map_err(|e: toml::de::Error| plain_message(&e))?;
     A::check(&params)?;
     Ok(Arc::new(move |flow| Box::new(A::new(&params, flow))))
 }

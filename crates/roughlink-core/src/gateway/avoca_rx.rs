@@ -75,7 +75,7 @@ impl Params {
 #[derive(Debug)]
 pub struct AvocaRx {
     params: Params,
-    flows: Flows<Held>,
+    flows: Flows<FrozenWindow>,
     coverage: Coverage,
     /// Time since which the windows are closed.
     closed: Option<Time>,
@@ -85,7 +85,7 @@ pub struct AvocaRx {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct FrozenWindow {
     /// True if the sender may have received the closed window.
     closed: bool,
 }
@@ -214,7 +214,7 @@ impl AvocaRx {
 
 /// Returns true if the gateway closes and opens the window of `flow`: the sender is outside and the header may be
 /// rewritten.
-fn serves(flow: &WatchedFlow<Held>) -> bool {
+fn serves(flow: &WatchedFlow<FrozenWindow>) -> bool {
     let writable = !flow.excluded() && flow.phase() != FlowPhase::Handshake;
     writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()
 }

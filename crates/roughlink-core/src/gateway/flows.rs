@@ -127,9 +127,9 @@ pub struct Flows<S> {
     timers: BTreeSet<(Time, Id)>,
     next_expiry: Time,
     /// Number of times a flow became active.
-    pub entered: u64,
+    pub activations: u64,
     /// Number of times a flow became inactive.
-    pub left: u64,
+    pub deactivations: u64,
     /// Counters.
     pub counters: FlowTableCounters,
     /// Entries examined to expire or evict one.
@@ -147,8 +147,8 @@ impl<S: Default> Flows<S> {
             order: Default::default(),
             timers: BTreeSet::new(),
             next_expiry: Time::MAX,
-            entered: 0,
-            left: 0,
+            activations: 0,
+            deactivations: 0,
             counters: FlowTableCounters::default(),
             #[cfg(test)]
             steps: 0,
@@ -173,7 +173,7 @@ impl<S: Default> Flows<S> {
     /// Returns statistics of all flows, with `control` applied to the state of each. A key with several entries appears
     /// once, with its first entry.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
-        let occupied = modem.map_or(0, Modem::occupied);
+        let occupied = modem.map_or(0, Modem::total_backlog);
         let share = |key: &FlowKey| match modem {
             Some(m) if occupied > 0 => f64::from(m.backlog(key)) / f64::from(occupied),
             _ => 0.0,
@@ -237,7 +237,7 @@ impl<S: Default> Flows<S> {
                 flow.active = false;
                 flow.queued = Some(flow.last_seen);
                 self.order[TablePart::Flows as usize].insert((flow.last_seen, id));
-                self.left += 1;
+                self.deactivations += 1;
             }
             let deadline = flow.deadline(p);
             if at == deadline {
@@ -353,11 +353,11 @@ impl<S: Default> Flows<S> {
         let was = flow.active;
         flow.active = flow.phase() == FlowPhase::Established && !flow.finished() && (was || data);
         if flow.active && !was {
-            self.entered += 1;
+            self.activations += 1;
             let at = flow.queued.take().expect("an inactive flow may be evicted");
             self.order[TablePart::Flows as usize].remove(&(at, id));
         } else if was && !flow.active {
-            self.left += 1;
+            self.deactivations += 1;
             flow.queued = Some(flow.last_seen);
             self.order[TablePart::Flows as usize].insert((flow.last_seen, id));
         }
@@ -433,7 +433,7 @@ impl<S: Default> Flows<S> {
     fn end(&mut self, id: &Id) -> bool {
         let Some(flow) = self.take(id) else { return false };
         if flow.confirmed {
-            if self.ended.len() >= MOST_ENDED {
+            if self.ended.len() >= MAX_ENDED {
                 self.ended.pop_front();
             }
             self.ended.push_back((id.key, flow));
@@ -447,7 +447,7 @@ impl<S: Default> Flows<S> {
         if let Some(at) = flow.queued {
             self.order[TablePart::for_flow(id, &flow) as usize].remove(&(at, *id));
         }
-        self.left += u64::from(flow.active);
+        self.deactivations += u64::from(flow.active);
         Some(flow)
     }
 
@@ -470,7 +470,7 @@ impl TablePart {
 }
 
 /// Number of flows remembered after their removal.
-const MOST_ENDED: usize = 1000;
+const MAX_ENDED: usize = 1000;
 
 /// Returns the key of the inward direction.
 pub(super) fn inward(heading: Heading, key: FlowKey) -> FlowKey {

@@ -2,7 +2,7 @@
 
 use super::{Gateway, Heading, avoca_rx, window};
 use crate::registry::{Registry, RegistryEntry};
-use crate::units::plain;
+use crate::units::plain_message;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -187,7 +187,7 @@ pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, GatewayError>
 }
 
 fn make<G: BuildGateway>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
-    let params: G::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
+    let params: G::Params = params.try_into().map_err(|e: toml::de::Error| plain_message(&e))?;
     G::check(&params)?;
     Ok(Box::new(G::new(&params)))
 }

@@ -10,7 +10,7 @@ use crate::units::Time;
 use std::collections::BTreeMap;
 
 /// A modem with fixed timings and a content set by the test.
-pub(super) struct Fake {
+pub(super) struct FakeModem {
     pub limit: u32,
     pub overhead: Time,
     pub sdu: Time,
@@ -19,10 +19,10 @@ pub(super) struct Fake {
     pub backlog: BTreeMap<FlowKey, (u32, u32)>,
 }
 
-impl Default for Fake {
+impl Default for FakeModem {
     /// Returns a modem of 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
     fn default() -> Self {
-        Fake {
+        FakeModem {
             limit: 31,
             overhead: Time::from_micros(750),
             sdu: Time::from_nanos(652_202),
@@ -32,20 +32,20 @@ impl Default for Fake {
     }
 }
 
-impl Modem for Fake {
+impl Modem for FakeModem {
     fn waiting(&self, key: &FlowKey) -> u32 {
         self.backlog.get(key).map_or(0, |b| b.0)
     }
     fn backlog(&self, key: &FlowKey) -> u32 {
         self.backlog.get(key).map_or(0, |b| b.1)
     }
-    fn occupied(&self) -> u32 {
+    fn total_backlog(&self) -> u32 {
         self.backlog.values().map(|b| b.1).sum()
     }
     fn cycle_time(&self, sdus: u32) -> Time {
         self.overhead.saturating_add(Time(self.sdu.0.saturating_mul(u64::from(sdus))))
     }
-    fn limit(&self) -> u32 {
+    fn max_sdus(&self) -> u32 {
         self.limit
     }
     fn rejected(&self) -> f64 {
@@ -61,7 +61,7 @@ pub(super) fn key_of(flow: u32) -> FlowKey {
 /// A gateway, a modem, and connections opened by clients inside.
 pub(super) struct GatewayBench<G> {
     pub gateway: G,
-    pub modem: Fake,
+    pub modem: FakeModem,
     pub now: Time,
     /// Next sequence numbers of server and client, by flow.
     next: BTreeMap<u32, [u32; 2]>,
@@ -72,7 +72,7 @@ impl<G: Gateway> GatewayBench<G> {
     pub(super) fn new(gateway: G) -> Self {
         GatewayBench {
             gateway,
-            modem: Fake::default(),
+            modem: FakeModem::default(),
             now: Time::ZERO,
             next: BTreeMap::new(),
             options: SynOptions { mss: 1460, ..SynOptions::default() },

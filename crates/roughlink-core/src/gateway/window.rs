@@ -36,7 +36,7 @@ use crate::units::Time;
 #[derive(Debug)]
 pub struct RateControl {
     params: Params,
-    flows: Flows<Managed>,
+    flows: Flows<WindowState>,
     /// Flows that share the link, as of the table's counts `entered` and `left`.
     sharing: SharingFlows,
     joined: (u64, u64),
@@ -48,7 +48,7 @@ pub struct RateControl {
 
 /// The state of a flow.
 #[derive(Clone, Debug, Default)]
-struct Managed {
+struct WindowState {
     edge: AdvertisedEdge,
     control: Option<Control>,
     updated: Option<Time>,
@@ -126,7 +126,7 @@ impl Gateway for RateControl {
 impl RateControl {
     /// Applies changes of the active flows and of the PDU size, rate and errors.
     fn follow(&mut self, modem: &dyn Modem) {
-        let joined = (self.flows.entered, self.flows.left);
+        let joined = (self.flows.activations, self.flows.deactivations);
         if joined != self.joined {
             let left = joined.1 != self.joined.1;
             self.joined = joined;
@@ -140,7 +140,7 @@ impl RateControl {
                 self.each(|c, equation, floor| c.awnd = equation.max(floor));
             }
         }
-        let limit = modem.limit();
+        let limit = modem.max_sdus();
         let pdu = (limit, modem.cycle_time(limit));
         let usable = if self.params.error_factor { 1.0 - modem.rejected() } else { 1.0 };
         if (pdu, usable) != (self.pdu, self.usable) {
@@ -209,7 +209,7 @@ impl RateControl {
         let (queue, part) = match p.queue {
             GrowthQueue::Flow => (modem.backlog(&id.key), limit / n),
             GrowthQueue::Waiting => (modem.waiting(&id.key), limit / n),
-            GrowthQueue::Total => (modem.occupied(), limit),
+            GrowthQueue::Total => (modem.total_backlog(), limit),
         };
         let queue = f64::from(queue);
         c.awnd = match p.scheme {
@@ -240,7 +240,7 @@ impl RateControl {
 /// Sample_Awnd, "the maximum number of transmitted SDUs within the RTT" (section 5): the largest number of SDUs that
 /// the link of `modem` can carry within `rtt`, at least 2.
 pub fn sample_awnd(sample: AwndSample, rtt: Time, modem: &dyn Modem) -> f64 {
-    let limit = modem.limit();
+    let limit = modem.max_sdus();
     let cycle = modem.cycle_time(limit).0.max(1);
     let sdus = match sample {
         AwndSample::Begun => rtt.0.div_ceil(cycle) as f64 * f64::from(limit),
@@ -260,12 +260,12 @@ pub fn sample_awnd(sample: AwndSample, rtt: Time, modem: &dyn Modem) -> f64 {
             (rtt.0 / cycle) as f64 * f64::from(limit) + f64::from(n)
         }
     };
-    sdus.max(LEAST_SAMPLE)
+    sdus.max(MIN_SAMPLE)
 }
 
 /// Sample_Awnd of a flow, scaled by the share `usable`.
 fn usable_sample(p: &Params, rtt: Time, usable: f64, modem: &dyn Modem) -> f64 {
-    (sample_awnd(p.sample, rtt, modem) * usable).max(LEAST_SAMPLE)
+    (sample_awnd(p.sample, rtt, modem) * usable).max(MIN_SAMPLE)
 }
 
 /// Equation 1 (section 5): window of a flow. `inverse` is the sum of 1/RTT, in 1/s, of all flows that share the link.
@@ -294,11 +294,11 @@ pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: 
 }
 
 /// Least Sample_Awnd, SDUs: with less than two, delayed ACKs would stall the sender.
-const LEAST_SAMPLE: f64 = 2.0;
+const MIN_SAMPLE: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Fake, GatewayBench, key_of};
+    use super::super::tests::{FakeModem, GatewayBench, key_of};
     use super::*;
 
     const RTTS: [u64; 3] = [66, 126, 186];
@@ -318,7 +318,7 @@ mod tests {
     /// A 1500-byte SDU takes 652.2 us at 18.62 Mbit/s, a cycle 0.75 ms more.
     #[test]
     fn sdus_per_rtt_match_the_link_capacity() {
-        let modem = Fake::default();
+        let modem = FakeModem::default();
         for (ms, whole, begun, fluid) in
             [(66, 96.0, 124.0, 97.6), (126, 186.0, 217.0, 186.3), (186, 274.0, 279.0, 275.0)]
         {
@@ -329,7 +329,7 @@ mod tests {
         }
         assert_eq!(sample_awnd(AwndSample::Whole, Time::from_millis(1), &modem), 2.0);
         for limit in [0, 1, u32::MAX] {
-            let odd = Fake { limit, overhead: Time::ZERO, sdu: Time::ZERO, ..Fake::default() };
+            let odd = FakeModem { limit, overhead: Time::ZERO, sdu: Time::ZERO, ..FakeModem::default() };
             assert!(sample_awnd(AwndSample::Whole, Time::from_millis(66), &odd) >= 2.0);
         }
     }
@@ -337,7 +337,7 @@ mod tests {
     /// Equation 1: equal windows, rates proportional to 1/RTT, and a sum equal to the capacity.
     #[test]
     fn equation_1_gives_equal_windows() {
-        let modem = Fake::default();
+        let modem = FakeModem::default();
         for (rtts, shares, jain) in
             [(vec![66, 186], vec![0.738, 0.262], 0.82), (RTTS.to_vec(), vec![0.532, 0.279, 0.189], 0.84)]
         {

@@ -122,7 +122,7 @@ impl Noise {
 
 /// Noise in operation, which decides the loss of each packet.
 #[derive(Debug)]
-pub enum Judge {
+pub enum LossProcess {
     #[allow(missing_docs, reason = "as Noise")]
     None,
     #[allow(missing_docs, reason = "as Noise")]
@@ -141,28 +141,30 @@ pub enum Judge {
     Recorded { stream: RandomStream, steps: Vec<(Time, u64)>, at: usize },
 }
 
-impl Judge {
+impl LossProcess {
     /// Creates the noise of direction `name`.
     pub fn new(noise: &Noise, name: &str, seed: &Seed) -> Self {
         let stream = || seed.stream(name, "noise");
         match noise {
-            Noise::None => Judge::None,
-            Noise::Random { loss } => Judge::Random { stream: stream(), loss: threshold(*loss) },
-            Noise::BitErrors { ber } => {
-                Judge::BitErrors(Box::new(BitErrors { stream: stream(), log_good: libm::log1p(-ber), last: (0, 0) }))
-            }
+            Noise::None => LossProcess::None,
+            Noise::Random { loss } => LossProcess::Random { stream: stream(), loss: threshold(*loss) },
+            Noise::BitErrors { ber } => LossProcess::BitErrors(Box::new(BitErrors {
+                stream: stream(),
+                log_good: libm::log1p(-ber),
+                last: (0, 0),
+            })),
             Noise::Burst { start, length } => {
-                Judge::Burst { stream: stream(), start: threshold(*start), length: length.clone(), left: 0 }
+                LossProcess::Burst { stream: stream(), start: threshold(*start), length: length.clone(), left: 0 }
             }
-            Noise::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => Judge::GilbertElliott {
+            Noise::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => LossProcess::GilbertElliott {
                 stream: stream(),
                 bad: false,
                 flip: [threshold(*to_bad), threshold(*to_good)],
                 loss: [threshold(*loss_good), threshold(*loss_bad)],
             },
-            Noise::List { drop } => Judge::List { drop: drop.clone(), next: 0, seen: 0 },
-            Noise::Impulse(config) => Judge::Impulse(Box::new(Overlaps::new(config.clone(), name, seed))),
-            Noise::Recorded { steps } => Judge::Recorded {
+            Noise::List { drop } => LossProcess::List { drop: drop.clone(), next: 0, seen: 0 },
+            Noise::Impulse(config) => LossProcess::Impulse(Box::new(Overlaps::new(config.clone(), name, seed))),
+            Noise::Recorded { steps } => LossProcess::Recorded {
                 stream: stream(),
                 steps: steps.iter().map(|&(t, p)| (t, threshold(p))).collect(),
                 at: 0,
@@ -174,10 +176,10 @@ impl Judge {
     #[inline(always)]
     pub fn loses(&mut self, now: Time, size: u16, rate: Rate) -> bool {
         match self {
-            Judge::None => false,
-            Judge::Random { stream, loss } => stream.hit(*loss),
-            Judge::BitErrors(errors) => errors.loses(size),
-            Judge::Burst { stream, start, length, left } => {
+            LossProcess::None => false,
+            LossProcess::Random { stream, loss } => stream.hit(*loss),
+            LossProcess::BitErrors(errors) => errors.loses(size),
+            LossProcess::Burst { stream, start, length, left } => {
                 if stream.hit(*start) {
                     *left = length.draw(stream) - 1;
                     true
@@ -188,20 +190,20 @@ impl Judge {
                     false
                 }
             }
-            Judge::GilbertElliott { stream, bad, flip, loss } => {
+            LossProcess::GilbertElliott { stream, bad, flip, loss } => {
                 if stream.hit(flip[usize::from(*bad)]) {
                     *bad = !*bad;
                 }
                 stream.hit(loss[usize::from(*bad)])
             }
-            Judge::List { drop, next, seen } => {
+            LossProcess::List { drop, next, seen } => {
                 let hit = drop.get(*next) == Some(seen);
                 *next += usize::from(hit);
                 *seen += 1;
                 hit
             }
-            Judge::Impulse(pulses) => pulses.loses(now.saturating_sub(rate.time_for(u64::from(size))), now),
-            Judge::Recorded { stream, steps, at } => {
+            LossProcess::Impulse(pulses) => pulses.loses(now.saturating_sub(rate.time_for(u64::from(size))), now),
+            LossProcess::Recorded { stream, steps, at } => {
                 while steps.get(*at + 1).is_some_and(|s| s.0 <= now) {
                     *at += 1;
                 }
@@ -316,7 +318,7 @@ mod tests {
     const RATE: Rate = Rate::from_mbps(10);
 
     fn share(noise: &Noise, n: u64) -> f64 {
-        let mut j = Judge::new(noise, "x", &SEED);
+        let mut j = LossProcess::new(noise, "x", &SEED);
         (0..n).filter(|&i| j.loses(Time::from_micros(1200 * (i + 1)), 1500, RATE)).count() as f64 / n as f64
     }
 
@@ -366,7 +368,7 @@ mod tests {
         // 1 - (1 - ber)^(8 size), as in RateErrorModel of ns-3 3.44 with ERROR_UNIT_BIT: 11.3 % of 1500 B, 0.32 % of 40
         // B.
         for (ber, size, wanted) in [(1e-5, 1500, 0.113_080), (1e-5, 40, 0.003_195), (0.0, 1500, 0.0), (1.0, 40, 1.0)] {
-            let mut judge = Judge::new(&Noise::BitErrors { ber }, "x", &SEED);
+            let mut judge = LossProcess::new(&Noise::BitErrors { ber }, "x", &SEED);
             let lost = (0..1_000_000).filter(|_| judge.loses(Time::ZERO, size, RATE)).count() as f64 / 1e6;
             assert!((lost - wanted).abs() <= 0.03 * wanted, "{ber}, {size} B: {lost}");
         }
@@ -374,7 +376,7 @@ mod tests {
 
     #[test]
     fn list_drops_exactly_its_packets() {
-        let mut j = Judge::new(&Noise::List { drop: vec![0, 3, 4] }, "x", &SEED);
+        let mut j = LossProcess::new(&Noise::List { drop: vec![0, 3, 4] }, "x", &SEED);
         let hits: Vec<_> = (0..6).map(|_| j.loses(Time::ZERO, 1500, RATE)).collect();
         assert_eq!(hits, [true, false, false, true, true, false]);
     }
@@ -394,7 +396,7 @@ mod tests {
 
     #[test]
     fn recorded_probabilities_apply_from_their_time() {
-        let mut j = Judge::new(
+        let mut j = LossProcess::new(
             &Noise::Recorded { steps: vec![(Time::ZERO, 0.0), (Time::from_secs(1), 1.0), (Time::from_secs(2), 0.0)] },
             "x",
             &SEED,

@@ -6,7 +6,7 @@
 
 use super::Direction;
 use super::jitter::Jitter;
-use super::noise::{Judge, Noise};
+use super::noise::{LossProcess, Noise};
 use super::queue::{ActiveQueue, QueueStats};
 use super::timeline::{Changes, DirectionState, Serialized, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
@@ -54,7 +54,7 @@ pub struct Pipe {
     limit: QueueLimit,
     mtu: u16,
     overhead: u16,
-    judge: Judge,
+    judge: LossProcess,
     jitter: Option<Jitter>,
     busy_until: Time,
     /// Packets in transit, by arrival.
@@ -142,7 +142,7 @@ impl Pipe {
             limit: direction.queue,
             mtu,
             overhead,
-            judge: Judge::new(&direction.noise, name, seed),
+            judge: LossProcess::new(&direction.noise, name, seed),
             jitter: Jitter::new(direction, name, seed),
             busy_until: Time::ZERO,
             ring: Ring::default(),
@@ -368,7 +368,7 @@ impl Pipe {
     /// Returns true if packets arrive in order and none is lost on the way, so that [`Pipe::pass`] can replace
     /// `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
-        matches!(self.judge, Judge::None) && self.plain
+        matches!(self.judge, LossProcess::None) && self.plain
     }
 
     /// Changes the link from outside at `now`. Returns the states before and after.

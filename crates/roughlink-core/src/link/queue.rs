@@ -167,12 +167,12 @@ impl QueueTally {
             self.stats.marked += 1;
             return Some(p);
         }
-        self.refuse(p, dropped);
+        self.drop_early(p, dropped);
         None
     }
 
     /// Drops `p` despite free space.
-    fn refuse(&mut self, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+    fn drop_early(&mut self, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         self.stats.dropped += 1;
         dropped(p);
     }
@@ -219,11 +219,11 @@ impl ActiveQueue {
             QueueKind::Codel(_, _, fifo) => fifo.put(now, p, self.limit, tally, dropped),
             QueueKind::Tbf(bucket, fifo) => match bucket.can_ever_pass(p.size) {
                 true => fifo.put(now, p, self.limit, tally, dropped),
-                false => tally.refuse(p, dropped),
+                false => tally.drop_early(p, dropped),
             },
             QueueKind::Police(bucket, fifo) => match bucket.pass(now, p.size) {
                 true => fifo.put(now, p, self.limit, tally, dropped),
-                false => tally.refuse(p, dropped),
+                false => tally.drop_early(p, dropped),
             },
             QueueKind::Prio(bands, first) => {
                 let band = band(p.dscp(), *first).min(bands.len() - 1);

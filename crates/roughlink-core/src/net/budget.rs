@@ -25,10 +25,10 @@ impl RunLimits {
     pub const NONE: RunLimits = RunLimits { events: u64::MAX, bytes: u64::MAX };
 }
 
-/// No limit on events; [`MOST_BYTES`] of memory.
+/// No limit on events; [`MAX_BYTES`] of memory.
 impl Default for RunLimits {
     fn default() -> Self {
-        RunLimits { bytes: MOST_BYTES, ..RunLimits::NONE }
+        RunLimits { bytes: MAX_BYTES, ..RunLimits::NONE }
     }
 }
 
@@ -117,6 +117,6 @@ impl Budget {
 }
 
 /// Default limit of packets and records in memory, bytes: four million packets in transit.
-pub const MOST_BYTES: u64 = 256_000_000;
+pub const MAX_BYTES: u64 = 256_000_000;
 /// Steps between two sums.
 const EVERY: u64 = 4096;

@@ -23,7 +23,7 @@ mod media;
 mod ports;
 mod reading;
 
-use gates::Gate;
+use gates::PlacedGateway;
 use media::Media;
 use ports::Ports;
 
@@ -31,7 +31,7 @@ use ports::Ports;
 pub(super) struct Component {
     pipes: Vec<Pipe>,
     media: Media,
-    gates: Vec<Gate>,
+    gates: Vec<PlacedGateway>,
     flows: Vec<NetworkFlow>,
     /// Places are the link directions of the component: first the pipes, then the ports of the media, two for each
     /// link. Each entry has the place's global hop and the node at its far end.
@@ -48,7 +48,7 @@ pub(super) struct Component {
     /// ports, or runs in steps.
     cascade: Vec<u32>,
     /// Links with notifications for hosts.
-    notices: Vec<Notified>,
+    notices: Vec<PendingNotices>,
     ports: Option<Box<Ports>>,
     end: Time,
     events: u64,
@@ -57,12 +57,12 @@ pub(super) struct Component {
 }
 
 /// Pending notifications of a link, whose first place is `place`.
-struct Notified {
+struct PendingNotices {
     place: u32,
     events: Peekable<Box<dyn Iterator<Item = (Time, LinkEvent)> + Send>>,
 }
 
-impl Notified {
+impl PendingNotices {
     fn next(&mut self) -> Time {
         self.events.peek().map_or(Time::MAX, |event| event.0)
     }
@@ -137,8 +137,9 @@ impl Component {
             pipes.iter_mut().for_each(|pipe| pipe.identify(&keys));
         }
         let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
-        let mut notices: Vec<Notified> =
-            notified.map(|&l| Notified { place: local[2 * l], events: s.links[l].notices.iter().peekable() }).collect();
+        let mut notices: Vec<PendingNotices> = notified
+            .map(|&l| PendingNotices { place: local[2 * l], events: s.links[l].notices.iter().peekable() })
+            .collect();
         let gates = gates::gates(s, &local, &media, pipes.len());
         let leaves = Leaves::new([pipes.len(), media.len(), notices.len(), built.len()]);
         let mut calendar = Calendar::new(leaves.gates + gates.len());
@@ -419,7 +420,7 @@ impl Component {
         let index = p.flow.index();
         if O::ACTIVE && !self.concerns_port(p) {
             let (hop, node) = self.places[leaf];
-            let at = Crossing { node, hop, way: InterfaceDirection::In, flow: self.flows[index].global };
+            let at = Crossing { node, hop, direction: InterfaceDirection::In, flow: self.flows[index].global };
             observer.packet(now, at, p, &self.sides);
         }
         let changed;
@@ -476,7 +477,7 @@ impl Component {
                 let at = Crossing {
                     node: flow.nodes[end],
                     hop: self.places[leaf].0,
-                    way: InterfaceDirection::Out,
+                    direction: InterfaceDirection::Out,
                     flow: flow.global,
                 };
                 observer.packet(now, at, &p, &self.sides);

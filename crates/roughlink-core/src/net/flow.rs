@@ -28,8 +28,8 @@ use bulk::BulkFlow;
 use call::Call;
 use cbr::CbrFlow;
 use messages::MessageFlow;
-use session::Requests;
-use writes::{Writes, WritingApplication};
+use session::ChargingFlow;
+use writes::{WriteFlow, WritingApplication};
 
 pub(super) struct NetworkFlow {
     /// Number in the scenario.
@@ -110,7 +110,7 @@ trait Application {
         None
     }
     /// Handles a whole datagram that left the network for an end outside.
-    fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
+    fn on_exit(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
     /// Returns true if end 1 is inside the network and waits for the first packet of an end 0 outside.
     fn is_listening(&self) -> bool {
         false
@@ -172,17 +172,17 @@ impl NetworkFlow {
             }
             Traffic::OnOff(cfg) => {
                 let writer = WritingApplication::OnOff(OnOff::new(*cfg, spec.start), cfg.bytes);
-                FlowTraffic::Other(Box::new(Writes::new(spec, index, open, writer)))
+                FlowTraffic::Other(Box::new(WriteFlow::new(spec, index, open, writer)))
             }
             Traffic::Web(cfg) => {
-                FlowTraffic::Other(Box::new(Writes::new(spec, index, open, WritingApplication::Web(Web::new(*cfg)))))
+                FlowTraffic::Other(Box::new(WriteFlow::new(spec, index, open, WritingApplication::Web(Web::new(*cfg)))))
             }
             Traffic::Messages(cfg) => {
                 let sctp = spec.sctp.as_ref().expect("messages have an association");
                 FlowTraffic::Other(Box::new(MessageFlow::new(spec, sctp, index, open, *cfg, seed)))
             }
             Traffic::Request { session } => {
-                FlowTraffic::Other(Box::new(Requests::new(spec, index, open, session, seed)))
+                FlowTraffic::Other(Box::new(ChargingFlow::new(spec, index, open, session, seed)))
             }
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
@@ -229,8 +229,8 @@ impl NetworkFlow {
         of_kind!(&self.kind, k => k.payload(p, addresses), None)
     }
     /// See [`Application::left`].
-    pub(super) fn left(&mut self, now: Time, p: &Packet) {
-        of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
+    pub(super) fn on_exit(&mut self, now: Time, p: &Packet) {
+        of_kind!(&mut self.kind, k => k.on_exit(now, p, &mut self.progress), ());
     }
     /// See [`Application::is_listening`].
     pub(super) fn is_listening(&self) -> bool {

@@ -25,7 +25,7 @@ pub struct Crossing {
     /// Link direction next to the interface.
     pub hop: Hop,
     /// Out to the link, or in from it.
-    pub way: InterfaceDirection,
+    pub direction: InterfaceDirection,
     /// Scenario number of the packet's flow; [`Packet::flow`] counts within its component. Flows between ports follow
     /// the scenario's flows.
     pub flow: usize,

@@ -162,7 +162,7 @@ impl Routes {
             }
         }
         let tree: Arc<[Option<Hop>]> = tree.into();
-        if (self.trees.len() + 1) * tree.len() > MOST_REMEMBERED {
+        if (self.trees.len() + 1) * tree.len() > MAX_REMEMBERED {
             self.trees.clear();
         }
         self.trees.insert(from, Arc::clone(&tree));
@@ -171,7 +171,7 @@ impl Routes {
 }
 
 /// Most nodes remembered in all trees together, 8 bytes each.
-const MOST_REMEMBERED: usize = 10_000_000;
+const MAX_REMEMBERED: usize = 10_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -88,17 +88,17 @@ pub struct Gap {
 /// The variable part of a SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gaps {
-    gaps: [Gap; Gaps::MOST_GAPS],
-    duplicates: [u32; Gaps::MOST_DUPLICATES],
+    gaps: [Gap; Gaps::MAX_GAPS],
+    duplicates: [u32; Gaps::MAX_DUPLICATES],
     gap_count: u8,
     duplicate_count: u8,
 }
 
 impl Gaps {
     /// Maximum number of gap ack blocks in a SACK; lower blocks go first (16 in Linux too: `SCTP_MAX_GABS`).
-    pub const MOST_GAPS: usize = 16;
+    pub const MAX_GAPS: usize = 16;
     /// Maximum number of duplicate TSNs in a SACK.
-    pub const MOST_DUPLICATES: usize = 4;
+    pub const MAX_DUPLICATES: usize = 4;
 
     /// Creates a SACK with the first `gaps` and `duplicates`, up to the maximum.
     pub fn new(gaps: impl IntoIterator<Item = Gap>, duplicates: impl IntoIterator<Item = u32>) -> Self {

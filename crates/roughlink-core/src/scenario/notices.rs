@@ -54,7 +54,7 @@ impl Notices {
                 Box::new(NoticeQueue {
                     states: [states(forward), states(reverse)],
                     up: [true; 2],
-                    now_is: forward.1.is_some().then_some(forward.0),
+                    forward_state: forward.1.is_some().then_some(forward.0),
                     notified: None,
                     notified_up: None,
                     notice: *notice,
@@ -80,7 +80,7 @@ struct NoticeQueue {
     states: [Option<Peekable<DirectionStates>>; 2],
     up: [bool; 2],
     /// The forward direction, if it has a timeline.
-    now_is: Option<DirectionState>,
+    forward_state: Option<DirectionState>,
     notified: Option<DirectionState>,
     /// `None` before the start of the run.
     notified_up: Option<bool>,
@@ -117,13 +117,13 @@ impl NoticeQueue {
             if let Some((_, state)) = states.as_mut().and_then(|s| s.next_if(|s| s.0 == now)) {
                 self.up[direction] = state.up;
                 if direction == 0 {
-                    self.now_is = Some(state);
+                    self.forward_state = Some(state);
                 }
             }
         }
         let known = if now.is_zero() { now } else { now.saturating_add(self.notice) };
         let up = self.up == [true; 2];
-        if let Some(state) = self.now_is {
+        if let Some(state) = self.forward_state {
             let before = self.notified.replace(state);
             if before.is_some_and(|b| b.rate != state.rate) {
                 self.push(known, LinkEvent::Rate(state.rate));

@@ -186,7 +186,7 @@ impl SctpReceiver {
         let MessagePart { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
         if tsn <= self.cumulative || self.ranges.iter().any(|&(a, b)| (a..=b).contains(&tsn)) {
-            if self.duplicates.len() < Gaps::MOST_DUPLICATES {
+            if self.duplicates.len() < Gaps::MAX_DUPLICATES {
                 self.duplicates.push(tsn);
             }
             self.sack_soon();

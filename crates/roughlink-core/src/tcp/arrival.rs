@@ -92,7 +92,7 @@ impl TcpEndpoint {
         let announced = match o.mss {
             0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
             0 => self.cfg.mss,
-            mss => u32::from(mss).max(LEAST_MSS),
+            mss => u32::from(mss).max(MIN_MSS),
         };
         let mut mss = self.cfg.mss.min(announced);
         if self.cfg.mss_includes_options && self.timestamps {

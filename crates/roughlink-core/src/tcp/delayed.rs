@@ -140,7 +140,7 @@ impl DelayedAck {
         }
         self.compressed += 1;
         if self.compressed == 1 {
-            self.due = self.due.min(now + (rtt / 20).min(LONGEST_COMPRESSION));
+            self.due = self.due.min(now + (rtt / 20).min(MAX_COMPRESSION));
         }
         false
     }
@@ -199,7 +199,7 @@ const QUICK_ECHOES: u32 = 2;
 const QUICK_ACKS: u32 = 16;
 /// Linux `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`.
 const COMPRESSED_SACKS: u32 = 44;
-const LONGEST_COMPRESSION: Time = Time::from_millis(1);
+const MAX_COMPRESSION: Time = Time::from_millis(1);
 /// Linux `TCP_DELACK_MAX`.
 const LONGEST: Time = Time::from_millis(200);
 

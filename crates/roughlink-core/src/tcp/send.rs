@@ -239,7 +239,7 @@ impl TcpSender {
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let per_millisecond = self.window_rate(self.core.cc.trace().cwnd).bytes_per_sec() / 1000;
-        let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
+        let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), MAX_SKB);
         memory * at_once / (at_once + SKB_OVERHEAD)
     }
     /// Ends the stream: a FIN follows the last byte.
@@ -630,4 +630,4 @@ pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
 /// Linux: an `sk_buff` and its head, bytes.
 const SKB_OVERHEAD: u64 = 256 + 704;
 /// Linux `GSO_LEGACY_MAX_SIZE`.
-const LARGEST_SKB: u64 = 65_536;
+const MAX_SKB: u64 = 65_536;

@@ -14,7 +14,7 @@
 
 use super::pcapng::{CaptureInterface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
-use crate::app::request::{Session, Side, Written, v2gtp};
+use crate::app::request::{OutgoingMessages, Session, Side, v2gtp};
 use crate::link::pipe::Fragments;
 use crate::net::addresses::addresses;
 use crate::net::{Crossing, InterfaceDirection, Observer};
@@ -63,7 +63,7 @@ struct CapturedFlow {
     /// Datagrams that may be cut, per direction.
     cut: [Idents; 2],
     /// Bytes written by each side of a session; `None` for other flows.
-    session: Option<[Written; 2]>,
+    session: Option<[OutgoingMessages; 2]>,
 }
 
 impl<W: Write> Capture<W> {
@@ -206,7 +206,7 @@ impl<W: Write> Observer for Capture<W> {
         let interface = self.interface(at);
         let cut = &mut self.flows[at.flow].cut[usize::from(p.flow.reverse())];
         let whole = p.fragment() == Fragment::Whole;
-        if at.way == InterfaceDirection::Out && whole && p.size > self.smallest_mtu {
+        if at.direction == InterfaceDirection::Out && whole && p.size > self.smallest_mtu {
             cut.remember(p);
         }
         let Some(interface) = interface else { return };
@@ -215,7 +215,7 @@ impl<W: Write> Observer for Capture<W> {
                 Some(bytes) => self.write(now, at.flow, interface, p, sides, bytes),
                 None => self.skipped += 1,
             }
-        } else if at.way == InterfaceDirection::Out && p.size > self.mtu[link] {
+        } else if at.direction == InterfaceDirection::Out && p.size > self.mtu[link] {
             let bytes = p.payload() as usize;
             let mut fragments = Fragments::new(*p, self.mtu[link]);
             while let Some(f) = fragments.next() {
@@ -261,7 +261,7 @@ impl<W: Write> Observer for Capture<W> {
 /// Returns the link at which a packet is seen, and its end: 0 at its first node.
 fn place(at: Crossing) -> [usize; 2] {
     // Forward means out of the first node or into the second.
-    [(at.hop / 2) as usize, usize::from((at.hop & 1 == 1) != (at.way == InterfaceDirection::In))]
+    [(at.hop / 2) as usize, usize::from((at.hop & 1 == 1) != (at.direction == InterfaceDirection::In))]
 }
 
 /// Returns the nodes of a scenario where flows begin or end.
@@ -294,7 +294,7 @@ struct Idents {
 impl Idents {
     fn remember(&mut self, p: &Packet) {
         while let Some(oldest) = self.latest.front()
-            && (self.latest.len() >= MOST_CUT || p.ident.wrapping_sub(oldest.0) > u16::MAX / 2)
+            && (self.latest.len() >= MAX_CUT || p.ident.wrapping_sub(oldest.0) > u16::MAX / 2)
         {
             self.latest.pop_front();
         }
@@ -313,7 +313,7 @@ const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 /// Bytes sufficient for all headers and options.
 const HEADERS: u32 = 128;
 /// Maximum number of datagrams on air with known length, per flow and direction.
-const MOST_CUT: usize = 1 << 14;
+const MAX_CUT: usize = 1 << 14;
 
 #[cfg(test)]
 mod tests {
@@ -332,6 +332,6 @@ mod tests {
             assert_eq!(idents.find((back * 3) as u16), Some((back % 1000) as usize), "{i}");
             assert_eq!(idents.find((i * 3 + 1) as u16), None);
         }
-        assert!(idents.latest.len() <= MOST_CUT);
+        assert!(idents.latest.len() <= MAX_CUT);
     }
 }

@@ -41,11 +41,11 @@ pub struct Recorder<S: ColumnSink> {
     links: LinkColumns,
     segments: SegmentColumns,
     gateways: GatewayColumns,
-    senders: Vec<Thinned<FlowRow>>,
-    queues: Vec<Thinned<LinkRow>>,
+    senders: Vec<RowThinner<FlowRow>>,
+    queues: Vec<RowThinner<LinkRow>>,
     streams: Vec<SenderProgress>,
     /// By gateway and flow.
-    allowed: BTreeMap<(usize, usize), Thinned<GatewayRow>>,
+    allowed: BTreeMap<(usize, usize), RowThinner<GatewayRow>>,
     failed: Option<S::Error>,
 }
 
@@ -75,8 +75,8 @@ impl<S: ColumnSink> Recorder<S> {
             links: LinkColumns::default(),
             segments: SegmentColumns::default(),
             gateways: GatewayColumns::default(),
-            senders: vec![Thinned::default(); scenario.flows.len()],
-            queues: vec![Thinned::default(); 2 * scenario.links.len()],
+            senders: vec![RowThinner::default(); scenario.flows.len()],
+            queues: vec![RowThinner::default(); 2 * scenario.links.len()],
             streams: vec![SenderProgress::default(); scenario.flows.len()],
             allowed: BTreeMap::new(),
             failed: None,
@@ -169,7 +169,7 @@ impl<S: ColumnSink> Recorder<S> {
 
 impl<S: ColumnSink> Observer for Recorder<S> {
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.way == InterfaceDirection::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
+        if at.direction == InterfaceDirection::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
             let stream = &mut self.streams[at.flow];
             if let Some(row) = stream.segment(now, at.flow, p) {
                 self.keep_segment(row);
@@ -226,7 +226,7 @@ trait SupersedableRow: Copy {
     /// Returns true if the row equals `other` in all values except the time.
     fn repeats(&self, other: &Self) -> bool;
     /// Returns true if the row's state differs from the state of `other`.
-    fn turns(&self, other: &Self) -> bool;
+    fn state_differs(&self, other: &Self) -> bool;
 }
 
 impl SupersedableRow for FlowRow {
@@ -236,7 +236,7 @@ impl SupersedableRow for FlowRow {
     fn repeats(&self, other: &Self) -> bool {
         FlowRow { time: other.time, ..*self } == *other
     }
-    fn turns(&self, other: &Self) -> bool {
+    fn state_differs(&self, other: &Self) -> bool {
         (self.state, self.phase) != (other.state, other.phase)
     }
 }
@@ -248,7 +248,7 @@ impl SupersedableRow for LinkRow {
     fn repeats(&self, other: &Self) -> bool {
         LinkRow { time: other.time, ..*self } == *other
     }
-    fn turns(&self, other: &Self) -> bool {
+    fn state_differs(&self, other: &Self) -> bool {
         self.up != other.up
     }
 }
@@ -260,32 +260,32 @@ impl SupersedableRow for GatewayRow {
     fn repeats(&self, other: &Self) -> bool {
         GatewayRow { time: other.time, ..*self } == *other
     }
-    fn turns(&self, _: &Self) -> bool {
+    fn state_differs(&self, _: &Self) -> bool {
         false
     }
 }
 
 /// Rows of one flow or link direction before they enter the columns.
 #[derive(Clone, Copy, Debug)]
-struct Thinned<R> {
+struct RowThinner<R> {
     /// Latest row, and whether it was already kept.
     latest: Option<(R, bool)>,
 }
 
-impl<R> Default for Thinned<R> {
+impl<R> Default for RowThinner<R> {
     fn default() -> Self {
-        Thinned { latest: None }
+        RowThinner { latest: None }
     }
 }
 
-impl<R: SupersedableRow> Thinned<R> {
+impl<R: SupersedableRow> RowThinner<R> {
     /// Adds `row` and returns the rows to keep now.
     fn offer(&mut self, row: R, interval: u64) -> [Option<R>; 2] {
         let Some((before, kept)) = self.latest else {
             self.latest = Some((row, true));
             return [Some(row), None];
         };
-        let turn = row.turns(&before);
+        let turn = row.state_differs(&before);
         let keep_before = !kept && (turn || row.time() / interval != before.time() / interval);
         self.latest = Some(match (turn, row.repeats(&before)) {
             (false, true) => (before, kept || keep_before),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     fn thin(rows: &[(u64, u64)], interval: u64) -> Vec<(u64, u64)> {
-        let mut t = Thinned::default();
+        let mut t = RowThinner::default();
         let mut kept: Vec<_> = rows.iter().flat_map(|r| t.offer(row(r.0, r.1), interval)).flatten().collect();
         kept.extend(t.rest());
         kept.iter().map(|r| (r.time, r.waiting)).collect()
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn state_changes_are_kept_at_any_interval() {
         let flow = |time, cwnd, phase| FlowRow { time, cwnd, phase, ..FlowRow::default() };
-        let mut t = Thinned::default();
+        let mut t = RowThinner::default();
         let rows = [flow(0, 1, 0), flow(1, 2, 0), flow(2, 3, 0), flow(3, 1, 1), flow(4, 2, 1), flow(5, 3, 1)];
         let mut kept: Vec<_> = rows.into_iter().flat_map(|r| t.offer(r, 1000)).flatten().collect();
         kept.extend(t.rest());

@@ -219,11 +219,11 @@ fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Opt
 
 /// Returns the length of carried bytes if it fits into the size of a packet.
 fn short(bytes: usize) -> Result<u16, WireError> {
-    u16::try_from(bytes).ok().filter(|n| *n <= LONGEST_CARRIED).ok_or(WireError::TooLong)
+    u16::try_from(bytes).ok().filter(|n| *n <= MAX_CARRIED_LEN).ok_or(WireError::TooLong)
 }
 
 /// Room in a packet's size after the headers of the longest INIT ACK.
-const LONGEST_CARRIED: u16 = u16::MAX - 128;
+const MAX_CARRIED_LEN: u16 = u16::MAX - 128;
 
 /// Returns the number of bytes before the payload, or of the whole packet without one; fails if the side data do not
 /// match the chunk.

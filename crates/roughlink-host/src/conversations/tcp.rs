@@ -71,7 +71,7 @@ impl SegmentFields {
 #[derive(Debug, Default)]
 pub(super) struct TcpDirection {
     /// Open connection, after its first segment.
-    open: Option<Open>,
+    open: Option<OpenConnection>,
     /// Payload that earlier connections with the same addresses and ports delivered, bytes.
     before: u64,
     pub(super) retransmits: u64,
@@ -81,7 +81,7 @@ pub(super) struct TcpDirection {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     /// First sequence number seen; smaller ones do not count.
     first: u64,
     /// True if the first number belongs to a SYN.
@@ -124,7 +124,7 @@ impl TcpDirection {
             self.before = self.delivered();
             self.open = None;
         }
-        let open = self.open.get_or_insert_with(|| Open::new(segment));
+        let open = self.open.get_or_insert_with(|| OpenConnection::new(segment));
         let start = near(open.next, segment.seq);
         let end = start.wrapping_add(length);
         if segment.fin {
@@ -186,7 +186,7 @@ impl TcpDirection {
 
     /// Returns the number of acknowledged payload bytes.
     pub(super) fn delivered(&self) -> u64 {
-        self.before + self.open.as_ref().map_or(0, Open::delivered)
+        self.before + self.open.as_ref().map_or(0, OpenConnection::delivered)
     }
 }
 
@@ -197,11 +197,11 @@ impl TcpDirection {
     }
 }
 
-impl Open {
+impl OpenConnection {
     fn new(segment: &SegmentFields) -> Self {
         // Keep a distance from 0, so that earlier sequence numbers do not underflow.
         let first = (1 << 32) + u64::from(segment.seq);
-        Open {
+        OpenConnection {
             first,
             syn: segment.syn,
             fin: None,
@@ -227,7 +227,7 @@ impl Open {
             self.skip -= 1;
             return;
         }
-        if self.flying.len() >= MOST_FLYING {
+        if self.flying.len() >= MAX_FLYING {
             let mut odd = false;
             self.flying.retain(|_| {
                 odd = !odd;
@@ -269,4 +269,4 @@ const END: u8 = 0;
 const NOP: u8 = 1;
 const SACK: u8 = 5;
 /// Maximum number of remembered segments in flight per direction.
-pub(super) const MOST_FLYING: usize = 512;
+pub(super) const MAX_FLYING: usize = 512;

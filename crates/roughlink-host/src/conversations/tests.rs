@@ -152,7 +152,7 @@ fn large_windows_are_sampled() {
         seen.sent(Time(u64::from(i) * 1000), &data.bytes(isn));
     }
     let stream = &seen.all[0].ways[0].stream;
-    assert!(stream.flying() <= tcp::MOST_FLYING, "{}", stream.flying());
+    assert!(stream.flying() <= tcp::MAX_FLYING, "{}", stream.flying());
     for i in 0..100_000_u32 {
         let ack = TestSegment { back: true, seq: 1, ack: 2 + i, flags: ACK, ..TestSegment::default() };
         seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ack.bytes(isn));
@@ -236,14 +236,14 @@ fn conversations_above_the_limit_are_counted_together() {
         let port = port.to_be_bytes();
         datagram(UDP, [1, 2], 0, &[&[port[0], port[1], 0, 9, 0, 8, 0, 0][..], &[0; 2]].concat())
     };
-    for port in 0..MOST_CONVERSATIONS as u16 + 5 {
+    for port in 0..MAX_CONVERSATIONS as u16 + 5 {
         seen.sent(MS(1), &ask(port));
         seen.received(MS(2), Some(MS(1)), &ask(port));
     }
     (0..3).for_each(|_| seen.sent(MS(3), &ask(7)));
     seen.sent(MS(3), &ask(5));
     let achieved = seen.results(usize::MAX, std::iter::empty());
-    assert_eq!(achieved.conversations.len(), MOST_CONVERSATIONS);
+    assert_eq!(achieved.conversations.len(), MAX_CONVERSATIONS);
     let five = PacketCount { packets: 5, bytes: 150 };
     assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
     // The busiest conversations, in the order of their first datagrams.

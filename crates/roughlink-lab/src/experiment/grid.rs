@@ -26,7 +26,7 @@
 //! ```
 
 use super::order::{GridKind, Order};
-use super::plan::{ExperimentPlan, MOST_RUNS};
+use super::plan::{ExperimentPlan, MAX_RUNS};
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
 use crate::error::LabError;
@@ -61,7 +61,7 @@ impl Default for Grid {
             replicas: SWEEP_REPLICAS,
             metrics: Vec::new(),
             command: String::new(),
-            most_runs: MOST_RUNS,
+            most_runs: MAX_RUNS,
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct ExperimentPlan {
 }
 
 /// Default limit for the runs of a grid: each needs a record in memory.
-pub const MOST_RUNS: u64 = 1_000_000;
+pub const MAX_RUNS: u64 = 1_000_000;
 
 /// Cells of a grid, and values of an axis, that are read before the first run.
 const READ_FIRST: usize = 1000;
@@ -74,9 +74,9 @@ impl Planned {
 }
 
 impl ExperimentPlan {
-    /// Plans a grid of at most [`MOST_RUNS`].
+    /// Plans a grid of at most [`MAX_RUNS`].
     pub fn new(experiment: Experiment) -> Result<ExperimentPlan, LabError> {
-        ExperimentPlan::with_limit(experiment, MOST_RUNS)
+        ExperimentPlan::with_limit(experiment, MAX_RUNS)
     }
 
     /// Like [`ExperimentPlan::new`], with a limit of `most` runs.

@@ -173,12 +173,12 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Rates of a total that grows over time.
-struct Growth(Delivery);
+struct RateSeries(Delivery);
 
-impl Growth {
+impl RateSeries {
     /// Creates the rates of a total whose first sample is at `now`: it has grown since one sampling interval before.
     fn new(now: f64, axis: TimeAxis) -> Self {
-        Growth(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
+        RateSeries(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }
 
     fn add(&mut self, now: f64, bytes: &str) {
@@ -192,12 +192,12 @@ type SentRates = Vec<(LinkDirection, Vec<CurvePoint>)>;
 
 fn links(folder: &Path, result: &RunResult, axis: TimeAxis) -> Result<(SentRates, Links), LabError> {
     let mut links = LinkRows::new(result, axis);
-    let mut sent: BTreeMap<LinkDirection, Growth> = BTreeMap::new();
+    let mut sent: BTreeMap<LinkDirection, RateSeries> = BTreeMap::new();
     let columns = ["time_ns", "link", "direction", "up", "queue_pkt", "sent_bytes"];
     rows(&folder.join("links.csv"), columns, |[time, link, direction, up, queue, bytes]| {
         let Some(now) = seconds(time, axis) else { return };
         if let Some(key) = links.add(now, (link, direction == "reverse"), up != "0", number(queue)) {
-            sent.entry(key.clone()).or_insert_with(|| Growth::new(now, axis)).add(now, bytes);
+            sent.entry(key.clone()).or_insert_with(|| RateSeries::new(now, axis)).add(now, bytes);
         }
     })?;
     let place = |name: &str| result.links.iter().position(|link| link.name == name);
@@ -208,14 +208,14 @@ fn links(folder: &Path, result: &RunResult, axis: TimeAxis) -> Result<(SentRates
 
 fn conversations(folder: &Path, axis: TimeAxis) -> Result<Vec<ConversationCurves>, LabError> {
     let mut order: BTreeMap<String, usize> = BTreeMap::new();
-    let mut all: Vec<(String, Growth, Thinner)> = Vec::new();
+    let mut all: Vec<(String, RateSeries, Thinner)> = Vec::new();
     let columns = ["time_ns", "protocol", "from", "to", "delivered_bytes", "srtt_ms"];
     rows(&folder.join("conversations.csv"), columns, |[time, protocol, from, to, bytes, srtt]| {
         let Some(now) = seconds(time, axis) else { return };
         let name = format!("{protocol} {from} to {to}");
         let place = order.get(&name).copied().or_else(|| {
-            let new = (all.len() < MOST_CURVES).then_some(all.len())?;
-            all.push((name.clone(), Growth::new(now, axis), axis.thinner()));
+            let new = (all.len() < MAX_CURVES).then_some(all.len())?;
+            all.push((name.clone(), RateSeries::new(now, axis), axis.thinner()));
             order.insert(name, new);
             Some(new)
         });
@@ -223,7 +223,7 @@ fn conversations(folder: &Path, axis: TimeAxis) -> Result<Vec<ConversationCurves
         growth.add(now, bytes);
         thinner.step(now, number(srtt));
     })?;
-    let curves = |(name, growth, thinner): (String, Growth, Thinner)| {
+    let curves = |(name, growth, thinner): (String, RateSeries, Thinner)| {
         let end = growth.0.end();
         ConversationCurves { name, throughput_mbps: growth.0.rates(), srtt_ms: axis.steps(thinner, end) }
     };
@@ -246,7 +246,7 @@ const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;
 /// Most directions of conversations with curves: a file has eight conversations at a time, and others over time.
-const MOST_CURVES: usize = 64;
+const MAX_CURVES: usize = 64;
 
 #[cfg(test)]
 mod tests {

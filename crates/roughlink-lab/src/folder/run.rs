@@ -92,7 +92,7 @@ pub(super) fn read(folder: &Path) -> Result<SingleRun, LabError> {
     let senders = result.flows.iter().filter(|f| f.cc.is_some()).count();
     let queues = result.links.iter().flat_map(|l| [&l.forward, &l.reverse]).filter(|d| d.queue_max_pkt > 0).count();
     let curves = 4 * senders + queues + result.gateways.iter().map(|g| g.flows.len()).sum::<usize>();
-    let stretches = (MOST_STRETCHES / curves.max(1)).clamp(50, 400);
+    let stretches = (MAX_STRETCHES / curves.max(1)).clamp(50, 400);
     let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let row_s = manifest.as_ref().map_or(0.0, |m| m.sample_ms * 1e-3);
     let axis = TimeAxis { end: result.sim_s, stretches, row_s };
@@ -425,7 +425,7 @@ fn gateways(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Vec<Allow
 }
 
 /// Maximum number of stretches of all curves of a page, which limits its size.
-const MOST_STRETCHES: usize = 8_000;
+const MAX_STRETCHES: usize = 8_000;
 /// Number of steps in a drawn distribution.
 const QUANTILES: u32 = 400;
 

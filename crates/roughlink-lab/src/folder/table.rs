@@ -114,10 +114,10 @@ impl FolderTable {
         let heading = |column: &ColumnDescPtr| {
             let name = column.path().string();
             let kind = match column.physical_type() {
-                Physical::INT64 => ColumnType::Whole,
-                Physical::DOUBLE => ColumnType::Real,
+                Physical::INT64 => ColumnType::Unsigned,
+                Physical::DOUBLE => ColumnType::Float,
                 Physical::BOOLEAN => ColumnType::Flag,
-                Physical::BYTE_ARRAY => ColumnType::Word,
+                Physical::BYTE_ARRAY => ColumnType::Category,
                 _ => return Err(self.failed(foreign())),
             };
             let (unit, meaning) = (note(format!("{name}.unit")), note(format!("{name}.meaning")));
@@ -228,8 +228,8 @@ impl PageReader for Pages {
             Compression::SNAPPY => {
                 let failed = |e: snap::Error| ParquetError::General(format!("a page is damaged: {e}"));
                 let bytes = snap::raw::decompress_len(buf).map_err(failed)?;
-                if bytes > LARGEST_PAGE {
-                    return refuse(format!("a page has {bytes} bytes, more than {LARGEST_PAGE}"));
+                if bytes > MAX_PAGE_SIZE {
+                    return refuse(format!("a page has {bytes} bytes, more than {MAX_PAGE_SIZE}"));
                 }
                 *buf = snap::raw::Decoder::new().decompress_vec(buf).map_err(failed)?.into();
             }
@@ -288,7 +288,7 @@ fn read_optional<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Op
 /// Maximum number of rows in memory.
 const AT_ONCE: usize = 1 << 16;
 /// Maximum size of a page, bytes: a batch of the largest series has pages of one megabyte.
-const LARGEST_PAGE: usize = 1 << 24;
+const MAX_PAGE_SIZE: usize = 1 << 24;
 /// Maximum number of rows per byte of a file: similar rows share some bytes, but no row takes less than a thousandth of
 /// a byte.
 const ROWS_OF_A_BYTE: u64 = 1000;

@@ -45,10 +45,10 @@ fn schema(series: Series) -> String {
     for f in series.fields() {
         let presence = if f.nullable { "optional" } else { "required" };
         let (kind, annotation) = match f.kind {
-            ColumnType::Whole => ("int64", ""),
-            ColumnType::Real => ("double", ""),
+            ColumnType::Unsigned => ("int64", ""),
+            ColumnType::Float => ("double", ""),
             ColumnType::Flag => ("boolean", ""),
-            ColumnType::Word => ("binary", " (STRING)"),
+            ColumnType::Category => ("binary", " (STRING)"),
         };
         let _ = writeln!(text, "  {presence} {kind} {}{annotation};", f.name);
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Maximum number of panels; the table has all values.
-const MOST_PANELS: usize = 12;
+const MAX_PANELS: usize = 12;
 
 /// Maximum number of bars in half the width of a page.
 const WIDE_BARS: usize = 36;
@@ -141,9 +141,9 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
             by_panel.entry(key).or_default().push(cell);
         }
     }
-    let left_out = by_panel.len().saturating_sub(MOST_PANELS);
+    let left_out = by_panel.len().saturating_sub(MAX_PANELS);
     let mut panels = Vec::new();
-    for (key, cells) in by_panel.into_iter().take(MOST_PANELS) {
+    for (key, cells) in by_panel.into_iter().take(MAX_PANELS) {
         let metric = plan.metric.clone().unwrap_or_else(|| cells[0].metric.clone());
         let mut traces = Vec::new();
         let (mut span, mut log_span, mut ends) = (None, None, None);

@@ -160,8 +160,8 @@ fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -
     let ahead = order[..first].iter().copied().filter(|c| differs(c) == Some(true)).collect();
     let rest: Vec<&Cell> = order[first + 1..].iter().copied().filter(|c| candidate(c)).collect();
     let alike: Vec<&Cell> = rest.iter().copied().filter(|c| differs(c) == Some(false)).collect();
-    let untold = rest.iter().filter(|c| differs(c).is_none()).count();
-    Some(BestCandidate { at, best, all: alike.len() == rest.len(), alike, untold, ahead })
+    let too_few_runs = rest.iter().filter(|c| differs(c).is_none()).count();
+    Some(BestCandidate { at, best, all: alike.len() == rest.len(), alike, untold: too_few_runs, ahead })
 }
 
 fn row(
@@ -180,8 +180,8 @@ fn row(
     match names.len() {
         0 => {}
         n if b.all && n > 1 => notes.push(format!("all {n} others not told apart")),
-        n if n > MOST_NAMES => {
-            notes.push(format!("{} and {} others not told apart", names[..MOST_NAMES].join(", "), n - MOST_NAMES))
+        n if n > MAX_NAMES => {
+            notes.push(format!("{} and {} others not told apart", names[..MAX_NAMES].join(", "), n - MAX_NAMES))
         }
         _ => notes.push(format!("{} not told apart", names.join(", "))),
     }
@@ -208,4 +208,4 @@ fn row(
 }
 
 /// Maximum number of equal candidates to list.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;

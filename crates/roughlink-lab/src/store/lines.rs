@@ -106,10 +106,10 @@ impl fmt::Display for Damage {
                  runs are repeated"
             );
         }
-        let shown: Vec<String> = self.lines.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+        let shown: Vec<String> = self.lines.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
         let shown = shown.join(", ");
         let s = if self.lines.len() == 1 { "" } else { "s" };
-        let more = match self.lines.len().saturating_sub(MOST_SHOWN) {
+        let more = match self.lines.len().saturating_sub(MAX_SHOWN) {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
@@ -118,7 +118,7 @@ impl fmt::Display for Damage {
 }
 
 /// Maximum number of line numbers in a message.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// Creates the error for a folder with a foreign file.
 pub(super) fn foreign(folder: &std::path::Path, example: &str) -> LabError {

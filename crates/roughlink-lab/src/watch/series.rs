@@ -92,7 +92,7 @@ impl RunSeries {
 
     pub(crate) fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
         let flow = &mut self.flows[at.flow];
-        if flow.voip && at.way == InterfaceDirection::In {
+        if flow.voip && at.direction == InterfaceDirection::In {
             let delay = now.saturating_sub(packet.udp_sent_at());
             flow.delays[usize::from(packet.flow.reverse())].push((now, delay.as_millis_f64()));
         }

@@ -16,7 +16,7 @@ pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
     for (number, line) in rows(text) {
         let ms: i64 = line.parse().map_err(|_| format!("line {number}: expected a whole number of ms"))?;
         let ms = u64::try_from(ms).map_err(|_| format!("line {number}: {ms} ms is a negative time"))?;
-        if ms > LONGEST_TRACE_MS {
+        if ms > MAX_TRACE_MS {
             return Err(format!("line {number}: {ms} ms is more than thirty years"));
         }
         let time = Time::from_millis(ms);
@@ -92,7 +92,7 @@ fn read_values(text: &str, column: &str) -> Result<Vec<f64>, String> {
 
 pub(super) const MAHIMAHI_HELP: &str =
     "write a time in ms per line, in ascending order, for each opportunity to send 1500 bytes";
-const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
+const MAX_TRACE_MS: u64 = 1_000_000_000_000;
 /// Interval of LeoReplayer's published traces.
 const USUAL_INTERVAL: Time = Time::from_millis(10);
 

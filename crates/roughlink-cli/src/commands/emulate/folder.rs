@@ -100,7 +100,7 @@ impl EmulationFolder {
             return kept.try_clone();
         }
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let name: String = node.chars().map(plain).take(LONGEST_NAME).collect();
+        let name: String = node.chars().map(plain).take(MAX_NAME_LEN).collect();
         // A number distinguishes names that differ only in replaced characters.
         let taken = |path: &PathBuf| path.exists();
         let names =
@@ -149,4 +149,4 @@ const ABOUT: &str = "emulation.json";
 /// Name of a file that is being written.
 const PART: &str = "part";
 /// Maximum number of characters of a node's name in a file name.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LEN: usize = 100;

@@ -86,7 +86,7 @@ fn one_link(args: &LinkArgs, ends: &LinkEnds<'_>) -> String {
         LinkEnds::Devices(devices) => ("", *devices, [up, down]),
     };
     let mut out =
-        format!("# roughlink emulate FILE{options}\nname = \"One link\"\nduration = {}\n", text(LONGEST_LINK));
+        format!("# roughlink emulate FILE{options}\nname = \"One link\"\nduration = {}\n", text(MAX_LINK_LEN));
     for (i, name) in names.iter().enumerate() {
         let _ = write!(out, "\n[[node]]\nname = {}\n", text(name));
         match ends {
@@ -127,4 +127,4 @@ impl LinkArgs {
 }
 
 /// Duration of a link that neither its program nor `--for` ends.
-const LONGEST_LINK: &str = "1000000 s";
+const MAX_LINK_LEN: &str = "1000000 s";

@@ -96,7 +96,7 @@ pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Returns warnings about the plan.
-pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
+pub(super) fn plan_warnings(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
     let mut all = Vec::new();
     let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(node)).collect();
     for (i, name) in variables.iter().enumerate() {
@@ -198,7 +198,7 @@ mod tests {
         let source = ScenarioText { name: "x".into(), text: text.into(), folder: None };
         let scenario = source.parse(&[]).unwrap().scenario;
         let programs = programs("a-b", &words("echo --exec car ls")).unwrap();
-        insta::assert_snapshot!(doubts(&scenario, &programs).join("\n"), @r"
+        insta::assert_snapshot!(plan_warnings(&scenario, &programs).join("\n"), @r"
         node `node` gets no address variable: ROUGHLINK_NODE holds the name of the program's own node
         nodes `a-b` and `a_b` share the variable ROUGHLINK_A_B
         flow `f` does not run: both its ends are kernel nodes, where only programs send; simulate one end to run it

@@ -133,9 +133,9 @@ mod tests {
     use std::sync::mpsc::channel;
 
     /// Disk that blocks each write until a message arrives or the sender is gone.
-    struct Stuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+    struct WriterStuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Stuck {
+    impl Write for WriterStuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let _ = self.0.recv_timeout(Duration::from_secs(60)); // returns at once without a sender
             self.1.lock().unwrap().extend_from_slice(bytes);
@@ -151,7 +151,7 @@ mod tests {
     fn stalled_disk_does_not_block_the_recorder() {
         let (go, stuck) = channel();
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
-        let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        let mut recorder = QueuedWriter::new(WriterStuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
         let packets = 2 * MOST as u32 * (LENGTH as u32 / 1000);
         let start = now();
         for number in 0..packets {
@@ -186,7 +186,7 @@ mod tests {
     fn drop_writes_the_rest_and_write_errors_are_returned() {
         let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
         let (_, stuck) = channel();
-        let mut recorder = QueuedWriter::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        let mut recorder = QueuedWriter::new(WriterStuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
         (0..1000).for_each(|_| recorder.write_all(&[7; 1000]).unwrap());
         recorder.write_all(&[7; 3 * LENGTH]).unwrap();
         drop(recorder);

@@ -125,7 +125,7 @@ impl<'o> EmulationOutput<'o> {
 pub(super) fn conversations(achieved: &ConversationResults) -> String {
     let mut all: Vec<&ConversationResult> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
-    let shown = all.iter().take(MOST_SHOWN).flat_map(|c| directions(c));
+    let shown = all.iter().take(MAX_SHOWN).flat_map(|c| directions(c));
     let is_unexpected = shown.clone().any(|(.., d)| has_unexpected_pacing(d));
     let mut lines = table(&[
         "from",
@@ -178,7 +178,7 @@ pub(super) fn frames(counts: &[FrameCount]) -> String {
     let mut all: Vec<&FrameCount> = counts.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.sent));
     let mut lines = table(&["frames without IP", "from", "to", "sent", "delivered"]);
-    for c in all.iter().take(MOST_SHOWN) {
+    for c in all.iter().take(MAX_SHOWN) {
         let [from, to] = [&c.from, &c.to].map(|node| node.clone().unwrap_or("-".into()));
         lines.add_row([c.protocol.clone(), from, to, c.sent.to_string(), c.delivered.to_string()]);
     }
@@ -186,9 +186,9 @@ pub(super) fn frames(counts: &[FrameCount]) -> String {
     format!("{lines}\n{}\n", more(all.len(), "kinds of frames"))
 }
 
-/// Returns a line with the number of rows that a table of [`MOST_SHOWN`] leaves out; empty if there are none.
+/// Returns a line with the number of rows that a table of [`MAX_SHOWN`] leaves out; empty if there are none.
 fn more(count: usize, what: &str) -> String {
-    match count.saturating_sub(MOST_SHOWN) {
+    match count.saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         n => format!("and {n} more {what}\n"),
     }
@@ -228,7 +228,7 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
         };
         format!("{protocol} from {from} to {to}: `{cc}` does not pace, but {paced}")
     };
-    let mut warnings: Vec<String> = all.clone().take(MOST_SHOWN).map(text).collect();
+    let mut warnings: Vec<String> = all.clone().take(MAX_SHOWN).map(text).collect();
     let more = all.count() - warnings.len();
     if more > 0 {
         warnings.push(format!("the kernel paces, or may pace, {more} more senders whose algorithms do not pace"));
@@ -348,4 +348,4 @@ const STALL: u64 = 100;
 /// Share of the time above which the loop is overloaded.
 const BUSY: f64 = 0.8;
 /// Maximum number of conversations, and of frame counts, in the text.
-const MOST_SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;

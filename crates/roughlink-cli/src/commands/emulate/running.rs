@@ -2,7 +2,7 @@
 
 use super::files::{Files, unwritten};
 use super::folder::EmulationFolder;
-use super::plan::{EmulationPlan, congestion_control, describe_flows, doubts, hosts, quoted};
+use super::plan::{EmulationPlan, congestion_control, describe_flows, hosts, plan_warnings, quoted};
 use super::recorder::QueuedWriter;
 use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
 use super::series::SeriesFiles;
@@ -43,7 +43,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     let scenario = parsed.scenario;
     let hosts = hosts(&scenario, plan.here, programs.iter().map(|p| p.0.as_str()))?;
     if !plan.quiet {
-        doubts(&scenario, programs).iter().for_each(|doubt| print_stderr(&format!("warning: {doubt}")));
+        plan_warnings(&scenario, programs).iter().for_each(|doubt| print_stderr(&format!("warning: {doubt}")));
     }
     let door = real.serve.as_deref().map(BoundServer::open).transpose()?;
     // Do this before a second thread starts: only a process with one thread can enter a new user namespace.

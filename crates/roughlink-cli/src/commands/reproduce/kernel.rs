@@ -24,7 +24,7 @@ use roughlink_host::{EmulationResults, LoopEnd, Transferred, Transfers, is_allow
 use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::runner::{Failed, Job};
 use roughlink_lab::store::{RunRecord, Store};
-use roughlink_lab::watch::{Look, Watch, Watcher};
+use roughlink_lab::watch::{SenderSample, Watch, Watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ impl KernelRunner {
 
 /// Returns the reasons why a measurement is not representative of the algorithm.
 fn disturbed(outcome: &EmulationResults) -> Vec<String> {
-    let mut all = faults(outcome, MOST_LATE);
+    let mut all = faults(outcome, MAX_LATE);
     if outcome.refused > 0 {
         all.push(format!("{} packets were refused by the receiver's device", outcome.refused));
     }
@@ -227,7 +227,7 @@ fn record(job: &Job, done: Transferred) -> RunRecord {
         let mut watcher = Watcher::new(watch, &job.scenario);
         for v in &done.vitals {
             let bytes = |segments: u32| u64::from(segments) * u64::from(v.mss);
-            watcher.record(&Look {
+            watcher.record(&SenderSample {
                 flow: v.flow,
                 at: v.at,
                 cwnd: bytes(v.cwnd),
@@ -251,6 +251,6 @@ const TRIES: u32 = 4;
 /// them only at the second attempt.
 const PER_PROCESSOR: u64 = 70_000_000;
 /// Largest lateness of one packet in a hundred, as in `emulate`.
-const MOST_LATE: Time = Time(1_000_000);
+const MAX_LATE: Time = Time(1_000_000);
 /// Sampling interval of connections, unless curves are finer.
 const EVERY: Time = Time(10_000_000);

@@ -3,7 +3,7 @@
 use super::message::{Document, Response, SDP_REQUEST, V2gMessage};
 use super::record::{EndCause, SessionOutcome, SideRecord};
 use super::v2gtp::V2gtpReader;
-use super::{Action, ChargingMode, LimitPolicy, SessionConfig, Written};
+use super::{Action, ChargingMode, LimitPolicy, OutgoingMessages, SessionConfig};
 use crate::units::Time;
 
 /// EV communication controller.
@@ -25,7 +25,7 @@ pub(super) struct Evcc {
     processing_by: Time,
     /// End of charging.
     charged_at: Time,
-    pub written: Written,
+    pub written: OutgoingMessages,
     /// Reader of the stream of a charger outside the network.
     pub reader: V2gtpReader,
     pub record: SideRecord,
@@ -56,7 +56,7 @@ impl Evcc {
             setup_by: start.saturating_add(cfg.limits.communication_setup),
             processing_by: Time::MAX,
             charged_at: Time::MAX,
-            written: Written::default(),
+            written: OutgoingMessages::default(),
             reader: V2gtpReader::default(),
             record: SideRecord::default(),
         }

@@ -185,7 +185,7 @@ pub enum Document {
 }
 
 /// Longest accepted message payload, bytes: the limit of [`MessageSpec`].
-pub(super) const LONGEST_MESSAGE: u32 = 1 << 20;
+pub(super) const MAX_MESSAGE_LEN: u32 = 1 << 20;
 /// V2GTP header, bytes (ISO 15118-2 section 7.8).
 pub const V2GTP_HEADER: u32 = 8;
 /// UDP payload of an SDP request: header, security, transport.

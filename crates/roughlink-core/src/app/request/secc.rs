@@ -4,7 +4,7 @@ use super::evcc::expire;
 use super::message::{Document, Response, SDP_RESPONSE, V2gMessage};
 use super::record::{EndCause, SessionOutcome, SideRecord};
 use super::v2gtp::V2gtpReader;
-use super::{Action, LimitPolicy, SessionConfig, Written};
+use super::{Action, LimitPolicy, OutgoingMessages, SessionConfig};
 use crate::link::jitter::jittered;
 use crate::rng::RandomStream;
 use crate::units::Time;
@@ -25,7 +25,7 @@ pub(super) struct Secc {
     /// Time after which the next request is late.
     request_by: Time,
     end: StreamEnd,
-    pub written: Written,
+    pub written: OutgoingMessages,
     /// Reader of the stream of a vehicle outside the network.
     pub reader: V2gtpReader,
     pub record: SideRecord,
@@ -49,7 +49,7 @@ impl Secc {
             setup_by: start.saturating_add(cfg.limits.secc_communication_setup),
             request_by: Time::MAX,
             end: StreamEnd::Open,
-            written: Written::default(),
+            written: OutgoingMessages::default(),
             reader: V2gtpReader::default(),
             record: SideRecord::default(),
         }

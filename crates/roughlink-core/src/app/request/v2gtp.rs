@@ -10,8 +10,8 @@
 //! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
 //! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.
 
-use super::message::{Document, LONGEST_MESSAGE, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
-use super::{Side, Written};
+use super::message::{Document, MAX_MESSAGE_LEN, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
+use super::{OutgoingMessages, Side};
 use crate::wire::{Addresses, IpPair, Payload};
 use std::net::Ipv6Addr;
 
@@ -116,7 +116,7 @@ impl Document {
 /// Part of the stream of one side: the payload of a segment. Bytes that the peer has already read are zero.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart<'w> {
-    pub(super) written: &'w Written,
+    pub(super) written: &'w OutgoingMessages,
     /// Offset of the part in the stream.
     pub(super) offset: u64,
     /// Length of the part.
@@ -188,7 +188,7 @@ impl V2gtpReader {
             let header_alone = self.head.first_chunk().filter(|_| self.have == HEAD - 1);
             if let Some(h) = header_alone {
                 let length = u32::from_be_bytes([h[4], h[5], h[6], h[7]]);
-                self.malformed = *h != header(EXI, length) || !(1..=LONGEST_MESSAGE).contains(&length);
+                self.malformed = *h != header(EXI, length) || !(1..=MAX_MESSAGE_LEN).contains(&length);
                 self.rest = length.saturating_sub(1);
             } else if self.have == HEAD {
                 self.document = Document::from_code(*first);
@@ -224,8 +224,8 @@ mod tests {
         assert_eq!(sdp(Side::Secc, &Addresses { ip, ..addresses })[18..24], [0xff, 0xff, 10, 0, 0, 1]);
     }
 
-    fn stream(sizes: &[(u32, Document)]) -> Written {
-        let mut written = Written::default();
+    fn stream(sizes: &[(u32, Document)]) -> OutgoingMessages {
+        let mut written = OutgoingMessages::default();
         sizes.iter().for_each(|(bytes, document)| written.write(*bytes, *document));
         written
     }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn stream_bytes_are_independent_of_segmentation() {
         let stop = Document::Request(V2gMessage::SessionStop);
-        let mut written = Written::default();
+        let mut written = OutgoingMessages::default();
         written.extend(&stream(&[(21, stop), (29, ASKED)]));
         written.extend(&stream(&[(50, ASKED), (9000, ASKED)]));
         assert_eq!(written.end(), 9050);

@@ -48,7 +48,7 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
 /// `burst_ratio` (G.107).
 pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
-    codec.ie + (MOST_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
+    codec.ie + (MAX_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
 }
 
 /// Returns BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
@@ -81,7 +81,7 @@ pub fn mos(r: f64) -> f64 {
 }
 
 /// Ie,eff if all packets are lost, the upper limit of Ie (G.107).
-pub const MOST_IE: f64 = 95.0;
+pub const MAX_IE: f64 = 95.0;
 /// Packet-loss robustness of G.711 without packet-loss concealment (G.113 appendix I).
 pub const BPL_BARE: f64 = 4.3;
 /// With concealment (G.711 appendix I).

@@ -116,7 +116,7 @@ pub struct ObservedStream {
     samples: u64,
     steps: u64,
     /// Source and sequence number that would continue a restarted talker.
-    anew: Option<(u32, u16)>,
+    restart_candidate: Option<(u32, u16)>,
 }
 
 /// The packet with the highest number.
@@ -137,13 +137,13 @@ impl ObservedStream {
         };
         let ahead = i64::from(h.sequence.wrapping_sub(latest.sequence) as i16);
         let number = u32::try_from(i64::from(self.highest) + ahead).ok();
-        let spoken = (now - self.since).0 / LEAST_SPEECH.0;
+        let spoken = (now - self.since).0 / MIN_SPEECH.0;
         let fits = |number: &u32| u64::from(*number) <= u64::from(FIRST) + spoken + MAX_DROPOUT;
         if h.ssrc == latest.ssrc
             && ahead >= -MAX_MISORDER
             && let Some(number) = number.filter(fits)
         {
-            self.anew = None;
+            self.restart_candidate = None;
             self.lowest = self.lowest.min(number);
             if number > self.highest {
                 self.samples += u64::from(h.timestamp.wrapping_sub(latest.timestamp));
@@ -153,11 +153,11 @@ impl ObservedStream {
             return Some(number);
         }
         let next = self.highest + 1;
-        if self.anew == Some((h.ssrc, h.sequence)) && fits(&next) {
-            self.anew = None;
+        if self.restart_candidate == Some((h.ssrc, h.sequence)) && fits(&next) {
+            self.restart_candidate = None;
             return Some(self.advance(h, next));
         }
-        self.anew = Some((h.ssrc, h.sequence.wrapping_add(1)));
+        self.restart_candidate = Some((h.ssrc, h.sequence.wrapping_add(1)));
         None
     }
 
@@ -179,7 +179,7 @@ impl ObservedStream {
             return VoipSender::silent(usual);
         }
         let own = u128::from(self.samples) * 1_000_000_000 / CLOCK / u128::from(self.steps.max(1));
-        let own = u64::try_from(own).map(Time).ok().filter(|t| (LEAST_SPEECH..=MOST_SPEECH).contains(t));
+        let own = u64::try_from(own).map(Time).ok().filter(|t| (MIN_SPEECH..=MAX_SPEECH).contains(t));
         let interval = own.unwrap_or(usual);
         let before = interval * u64::from(FIRST - self.lowest);
         VoipSender {
@@ -208,8 +208,8 @@ const FIRST: u32 = MAX_MISORDER as u32;
 /// (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
 /// Shortest and longest speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
-const LEAST_SPEECH: Time = Time::from_micros(2_500);
-const MOST_SPEECH: Time = Time::from_millis(200);
+const MIN_SPEECH: Time = Time::from_micros(2_500);
+const MAX_SPEECH: Time = Time::from_millis(200);
 
 #[cfg(test)]
 mod tests {

@@ -50,8 +50,8 @@ impl Params {
         if self.capacity == 0 {
             return Err("`table.capacity` must be at least 1: a gateway without a flow table does nothing".into());
         }
-        if self.capacity > MOST_FLOWS {
-            return Err(format!("`table.capacity` must be at most {MOST_FLOWS}"));
+        if self.capacity > MAX_FLOWS {
+            return Err(format!("`table.capacity` must be at most {MAX_FLOWS}"));
         }
         let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
         if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
@@ -65,5 +65,5 @@ impl Params {
 }
 
 /// Largest table: some 150 MB with all its parts.
-const MOST_FLOWS: usize = 65_536;
+const MAX_FLOWS: usize = 65_536;
 const DAY_MS: u64 = 86_400_000;

@@ -41,13 +41,13 @@ impl Modem for Slow {
     fn backlog(&self, _key: &FlowKey) -> u32 {
         200
     }
-    fn occupied(&self) -> u32 {
+    fn total_backlog(&self) -> u32 {
         10_000
     }
     fn cycle_time(&self, sdus: u32) -> Time {
         Time::from_secs(1 + u64::from(sdus))
     }
-    fn limit(&self) -> u32 {
+    fn max_sdus(&self) -> u32 {
         31
     }
 }

@@ -1,6 +1,6 @@
 //! A gateway may only make a window smaller and adjust the checksum, for any input bytes.
 
-use super::{Fake, Heading};
+use super::{FakeModem, Heading};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::{FrameGateway, Framing};
 use crate::gateway::flows::FlowPhase;
@@ -72,12 +72,18 @@ struct HostilePort {
     gateway: Box<dyn Gateway>,
     bytes: FrameGateway,
     now: Time,
-    modem: Fake,
+    modem: FakeModem,
 }
 
 impl HostilePort {
     fn new(gateway: Box<dyn Gateway>, framing: Framing) -> Self {
-        HostilePort { framing, gateway, bytes: FrameGateway::new(framing), now: Time::ZERO, modem: Fake::default() }
+        HostilePort {
+            framing,
+            gateway,
+            bytes: FrameGateway::new(framing),
+            now: Time::ZERO,
+            modem: FakeModem::default(),
+        }
     }
 
     fn receive(&mut self, heading: Heading, frame: &mut [u8]) {

@@ -9,7 +9,7 @@ use super::csma::Csma;
 use super::station::{ClassQueue, PortStation};
 use super::{GreenPhyConfig, PriorityClass};
 use crate::link::medium::{Backlog, Medium};
-use crate::link::noise::air::AirJudge;
+use crate::link::noise::air::NoiseProcess;
 use crate::link::pipe::{Fragments, PipeStats};
 use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
@@ -24,7 +24,7 @@ pub struct GreenPhy {
     stations: Vec<PortStation>,
     /// Class of each flow, if it differs from its port's.
     classes: Vec<Option<PriorityClass>>,
-    noise: AirJudge,
+    noise: NoiseProcess,
     phase: MediumPhase,
     /// End of the phase.
     next: Time,
@@ -72,7 +72,7 @@ impl GreenPhy {
         GreenPhy {
             stations: (0..2 * pairs).map(station).collect(),
             classes: classes.to_vec(),
-            noise: AirJudge::new(&config.noise, name, seed),
+            noise: NoiseProcess::new(&config.noise, name, seed),
             phase: MediumPhase::Idle,
             next: Time::MAX,
             first_beacon: Time(seed.stream(name, "beacon").range(0, beacon_period.0 - 1)),
@@ -180,7 +180,7 @@ impl GreenPhy {
                 s.contends = false;
                 s.csma.sent(acknowledged);
                 let deliver = &mut |p| arrivals.push_back((arrival, port, p));
-                s.settle(now, acknowledged, config, tally, dropped, deliver);
+                s.finish_exchange(now, acknowledged, config, tally, dropped, deliver);
             }
         }
         self.contend(now);

@@ -219,7 +219,7 @@ impl ClassQueue {
 
     /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. Abandons the remaining
     /// blocks that have used up their transmissions or lifetime, with all frames that they touch.
-    pub(super) fn settle(
+    pub(super) fn finish_exchange(
         &mut self,
         now: Time,
         acknowledged: bool,

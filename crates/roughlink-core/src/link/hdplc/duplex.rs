@@ -14,60 +14,60 @@ use crate::units::Time;
 #[derive(Debug)]
 pub struct FullDuplex {
     /// Networks by direction; each uses only the ports of its direction.
-    ways: [Hdplc; 2],
+    directions: [Hdplc; 2],
 }
 
 impl FullDuplex {
     /// Creates the network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
-        FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
+        FullDuplex { directions: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
     }
 }
 
 impl Medium for FullDuplex {
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
-        self.ways[port % 2].receive(now, port, p, dropped);
+        self.directions[port % 2].receive(now, port, p, dropped);
     }
 
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)> {
-        let [forward, reverse] = self.ways.each_ref().map(Hdplc::next_arrival);
-        self.ways[usize::from(reverse < forward)].transmit(now)
+        let [forward, reverse] = self.directions.each_ref().map(Hdplc::next_arrival);
+        self.directions[usize::from(reverse < forward)].transmit(now)
     }
 
     fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) {
-        self.ways.iter_mut().for_each(|way| way.wake(now, dropped));
+        self.directions.iter_mut().for_each(|way| way.wake(now, dropped));
     }
 
     fn next_wake(&self) -> Time {
-        let [forward, reverse] = self.ways.each_ref().map(Hdplc::next_wake);
+        let [forward, reverse] = self.directions.each_ref().map(Hdplc::next_wake);
         forward.min(reverse)
     }
 
     fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
-        self.ways[port % 2].backlog(port, flow)
+        self.directions[port % 2].backlog(port, flow)
     }
 
     fn waiting(&self, port: usize) -> usize {
-        self.ways[port % 2].waiting(port)
+        self.directions[port % 2].waiting(port)
     }
 
     fn cycle_time(&self, now: Time, port: usize, sdus: u32) -> Time {
-        self.ways[port % 2].cycle_time(now, port, sdus)
+        self.directions[port % 2].cycle_time(now, port, sdus)
     }
 
     fn limit(&self, now: Time, port: usize) -> u32 {
-        self.ways[port % 2].limit(now, port)
+        self.directions[port % 2].limit(now, port)
     }
 
     fn rejected(&self, port: usize) -> f64 {
-        self.ways[port % 2].rejected(port)
+        self.directions[port % 2].rejected(port)
     }
 
     fn stats(&self, port: usize) -> &PipeStats {
-        self.ways[port % 2].stats(port)
+        self.directions[port % 2].stats(port)
     }
 
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
-        Box::new(self.ways.iter().flat_map(|way| way.in_transit()))
+        Box::new(self.directions.iter().flat_map(|way| way.in_transit()))
     }
 }

@@ -9,7 +9,7 @@
 use super::HdplcConfig;
 use super::modem::HdplcModem;
 use crate::link::medium::{Backlog, Medium};
-use crate::link::noise::air::AirJudge;
+use crate::link::noise::air::NoiseProcess;
 use crate::link::pipe::{Fragments, PipeStats};
 use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
@@ -24,7 +24,7 @@ pub struct Hdplc {
     /// Modems by port.
     modems: Vec<HdplcModem>,
     /// Noise processes, and the one of each pair. Pairs with the same noise have the same process.
-    noises: Vec<AirJudge>,
+    noises: Vec<NoiseProcess>,
     noise_of: Vec<usize>,
     /// Current exchange on the medium.
     exchange: Option<PduExchange>,
@@ -61,13 +61,13 @@ impl Hdplc {
             )
         };
         let configs: Vec<HdplcConfig> = (0..pairs).map(|pair| config.pair_config(pair)).collect();
-        let (mut noises, mut noise_of): (Vec<AirJudge>, Vec<usize>) = Default::default();
+        let (mut noises, mut noise_of): (Vec<NoiseProcess>, Vec<usize>) = Default::default();
         for (pair, own) in configs.iter().enumerate() {
             let same = configs[..pair].iter().position(|other| other.noise == own.noise);
             noise_of.push(same.map_or(noises.len(), |other| noise_of[other]));
             if same.is_none() {
                 let name = if pair == 0 { name.to_owned() } else { format!("{name}.{pair}") };
-                noises.push(AirJudge::new(&own.noise, &name, seed));
+                noises.push(NoiseProcess::new(&own.noise, &name, seed));
             }
         }
         Hdplc {

@@ -176,7 +176,7 @@ impl AirNoise {
 
 /// The noise of a medium in operation.
 #[derive(Debug)]
-pub struct AirJudge {
+pub struct NoiseProcess {
     stationary: f64,
     fading: Option<Fade>,
     trains: Vec<PulseTrain>,
@@ -195,10 +195,10 @@ struct Fade {
     until: Time,
 }
 
-impl AirJudge {
+impl NoiseProcess {
     /// Creates the noise of medium `name`.
     pub fn new(noise: &AirNoise, name: &str, seed: &Seed) -> Self {
-        AirJudge {
+        NoiseProcess {
             stationary: noise.stationary,
             fading: noise.fading.map(|config| Fade::new(config, seed.stream(name, "fading"))),
             trains: (noise.impulses.iter().enumerate())
@@ -262,7 +262,7 @@ mod tests {
 
     /// Returns the error ratio of `n` blocks, about one every 0.7 ms.
     fn measured(noise: &AirNoise, air: Time, n: u64) -> f64 {
-        let mut judge = AirJudge::new(noise, "x", &SEED);
+        let mut judge = NoiseProcess::new(noise, "x", &SEED);
         let step = air + Time::from_micros(47);
         (0..n).filter(|&i| judge.corrupts(step * i, step * i + air, 1.0)).count() as f64 / n as f64
     }
@@ -317,7 +317,7 @@ mod tests {
     fn noise_does_not_depend_on_how_often_it_is_sampled() {
         // One judge tests every block, the other only every seventh.
         let noise = AirNoise::stress();
-        let (mut all, mut some) = (AirJudge::new(&noise, "x", &SEED), AirJudge::new(&noise, "x", &SEED));
+        let (mut all, mut some) = (NoiseProcess::new(&noise, "x", &SEED), NoiseProcess::new(&noise, "x", &SEED));
         let mut bad = 0;
         for i in 0..70_000 {
             let (from, to) = (SDU * i, SDU * (i + 1));
@@ -328,8 +328,8 @@ mod tests {
             }
         }
         assert!(bad > 1000);
-        let mut other = AirJudge::new(&noise, "x", &Seed { replica: 1, ..SEED });
-        let mut again = AirJudge::new(&noise, "x", &SEED);
+        let mut other = NoiseProcess::new(&noise, "x", &Seed { replica: 1, ..SEED });
+        let mut again = NoiseProcess::new(&noise, "x", &SEED);
         assert!(
             (0..1000)
                 .any(|i| other.corrupts(SDU * i, SDU * (i + 1), 1.0) != again.corrupts(SDU * i, SDU * (i + 1), 1.0))
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn robust_mode_suffers_its_share() {
         let noise = AirNoise::inverter45();
-        let mut judge = AirJudge::new(&noise, "x", &SEED);
+        let mut judge = NoiseProcess::new(&noise, "x", &SEED);
         let air = Time::from_micros(213);
         let n = 2_000_000;
         let got = (0..n).filter(|&i| judge.corrupts(SDU * i, SDU * i + air, 0.2)).count() as f64 / n as f64;
@@ -352,13 +352,13 @@ mod tests {
     fn recorded_noise_overrides_the_model() {
         let mut noise = AirNoise::stress();
         noise.recorded = vec![(Time::from_secs(1), 0.0), (Time::from_secs(2), 1.0), (Time::from_secs(4), 0.0)];
-        let mut judge = AirJudge::new(&noise, "x", &SEED);
+        let mut judge = NoiseProcess::new(&noise, "x", &SEED);
         let bad: Vec<_> = [0, 1500, 2000, 3999, 4000]
             .map(|ms| judge.corrupts(Time::from_millis(ms), Time::from_millis(ms), 1.0))
             .into();
         assert_eq!(bad, [false, false, true, true, false]);
         let blocks = (4000..6000).filter(|&us| {
-            let mut judge = AirJudge::new(&noise, "x", &SEED);
+            let mut judge = NoiseProcess::new(&noise, "x", &SEED);
             judge.corrupts(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
         });
         let share = blocks.count() as f64 / 2000.0;

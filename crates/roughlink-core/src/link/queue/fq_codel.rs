@@ -85,12 +85,12 @@ impl FqCodel {
             QueueLimit::Bytes(b) => QueueLimit::Bytes(b.saturating_add(1)),
         };
         while tally.packets > 1 && reaches(tally.packets, tally.bytes, over) {
-            self.relieve(now, tally, dropped);
+            self.drop_from_longest(now, tally, dropped);
         }
     }
 
     /// Drops half of the bytes, but at most [`BATCH`] packets, from the head of the queue with the most bytes.
-    fn relieve(&mut self, now: Time, tally: &mut QueueTally, dropped: &mut dyn FnMut(Packet)) {
+    fn drop_from_longest(&mut self, now: Time, tally: &mut QueueTally, dropped: &mut dyn FnMut(Packet)) {
         let Some(fattest) = self.flows.values_mut().rev().max_by_key(|f| f.fifo.bytes) else { return };
         let half = fattest.fifo.bytes / 2;
         for _ in 0..BATCH {

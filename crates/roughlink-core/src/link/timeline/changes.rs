@@ -6,7 +6,7 @@
 use super::opportunities::use_opportunities;
 use super::{DirectionState, DirectionStates, OutagePolicy, Step, Timeline};
 use crate::link::Direction;
-use crate::link::noise::{Judge, Noise};
+use crate::link::noise::{LossProcess, Noise};
 use crate::packet::Packet;
 use crate::rng::Seed;
 use crate::units::{Serializer, Time};
@@ -28,7 +28,7 @@ pub struct Changes {
     /// Bytes of the packets in `service`.
     service_bytes: u64,
     /// Noises that have been in force, by index; each is created when first needed.
-    judges: BTreeMap<u32, Judge>,
+    judges: BTreeMap<u32, LossProcess>,
     /// Last noise set from outside and its number; the timeline's noises have lower numbers.
     added: Option<(u32, Noise)>,
     name: String,
@@ -216,13 +216,13 @@ impl Changes {
     }
 
     /// Returns true if a packet that arrives at `now` is lost. `own` is the noise of the link itself.
-    pub fn loses(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
+    pub fn loses(&mut self, now: Time, size: u16, own: &mut LossProcess) -> bool {
         if !self.state.up && self.timeline.policy == OutagePolicy::Drop {
             return true;
         }
         let new = |i: u32| {
             let noise = numbered(&self.added, &self.timeline, i);
-            Judge::new(noise, &format!("{}#{i}", self.name), &self.seed)
+            LossProcess::new(noise, &format!("{}#{i}", self.name), &self.seed)
         };
         let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));
         judge.loses(now, size, self.state.rate)

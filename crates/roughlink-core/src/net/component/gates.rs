@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 use crate::units::Time;
 
 /// A gateway at its node.
-pub(super) struct Gate {
+pub(super) struct PlacedGateway {
     /// Number in the scenario.
     pub global: usize,
     pub node: usize,
@@ -21,7 +21,7 @@ pub(super) struct Gate {
     pub gateway: Box<dyn Gateway>,
 }
 
-impl Gate {
+impl PlacedGateway {
     /// Returns the gateway's counters, with the scenario's flow numbers.
     pub(super) fn stats(
         &self,
@@ -61,7 +61,7 @@ fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow], ports: Option<&Ports>)
 }
 
 /// Returns the gateways whose link has a place in this component.
-pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) -> Vec<Gate> {
+pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) -> Vec<PlacedGateway> {
     let gate = |(global, spec): (usize, &crate::scenario::GatewaySpec)| {
         let link = local[2 * spec.link];
         if link == u32::MAX {
@@ -69,7 +69,7 @@ pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) ->
         }
         let forward = s.links[spec.link].between.0 == spec.node;
         let port = link as usize + usize::from(!forward);
-        Some(Gate {
+        Some(PlacedGateway {
             global,
             node: spec.node,
             link,
@@ -105,13 +105,13 @@ impl Modem for ModemPort<'_> {
         let b = self.flow_backlog(key);
         b.waiting + b.unacknowledged
     }
-    fn occupied(&self) -> u32 {
+    fn total_backlog(&self) -> u32 {
         self.medium.waiting(self.port) as u32
     }
     fn cycle_time(&self, sdus: u32) -> Time {
         self.medium.cycle_time(self.now, self.port, sdus)
     }
-    fn limit(&self) -> u32 {
+    fn max_sdus(&self) -> u32 {
         self.medium.limit(self.now, self.port)
     }
     fn rejected(&self) -> f64 {

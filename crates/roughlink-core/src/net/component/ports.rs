@@ -7,7 +7,7 @@
 //! link fragments it further, its parts are reassembled before it leaves.
 //!
 //! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
-//! conversations. After [`MOST_FLOWS`] flows, new conversations share one flow for each pair of a port and a
+//! conversations. After [`MAX_FLOWS`] flows, new conversations share one flow for each pair of a port and a
 //! destination.
 //!
 //! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. A frame without a
@@ -259,8 +259,12 @@ impl Component {
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
         if O::ACTIVE {
             let hop = self.places[leaf].0;
-            let at =
-                Crossing { node: nodes[0], hop, way: InterfaceDirection::Out, flow: self.flows[flow.index()].global };
+            let at = Crossing {
+                node: nodes[0],
+                hop,
+                direction: InterfaceDirection::Out,
+                flow: self.flows[flow.index()].global,
+            };
             match datagram {
                 Some(_) => observer.datagram(now, at, inner),
                 None => observer.frame(now, at, nodes[1], bytes),
@@ -318,7 +322,7 @@ impl Component {
                 return Some(ports.claim(addresses, transport, (index, &self.flows[index as usize])));
             }
         }
-        if self.flows.len() >= MOST_FLOWS {
+        if self.flows.len() >= MAX_FLOWS {
             (addresses, transport) = (Addresses { ip: between(nodes), src_port: 0, dst_port: 0 }, SHARED);
             if let Some(flow) = ports.known.get(&(addresses, transport, nodes)) {
                 return Some(*flow);
@@ -364,7 +368,7 @@ impl Component {
         let flow = &mut self.flows[p.flow.index()];
         let end = usize::from(!p.flow.reverse());
         let (hop, node) = self.places[leaf];
-        let at = Crossing { node, hop, way: InterfaceDirection::In, flow: flow.global };
+        let at = Crossing { node, hop, direction: InterfaceDirection::In, flow: flow.global };
         if flow.open[end] {
             let mut datagram = Vec::new();
             let since = self.sides.outside(&p).map(|_| p.udp_sent_at());
@@ -395,7 +399,7 @@ impl Component {
                     }
                 }
             }
-            flow.left(now, &p);
+            flow.on_exit(now, &p);
             self.sides.free(&p);
             let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             ports.stats.sent += 1;
@@ -475,6 +479,6 @@ fn begins(d: &Decoded) -> bool {
 }
 
 /// Number of flows of a component, including the scenario's, up to which each conversation gets a separate flow.
-pub(super) const MOST_FLOWS: usize = 1 << 16;
+pub(super) const MAX_FLOWS: usize = 1 << 16;
 /// Longest datagram that a packet can stand for, bytes.
 const LONGEST: usize = u16::MAX as usize;

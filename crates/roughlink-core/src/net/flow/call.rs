@@ -26,7 +26,7 @@ pub(super) struct Call {
 
 enum Talker {
     /// Talker in the network, and the RTP source of its packets that leave the network.
-    Here(VoipSender, RtpSource),
+    Simulated(VoipSender, RtpSource),
     Outside(ObservedStream),
 }
 
@@ -40,7 +40,7 @@ impl Call {
             }
             let name = format!("{}.{}", spec.name, ["forward", "reverse"][i]);
             let source = if open[1 - i] { seed.stream(&name, "rtp").bits() } else { 0 };
-            Talker::Here(VoipSender::new(cfg, span, seed, &name), RtpSource::new(source))
+            Talker::Simulated(VoipSender::new(cfg, span, seed, &name), RtpSource::new(source))
         };
         Call { cfg: *cfg, talkers: [0, 1].map(talker), listeners: Default::default(), delivered: 0, span }
     }
@@ -69,11 +69,11 @@ impl Application for Call {
     }
     fn payload(&self, p: &Packet, _: &Addresses) -> Option<Vec<u8>> {
         match &self.talkers[usize::from(p.flow.reverse())] {
-            Talker::Here(_, source) => Some(source.packet(&self.cfg, p.seq)),
+            Talker::Simulated(_, source) => Some(source.packet(&self.cfg, p.seq)),
             Talker::Outside(_) => None,
         }
     }
-    fn left(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
+    fn on_exit(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.seq != STRAY {
             self.receive(now, usize::from(!p.flow.reverse()), p, progress);
         }
@@ -83,7 +83,7 @@ impl Application for Call {
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
         match &mut self.talkers[end] {
-            Talker::Here(talker, _) => talker.transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now)),
+            Talker::Simulated(talker, _) => talker.transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now)),
             Talker::Outside(_) => None,
         }
     }
@@ -92,7 +92,7 @@ impl Application for Call {
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
         match &self.talkers[end] {
-            Talker::Here(talker, _) => talker.next_wake(),
+            Talker::Simulated(talker, _) => talker.next_wake(),
             Talker::Outside(_) => Time::MAX,
         }
     }
@@ -101,7 +101,7 @@ impl Application for Call {
     }
     fn report(&self, end: Time, out: &mut FlowOutcome) {
         let talkers = self.talkers.each_ref().map(|talker| match talker {
-            Talker::Here(talker, _) => talker.clone(),
+            Talker::Simulated(talker, _) => talker.clone(),
             Talker::Outside(heard) => heard.sender(&self.cfg),
         });
         out.delivered = self.delivered;

@@ -23,11 +23,11 @@ impl CbrFlow {
 impl Application for CbrFlow {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
         if end == 1 {
-            self.left(now, p, progress);
+            self.on_exit(now, p, progress);
         }
         false
     }
-    fn left(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
+    fn on_exit(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.flow.reverse() {
             return; // response between two ends outside
         }

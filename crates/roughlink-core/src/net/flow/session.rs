@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A charging session: end 0 is the vehicle.
-pub(super) struct Requests {
+pub(super) struct ChargingFlow {
     /// Endpoints; one that is outside remains closed.
     ends: [TcpEndpoint; 2],
     open: [bool; 2],
@@ -33,7 +33,7 @@ pub(super) struct Requests {
     unread: Unread,
 }
 
-impl Application for Requests {
+impl Application for ChargingFlow {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if now < self.start {
             return false;
@@ -112,7 +112,7 @@ impl Application for Requests {
     }
 }
 
-impl Requests {
+impl ChargingFlow {
     /// Creates the session of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig, seed: &Seed) -> Self {
         let mut ends = [false, true].map(|reverse| {
@@ -122,7 +122,7 @@ impl Requests {
         if !open[1] {
             ends[1].listen();
         }
-        Requests {
+        ChargingFlow {
             ends,
             open,
             start: spec.start,

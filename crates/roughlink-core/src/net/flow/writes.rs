@@ -21,7 +21,7 @@ pub(super) enum WritingApplication {
 }
 
 /// A connection and its applications. An end outside remains closed.
-pub(super) struct Writes {
+pub(super) struct WriteFlow {
     ends: [TcpEndpoint; 2],
     open: [bool; 2],
     start: Time,
@@ -33,7 +33,7 @@ pub(super) struct Writes {
     received: u64,
 }
 
-impl Writes {
+impl WriteFlow {
     /// Creates the connection of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], writer: WritingApplication) -> Self {
         let mut ends = [false, true].map(|reverse| {
@@ -44,7 +44,7 @@ impl Writes {
             ends[1].listen();
         }
         let (started, connected) = (false, false);
-        Writes { ends, open, start: spec.start, writer, started, connected, waiting: [0; 2], received: 0 }
+        WriteFlow { ends, open, start: spec.start, writer, started, connected, waiting: [0; 2], received: 0 }
     }
 
     /// Returns the end that receives most.
@@ -115,7 +115,7 @@ impl Writes {
     }
 }
 
-impl Application for Writes {
+impl Application for WriteFlow {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
         if end == self.receiver() && p.payload() > 0 {
             progress.note_delay(self.ends[1 - end].age_of(now, p));

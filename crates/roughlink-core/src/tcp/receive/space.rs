@@ -88,7 +88,7 @@ impl Space {
 
     #[inline(never)]
     fn grow(&mut self, len: u64, held: u64) -> bool {
-        if len < LEAST_SEGMENT {
+        if len < MIN_SEGMENT {
             return false;
         }
         self.threshold += (2 * len).min(self.capacity - held - self.threshold);
@@ -169,7 +169,7 @@ fn payload_share(mss: u32) -> u64 {
 const INITIAL: u64 = 131_072;
 const LARGEST: u64 = 6_291_456;
 /// Linux: smaller segments do not open the window.
-const LEAST_SEGMENT: u64 = 128;
+const MIN_SEGMENT: u64 = 128;
 /// Linux `TCP_MSS_DEFAULT`.
 const TCP_MSS_DEFAULT: u64 = 536;
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn window_opens_by_two_segments_per_segment_up_to_free_space() {
         let mut s = space();
-        assert!(!s.on_segment(LEAST_SEGMENT - 1, 0));
+        assert!(!s.on_segment(MIN_SEGMENT - 1, 0));
         assert!(s.on_segment(MSS, 0));
         assert_eq!(s.window, 64_240 + 2 * MSS);
         assert!(s.on_segment(MSS, MSS));

@@ -4,7 +4,7 @@
 //! acknowledgment is near, Linux waits for that acknowledgment (`tcp_tso_should_defer`). Pacing pauses after bursts,
 //! not after segments.
 
-use super::{LARGEST_SKB, TcpSender};
+use super::{MAX_SKB, TcpSender};
 use crate::cc::CongestionState;
 use crate::units::{Rate, Time};
 
@@ -102,7 +102,7 @@ impl TcpSender {
             return false; // Nagle decides
         }
         let repairs = matches!(flow.state, CongestionState::Recovery | CongestionState::Loss);
-        if repairs || now > self.core.pacing_next + LONGEST_WAIT {
+        if repairs || now > self.core.pacing_next + MAX_WAIT {
             return false;
         }
         let by_window = self.permitted.saturating_sub(flow.in_flight);
@@ -114,7 +114,7 @@ impl TcpSender {
         let Some(head) = self.board.head() else { return false };
         // A distant acknowledgment does not clock the next burst.
         let expected = head.sent_at + flow.srtt;
-        if expected > now + (flow.srtt / 2).min(LONGEST_WAIT) {
+        if expected > now + (flow.srtt / 2).min(MAX_WAIT) {
             return false;
         }
         if room > unsent && self.fin.is_some() {
@@ -130,11 +130,11 @@ const PACING_SHIFT: u32 = 10;
 /// Linux `tcp_tso_rtt_log`: the allowance for short paths halves with each 2^9 us of round trip.
 const RTT_SHIFT: u32 = 9;
 /// Largest burst, bytes: `sk_gso_max_size`, which leaves room for headers.
-const GSO_MAX: u64 = LARGEST_SKB - 1 - 320;
+const GSO_MAX: u64 = MAX_SKB - 1 - 320;
 /// Linux `tcp_tso_win_divisor`.
 const WINDOW_DIVISOR: u64 = 3;
 /// Longest wait of Linux for an acknowledgment, and longest time after the last departure at which it still waits.
-const LONGEST_WAIT: Time = Time::from_millis(1);
+const MAX_WAIT: Time = Time::from_millis(1);
 /// Segments that leave before pacing begins (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
 

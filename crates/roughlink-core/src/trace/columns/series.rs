@@ -71,13 +71,13 @@ pub struct ColumnHeading {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnType {
     /// Integers from 0.
-    Whole,
+    Unsigned,
     /// Real numbers.
-    Real,
+    Float,
     /// Yes or no.
     Flag,
     /// Strings with few distinct values.
-    Word,
+    Category,
 }
 
 /// A column of a batch.
@@ -121,12 +121,12 @@ impl Column<'_> {
     /// Returns true if the column matches the type of `field`.
     pub fn matches(&self, field: &ColumnHeading) -> bool {
         let (kind, nullable) = match self {
-            Column::Whole(_) => (ColumnType::Whole, false),
-            Column::WholeOrNull(_) => (ColumnType::Whole, true),
-            Column::Real(_) => (ColumnType::Real, false),
-            Column::RealOrNull(_) => (ColumnType::Real, true),
+            Column::Whole(_) => (ColumnType::Unsigned, false),
+            Column::WholeOrNull(_) => (ColumnType::Unsigned, true),
+            Column::Real(_) => (ColumnType::Float, false),
+            Column::RealOrNull(_) => (ColumnType::Float, true),
             Column::Flag(_) => (ColumnType::Flag, false),
-            Column::Word { .. } => (ColumnType::Word, false),
+            Column::Word { .. } => (ColumnType::Category, false),
         };
         (kind, nullable) == (field.kind, field.nullable)
     }
@@ -161,15 +161,15 @@ impl Words {
 }
 
 const fn integer_field(name: &'static str, unit: &'static str, meaning: &'static str) -> ColumnHeading {
-    ColumnHeading { name, kind: ColumnType::Whole, nullable: false, unit, meaning }
+    ColumnHeading { name, kind: ColumnType::Unsigned, nullable: false, unit, meaning }
 }
 
 const fn real_field(name: &'static str, unit: &'static str, meaning: &'static str) -> ColumnHeading {
-    ColumnHeading { name, kind: ColumnType::Real, nullable: false, unit, meaning }
+    ColumnHeading { name, kind: ColumnType::Float, nullable: false, unit, meaning }
 }
 
 const fn word(name: &'static str, meaning: &'static str) -> ColumnHeading {
-    ColumnHeading { name, kind: ColumnType::Word, nullable: false, unit: "", meaning }
+    ColumnHeading { name, kind: ColumnType::Category, nullable: false, unit: "", meaning }
 }
 
 const fn flag(name: &'static str, meaning: &'static str) -> ColumnHeading {

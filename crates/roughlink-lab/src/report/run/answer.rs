@@ -7,7 +7,7 @@ use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
 use std::collections::BTreeMap;
 
 /// Maximum number of flows of a kind that are described one by one.
-const SINGLY: usize = 2;
+const MAX_DESCRIBED: usize = 2;
 
 /// Returns the sentences, those on the flows first.
 pub(super) fn sentences(run: &SingleRun) -> Vec<String> {
@@ -52,7 +52,7 @@ pub(super) fn timeout(run: &SingleRun, session: &str, message: V2gMessage) -> f6
 fn describe_sessions(run: &SingleRun) -> Vec<String> {
     let sessions: Vec<(&FlowResult, &SessionResult)> =
         flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
-    if sessions.len() > SINGLY {
+    if sessions.len() > MAX_DESCRIBED {
         let late: u64 = sessions.iter().map(|(_, s)| too_late(s)).sum();
         let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, s) in &sessions {
@@ -140,7 +140,7 @@ fn because(cause: EndCause) -> &'static str {
 fn describe_calls(run: &SingleRun) -> Vec<String> {
     let calls = flows_of_kind(run, "voip");
     let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
-    if calls.len() > SINGLY {
+    if calls.len() > MAX_DESCRIBED {
         let all = || calls.iter().filter_map(|f| opinions(f)).flatten().flatten();
         let (low, high) = (all().reduce(f64::min), all().reduce(f64::max));
         let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
@@ -176,7 +176,7 @@ pub(super) fn satisfaction(r: f64) -> &'static str {
 
 fn describe_transfers(run: &SingleRun) -> Vec<String> {
     let transfers = flows_of_kind(run, "bulk");
-    if transfers.len() <= SINGLY {
+    if transfers.len() <= MAX_DESCRIBED {
         let name = naming(&transfers, "transfer");
         return transfers.into_iter().map(|f| describe_transfer(run, f, name(f))).collect();
     }
@@ -274,5 +274,5 @@ fn describe_datagrams(run: &SingleRun) -> Vec<String> {
     let rate = |f: &FlowResult| f.throughput_mbps.map_or(String::new(), |r| format!(", {} Mbit/s", three(r)));
     let one =
         |f: &FlowResult| format!("Datagrams {}: {} delivered{}.", f.name, size(f.delivered_bytes as f64), rate(f));
-    flows.into_iter().take(SINGLY).map(one).collect()
+    flows.into_iter().take(MAX_DESCRIBED).map(one).collect()
 }

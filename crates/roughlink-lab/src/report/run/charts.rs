@@ -11,11 +11,11 @@ use crate::report::thin::CurvePoint;
 use serde_json::{Value, json};
 
 /// Maximum number of queues to draw, and the length in packets that a queue must reach to be drawn.
-const MOST_QUEUES: usize = 4;
+const MAX_QUEUES: usize = 4;
 const A_QUEUE: f64 = 3.0;
 /// Maximum number of flows to draw and of outages to shade.
-const MOST_FLOWS: usize = 30;
-const MOST_SHADES: usize = 300;
+const MAX_FLOWS: usize = 30;
+const MAX_SHADES: usize = 300;
 
 /// A section of the page: charts with one legend.
 pub(super) struct Section {
@@ -71,7 +71,7 @@ fn calls(run: &SingleRun) -> Option<Section> {
             curves.push((format!("{}{end}", f.name), [over_time(|w| w.mos), over_time(|w| w.r)]));
         }
     }
-    let of = |i: usize| curves.iter().take(MOST_FLOWS).map(move |(name, both)| (name.clone(), both[i].as_slice()));
+    let of = |i: usize| curves.iter().take(MAX_FLOWS).map(move |(name, both)| (name.clone(), both[i].as_slice()));
     let mos = Chart { range: Some((0.9, 4.7)), ..Chart::new("Mean opinion score", "MOS", of(0)) };
     let r = Chart { range: Some((-2.0, 102.0)), ..Chart::new("Transmission rating", "R", of(1)) };
     let about = "Rating of each window of the call. Users are satisfied from R = 80 (ITU-T G.109).";
@@ -82,7 +82,7 @@ fn throughput(run: &SingleRun) -> Option<Section> {
     let transfers = flows_of_kind(run, "bulk");
     let is_transfer = |name: &str| transfers.iter().any(|f| f.name == name);
     let all = run.flows.iter().filter(|c| is_transfer(&c.flow));
-    let curves = all.clone().take(MOST_FLOWS);
+    let curves = all.clone().take(MAX_FLOWS);
     let step = curves.clone().flat_map(|c| c.throughput_mbps.windows(2)).map(|w| w[1].0 - w[0].0).fold(0.0, f64::max);
     let about =
         format!("Payload that reached the application, mean over {} s.{}", seconds(step), first_of(all.count()));
@@ -96,7 +96,7 @@ fn throughput(run: &SingleRun) -> Option<Section> {
 fn gateways(run: &SingleRun) -> Option<Section> {
     let several = run.result.gateways.len() > 1;
     let name = |gateway: &str, flow: &str| if several { format!("{gateway}: {flow}") } else { flow.to_owned() };
-    let windows = run.allowed.iter().take(MOST_FLOWS).map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
+    let windows = run.allowed.iter().take(MAX_FLOWS).map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
     let mut section = over_time(
         run,
         "gateways",
@@ -117,14 +117,14 @@ fn queues(run: &SingleRun) -> Option<Section> {
     let mut longest: Vec<&(LinkDirection, Vec<CurvePoint>)> =
         run.queues.iter().filter(|(_, points)| is_one(points)).collect();
     longest.sort_by(|a, b| mean(&b.0).total_cmp(&mean(&a.0)));
-    let left_out = longest.len().saturating_sub(MOST_QUEUES);
-    longest.truncate(MOST_QUEUES);
+    let left_out = longest.len().saturating_sub(MAX_QUEUES);
+    longest.truncate(MAX_QUEUES);
     let curves = longest.into_iter().map(|(direction, points)| {
         (format!("{}{}", direction.link, if direction.reverse { ", reverse" } else { "" }), points.as_slice())
     });
     let about = match left_out {
         0 => String::new(),
-        n => format!("The {MOST_QUEUES} queues with the highest mean; packets also waited in {n} others."),
+        n => format!("The {MAX_QUEUES} queues with the highest mean; packets also waited in {n} others."),
     };
     let mut section = over_time(run, "queues", "Queues", &about, vec![Chart::new("", "Packets waiting", curves)])?;
     section.drawing.wide = true;
@@ -132,7 +132,7 @@ fn queues(run: &SingleRun) -> Option<Section> {
 }
 
 fn senders(run: &SingleRun) -> Option<Section> {
-    let flows = || run.flows.iter().take(MOST_FLOWS);
+    let flows = || run.flows.iter().take(MAX_FLOWS);
     let charts = vec![
         Chart::from_quantity(
             const { quantity::named("cwnd_kb") },
@@ -171,7 +171,7 @@ fn round_trips(run: &SingleRun) -> Option<Section> {
         .flows
         .iter()
         .filter(|c| c.rtt_cdf.len() > 1)
-        .take(MOST_FLOWS)
+        .take(MAX_FLOWS)
         .map(|c| (c.flow.clone(), c.rtt_cdf.iter().map(|&(ms, share)| (ms, Some(share))).collect()))
         .collect();
     let values = || curves.iter().flat_map(|c| &c.1).map(|p| p.0);
@@ -201,7 +201,7 @@ fn round_trips(run: &SingleRun) -> Option<Section> {
 
 /// Returns a note if not all of `n` flows are drawn.
 fn first_of(n: usize) -> String {
-    if n > MOST_FLOWS { format!(" The first {MOST_FLOWS} of {n} flows.") } else { String::new() }
+    if n > MAX_FLOWS { format!(" The first {MAX_FLOWS} of {n} flows.") } else { String::new() }
 }
 
 /// Creates a section of charts over time, all with the same axis and shaded outages.
@@ -217,9 +217,9 @@ pub(super) fn over_time(
     let mut shades = united(run.outages.iter().flat_map(|(_, spans)| spans.iter().copied()).collect());
     let all = shades.len();
     shades.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
-    shades.truncate(MOST_SHADES);
+    shades.truncate(MAX_SHADES);
     shades.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let some = if all > MOST_SHADES { format!("; the {MOST_SHADES} longest of {all} times") } else { String::new() };
+    let some = if all > MAX_SHADES { format!("; the {MAX_SHADES} longest of {all} times") } else { String::new() };
     Some(Section {
         id,
         title: title.into(),

@@ -12,9 +12,9 @@ use roughlink_core::metrics::frames::FrameCount;
 
 /// Maximum numbers of conversations described in sentences, and of link directions drawn.
 const DESCRIBED: usize = 3;
-const MOST_LINKS: usize = 6;
+const MAX_LINKS: usize = 6;
 /// Maximum number of rows of a table.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 
 /// Returns the results in sentences: conversations, timing, end, changes.
 pub(super) fn sentences(e: &EmulationFolderContent) -> Vec<String> {
@@ -99,7 +99,7 @@ pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Secti
     let about = "The eight largest conversations at each time, by direction.";
     let talks = over_time(run, "conversations", "Conversations over time", about, vec![throughput, rtt]);
     let name = |link: &str, reverse: bool| format!("{link}{}", if reverse { ", reverse" } else { "" });
-    let sent = e.sent_mbps.iter().take(MOST_LINKS);
+    let sent = e.sent_mbps.iter().take(MAX_LINKS);
     let sent = Chart::new("", "Mbit/s", sent.map(|(d, points)| (name(&d.link, d.reverse), &points[..])));
     let sent = over_time(run, "sent", "Rates of the links", "Rate of sent IP packets, by direction.", vec![sent]);
     let late = ["median", "99th percentile"].into_iter().zip(&e.lateness_us);
@@ -145,7 +145,7 @@ fn conversations(e: &EmulationFolderContent) -> HtmlTable {
         "Congestion control",
     ];
     let mut table = HtmlTable::new("Conversations", 2, &head);
-    for (c, [from, to], half) in directions(&e.outcome.conversations).into_iter().take(MOST_ROWS) {
+    for (c, [from, to], half) in directions(&e.outcome.conversations).into_iter().take(MAX_ROWS) {
         let count = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
         let time = |t: Option<RttResult>, of: fn(&RttResult) -> f64| t.map(|t| number(of(&t))).unwrap_or_default();
         table.rows.push(vec![
@@ -171,7 +171,7 @@ fn conversations(e: &EmulationFolderContent) -> HtmlTable {
 
 fn frames(all: &[FrameCount]) -> HtmlTable {
     let mut table = HtmlTable::new("Frames without IP", 3, &["Protocol", "From", "To", "Sent", "Delivered"]);
-    for c in all.iter().take(MOST_ROWS) {
+    for c in all.iter().take(MAX_ROWS) {
         let [from, to] = [&c.from, &c.to].map(|node| node.as_deref().map(escape).unwrap_or_default());
         table.rows.push(vec![escape(&c.protocol), from, to, c.sent.to_string(), c.delivered.to_string()]);
     }
@@ -180,7 +180,7 @@ fn frames(all: &[FrameCount]) -> HtmlTable {
 
 fn changes(all: &[RecordedChange]) -> HtmlTable {
     let mut table = HtmlTable::new("Changes by hand", 7, &["At", "Link", "Direction", "Up", "Rate", "Delay", "Noise"]);
-    for c in all.iter().take(MOST_ROWS) {
+    for c in all.iter().take(MAX_ROWS) {
         let text = |text: &Option<String>| text.as_deref().map(escape).unwrap_or_default();
         let noise = |noise: &crate::folder::emulation::ChangedNoise| match &noise.loss {
             Some(loss) => escape(&format!("{} {loss}", noise.kind)),

@@ -167,7 +167,7 @@ fn exchanges(run: &SingleRun) -> (&'static str, String) {
     let mut table = HtmlTable::new("Requests and messages", 2, &head);
     for (f, e) in run.result.flows.iter().filter_map(|f| Some((f, f.exchange()?))) {
         let latency = |value: fn(&RttResult) -> f64| e.latency_ms.as_ref().map(value).map(number).unwrap_or_default();
-        let counts = [escape(&f.name), e.of.into(), e.sent.to_string(), e.arrived.to_string()];
+        let counts = [escape(&f.name), e.unit_of.into(), e.sent.to_string(), e.arrived.to_string()];
         let latencies = [latency(|l| l.p50), latency(|l| l.p95), latency(|l| l.p99), latency(|l| l.max)];
         table.rows.push(counts.into_iter().chain(latencies).collect());
     }
