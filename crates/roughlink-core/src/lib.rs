@@ -1,9 +1,9 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
-//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
-//! `receive` and `transmit` a packet, `wake` to process due events, and `next_wake` for the time of the next one. The
-//! caller passes the time. A simulation jumps from one wake-up to the next; a real-time program sleeps until then, and
-//! may be late.
+//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, called the
+//! verbs. `receive` and `transmit` pass a packet, `wake` processes due events, and `next_wake` returns the time of the
+//! next event. The caller passes the current time. A simulation jumps from one wake-up to the next; a real-time program
+//! sleeps until then, and may be late.
 //!
 //! # A scenario, simulated
 //!
@@ -11,7 +11,7 @@
 //! seed and replica give the same result, bit for bit.
 //!
 //! ```
-//! use roughlink_core::net::{Network, Options};
+//! use roughlink_core::net::{Network, RunOptions};
 //! use roughlink_core::scenario::Scenario;
 //!
 //! let text = r#"
@@ -31,7 +31,7 @@
 //! "#;
 //! let (scenario, warnings) = roughlink_scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
 //! assert!(warnings.is_empty());
-//! let result = Network::new(scenario, Options::default())?.run()?;
+//! let result = Network::new(scenario, RunOptions::default())?.run()?;
 //! assert!(result.links[0].forward.lost > 0);
 //! assert!(result.flows[0].throughput_mbps > Some(1.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,22 +39,23 @@
 //!
 //! # The same network in real time
 //!
-//! [`Network::wake`](net::Network::wake) replays all events due, each at its own time. Results are available at any
-//! time, and links can be changed from outside. A host may be outside, at a port, where datagrams enter and leave with
-//! their due times. In `examples/open_port.rs` a program is the other end of a simulated cable.
+//! [`Network::wake`](net::Network::wake) processes all events due, each at its own time. Results are available at any
+//! time, and links can be changed from outside. A host may be outside the network. Its node then has a port, where
+//! datagrams enter and leave, each with its due time. In `examples/open_port.rs` a program is the other end of a
+//! simulated cable.
 //!
 //! ```
-//! # use roughlink_core::net::{Change, Network, Options};
+//! # use roughlink_core::net::{LinkChange, Network, RunOptions};
 //! # use roughlink_core::scenario::Scenario;
 //! # use roughlink_core::units::Time;
 //! # let text = "duration = '10 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
 //! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n\
 //! #     [[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
 //! # let scenario = roughlink_scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
-//! let mut network = Network::new(scenario, Options { changes: true, ..Options::default() })?;
+//! let mut network = Network::new(scenario, RunOptions { changes: true, ..RunOptions::default() })?;
 //! network.wake(Time::from_secs(3));
 //! let before = network.result().flows[0].delivered_bytes;
-//! network.change(Time::from_secs(3), 0, [true; 2], &Change { up: Some(false), ..Change::default() })?;
+//! network.change(Time::from_secs(3), 0, [true; 2], &LinkChange { up: Some(false), ..LinkChange::default() })?;
 //! network.wake(Time::from_secs(5));
 //! assert!(network.result().flows[0].delivered_bytes < before + 100_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,11 +63,11 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::TcpEndpoint`] is a connection with implied bytes, [`tcp::Stream`] one with its bytes, over IP datagrams.
-//!   [`sctp::SctpEndpoint`] and [`sctp::Association`] are the same for associations and messages.
+//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is implied. [`tcp::Stream`] carries real bytes in IP
+//!   datagrams. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts for SCTP and its messages.
 //!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
-//! - [`cc`] holds the congestion controls. A new one only implements the trait [`cc::CongestionControl`], without
-//!   changes here: `examples/own_algorithm.rs`.
+//! - [`cc`] holds the congestion controls. A new one implements the trait [`cc::CongestionControl`] and needs no
+//!   changes in this crate: see `examples/own_algorithm.rs`.
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
 //! - [`wire`] converts packets to bytes and back. [`net::Observer`] observes a running network, and [`trace`] records
 //!   it.
