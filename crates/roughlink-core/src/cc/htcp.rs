@@ -40,7 +40,7 @@ pub struct Params {
     pub rtt_step_ms: u64,
     /// Scale alpha by the RTT (Linux only).
     pub rtt_scaling: bool,
-    /// Do not adapt beta when the throughput changes (Linux only; ns-3 always does).
+    /// Do not adapt beta when the throughput changes (Linux only; in ns-3, this is always so).
     pub bandwidth_switch: bool,
     /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
