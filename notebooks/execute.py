@@ -29,7 +29,7 @@ from PIL import Image
 
 FOLDER = Path(__file__).parent
 LIMIT_S = 180
-"""How long a notebook may take."""
+"""Time limit of a notebook, s."""
 
 
 class ThisInterpreter(KernelSpecManager):
@@ -127,8 +127,8 @@ def said(cell: NotebookNode) -> list[str]:
 def main(words: Sequence[str] | None = None) -> int:
     """Executes a command line. Returns the exit code: 0, or 1 if a notebook fails or its output differs."""
     parser = argparse.ArgumentParser(description="Executes notebooks.")
-    parser.add_argument("notebooks", nargs="*", type=Path, help="those beside this program, if none are named")
-    parser.add_argument("--check", action="store_true", help="write nothing, and compare what they say with the file")
+    parser.add_argument("notebooks", nargs="*", type=Path, help="default: all beside this script")
+    parser.add_argument("--check", action="store_true", help="compare the outputs with the files; write nothing")
     given = parser.parse_args(words)
     wrong = False
     for path in given.notebooks or sorted(FOLDER.glob("*.ipynb")):

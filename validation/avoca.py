@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Calibration of the loss of each class of stations on the Circle line from the AVOCA paper's volumes of its "TCP".
 
-The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; one
-loss for each class and day remains. The script runs the loop at a common loss, for a grid of losses. For each class it
-interpolates the loss at which the stations carry the published volume (table 3). The totals of table 2 are not the sums
-of table 3. For table 2 all four losses of a day are multiplied by one factor to match the day's total.
+The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; the
+loss of each class and day is unknown. The script runs the loop at a common loss, for a grid of losses. For each class
+it interpolates the loss at which the stations carry the published volume (table 3). The totals of table 2 are not the
+sums of table 3. For table 2 all four losses of a day are multiplied by one factor to match the day's total.
 
 The paper's TCP is read as ns-2's SCTP agent; `--transport tcp` fits the other reading. AVOCA's volumes are not used:
 the volume that AVOCA carries at the fitted losses is a prediction, which the script prints. With as many parameters as
-volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same runs that the
-experiments repeat; their `--seed` shows the size of this chance.
+volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same replicas as the
+experiments. Experiments with another `--seed` show how large this error is.
 """
 
 import json
@@ -38,7 +38,7 @@ AVOCA = {
 }
 # Replicas of the experiments: the fit uses their runs.
 REPLICAS = {2: 16, 3: 24}
-# Volume falls faster than the loss rises; a shorter step does not overshoot.
+# The volume falls faster than the loss rises, so a full step would overshoot.
 STEP = 0.6
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "circle-line.toml"
 # Errors below this need no further round.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Comparison of BBR on the `ns3` stack with BBR of ns-3 3.44 over segment sizes, rates, delays and queues.
 
-Each simulator sends without end over the two links of the other comparisons. A link's row has goodput, retransmissions,
-and the mean queue at the bottleneck as a delay, the quantity that BBR controls. BBR enters ProbeBW in a random phase,
-which each simulator draws from its own generator. Each figure is therefore a mean of --runs runs; the range of the
-single runs follows ns-3's queue.
+Each simulator sends an endless transfer over the two links of the other comparisons. A link's row has goodput,
+retransmissions, and the mean queueing delay at the bottleneck, which is what BBR controls. BBR enters ProbeBW in a
+random phase, which each simulator draws from its own generator. Each figure is therefore a mean of --runs runs; the
+range of the single runs follows ns-3's queue.
 
 Before ProbeBW nothing is random, so the segments are also compared one by one. Two segments agree if sequence, length
 and retransmission are the same and the departures differ by at most 0.1 ms. The last column has the number of leading
@@ -68,7 +68,8 @@ def means(runs: list[dict]) -> dict:
 
 
 def agreement(ns3: Ns3, roughlink: Roughlink, scenario: Scenario) -> dict:
-    """Returns the number of leading segments that agree, when the first one leaves that does not, and the total."""
+    """Returns the number of leading segments that agree, the departure time of the first one that does not, and the
+    total."""
     short = scenario.with_(duration_s=min(5, scenario.duration_s))
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.csv"

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from roughlink_validation import cli
+from roughlink_validation import cli, page
 from roughlink_validation.emulators import Emulator, Link, Run, found, run
 from roughlink_validation.simulators import Failed, Missing
 
@@ -398,7 +398,7 @@ def main() -> int:
         results = [json.loads(file.read_text()) for file in options.read]
     else:
         results = [measure(options)]
-    text = "\n".join(tables(made) for made in results)
+    text = page.wrapped("\n".join(tables(made) for made in results))
     if options.page:
         rewrite(options.page, text)
     else:

@@ -4,9 +4,9 @@
 Groups of up to three flows share one chain of links; groups share nothing. Rounds alternate between the simulators, and
 the result is the median of the rounds' ratios, because a busy machine affects both. For ns-3 only the user CPU time of
 the event loop counts. For roughlink the whole process counts, including start-up, unless its JSON result has a `cpu_s`.
-In that case both figures are event loops. roughlink simulates --stretch times as long, so that a run lasts long enough
-to be timed. Both applications write whole segments unless --write is 512, ns-3's default: the pieces cost ns-3 time and
-memory. Memory per flow = (peak with 999 flows - peak with 3) / 996.
+In that case the figures of both simulators are those of their event loops. roughlink simulates --stretch times as long,
+so that a run lasts long enough to be timed. Both applications write whole segments unless --write is 512, ns-3's
+default: the pieces cost ns-3 time and memory. Memory per flow = (peak with 999 flows - peak with 3) / 996.
 """
 
 import json

@@ -6,7 +6,7 @@ different losses, so single seeds do not match. Two means agree if they differ b
 (column `sigma`: the difference in standard errors; beyond 3 is a real difference).
 
 A burst that is counted in packets can hit every retransmission of a stalled sender, which then gives up after 6
-(--data-retries). Such flows count with their delivery until then, and their number is shown.
+(--data-retries). Such flows count with the bytes delivered until then, and their number is shown.
 """
 
 import json

@@ -8,7 +8,7 @@ The first form builds the commit in a temporary git worktree, and the program of
 profile (builds of commits are kept). The second form takes two programs. Both programs run every built-in scenario with
 `--json` and every paper with `reproduce PAPER --quick`. The comparison covers the statistics and all single runs, bit
 for bit. Fields that measure or describe the program itself are not compared (NOT_RESULTS). Use --ignore for a new
-field, which its commit must explain.
+field; the commit that adds the field must explain it.
 
 Exits with 1 if anything differs, or if a scenario or paper of the commit is gone. New ones are listed and do not count.
 """

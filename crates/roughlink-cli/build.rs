@@ -1,7 +1,7 @@
 //! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if a packager sets it,
 //! else the commit, with `+dirty` if the program's sources differ from it. Without a repository it is "unknown".
 //!
-//! It is determined again when HEAD moves or the program's sources change, when the program is rebuilt anyway.
+//! The script runs again when HEAD moves or when the program's sources change, which rebuilds the program anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,7 @@ fn commit(root: &Path) -> Option<String> {
     Some(if clean { hash } else { format!("{hash}+dirty") })
 }
 
-/// Cargo runs the script at every build if a file that it watches does not exist.
+/// Watches `path` if it exists. For a missing file, Cargo would run the script at every build.
 fn rerun_if_changed(path: &Path) {
     if path.exists() {
         println!("cargo:rerun-if-changed={}", path.display());

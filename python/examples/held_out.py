@@ -69,12 +69,12 @@ LINKS = [
     Link("cable, long bursts", "the same with 5 % in bursts of 1 to 16", near(10, 10, 5, 100, 16)),
     Link("fast cable", "50 Mbit/s, 10 ms, 200 packets, 2 %: a higher rate than in training", near(50, 10, 2, 200)),
     Link("slow cable", "1 Mbit/s, 10 ms, 10 packets, 2 %: a lower rate and a shorter queue", near(1, 10, 2, 10)),
-    Link("far server", "10 Mbit/s, 100 ms, 100 packets, 1 %: a longer way", near(10, 100, 1, 100)),
+    Link("far server", "10 Mbit/s, 100 ms, 100 packets, 1 %: a longer path", near(10, 100, 1, 100)),
     Link("clean cable", "10 Mbit/s, 10 ms, 100 packets, no noise", near(10, 10, 0, 100)),
     Link("clean, far server", "10 Mbit/s, 100 ms, 50 packets, no noise", near(10, 100, 0, 50)),
     Link(
         "Green PHY",
-        "the modem's cable of charging-download with its heavy noise, of which TCP loses nothing",
+        "the modem's cable of charging-download with its heavy noise, which costs TCP no packets",
         fixed(
             "charging-download",
             link__cable__noise='{ kind = "measured", class = "heavy" }',

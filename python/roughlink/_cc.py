@@ -24,8 +24,8 @@ class CongestionControl:
     `rate_bps` limit the sender, unless the class overrides :meth:`permit`. All attributes appear in the series of the
     run.
 
-    An exception ends the run and reaches the caller of :meth:`Scenario.run`. Runs are reproducible if the class is: do
-    not use clocks, or random numbers without a seed.
+    An exception ends the run and reaches the caller of :meth:`Scenario.run`. Runs are reproducible if the class is
+    deterministic: use no clock and no random numbers without a seed.
 
     Args:
         flow: The connection at its start, with `mss`, `initial_window` and `initial_ssthresh`.
@@ -93,7 +93,7 @@ class CongestionControl:
         return None
 
     def rto_sample(self, flow: Flow, ack: int, measured: float | None) -> float | None:
-        """Returns the round-trip time, s, that the retransmission time-out uses for an acknowledgement up to offset
+        """Returns the round-trip time, s, that the retransmission timeout uses for an acknowledgement up to offset
         `ack`. `measured` is the endpoint's sample."""
         return measured
 
@@ -135,7 +135,7 @@ def register(name: str, algorithm: Maker) -> None:
 
 
 def bound(used: list[str], given: Mapping[str, Maker] | None) -> list[tuple[str, Maker]]:
-    """Returns the Python algorithms among the `used` names: the `given` ones, else the registered ones."""
+    """Returns the Python algorithm of each name in `used`: the one in `given`, or else the registered one."""
     for name in given or ():
         if name not in _registered:
             raise ValueError(

@@ -55,8 +55,8 @@ class Deployed(CongestionControl):
 
     Args:
         flow: The connection, as for every algorithm.
-        policy: Function from an observation to an action, called once per step. Connections must not share a policy
-            with memory.
+        policy: Function from an observation to an action, called once per step. A policy that keeps state must not be
+            shared between connections.
 
     The other arguments are the same as for :class:`TransportEnv`.
     """
@@ -173,4 +173,4 @@ class Deployed(CongestionControl):
 FIRST_WINDOW = 10.0
 """Segments before the first decision (RFC 6928)."""
 INTERVALS_NS = (10_000_000, 1_000_000_000)
-"""Limits of a step in round trips, ns."""
+"""Shortest and longest step if steps are given in round trips, ns."""

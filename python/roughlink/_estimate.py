@@ -22,14 +22,14 @@ class Estimate(NamedTuple):
     values: Mapping[int, float] | None = None
     """Values by replica; ``None`` if unknown."""
     is_difference: bool = False
-    """True if the values are differences within replicas, whose interval is corrected for skewness
+    """True if the values are differences within replicas. Their interval is corrected for skewness
     (``docs/reference/statistics.md``)."""
 
     @classmethod
     def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
         """Returns the mean over cells of results, all with the same weight. Replicas with the same number share their
-        random numbers in all cells. The cells are therefore averaged within each replica, and the error follows from
-        the differences between these averages."""
+        random numbers in all cells. The cells are therefore averaged within each replica first, and the standard error
+        is that of these averages."""
         if any(cell["measured"] is None or cell.get("at_least") for cell in cells):
             return cls(None, None, 0.0)
         mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)
@@ -47,7 +47,7 @@ class Estimate(NamedTuple):
         return cls(fmean(samples), *_error(samples)) if samples else cls(None, None, 0.0)
 
     def interval(self) -> tuple[float | None, float | None]:
-        """Returns the 95 % interval (Student)."""
+        """Returns the 95 % confidence interval: Student's, or for differences the one corrected for skewness."""
         if self.is_difference and self.values:
             return _native.interval(list(self.values.values())) or (None, None)
         if self.mean is None or not self.error:
@@ -56,8 +56,8 @@ class Estimate(NamedTuple):
         return self.mean - half, self.mean + half
 
     def minus(self, other: Estimate) -> Estimate:
-        """Returns the mean of the differences within replicas, which share their random numbers. If one side is exact,
-        it is paired with every replica of the other."""
+        """Returns the mean difference within replicas. Both sides of a replica use the same random numbers. If one side
+        is exact, it is paired with every replica of the other."""
         if self.mean is None or other.mean is None:
             return Estimate(None, None, 0.0)
         mean = self.mean - other.mean
@@ -86,7 +86,8 @@ def _error(samples: Sequence[float]) -> tuple[float | None, float]:
 
 
 def _by_replica(cells: Sequence[dict[str, Any]]) -> dict[int, float]:
-    """Returns the mean over the cells in each replica that all have; deterministic cells count in every replica."""
+    """Returns, for each replica that all cells have, the mean over the cells. Deterministic cells count in every
+    replica."""
     found: list[dict[int, float]] = []
     fixed = []
     for cell in cells:

@@ -49,23 +49,24 @@ class Experiment:
         - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its 95 %
           interval. Differences are taken within replicas, which share their random numbers
           (``docs/reference/statistics.md``).
-        - ``median`` and ``bound``, if some runs ended before they reached their value. Then ``mean`` is ``None``, and
-          either ``median`` is the median of all runs or ``bound`` is a lower bound of it. ``difference`` is the median
-          of the differences.
+        - ``median`` and ``bound``, if some runs ended before their value was known, such as the time of an event that
+          had not happened yet. Then ``mean`` is ``None``, and either ``median`` is the median of all runs or ``bound``
+          is a lower bound of it. ``difference`` is the median of the differences.
 
-        A field without a value is ``None``. For example, a metric that is not random has no interval, and an interval
-        that extends beyond the end of the runs lacks that end.
+        A field without a value is ``None``. For example, a deterministic metric has no interval, and an end of an
+        interval is unknown if it lies past the end of the runs.
 
         Args:
             metric: Name of the metric, by default the main one.
-            by: Keys that make rows, by default all varied keys. The mean is taken over the other keys. Each combination
-                of their values has the same weight, and the interval is Student's over the replicas.
+            by: Keys of the rows, by default all varied keys. Each combination of their values is a row. The mean is
+                taken over the other keys with equal weights, and the interval is Student's over the replicas.
             against: Values that select the reference row, by default the first row. The other keys keep the values of
                 the compared row. ``{"tcp.cc": "cubic"}`` compares each algorithm with CUBIC under the same noise.
 
         Raises:
-            KeyError: The metric was not measured, or a key does not make rows.
-            ValueError: A key never had the value.
+            KeyError: The metric was not measured, a key of `by` was not varied, or a key of `against` is not a key of
+                the rows.
+            ValueError: No run had the given value of a key.
         """
         wanted = metric or self.metrics[0]
         if wanted not in self.metrics:
@@ -80,9 +81,9 @@ class Experiment:
         fixed = {key: text_of(value, key) for key, value in (against or {}).items()}
         for key, text in fixed.items():
             if key not in keys:
-                raise KeyError(f"{key} does not make rows; expected one of {', '.join(keys)}")
+                raise KeyError(f"{key} is not a key of the rows; expected one of {', '.join(keys)}")
             if text not in axes[key]:
-                raise ValueError(f"{key} was not {text}; expected one of {', '.join(axes[key])}")
+                raise ValueError(f"{key} was never {text}; expected one of {', '.join(axes[key])}")
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for cell in self.result["cells"]:
             if cell["metric"] == wanted:

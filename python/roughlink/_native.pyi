@@ -285,9 +285,9 @@ class Congestion:
     LOSS: ClassVar[Congestion]
     """Fast retransmit."""
     TIMEOUT: ClassVar[Congestion]
-    """Retransmission time-out."""
+    """Retransmission timeout."""
     TIMEOUT_AGAIN: ClassVar[Congestion]
-    """A time-out within an episode already reported: ssthresh stays, the window falls to one segment."""
+    """A timeout within an episode already reported: ssthresh stays, the window falls to one segment."""
     ECN: ClassVar[Congestion]
     """ECN-Echo."""
 

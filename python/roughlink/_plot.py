@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def new_axes() -> Any:
-    """Creates axes of matplotlib."""
+    """Creates matplotlib axes."""
     try:
         from matplotlib import pyplot
     except ImportError as e:
-        raise ImportError("pictures need matplotlib: pip install 'roughlink[plot]'") from e
+        raise ImportError("plots need matplotlib: pip install 'roughlink[plot]'") from e
     return pyplot.subplots(layout="constrained")[1]
 
 
@@ -64,7 +64,7 @@ def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | No
         # Prefer keys whose values are numbers, then the key with the most values, then the first.
         x = max(keys, key=lambda key: (f"{key}.number" in rows[0], len({row[key] for row in rows})))
     elif x not in keys:
-        raise KeyError(f"{x} does not make rows; expected one of {', '.join(keys)}")
+        raise KeyError(f"{x} is not a key of the rows; expected one of {', '.join(keys)}")
     at = f"{x}.number" if f"{x}.number" in rows[0] else x
     lines: dict[str, list[dict[str, Any]]] = {}
     others = [key for key in keys if key != x]

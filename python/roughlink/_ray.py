@@ -27,7 +27,7 @@ def work(
     address: str | None,
     report: Report,
 ) -> tuple[PathLike[str], str, _native.Table]:
-    """Executes the missing runs of a plan on the cluster at `address`, with the result of `_native.Plan.work`."""
+    """Executes the missing runs of a plan on the cluster at `address`. Returns the same as `_native.Plan.work`."""
     try:
         ray: Any = import_module("ray")
     except ImportError as e:
@@ -43,7 +43,7 @@ def work(
 
 @contextmanager
 def _cluster(ray: Any, address: str | None) -> Iterator[None]:
-    """Connects to a cluster, or uses the connection of the program."""
+    """Connects to a cluster for the duration of the context, or uses a connection that the program already has."""
     if ray.is_initialized():
         yield
         return
@@ -87,7 +87,7 @@ class _Driver:
             self.end()
             raise
         if self.faults:
-            # A failed run does not end the others, as on one machine.
+            # As on one machine, a failed run does not end the others.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
             text += f"\n{others} other runs also failed" if others else ""
@@ -106,7 +106,7 @@ class _Driver:
             description = self.todo.description()
             self.digest = hashlib.sha256(description).hexdigest()
             self.described = self.ray.put(description)
-        # Within a list, Ray fetches the object only if the process does not have it yet.
+        # Ray does not resolve a reference inside a list, so a worker fetches the description only once (`_runs`).
         self.under_way[self.task.remote([self.described], self.digest, numbers)] = cost
         return True
 
@@ -165,7 +165,8 @@ def _runs(described: list[Any], digest: str, numbers: list[int]) -> tuple[bytes,
 
 
 _CHUNK_S = 2.0
-"""Target duration of a task, s: long against Ray's overhead, short against the cost of a lost node."""
+"""Target duration of a task, s: long enough that Ray's overhead is small, short enough that a lost node costs
+little."""
 _MOST_RUNS = 1000
 _RETRIES = 10
 _FETCH_S = 10.0

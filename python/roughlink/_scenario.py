@@ -93,8 +93,8 @@ class Scenario:
         Args:
             replica: Number of the run, from 0; each has different random numbers.
             series: Keep time series of flows, links and segments (:meth:`Run.series`).
-            sample: Least time between rows of a series, except for changes of state; ``"0 s"`` keeps all rows.
-            max_memory: Limit for packets in flight and records of senders, bytes; 256 MB by default.
+            sample: Minimum time between rows of a series; changes of state always get a row. ``"0 s"`` keeps all rows.
+            max_memory: Limit for packets in flight and the senders' segment records, bytes; 256 MB by default.
             max_series: Limit for the series, bytes; a row of a flow takes about 150.
             max_events: Limit for the number of events; none by default.
             cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.

@@ -26,11 +26,12 @@ class Sweep(Experiment):
     def __init__(self, folder: Path, result: dict[str, Any], runs: Table, planned: int | None = None) -> None:
         super().__init__(result)
         self.folder = folder
-        """Result folder. The command line can also read and continue it: ``roughlink report FOLDER``."""
+        """Result folder. The command line can also read it (``roughlink report FOLDER``) and continue it (``roughlink
+        sweep``)."""
         self.runs = runs
         """Table with a row per finished run: varied values, replica, seed, and every metric."""
         self.planned = len(runs) if planned is None else planned
-        """Number of runs of the finished sweep."""
+        """Number of planned runs. An unfinished sweep has fewer in `runs`."""
 
     def unit(self, key: str) -> str | None:
         """Returns the common unit of a key's values, which is empty for plain numbers. Returns ``None`` if values are
@@ -50,16 +51,16 @@ class Sweep(Experiment):
 
         Args:
             metric: Name of the metric, by default the main one.
-            x: Key of the x axis, one of the keys that make rows. By default the key with the most values; keys with
+            x: Key of the x axis, one of the keys of the rows. By default the key with the most values; keys with
                 numbers take precedence.
-            by: Keys that make rows, as for :meth:`summary`.
+            by: Keys of the rows, as for :meth:`summary`.
             axes: Axes to draw on; new ones by default.
 
         Returns:
             The axes.
 
         Raises:
-            KeyError: The metric was not measured, or a key of `by` or `x` does not make rows.
+            KeyError: The metric was not measured, a key of `by` was not varied, or `x` is not a key of the rows.
             ValueError: Nothing was varied.
         """
         from ._plot import means
@@ -94,20 +95,20 @@ def sweep(
     ray_address: str | None = None,
 ) -> Sweep:
     """Runs a scenario over the product of the values of keys, on all cores. The run store is the same as for
-    ``roughlink sweep``, so either can continue a sweep of the other. Runs with a result in the folder are not repeated.
+    ``roughlink sweep``, so each can continue the other's sweeps. Runs with a result in the folder are not repeated.
 
     Args:
         what: The scenario, in any form that :func:`scenario` accepts.
-        vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value is the same in all runs.
+        vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value applies to all runs.
         replicas: Runs of each combination, each with different random numbers.
         metrics: Names of metrics (``roughlink metric list``), by default the usual ones for the flows.
         seed: Seed of all random streams, instead of the scenario's.
-        folder: Result folder. By default a folder below ``results`` that is free or has the same sweep. If the folder
-            has the same sweep with fewer replicas, the missing replicas are added.
+        folder: Result folder. By default a folder below ``results``: the one that already has this sweep, or a new one.
+            If the folder has the same sweep with fewer replicas, the missing replicas are added.
         jobs: Number of parallel runs, by default the number of processors. On Ray, number of parallel tasks.
         progress: Show progress on standard error; by default only on terminals and in notebooks.
-        max_memory: Limit for packets and records of a run, bytes; 256 MB by default.
-        max_runs: Limit for the number of runs; a larger sweep is refused.
+        max_memory: Limit for the packets and segment records of a run, bytes; 256 MB by default.
+        max_runs: Limit for the number of runs. A larger sweep raises an error.
         engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``). On Ray the runs execute on the
             cluster, with the same results, and the folder is on this machine. Workers need this package in the same
             version. Files that the scenario reads are sent to them. Tasks of a lost node are repeated.

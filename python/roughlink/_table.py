@@ -100,7 +100,7 @@ class Table:
             "<tr>" + "".join(f"<td>{shown(value)}</td>" for value in row.values()) + "</tr>"
             for row in self.head(_SHOWN).rows()
         )
-        more = f"<p>{len(self)} rows, of which these are the first</p>" if len(self) > _SHOWN else ""
+        more = f"<p>{len(self)} rows; only the first are shown</p>" if len(self) > _SHOWN else ""
         return f"<table><tr>{head}</tr>{body}</table>{more}"
 
 

@@ -132,8 +132,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         scenario: A scenario, its name, or its keys.
         flow: Name of the controlled transfer, by default the first; the environment ignores the flow's ``tcp.cc``.
         action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
-        multiplicative: If true, actions are logarithms of factors, from -1 to 1; else the value itself.
-        interval_s: Length of a step, s; by default `round_trips`.
+        multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
+            value.
+        interval_s: Length of a step, s. By default `round_trips` determines the length.
         round_trips: Length of a step in smoothed round-trip times, limited to 10 ms to 1 s.
         max_window: Largest window, segments, also with ``action="rate"``.
         max_rate_mbps: Largest pacing rate, Mbit/s.
@@ -141,8 +142,8 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         render_mode: Must be ``None``.
 
     The seed of :meth:`reset` determines all random numbers. Later episodes without a seed differ from each other in a
-    reproducible way. ``info`` has ``time_s`` and ``replica``; ``scenario.run(replica=...)`` has the same random
-    numbers.
+    reproducible way. ``info`` has ``time_s`` and ``replica``. ``scenario.run(replica=info["replica"])`` uses the same
+    random numbers.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}

@@ -1,4 +1,4 @@
-"""Figures of Linux about processes and processors, and the number files of validation/ends.c."""
+"""Linux's counters of processes and processors, and the files of numbers that validation/ends.c writes."""
 
 import array
 import os
@@ -20,7 +20,7 @@ def numbers(file: Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Machine:
-    """Cumulative processor time in s by use, and the part of this script's programs."""
+    """Cumulative processor time, s: by kind of use, and of the programs that this script started."""
 
     wall: float
     spent: dict[str, float]

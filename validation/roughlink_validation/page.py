@@ -1,5 +1,6 @@
 """Tables of a page about a comparison with Linux: ratios of goodput, and a map of links for the main block."""
 
+import textwrap
 from pathlib import Path
 
 from roughlink_validation.matrix import ALGORITHMS
@@ -17,7 +18,13 @@ def renew(page: Path, script: str, text: str) -> None:
     _, ended, after = rest.partition(end)
     if not (found and ended):
         raise Failed(f"{page} needs both {begin} and {end}")
-    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+    page.write_text(f"{before}{begin}\n\n{wrapped(text)}\n\n{end}{after}")
+
+
+def wrapped(text: str) -> str:
+    """Wraps prose at 120 columns; tables keep their lines."""
+    prose = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if line.startswith("|") else prose.fill(line) for line in text.split("\n"))
 
 
 def tables(cells: list[dict], summary) -> str:

@@ -40,7 +40,7 @@ from = "server"
 to = "train"
 start = "{start} s"
 """
-ROUND_TRIP_S = 0.0336  # two delays of 16 ms and the times of two packets
+ROUND_TRIP_S = 0.0336  # two delays of 16 ms and the transmission times of two packets
 DWELL = 20
 STOPS = [(0, 25), (60, 85), (150, 175)]  # arrivals and departures of the line, seconds
 LINE_S = 175
@@ -179,7 +179,7 @@ CLAIMS = [
     Claim("AVOCA delivers more",
           "AVOCA delivers more than TCP over a line with tunnels (38 to 42 % in the paper's day)", "VII",
           gain("TCP", "AVOCA"), least=0.001, published=40, unit="%"),
-    Claim("avoca-rx delivers more", "with the agent TCP (CUBIC on Linux) delivers more over the same line", "ours",
+    Claim("avoca-rx delivers more", "with the agent, TCP (CUBIC on Linux) delivers more over the same line", "ours",
           gain("TCP"), least=0.001, origin="ours", unit="%"),
     Claim("… and BBR", "the same with BBR", "ours", gain("BBR"), least=0.001, origin="ours", unit="%"),
 ]

@@ -218,8 +218,9 @@ CLAIMS = [
           slower("cubic 2 s to terrestrial", "wave 2 s to terrestrial"), least=1.05, origin="ours", unit="times"),
     Claim("starts at once", "at the start on the satellite Wave has 95 % of the link from 1.5 s on", "3.2",
           of("wave 2 s to terrestrial", "start_mbps"), least=7.2, unit="Mbit/s"),
-    Claim("wave-fr mends the short outage", "with `wave-fr` recovery to the satellite takes less than 5 s after 0.5 s",
-          "ours", time_of("wave-fr 0.5 s to satellite"), most=5, origin="ours", unit="s"),
-    Claim("wave-fr to the satellite", "`wave-fr` recovers within 3.2 s after 2 s", "ours",
+    Claim("wave-fr recovers from the short outage",
+          "with `wave-fr`, recovery on the satellite takes at most 5 s after an outage of 0.5 s", "ours",
+          time_of("wave-fr 0.5 s to satellite"), most=5, origin="ours", unit="s"),
+    Claim("wave-fr to the satellite", "with `wave-fr`, recovery takes at most 3.2 s after an outage of 2 s", "ours",
           time_of("wave-fr 2 s to satellite"), most=3.2, origin="ours", unit="s"),
 ]

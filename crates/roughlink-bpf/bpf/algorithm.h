@@ -22,8 +22,8 @@
  * | control         cong_control: each ACK                                      on_ack
  * | burst           min_tso_segs: segments per burst                            on_timer
  *
- * Windows are segments, as in the kernel. Fractions are integers scaled by a power of two, given by their name or by a
- * comment.
+ * Windows are in segments, as in the kernel. Fractions are integers, scaled by the power of two that their name or a
+ * comment gives.
  *
  * Parameters: before including this file, an algorithm defines PARAMETERS(P) as P(name, scale) P(name, scale) and so
  * on, or as nothing. The loader sets `parameters.name` to the value of the Rust algorithm times `scale`, rounded. A
@@ -60,7 +60,7 @@ struct flow {
 	u32 segments; /* credited to growth */
 	u8 state; /* enum tcp_ca_state */
 	u8 may_grow; /* the window limited the sender */
-	u16 family, local_port, remote_port; /* with OPENED only, as is `remote` */
+	u16 family, local_port, remote_port; /* set only in OPENED events, like `remote` */
 	u32 remote[4]; /* peer address, IPv4 in the first word */
 	u32 delivered; /* bytes newly acknowledged or SACKed by this ACK, for paced algorithms */
 	u32 interval_us; /* between bursts, for algorithms that send bursts */
@@ -209,7 +209,8 @@ INLINE void write_back(struct sock *sk, const struct flow *f)
 }
 
 /*
- * Returns true if the window limited the last round, or if slow start used half of it (RFC 7661; tcp_is_cwnd_limited).
+ * Returns true if the window limited the last round, or if slow start used more than half of it (RFC 7661;
+ * tcp_is_cwnd_limited).
  */
 INLINE bool window_is_the_limit(const struct tcp_sock *tp)
 {

@@ -78,9 +78,9 @@ static long (*const bpf_setsockopt)(void *sk, int level, int name, void *value, 
 static long (*const bpf_getsockopt)(void *sk, int level, int name, void *value, int len) = (void *)57;
 
 /*
- * Iterator that makes each connection of the reader's namespace read the coverage. Switching to another algorithm and
- * back calls the algorithm, which is otherwise possible only in an event. Setting TCP_NODELAY makes TCP send pending
- * data. The option is restored afterwards.
+ * Iterator that makes each connection of the reader's namespace read the coverage. The kernel calls an algorithm only
+ * at events of the connection; switching to another algorithm and back is such an event. Setting TCP_NODELAY makes TCP
+ * send pending data; the option is then restored.
  */
 SEC("iter/tcp")
 int look_again(struct bpf_iter__tcp *ctx)

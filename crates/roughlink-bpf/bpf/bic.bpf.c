@@ -45,7 +45,7 @@ INLINE void sample(struct state *s, struct flow *f)
 INLINE u64 search_count(const struct state *s, u64 w)
 {
 	u64 max = s->last_max, search = parameters.search, smax = parameters.max_increment;
-	u64 smooth = w * parameters.smooth_part / search; /* search segments within smooth_part RTTs */
+	u64 smooth = w * parameters.smooth_part / search; /* grow by `search` segments within `smooth_part` RTTs */
 	u64 distance;
 
 	if (w < max) {
@@ -54,7 +54,7 @@ INLINE u64 search_count(const struct state *s, u64 w)
 			return w / smax; /* additive increase */
 		if (distance <= 1)
 			return smooth;
-		return w / distance; /* binary search: a jump of 1 / search of the way */
+		return w / distance; /* binary search: jump 1 / `search` of the distance */
 	}
 	if (w < max + search)
 		return smooth;

@@ -193,7 +193,7 @@ int reduced(u64 *ctx)
 
 	look(&f, sk, &s->common);
 	if (!s->common.connection)
-		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel undoes it at the first ACK */
+		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel undoes this reduction at the first ACK */
 	__sync_fetch_and_add(&counters.congestions, 1);
 	note(&f, CONGESTION, 1);
 	return least(algorithm.ssthresh(s, &f), INFINITE);

@@ -19,7 +19,7 @@ struct state {
 	struct common common;
 	u32 alpha, beta;
 	u32 last_acked; /* segments by the last ACK */
-	u32 acked, rate_start; /* segments since then */
+	u32 acked, rate_start; /* segments acknowledged since `rate_start` (ms) */
 	u32 count; /* segments acknowledged since the last increase */
 	u32 min_rtt, max_rtt; /* 0 = none yet */
 	u32 last_event;
@@ -28,7 +28,7 @@ struct state {
 		u32 last_event, max_rtt, old_max_rate;
 	} before; /* state before the episode */
 	u8 in_episode; /* `before` is valid: an episode that was not undone */
-	u8 adaptive; /* an event has occurred since beta was last fixed */
+	u8 adaptive; /* the next event may adapt beta instead of setting it to its minimum */
 	u8 sending; /* the first segment has left */
 };
 

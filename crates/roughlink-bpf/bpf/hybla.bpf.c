@@ -15,7 +15,7 @@ struct state {
 	u32 min_srtt; /* us; 0 = none yet */
 	u32 rho8; /* rho in eighths */
 	u32 slow_start; /* 2^rho - 1 in 128ths */
-	u32 parts; /* of a segment, not yet added, 128ths */
+	u32 parts; /* fraction of a segment not yet added to the window, 128ths */
 	u32 unrewarded; /* ACKs whose increment was less than a 128th */
 	u32 count; /* of NewReno's growth */
 	u8 started; /* the RTT of the handshake is known */

@@ -102,13 +102,13 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 } RELOCATED;
 
-/* A bit field as it lies in the running kernel; __builtin_preserve_field_info's kinds are clang's. */
+/* Reads a bit field of the running kernel. Clang defines the numbers in __builtin_preserve_field_info. */
 #define BIT_FIELD(s, field)                                                                       \
 	(((u64) * (u8 *)((u8 *)(s) + __builtin_preserve_field_info((s)->field, 0 /* byte offset */))     \
 	  << (__builtin_preserve_field_info((s)->field, 4 /* left shift of a u64 */) & 63))       \
 	 >> __builtin_preserve_field_info((s)->field, 5 /* right shift */))
 
-/* Maps by BTF: a type is given by a pointer, a number by the length of an array. */
+/* Definition of maps through BTF: a pointer encodes a type, and the length of an array encodes a number. */
 #define MAP_NUMBER(name, n) int(*name)[n]
 enum bpf_map_type { BPF_MAP_TYPE_RINGBUF = 27 };
 

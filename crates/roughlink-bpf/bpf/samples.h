@@ -2,7 +2,8 @@
 /*
  * RTT samples of Vegas and Veno: the smallest of the connection and the smallest since the algorithm last read it.
  *
- * The samples govern the window in the Open state, Reno in all others. The samples restart when Open begins again.
+ * In the Open state the samples govern the window; in all other states Reno does. The samples restart when Open begins
+ * again.
  */
 #ifndef ROUGHLINK_SAMPLES_H
 #define ROUGHLINK_SAMPLES_H
@@ -48,7 +49,7 @@ INLINE void samples_take(struct samples *s, const struct flow *f)
 		s->count++;
 }
 
-/* Processes that loss recovery enters f->state. Returns true if it is the Open state again. */
+/* Handles a change of the recovery state to f->state. Returns true if the connection returns to Open. */
 INLINE bool samples_changed(struct samples *s, const struct flow *f)
 {
 	bool open = f->state == TCP_CA_Open;

@@ -4,7 +4,7 @@
  * smallest sample, slow start doubles the window every round, and a loss halves it. Outside the Open state, the
  * algorithm is NewReno.
  *
- * Segments and us are whole; products have 64 bits. A backlog is rounded down by less than a segment.
+ * Segments and microseconds are whole numbers; products have 64 bits. A backlog is rounded down by less than a segment.
  */
 #define PARAMETERS(P) P(alpha, 1) P(beta, 1) P(gamma, 1) P(min_samples, 1) P(forget_when_idle, 1)
 #include "samples.h"
@@ -48,7 +48,7 @@ INLINE void adjust(struct state *s, struct flow *f)
 
 	if (in_slow_start(f)) {
 		if (backlog > parameters.gamma) {
-			/* Section 3.3: slow start ends with the achieved window, plus one segment lost by truncation. */
+			/* Section 3.3: slow start ends with the achieved window; add 1 for truncation. */
 			f->cwnd = least(w, w * base / rtt + 1);
 			f->ssthresh = least(f->ssthresh, f->cwnd);
 		} else {
@@ -75,7 +75,7 @@ INLINE void avoid(struct state *s, struct flow *f)
 		if (s->samples.count >= parameters.min_samples)
 			adjust(s, f);
 		else if (f->may_grow)
-			reno(f, &s->count); /* every sample may be from a delayed ACK */
+			reno(f, &s->count); /* too few samples: all may be from delayed ACKs */
 		new_round(s, f);
 	} else if (in_slow_start(f)) {
 		slow_start(f, f->segments);

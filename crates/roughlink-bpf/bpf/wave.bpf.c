@@ -80,7 +80,7 @@ INLINE void update(struct state *s, u32 whole)
 		u32 before = s->dispersion;
 
 		if (before && sample > before) {
-			/* Slow down only as far as a queue confirms the measurement. */
+			/* Follow a slower measurement only as far as the measured queue confirms it. */
 			u32 alpha = least((u64)queueing * ONE / most(parameters.beta_ms, 1), parameters.max_alpha);
 
 			s->dispersion = weighted(before, ONE - least(alpha, ONE), sample);

@@ -2,8 +2,8 @@
 /*
  * YeAH (Baiocchi, Castellani, Vacirca, PFLDnet 2007, section 2).
  *
- * Segments and us are whole. `a` is in 1/2^31. Then 1 / a is exact up to 46,000 segments, and to 1 / (2^32 a) above,
- * which only matters for windows above 1 / a.
+ * Segments and microseconds are whole numbers. `a` is in 1/2^31. This makes 1 / a exact up to 46,000 segments. Above,
+ * its relative error is at most 1 / (2^32 a), which only matters for windows above 1 / a.
  */
 #define PARAMETERS(P)                                                                     \
 	P(alpha, 1) P(gamma, 1) P(delta, 1) P(epsilon, 1) P(phi, 1) P(rho, 1) P(zeta, 1)  \

@@ -41,11 +41,11 @@ impl CatalogueEntry {
     /// Finds the entry for `name`.
     ///
     /// ```
-    /// use roughlink_bpf::catalogue::Entry;
+    /// use roughlink_bpf::catalogue::CatalogueEntry;
     ///
-    /// let entry = Entry::find("illinois-aa").unwrap();
+    /// let entry = CatalogueEntry::find("illinois-aa").unwrap();
     /// assert_eq!((entry.program, &*entry.name_in_kernel()), ("illinois", "illinois_aa"));
-    /// assert!(Entry::find("cubic").is_none()); // Linux has its own
+    /// assert!(CatalogueEntry::find("cubic").is_none()); // Linux has its own
     /// ```
     pub fn find(name: &str) -> Option<&'static CatalogueEntry> {
         ENTRIES.iter().find(|e| e.name == name)

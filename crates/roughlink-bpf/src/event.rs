@@ -45,7 +45,7 @@ const KINDS: [EventKind; 11] = [
 /// Bytes of a record.
 pub const SIZE: usize = 96;
 
-/// One record. Windows are segments.
+/// One record. Windows are in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventRecord {
     /// Kind of the event.
@@ -78,7 +78,7 @@ pub struct EventRecord {
     pub state: u8,
     /// The window may grow.
     pub may_grow: bool,
-    /// AF_INET or AF_INET6, with `Opened` only, as are the next three.
+    /// AF_INET or AF_INET6. This field and the next three are set only in `Opened` events.
     pub family: u16,
     /// Local port.
     pub local_port: u16,

@@ -19,10 +19,11 @@ pub(crate) fn slots(text: &str) -> Vec<Slot<'_>> {
         .collect()
 }
 
-/// The parameters of `entry` with `given` over its defaults, as the Rust algorithm takes them under stack `linux`.
+/// Returns the parameters of `entry`: its defaults on the stack `linux`, overridden by `given`.
 ///
 /// # Errors
-/// [`KernelError::Parameter`]: unknown, or of a wrong type or value, in the words of the Rust algorithm.
+/// Returns [`KernelError::Parameter`] for an unknown parameter, or for one with a wrong type or value. The message is
+/// that of the Rust algorithm.
 pub(crate) fn checked(entry: &CatalogueEntry, given: &Table, slots: &[Slot<'_>]) -> Result<Table, KernelError> {
     let algorithm = entry.algorithm();
     algorithm.factory("linux", given).map_err(|e| KernelError::Parameter(e.to_string()))?;
@@ -43,10 +44,10 @@ pub(crate) fn checked(entry: &CatalogueEntry, given: &Table, slots: &[Slot<'_>])
     Ok(all)
 }
 
-/// Writes them into the initial value of the program's `parameters`.
+/// Writes the parameters into the initial value of the program's variable `parameters`.
 ///
 /// # Errors
-/// [`KernelError::Parameter`]: one does not fit into the program's integer.
+/// Returns [`KernelError::Parameter`] if a value does not fit into the program's integer.
 pub(crate) fn write(all: &Table, slots: &[Slot<'_>], data: &mut [u8]) -> Result<(), KernelError> {
     for (&Slot { name, scale }, place) in slots.iter().zip(data.chunks_exact_mut(4)) {
         let value = match all.get(name) {

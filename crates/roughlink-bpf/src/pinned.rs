@@ -74,8 +74,8 @@ pub struct LoadRecord {
     pub parameters: toml::Table,
 }
 
-/// Previous defaults of namespaces by inode number, latest first. An earlier one follows only if roughlink had loaded
-/// the one before it.
+/// Previous defaults of namespaces by inode number, the latest first. A list ends at the first algorithm that roughlink
+/// had not loaded: only load records name the default that was replaced.
 pub type PreviousDefaults = BTreeMap<String, Vec<String>>;
 
 /// Returns the current defaults of these namespaces, in the form of [`LoadRecord::previous_defaults`].
@@ -397,7 +397,7 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     Err(KernelError::State(format!("`{name}` is no longer a default anywhere, but another program still holds it")))
 }
 
-/// Waits until the kernel has no algorithm `name`. Returns false if it still has it at the end.
+/// Waits until the kernel has no algorithm `name`. Returns false if it is still there after the longest wait.
 fn is_gone(name: &str) -> Result<bool, KernelError> {
     for _ in 0..TRIES {
         if !defaults::registered()?.iter().any(|n| n == name) {

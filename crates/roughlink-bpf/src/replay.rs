@@ -126,13 +126,13 @@ impl InRust {
 
 /// Converts the events that the kernel's program recorded of one connection into a replay.
 ///
-/// As in Rust, one event has both the sample and the growth of an ACK and follows loss detection. Episodes have a
-/// cause.
+/// As in Rust, one event has both the sample and the growth of an ACK and follows loss detection. Each episode is
+/// marked as a loss or as a time-out.
 pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
     let mut out = Vec::new();
     let (mut ack, mut episode, mut state) = (None::<EventRecord>, None::<EventRecord>, OPEN);
     for &e in recorded {
-        // Events that do not belong to the current ACK follow it.
+        // These events do not belong to the current ACK, so it comes before them.
         let is_timer = e.kind == EventKind::State && e.state == LOSS;
         if matches!(e.kind, EventKind::Sample | EventKind::Started | EventKind::Closed) || is_timer {
             out.extend(ack.take());
@@ -153,7 +153,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
                     (false, OPEN) if state > DISORDER => Some(EventKind::Recovered),
                     _ => None,
                 };
-                // As in Rust, the event has the state before it.
+                // As in Rust, the event carries the state that preceded it.
                 out.extend(kind.map(|kind| EventRecord { kind, state, ..episode.take().unwrap_or(e) }));
                 state = e.state;
                 if let Some(ack) = &mut ack {

@@ -273,7 +273,7 @@ fn unloading_resets_the_default_of_every_namespace() {
     set_default(&place, &request.name).expect("it may be a default");
     assert_eq!(holders(&request.name).expect("they can be looked at").len(), 1);
     let arrived = with_listener(&pair, || {
-        // The socket gets the algorithm as the default, without asking for it.
+        // The socket gets the algorithm because it is the default; it does not select it.
         let mut stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
         stream.write_all(&[1; 100_000]).expect("the connection lives");
     });
@@ -356,7 +356,8 @@ fn recorded_kernel_events_replay_identically_in_bpf_and_rust() {
         let mut same = 0;
         let mut before = None;
         for event in &stream {
-            // The connection's own window, where only the algorithm sets it.
+            // Count the ACKs at which the connection's own window agrees with the replay, in the state in which only
+            // the algorithm sets it.
             if event.kind == EventKind::Ack
                 && event.state == 0
                 && before.is_some_and(|w: u64| w.abs_diff(u64::from(event.cwnd)) <= 1)

@@ -233,9 +233,9 @@ pub(crate) struct ShellAt {
 /// Options that all emulations share.
 #[derive(Debug, Args)]
 pub(crate) struct RealTime {
-    /// Fail (exit code 4) if more than 1 % of packets leave later than this after they are due, or wait longer than
-    /// this before the link reads them. Also fail if more than 1 % of the programs' time slices begin later than this
-    /// after the program became runnable, or if the link stalls for more than 100 times as long.
+    /// Fail (exit code 4) if more than 1 % of packets are late by more than this, or wait longer than this before the
+    /// link reads them. Also fail if more than 1 % of the programs' time slices begin more than this after the program
+    /// became runnable, or if the link stalls for more than 100 times as long.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
     /// After all programs have ended, wait at most this long until the TCP data that they sent is acknowledged.

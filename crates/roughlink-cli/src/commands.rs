@@ -68,7 +68,7 @@ fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<Expe
         let others = if folder == base {
             String::new()
         } else {
-            format!(" ({} has results of another experiment)", base.display())
+            format!("; {} has results of another experiment", base.display())
         };
         print_stderr(&format!("results: {}{others}; choose another folder with -o DIR", folder.display()));
     }

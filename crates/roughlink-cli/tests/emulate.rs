@@ -157,7 +157,7 @@ fn invalid_usage_is_explained() {
     let cases: &[(&[&str], &str)] = &[
         (&[], "kernel = true"),
         (&["--exec", "cra", "--", "true"], "did you mean `car`"),
-        (&["--until", "server", "--exec", "car", "--", "true"], "there are programs at `car`"),
+        (&["--until", "server", "--exec", "car", "--", "true"], "expected `car`"),
         (&["--exec", "car"], "COMMAND"),
         (&["--interface", "car"], "such as --interface car=eth1"),
         (&["--interface", "cra=eth1"], "did you mean `car`"),

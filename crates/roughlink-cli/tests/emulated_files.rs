@@ -82,7 +82,7 @@ fn result_folder_is_complete_after_the_run() {
     for wanted in [
         "s emulated in real time",
         "UDP from 10.0.0.2:",
-        "On time: 99 % of the packets left within",
+        "On time: 99 % of the packets left the network at most",
         "<h3>Conversations</h3>",
         "<h3>Timing</h3>",
         "<section id=\"conversations\">",

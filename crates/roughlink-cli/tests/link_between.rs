@@ -235,7 +235,7 @@ fn errors_in_devices_are_explained() {
     explains(&link("eth1,eht2"), 2, "did you mean `eth2`?");
     explains(&link("eth1,roughlink-nowhere/eth2"), 3, "cannot open the network namespace");
     explains(&link("eth1,lo"), 3, "it is not an Ethernet device");
-    explains(&link("eth1,/proc/self/ns/net/eth1"), 3, "attached to another node");
+    explains(&link("eth1,/proc/self/ns/net/eth1"), 3, "already attached to another");
     ip(&bench.machine, "link set dev eth2 down");
     explains(&link("eth1,eth2"), 3, "ip link set up dev");
 }

@@ -46,7 +46,7 @@ fn merged_parts_equal_the_undivided_sweep() {
 
     let out = roughlink_in(&["merge", "parts/1", "parts/2", "parts/4", "-o", "merged"], dir);
     assert_eq!(code(&out), 2);
-    assert!(stderr(&out).contains("4 of 12 runs are missing, of parts 3,5 of 5:"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("4 of 12 runs are missing, in parts 3,5 of 5:"), "{}", stderr(&out));
     assert!(!dir.join("merged/results.json").exists());
 
     let all = ["parts/1", "parts/2", "parts/3", "parts/4", "parts/5", "-o", "merged"];

@@ -234,7 +234,7 @@ fn failing_write_is_reported_and_loses_nothing() {
             let (name, ..) = writes[first];
             let said = stderr(&out).replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(code(&out), 3, "{limit} {resumed}: {said}");
-            assert!(said.contains(&format!("out/{name}: File too large")), "{limit} {resumed}, {name}: {said}");
+            assert!(said.contains(&format!("`out/{name}`: File too large")), "{limit} {resumed}, {name}: {said}");
             *failed.entry(name).or_insert(0) += 1;
             // Finished runs stay and do not run again.
             let runs = || fs::read(folder.path().join("out").join(RUNS)).unwrap_or_default();

@@ -42,7 +42,7 @@ fn options_that_fit_no_paper_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     for (args, said) in [
-        (vec!["fig99"], "there is no experiment `fig99`"),
+        (vec!["fig99"], "unknown experiment `fig99`"),
         (vec!["--only", "colour=red"], "--only colour=red: no experiment has this axis"),
     ] {
         let args = [&["reproduce", "all", "-o", dir.to_str().unwrap()], &args[..]].concat();

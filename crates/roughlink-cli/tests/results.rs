@@ -79,7 +79,7 @@ fn second_experiment_does_not_overwrite_the_first() {
     let first = runs("sweep-hello");
     let said = sweep("20 kB", &[]);
     assert!(
-        said.contains("results: results/sweep-hello-2 (results/sweep-hello has results of another experiment)"),
+        said.contains("results: results/sweep-hello-2; results/sweep-hello has results of another experiment"),
         "{said}"
     );
     assert!(said.contains("-o DIR"), "{said}");

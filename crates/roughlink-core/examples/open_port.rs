@@ -1,5 +1,5 @@
-//! A network with an open port. A host of the scenario is outside: a connection of this program, which reads bytes sent
-//! by a simulated server over a noisy cable. In real time, `now` would be the time of a clock.
+//! A network with an open port. One host of the scenario is outside the network: a TCP endpoint in this program reads
+//! the bytes that a simulated server sends over a noisy cable. A real-time program would take `now` from a clock.
 //!
 //! `cargo run --example open_port`
 
@@ -46,7 +46,7 @@ fn main() {
         while charger.transmit(now, &mut datagram) {
             network.receive(now, 0, &datagram);
         }
-        // A simulated stream counts its own bytes, so that a program can see that none is missing.
+        // The bytes of a simulated stream are a pattern of their positions, so a missing byte would be noticed.
         let n = charger.read(&mut buffer);
         expected.resize(n, 0);
         wire::pattern(1 + got as u32, &mut expected);

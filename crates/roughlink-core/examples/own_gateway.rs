@@ -1,7 +1,7 @@
 //! Ceiling: an upper limit of the segments in flight of each flow.
 //!
-//! The simplest possible window rewriting, a baseline for adaptive schemes; not from a paper. The program adds it to
-//! the registry, and the scenario names it.
+//! This is the simplest possible window rewriting, a baseline for adaptive schemes; it is not from a paper. The program
+//! adds the gateway to the registry, so the scenario can refer to it by name.
 //!
 //! `cargo run --example own_gateway`
 
@@ -40,7 +40,7 @@ impl BuildGateway for Ceiling {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if p.segments < 2 {
-            Err("segments must be at least 2: with one, every delayed acknowledgement waits for its timer".into())
+            Err("segments must be at least 2: with one, every delayed acknowledgment waits for its timer".into())
         } else {
             p.table.check()
         }
@@ -93,7 +93,8 @@ gateway = [{ node = "modem", kind = "ceiling" }]
 flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
 "#;
 
-/// Returns the throughput in Mbit/s and the longest queue before the power line in packets, for this ceiling.
+/// Returns the throughput in Mbit/s and the longest queue before the power line in packets, with a ceiling of
+/// `segments`.
 fn run(segments: u32) -> (f64, u32) {
     let limit = ("gateway.*.params.segments".to_owned(), segments.to_string());
     let (scenario, _) =
@@ -104,7 +105,7 @@ fn run(segments: u32) -> (f64, u32) {
 
 fn main() {
     REGISTRY
-        .add(RegisteredGateway::new::<Ceiling>("ceiling", "a window of so many segments", "no paper"))
+        .add(RegisteredGateway::new::<Ceiling>("ceiling", "limits the window of each flow", "no paper"))
         .expect("a new name");
     for segments in [10, 40, 90] {
         let (mbps, queue) = run(segments);

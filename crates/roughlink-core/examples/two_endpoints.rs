@@ -1,4 +1,5 @@
-//! Two TCP endpoints over a lossy pipe, driven explicitly by the four verbs of every element.
+//! Two TCP endpoints over a lossy pipe, driven by direct calls of the four methods that every element has: `receive`,
+//! `transmit`, `wake` and `next_wake`.
 //!
 //! `cargo run --example two_endpoints`
 

@@ -7,7 +7,7 @@ use crate::rng::{RandomStream, threshold};
 use crate::units::Time;
 use std::collections::BTreeMap;
 
-/// The verbs of a transport endpoint.
+/// Methods that [`EndpointPair`] calls on a transport endpoint.
 pub(crate) trait Peer {
     fn receive(&mut self, now: Time, p: &Packet, sides: &Sides);
     fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet>;
@@ -36,13 +36,13 @@ pub(crate) struct EndpointPair<P> {
     pub impairments: Impairments,
     /// State of the link; nothing arrives while this is false.
     pub up: bool,
-    /// Packets of which this is true are lost.
+    /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
-    /// Numbers of data packets that do not arrive, and of those that are marked on their way if they are ECN-capable;
-    /// both as [`EndpointPair::data`] counts.
+    /// Data packets to lose, and data packets to mark with CE if they are ECN-capable: zero-based numbers in the order
+    /// of sending, which counts both ends together.
     pub lost: Vec<usize>,
     pub marked: Vec<usize>,
-    /// The packets sent: when, from which end.
+    /// Packets sent: time, sending end, packet.
     pub sent: Vec<(Time, usize, Packet)>,
     data: usize,
     air: BTreeMap<(Time, usize), (usize, Packet)>,
@@ -75,7 +75,7 @@ impl<P: Peer> EndpointPair<P> {
         self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
     }
 
-    /// Processes events at `now`: arrivals, timers, and packets that leave because of them or of the applications.
+    /// Processes arrivals and timers due at `now`, then sends everything that the endpoints have ready.
     pub(crate) fn step(&mut self, now: Time) {
         self.now = now;
         while self.air.first_key_value().is_some_and(|(k, _)| k.0 <= now) {

@@ -1,15 +1,16 @@
 //! Gateways: elements between the ends of TCP connections that observe segments, change the advertised window, and may
 //! send segments.
 //!
-//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the verbs of every element. The same object
-//! works in a scenario ([`packets`]) and on a real interface ([`bytes`]).
+//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the methods of every element (`receive`,
+//! `transmit`, `wake`, `next_wake`). The same object works in a scenario ([`packets`]) and on a real interface
+//! ([`bytes`]).
 //!
 //! | name | place | effect |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | modem before the power line | short modem queue, `muniz` with equal shares: [`window`] |
+//! | `muniz`, `mizutani` | modem before the power line | short modem queue, shared equally by `muniz`: [`window`] |
 //! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
 //!
-//! To add a gateway: one file, one line in [`REGISTRY`].
+//! To add a gateway, write one file and add one line to [`REGISTRY`].
 //!
 //! ```
 //! use roughlink_core::gateway::{REGISTRY, build};
@@ -201,7 +202,7 @@ pub struct FlowStats {
     pub rtt: Option<Time>,
     /// True if a repeated segment of the handshake makes the estimate uncertain.
     pub ambiguous: bool,
-    /// Share of the SDUs in the modem, 0 to 1; 0 if the modem is empty or missing.
+    /// This flow's share of the SDUs in the modem, 0 to 1; 0 if the modem is empty or missing.
     pub queue_share: f64,
     /// Segments whose window was changed.
     pub rewritten: u64,

@@ -26,7 +26,7 @@ use timeline::{DirectionState, DirectionStates, Timeline};
 pub enum Model {
     /// Two independent directions.
     Pipe(Box<PipeConfig>),
-    /// A medium that the directions share, and with them other links of the same cable.
+    /// A medium shared by both directions, and by other links of the same cable.
     Shared(SharedConfig),
 }
 
@@ -62,7 +62,7 @@ impl Model {
             Model::Shared(_) => (Time::ZERO, Time::ZERO),
         }
     }
-    /// Returns the mean number of random draws per second by the noises, independent of traffic.
+    /// Returns the mean number of random numbers that the link's noise draws per second without any traffic.
     pub fn draws(&self) -> f64 {
         match self {
             Model::Pipe(pipe) => {
@@ -86,7 +86,7 @@ impl Model {
 
 impl SharedConfig {
     /// Creates the medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` holds the
-    /// priority class set for each flow, if any; only Green PHY has classes.
+    /// priority class of each flow that sets one; only Green PHY has classes.
     pub fn build(
         &self,
         pairs: usize,
@@ -115,7 +115,7 @@ pub struct Direction {
     pub queue: QueueLimit,
     /// Queue discipline; `None`: first in, first out, drop-tail.
     pub discipline: Option<Discipline>,
-    /// Losses, judged when a packet arrives at the far end.
+    /// Loss model, applied when a packet arrives at the far end.
     pub noise: Noise,
     /// Size of the random part of each packet's delay.
     pub jitter: Time,
@@ -140,7 +140,7 @@ impl Direction {
 pub struct PipeConfig {
     /// From the first node of `between` to the second.
     pub forward: Direction,
-    /// Back.
+    /// From the second node to the first.
     pub reverse: Direction,
     /// Largest IP packet; larger datagrams are sent as fragments (RFC 791).
     pub mtu: u16,

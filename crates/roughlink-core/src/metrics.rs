@@ -27,8 +27,8 @@ pub struct RunResult {
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// Simulated time, s: until every sized flow was done, otherwise the scenario's duration, or less if the run is not
-    /// over.
+    /// Simulated time, s. If every flow has a size and has ended, the time at which the last one ended; otherwise the
+    /// time reached, which is the scenario's duration at the end of the run.
     pub sim_s: f64,
     /// Wall-clock time, s; set by the caller, since core has no clock.
     pub wall_s: f64,
@@ -58,11 +58,10 @@ pub struct FlowResult {
     /// TCP stack; absent for other transports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stack: Option<String>,
-    /// Set for a transfer without a size, which no run completes; absent otherwise.
+    /// Set for a transfer without a size, which never completes; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub unlimited: bool,
-    /// Connection with both ends outside the network, where only programs connect: the flow did not run. Absent
-    /// otherwise.
+    /// Set if the flow did not run because both of its ends are outside the network; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub not_run: bool,
     /// Start, s.
@@ -71,7 +70,7 @@ pub struct FlowResult {
     pub end_s: Option<f64>,
     /// Set if all bytes arrived (bulk) or left (cbr).
     pub completed: bool,
-    /// Set if the connection was aborted: it failed after too long a time without an answer, or the peer reset it.
+    /// Set if the connection was aborted: the peer did not answer for too long, or reset it.
     pub failed: bool,
     /// Time of the abort, s; null without an abort.
     #[serde(default)]
@@ -80,7 +79,7 @@ pub struct FlowResult {
     pub delivered_bytes: u64,
     /// `delivered_bytes` x 8 / (arrival of the last byte - start), Mbit/s.
     pub throughput_mbps: Option<f64>,
-    /// Data segments sent, retransmissions included; datagrams.
+    /// Data segments sent, including retransmissions; for datagram flows, datagrams sent.
     pub segments: u64,
     /// Data segments sent again.
     pub retransmits: u64,
@@ -91,14 +90,14 @@ pub struct FlowResult {
     /// Episodes undone as spurious.
     pub undos: u64,
     /// Segments of either end that arrived and were dropped for an old timestamp (PAWS, RFC 7323 section 5; Linux
-    /// `PAWSEstab`); absent if no TCP of the simulation carries the flow.
+    /// `PAWSEstab`); absent if the flow does not use a simulated TCP endpoint.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub paws_rejected: Option<u64>,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
     /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as
-    /// over SCTP, only data sent once counts. Datagrams from outside count from their entry. Absent for calls and
-    /// charging sessions, and for connections with an end outside.
+    /// over SCTP, only data sent once counts. For datagrams from outside, the delay starts when they enter the network.
+    /// Absent for calls and charging sessions, and for connections with an end outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
     /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
@@ -153,7 +152,8 @@ pub struct MessagesResult {
     pub sent: u64,
     /// Messages delivered to the application at `to`.
     pub delivered: u64,
-    /// Messages abandoned by the sender (RFC 3758). If its SACK was lost, an abandoned message was delivered, too.
+    /// Messages abandoned by the sender (RFC 3758). An abandoned message may have been delivered as well, if its SACK
+    /// was lost.
     pub abandoned: u64,
     /// Time from when a message was due to its delivery; null if no message was delivered, or an end is outside.
     pub latency_ms: Option<RttResult>,
@@ -179,7 +179,7 @@ pub struct LinkResult {
     pub name: String,
     /// From the first node of `between` to the second.
     pub forward: DirectionResult,
-    /// Back.
+    /// From the second node to the first.
     pub reverse: DirectionResult,
 }
 
@@ -190,7 +190,7 @@ pub struct DirectionResult {
     pub packets: u64,
     /// Bytes of the serialized packets.
     pub bytes: u64,
-    /// Packets that found the queue full, or that its discipline dropped.
+    /// Packets dropped by a full queue or by its discipline.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
@@ -243,7 +243,8 @@ pub struct FlowOutcome {
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
-/// A sender's counts, with its RTT samples summarized: an outcome is kept until all other components have ended.
+/// A sender's counts. RTT samples are already summarized to save memory, because an outcome is kept until all other
+/// components have ended.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOutcome {
     segments: u64,

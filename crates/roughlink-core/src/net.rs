@@ -1,16 +1,19 @@
-//! The network of a scenario as an element: owned, `Send`, with the four verbs and without a clock.
+//! The network of a scenario as an element: it has the four methods of every element (`receive`, `transmit`, `wake`,
+//! `next_wake`), has no clock, borrows nothing and is `Send`.
 //!
 //! [`Network::wake`] replays every event that is due, each at its own time. A simulation ([`Network::run`]) is
 //! therefore one call with the end of the scenario, and a late caller in real time does not change results.
 //!
-//! A network is cut into components: groups of links joined by flows that use both. Components share nothing, so they
-//! run one after the other, each in memory that stays in the cache, each built when its first event is due. Ties are
-//! broken by position (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
+//! A network is cut into components. Two links are in the same component if a flow uses both or if they share a cable.
+//! Components share no state, so they run one after the other, and the memory of each stays in the cache. A component
+//! is built when its first event is due. Ties are broken by position (see [`calendar`]) and every random stream is
+//! named, so the partition cannot change a result.
 //!
-//! Each link direction has one event in its component, the next arrival, and each flow one, its next timer. Timers are
-//! lazy: a leaf may wake too early and check again, never too late. If all packets of a link continue to another link
-//! without other feeders, the second link's queue and departure are computed at once. The arrival between them is
-//! counted but not scheduled; results are the same.
+//! Each link direction has one event in the calendar of its component: the next arrival. Each flow also has one: its
+//! next timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. If all packets of
+//! one link continue to a second link that no other link feeds, queueing and departure at the second link are computed
+//! when a packet enters the first. The arrival between the links is counted as an event but not scheduled; results are
+//! the same.
 
 pub mod addresses;
 mod budget;
@@ -123,7 +126,7 @@ impl LinkChange {
 /// A datagram or frame that leaves the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetworkOutput {
-    /// Arrival time at the port, when it is due outside too.
+    /// Arrival time at the port, at which the caller should deliver it outside.
     pub due: Time,
     /// Time of entry into the network; `None` if an end inside or a gateway sent the datagram.
     pub since: Option<Time>,
@@ -186,7 +189,7 @@ pub struct Network {
     budget: Budget,
     /// Set if an observer ended the run.
     stopped: bool,
-    /// Results of finished parts.
+    /// Results of finished components.
     outcomes: Outcomes,
 }
 
@@ -413,7 +416,7 @@ impl Network {
         change.check(&self.scenario.links[link].model, directions)?;
         let Some(now) = self.advance(now, observer) else { return Ok(()) };
         for part in &mut self.parts {
-            // A link without flows is in no part; changing it has no effect.
+            // A link without flows is in no component; changing it has no effect.
             if let ComponentSlot::Running(component) = part
                 && component.change(now, link, directions, change, observer)
             {

@@ -1,5 +1,5 @@
-//! Queue for the elements that every packet passes: the packets on a pipe and the segments at a sender. The number of
-//! slots is a power of two, so a mask finds a position.
+//! Queue for the hot path: packets on a pipe and segments at a sender. The number of slots is a power of two, so a mask
+//! finds a position.
 
 use std::ops::{Index, IndexMut};
 
@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Ring<T> {
     /// Slots: a power of two, or none. Unused ones hold earlier values.
     slots: Vec<T>,
-    /// Grows without bound; the mask turns it into a slot.
+    /// Position of the first element. It only grows; the mask maps it to a slot.
     head: usize,
     len: usize,
 }

@@ -27,7 +27,7 @@ use std::hash::Hasher;
 pub struct Seed {
     /// The scenario's seed.
     pub seed: u64,
-    /// Replica: number of the run with the same seed.
+    /// Replica: number of the run among those with the same seed.
     pub replica: u32,
 }
 

@@ -80,7 +80,7 @@ pub struct LinkSpec {
     pub cable: Option<String>,
     /// Notifications for gateways and hosts whose flows use the link, with their times.
     pub notices: Notices,
-    /// Stays in coverage that let packets through; empty if the link has no coverage.
+    /// Stays in coverage during which packets pass; empty if the link has no `[[coverage]]`.
     pub stays: Vec<CoverageStay>,
 }
 
@@ -95,7 +95,8 @@ pub struct CoverageStay {
     pub from: Time,
     /// End of coverage.
     pub until: Time,
-    /// Time of the first notification of the end to hosts and gateways: the warning, if there is one.
+    /// Time at which hosts and gateways are first notified that coverage ends: the time of the warning, if there is
+    /// one.
     pub end_known: Time,
 }
 
@@ -127,9 +128,9 @@ pub struct FlowSpec {
     pub start: Time,
     /// Traffic of the flow.
     pub traffic: Traffic,
-    /// Keys of the TCP stack, shared by all flows with equal keys; unused by datagram flows.
+    /// Settings of the TCP stack, shared by all flows with equal settings; unused by datagram flows.
     pub tcp: Arc<TcpConfig>,
-    /// Keys of the SCTP association, if the flow uses SCTP instead of TCP.
+    /// Settings of the SCTP association, if the flow uses SCTP instead of TCP.
     pub sctp: Option<Arc<SctpConfig>>,
     /// Name of the congestion control, empty for datagram flows.
     pub cc: String,

@@ -30,7 +30,7 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`. Returns
+/// Returns a name that is safe in a URL, an HTML `id` and a file name: `v2g/table2` gives `v2g-table2`. Returns
 /// `otherwise` if no character of `text` is left.
 ///
 /// ```

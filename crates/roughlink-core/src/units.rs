@@ -209,7 +209,7 @@ const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 pub struct Serializer {
     rate: u64,
     carry: u64,
-    /// A size that takes a whole number of nanoseconds, and that number: most packets have the same size.
+    /// Cache of a size that takes a whole number of nanoseconds, with that number: most packets have the same size.
     exact: (u32, u64),
 }
 
@@ -267,7 +267,7 @@ pub struct UnitError {
     pub help: Option<String>,
 }
 
-/// Names the parameter of a wrong type and gives serde's message without the names of Rust types.
+/// Returns serde's message with the parameter's name, and with Rust types replaced by plain words.
 pub(crate) fn plain(e: &toml::de::Error) -> String {
     let whole = "a whole number of 0 or more";
     let words = [("f64", "a number"), ("usize", whole), ("u64", whole), ("u32", whole), ("u16", whole), ("u8", whole)];

@@ -4,9 +4,10 @@
 //! of a packet, with an implied or a real payload; [`decode`] reads received bytes.
 //!
 //! A packet not marked as IPv6 ([`Packet::is_ipv6`]) has the IPv4 length regardless of its address family; so does a
-//! decoded packet. [`Packet::size`] counts headers as roughlink writes them. Such an IPv6 datagram is 20 bytes longer
-//! on the wire (28 as a fragment). A decoded packet with a different layout of options gets the size that makes
-//! [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
+//! decoded packet. [`Packet::size`] counts headers as roughlink writes them. If such a packet has IPv6 addresses, its
+//! datagram is 20 bytes longer on the wire than the packet's size (28 as a fragment). If a received datagram lays out
+//! its options differently, its packet's size is set so that [`Packet::payload`] is correct. [`Decoded::end`] is the
+//! length on the wire.
 //!
 //! A round trip loses fields that the headers do not carry:
 //!
@@ -14,9 +15,9 @@
 //! - the identification of an unfragmented IPv6 datagram (0 when decoded)
 //! - number and time of a UDP datagram, which travel as a [`UdpStamp`] in the payload
 //!
-//! Packets do not have hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes them again,
-//! and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is written as 0 and
-//! ignored when read.
+//! [`Packet`] has no fields for hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes
+//! them again, and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is
+//! written as 0 and ignored when read.
 //!
 //! ```
 //! use roughlink_core::packet::{FlowId, Packet};
@@ -100,10 +101,10 @@ pub enum WireError {
     /// A frame that carries no IP.
     #[error("unsupported EtherType {0:#06x}")]
     EtherType(u16),
-    /// A transport protocol, or an IPv6 extension header, other than those known.
+    /// A transport protocol or IPv6 extension header that roughlink does not support.
     #[error("unsupported IP protocol {0}")]
     Protocol(u8),
-    /// An IPv6 routing header with segments left: not at its destination yet.
+    /// An IPv6 routing header with segments left: the datagram has not reached its final destination yet.
     #[error("unsupported routing header with segments left")]
     Routed,
     /// The length field of this header contradicts the others.
@@ -137,7 +138,7 @@ pub enum EncodeError {
     Chunk,
     /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
     /// must be present.
-    #[error("the side data do not match the packet")]
+    #[error("the packet lacks the options, SACK blocks or chunk that it needs")]
     Side,
     /// More than 40 bytes of TCP options.
     #[error("TCP options exceed 40 bytes")]
@@ -244,7 +245,7 @@ pub fn encode_with(
         payload.fill(from, &mut out[start..start + bytes]);
         return Ok(());
     }
-    // The first fragment's checksum covers the whole datagram: write that, then cut it.
+    // The first fragment's checksum covers the whole datagram: write the whole datagram, then truncate it.
     out.resize(start + whole, 0);
     let bytes = &mut out[start..];
     payload.fill(0, &mut bytes[header..header + payload.bytes()]);
@@ -394,7 +395,8 @@ impl Decoded {
     }
 
     /// Returns the SCTP chunk after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the
-    /// same headers. `None` after the last one, or if an unknown type makes the rest void (section 3.2).
+    /// same headers. `None` after the last one, or after an unknown type that requires the rest to be discarded
+    /// (section 3.2).
     ///
     /// # Errors
     /// Returns an error if the chunk cannot be parsed, so that later chunks cannot be found.

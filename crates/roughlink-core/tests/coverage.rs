@@ -103,7 +103,7 @@ fn a_useless_coverage_warning_is_reported() {
     let late = messages(&format!("{visit}warning = \"26 s\""));
     assert_eq!(late, ["the warning comes before coverage at X can be used"]);
     let early = messages(&format!("{visit}warning = \"6 s\"\n{agent}"));
-    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, but trusts a warning for only 5 s"]);
+    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, but discards warnings after 5 s"]);
     // The end of X becomes known when the train is already in Y: this is not an early warning of the end of Y.
     let close = "notice = \"5 s\"\ntimetable = [{ name = \"X\", arrive = \"50 s\", depart = \"80 s\" }, \
                  { name = \"Y\", arrive = \"82 s\", depart = \"180 s\" }]\n";
@@ -134,7 +134,7 @@ fn a_flow_held_in_coverage_is_reported() {
     let said = "flow `f` sends nothing for 167.98 s of the 170 s that link `wifi` is up, first at 10.01 s";
     assert_eq!(warnings[0].0, said);
     assert!(
-        warnings[0].1.contains("`avoca`, which holds the flow") && warnings[0].1.contains("-85 dBm"),
+        warnings[0].1.contains("`avoca`, which keeps the flow silent") && warnings[0].1.contains("-85 dBm"),
         "{warnings:?}"
     );
     assert!(run(weak, weak, "rss_threshold = -90.0").1.is_empty());

@@ -71,7 +71,7 @@ impl Attached {
                 setsockopt(&socket, RxqOvfl, &1)?;
                 // Without the capability for it the socket keeps the usual buffer size.
                 let _ = setsockopt(&socket, RcvBufForce, &WAITING);
-                // The address has no protocol, so the socket keeps its own.
+                // The address names no protocol, so the socket keeps the one that it was created with.
                 bind(socket.as_raw_fd(), &link)?;
                 be_promiscuous(socket.as_fd(), link.ifindex())
             };

@@ -76,7 +76,7 @@ pub struct BlockReservation {
 
 impl BlockReservation {
     /// Reserves the first block that is free in the namespace of the calling thread. Only one process of a network
-    /// namespace can hold a claim. Further processes wait, but only for a limited time, since any process may lock the
+    /// namespace can hold a reservation. Other processes wait for a limited time, since any process may lock the
     /// namespace's file.
     ///
     /// # Errors
@@ -96,7 +96,8 @@ impl BlockReservation {
         Err(first_taken.map_or(HostError::Nested, |(address, by)| HostError::Taken { address, by }))
     }
 
-    /// Releases the claim when the addresses are in use, so that their routes mark them as taken.
+    /// Releases the reservation. To be called when the addresses are in use: from then on, their routes mark them as
+    /// taken.
     pub fn release(&self) {
         // The lock ends with the process at the latest.
         let _ = self.lock.unlock();

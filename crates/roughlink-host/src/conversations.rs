@@ -1,8 +1,8 @@
 //! Results of conversations between real programs, measured outside of the kernels. Each datagram is read when a kernel
 //! sends it and when a kernel gets it, and counted for its protocol, addresses and ports.
 //!
-//! All times are the network's, so the lateness of this machine does not affect them. Kernels are at ports. Packets
-//! from a simulated end are counted only if they reach a kernel.
+//! All times are the network's, so the lateness of this machine does not affect them. Each kernel is at one port of the
+//! network. Packets from a simulated end are counted only if they reach a kernel.
 //!
 //! | Result | Source |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `lost` | datagrams sent, neither arrived nor in flight |
 //! | `delivered_bytes` of TCP | acknowledged bytes without SYN and FIN, each once |
 //! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; data that arrives twice counts twice |
-//! | `retransmits` | segments from their kernel that begin below its highest sequence number so far ([`tcp`]) |
+//! | `retransmits` | segments that begin below the highest sequence number that their kernel has sent ([`tcp`]) |
 //! | `rtt_ms` | time from a segment at its kernel's port to its first ACK there, cumulative or selective ([`tcp`]) |
 //! | `delay_ms` | time from port to port |
 //!

@@ -66,8 +66,7 @@ impl Device {
             }
             let name = setup.name.clone();
             let layer = if setup.ethernet.is_some() { Layer::L2 } else { Layer::L3 };
-            // Keep one packet per datagram: with offloads, a link would lose several segments joined in one packet
-            // together.
+            // Keep one packet per datagram: with offloads, several segments would share a packet and be lost together.
             let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
             let device = device
                 .build_sync()
@@ -219,8 +218,8 @@ fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|disabled| disabled.trim() == "0")
 }
 
-/// Returns the first prefix with an address that has a route other than the default route, and that route. Unreachable
-/// routes for nested links do not count.
+/// Returns the first of `prefixes` with a route into it or across it, and that route. The default route does not count.
+/// Unreachable routes for nested links do not count.
 pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, HostError> {
     let ours = format!("proto {PROTOCOL}");
     let other = |line: &&str| {

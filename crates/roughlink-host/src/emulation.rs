@@ -182,7 +182,7 @@ impl Emulation {
             let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
             ours.map(|n| n.namespace.number())
         };
-        // With nested links, services are at the outermost end.
+        // Programs behind nested links reach the machine's services at the outermost end.
         let addresses = |node| match settings.behind {
             Some((_, block)) if here == Some(node) => vec![IpAddr::V4(block.outermost())],
             _ => both_addresses(&scenario, node).to_vec(),

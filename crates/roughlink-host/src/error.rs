@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Error of a function of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Scenario that makes no network with these nodes outside of it.
+    /// Scenario whose network cannot be built with these nodes as its ports.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// Refused system call or file operation.

@@ -5,8 +5,8 @@
 //! including broadcast and multicast, to all other ports of the Ethernet: one copy per port, in the order of the ports.
 //! Nodes between the hosts are no stations of this Ethernet.
 //!
-//! The switch answers and holds back nothing between these hosts and forwards link-local control frames, too. Only one
-//! kind of frame is filtered: a kernel node receives IGMP and MLD membership reports only if it has sent a query
+//! Between these hosts the switch answers no requests, and it forwards all frames, even link-local control frames.
+//! There is one exception: a kernel node receives IGMP and MLD membership reports only if it has sent a query
 //! ([`crate::snooping`]). An attached device receives all reports.
 //!
 //! Simulated nodes and nodes with layer `ip` also have an Ethernet address each ([`node_mac`]) and share another one
@@ -59,7 +59,7 @@ pub(crate) struct Switch {
     unanswered: u64,
 }
 
-/// Frame that the switch sends on its own account.
+/// Frame that the switch itself sends, apart from forwarding.
 pub(crate) struct OutgoingFrame {
     pub(crate) port: usize,
     pub(crate) frame: Vec<u8>,
@@ -200,7 +200,7 @@ impl Switch {
         Some(&self.frame)
     }
 
-    /// Returns the next frame that the switch sends on its own account.
+    /// Returns the next frame that the switch itself sends.
     pub(crate) fn next(&mut self) -> Option<OutgoingFrame> {
         self.ready.pop_front()
     }
@@ -324,8 +324,8 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
 pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
 /// Maximum number of learned addresses; the switch floods frames to further ones.
 const MOST_LEARNED: usize = 4096;
-/// Maximum number of addresses that are requested at the same time, and of datagrams that wait for each. The second
-/// exceeds TCP's initial window.
+/// Maximum number of addresses that are requested at the same time, and of datagrams that wait for each: more than
+/// TCP's initial window.
 const MOST_ASKED: usize = 64;
 const MOST_WAITING: usize = 64;
 /// Interval between two requests for an address.
@@ -486,7 +486,8 @@ mod tests {
         }
     }
 
-    /// The host requests the address of a sender, or probes whether it is still reachable, and learns no other address.
+    /// The switch answers a broadcast request only for an address that has sent something to the host. It always
+    /// answers requests to an Ethernet address of the network, which probe whether a node is still reachable.
     #[test]
     fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();

@@ -1,4 +1,4 @@
-//! Processes between this program and a program at a node: this program again, twice.
+//! Processes between the emulation and a program at a node. Both are further instances of this program:
 //!
 //! ```text
 //! roughlink emulate ── join ── init ── the program
@@ -73,8 +73,8 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     unshare(CloneFlags::CLONE_NEWPID)?;
     let has_terminal =
         stdin().is_terminal() && stdout().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-    // The exit code does not reveal whether Ctrl-C ended the program: a shell returns 130 even if only its last command
-    // ended so.
+    // The exit code does not reveal whether Ctrl-C ended the program: a shell returns 130 even if Ctrl-C ended only its
+    // last command.
     let interrupted = File::from(memfd_create("roughlink interrupted", MFdFlags::MFD_CLOEXEC)?);
     let note = format!("/proc/{}/fd/{}", own.display(), interrupted.as_raw_fd());
     let mut init = Command::new("/proc/self/exe");

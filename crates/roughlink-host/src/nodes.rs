@@ -114,7 +114,8 @@ fn node_directory(process: &Path) -> Option<Directory> {
     Some(Directory { process: number, nodes: read(&file).ok()?, file })
 }
 
-/// Returns true if this user owns a process, by its directory, or a file; its creator owns a file.
+/// Returns true if this user owns `place`: the directory of a process in /proc, or a file, which belongs to its
+/// creator.
 fn is_of_this_user(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|of| of.uid() == geteuid().as_raw())
 }

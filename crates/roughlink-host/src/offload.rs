@@ -54,7 +54,7 @@ impl Undone {
         if let Some((start, at)) = self.checksum {
             write_checksum(frame, start, at);
         }
-        // Joined packets are several on a cable, even if a link would accept them as one.
+        // On a cable, joined packets are separate frames. Divide them even if a link would accept them as one.
         if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
             && matches!((kind, envelope.protocol), (Joined::Tcp, TCP) | (Joined::Udp, UDP))
             // The joined header must not belong to a tunnel.
@@ -92,7 +92,8 @@ fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
     }
 }
 
-/// Returns a checksum in its header form: in UDP 0 means no checksum (RFC 768), and in TCP both forms are equivalent.
+/// Returns the header form of a checksum: 0xffff in place of 0, which means "no checksum" in UDP (RFC 768). In TCP the
+/// two are equivalent.
 fn written(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
@@ -265,7 +266,7 @@ mod tests {
             }
             assert_eq!(got, payload);
             assert_eq!(finished(undone, &joined, 1227), (vec![], 1), "the parts are too long as well");
-            // Without a checksum in the whole there is no checksum in each part.
+            // If the joined datagram has no checksum, its parts have none either.
             joined[udp + 6..udp + 8].fill(0);
             assert!(finished(undone, &joined, 1500).0.iter().all(|part| part[udp + 6..udp + 8] == [0; 2]));
             // Joined packets inside a tunnel are not divided.

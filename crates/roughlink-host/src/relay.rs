@@ -49,7 +49,7 @@ pub enum LoopEnd {
     Exceeded(roughlink_core::net::Exceeded),
     /// Device that no longer exists.
     Vanished {
-        /// Device, such as "device `plc0`".
+        /// Name of the device, or of all devices if the kernel can no longer wait for them.
         device: String,
         /// Error from the kernel.
         reason: String,
@@ -138,7 +138,7 @@ pub(crate) fn carry<O: Observer>(
         let until = network.next_wake().min(end).min(watch.next_wake());
         let wake = match sleeper.sleep(&mut polled, until) {
             Ok(wake) => wake,
-            Err(e) => break LoopEnd::Vanished { device: "all devices".into(), reason: e.to_string() },
+            Err(e) => break LoopEnd::Vanished { device: devices.iter().map(|d| &*d.name).collect::<Vec<_>>().join(", "), reason: e.to_string() },
         };
         // Check for a stop request even if the network has more events than it can process in real time.
         while woken < wake.at && !told() {
@@ -180,7 +180,7 @@ pub(crate) fn carry<O: Observer>(
             Ok(())
         });
         if let Err((device, reason)) = taken {
-            break LoopEnd::Vanished { device: format!("device `{}`", device.name), reason };
+            break LoopEnd::Vanished { device: device.name.clone(), reason };
         }
         let now = clock.now();
         // Datagrams that waited for an Ethernet address precede those that are due now.

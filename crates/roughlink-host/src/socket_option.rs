@@ -17,7 +17,7 @@ use nix::libc::{
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// Excludes packets that this machine sends from the socket.
+/// Hides packets that this machine sends; the socket receives only incoming ones.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &1)
 }

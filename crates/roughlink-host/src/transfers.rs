@@ -22,7 +22,7 @@
 //! All counters of a connection come from `TCP_INFO`, at intervals and at the end; `timeouts` includes all time-outs
 //! that the kernel counts there. The kernel counts fast recoveries and undos only per namespace (`TcpExt` in
 //! /proc/net/netstat). These counts are divided evenly among the flows that send from the namespace. Their sum and mean
-//! are therefore right, but the share of a single one of several flows is not.
+//! are exact. The count of one flow is exact only if no other flow sends from its namespace.
 
 mod counts;
 
@@ -470,8 +470,8 @@ fn send(
                 let info = Info::read(&senders[i])?;
                 // The kernel has given up the connection, or the other end has refused it.
                 failed[i] = (info.state() == CLOSE && !t.is_done()).then_some(now);
-                // Skip thresholds beyond infinity, which are not real ones, and the windows that follow from them:
-                // crates/roughlink-bpf/bpf/hooks.h, caught_up().
+                // Skip samples with an uninitialized threshold, which exceeds INFINITE: their window follows from it.
+                // See caught_up() in crates/roughlink-bpf/bpf/hooks.h.
                 if info.state() != SYN_SENT && info.ssthresh() <= INFINITE {
                     vitals.push(info.tcp_info(t, now));
                 }
@@ -551,7 +551,7 @@ fn report(outcome: &mut EmulationResults, t: &KernelTransfer, last: &Last, [reco
 const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
 /// Maximum size of a read, bytes.
 const CHUNK: usize = 1 << 18;
-/// Maximum size of a write, bytes: the limit of the send buffer's growth, which could not hold a longer one at once.
+/// Maximum size of a write, bytes: the maximum size of the send buffer, which could not hold a longer one.
 const LARGEST_WRITE: u32 = 4 << 20;
 /// Maximum window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;

@@ -374,8 +374,8 @@ fn machine_forwards_beyond_the_ethernet() {
     for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
         let hosts = [Host { node: 0, place: NodeLocation::Here }, Host { node: 1, place: NodeLocation::Own }];
         let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &EmulationSettings::default());
-        // The device of the previous case lives until a program that another test is just starting has closed the
-        // inherited descriptor.
+        // Another test may just be starting a program that has inherited the previous case's descriptor. The device
+        // lives until that program closes it.
         let mut opened = machine.within(open).unwrap();
         for _ in 0..500 {
             if !matches!(opened, Err(HostError::Taken { .. })) {

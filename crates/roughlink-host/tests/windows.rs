@@ -27,8 +27,8 @@ impl Observer for Sent {
     }
 }
 
-/// Runs a train ride that leaves coverage at 2 s and returns to it at 4 s. Returns when a server sent data to the train
-/// in 6 s, and the number of its time-outs.
+/// Runs a train ride that leaves coverage at 2 s and returns to it at 4 s. Returns the times at which a server sent
+/// data to the train within 6 s, and the number of its time-outs.
 fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     let text = format!(
         "duration = \"6 s\"\nnode = [{{ name = \"server\", kernel = true }}, {{ name = \"train\", kernel = true }}]\n\
@@ -95,7 +95,7 @@ fn linux_sender_follows_the_window_of_the_gateway() {
     assert_eq!(between(&served, 1_500, 4_000), 0);
     assert_eq!(waits, 0, "no time-out");
     let next = served.iter().find(|t| **t >= Time::from_secs(4)).expect("it goes on");
-    // Linux does not send its first probe of a closed window earlier, and sends the next ones later.
+    // Linux waits at least this long before it first probes a closed window, and longer before each further probe.
     let probe = Time::from_millis(200);
     assert!(*next < Time::from_secs(4) + probe, "{next}");
     assert!(between(&served, 4_000, 6_000) > 100);

@@ -2,12 +2,12 @@
 //!
 //! ```
 //! use roughlink_core::units::Time;
-//! use roughlink_lab::library::Source;
+//! use roughlink_lab::library::ScenarioText;
 //!
 //! let shorter = [("duration".to_owned(), "5 s".to_owned())];
-//! let parsed = Source::scenario("hello")?.parse(&shorter)?;
+//! let parsed = ScenarioText::scenario("hello")?.parse(&shorter)?;
 //! assert_eq!((&*parsed.scenario.name, parsed.scenario.duration), ("Hello", Time::from_secs(5)));
-//! assert!(Source::scenario("helo").is_err());
+//! assert!(ScenarioText::scenario("helo").is_err());
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```
 

@@ -206,7 +206,7 @@ impl Merged {
             None => String::new(),
             Some((parts, of)) => {
                 let named: Vec<String> = parts.iter().map(usize::to_string).collect();
-                format!(", of part{} {} of {of}", if parts.len() == 1 { "" } else { "s" }, named.join(","))
+                format!(", in part{} {} of {of}", if parts.len() == 1 { "" } else { "s" }, named.join(","))
             }
         };
         Err(LabError::Usage {

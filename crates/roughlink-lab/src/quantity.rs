@@ -152,7 +152,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("awnd_mean_sdu", "Mean allowed window", "SDUs", "granted by a gateway, averaged over time"),
     row("awnd_max_sdu", "Largest allowed window", "SDUs", ""),
     row("awnd_cv", "Variation of the allowed window", "", "standard deviation over mean"),
-    row("awnd_over_sample", "Largest allowed window over the flow's capacity", "times", ""),
+    row("awnd_over_sample", "Ratio of the largest allowed window to the flow's capacity", "times", ""),
     row("queue_share", "Share of the modem's queue", "", "of the queued packets of all flows"),
     row("delay_max_ms", "Largest voice delay", "ms", ""),
     row("over_100ms", "Share of voice packets above 100 ms", "", "one-way delay"),

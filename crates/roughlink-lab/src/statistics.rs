@@ -11,8 +11,8 @@ pub struct MetricSummary {
     pub mean: f64,
     /// Sample standard deviation; `None` for a single value.
     pub deviation: Option<f64>,
-    /// Half width of the 95 % confidence interval of the mean; `None` for a single value. Equal values have no spread
-    /// for Student's interval, so the sign test decides as for a median: `None` with too few values for it.
+    /// Half width of the 95 % confidence interval of the mean; `None` for a single value. Student's interval needs a
+    /// spread. For equal values the sign test decides, as for a median: 0, or `None` if there are too few values.
     pub ci95: Option<f64>,
 }
 
@@ -99,8 +99,8 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<ConfidenceInterval>) {
 pub type ConfidenceInterval = [f64; 2];
 
 /// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
-/// interval is the narrowest one between two of the values, equally far from either end, that contains the population
-/// median with at least 95 %. None with fewer than six values.
+/// interval is the narrowest one between two sorted values, equally many places from either end, that contains the
+/// population median with a probability of at least 95 %. None with fewer than six values.
 ///
 /// ```
 /// use roughlink_lab::statistics::median;
@@ -135,8 +135,8 @@ pub fn quantile(values: &[ConfidenceInterval], q: f64) -> Option<(ConfidenceInte
     Some(([at(&low), at(&high)], first.zip(last).map(|(first, last)| [low[first], high[last]])))
 }
 
-/// Returns how many of `n` sorted values may lie beyond either end of an interval that contains the median with 95 %.
-/// None if even the interval from the first to the last value is too narrow.
+/// Returns how many of `n` sorted values may lie beyond either end of an interval that contains the median with a
+/// probability of 95 %. None if even the interval from the first to the last value is too narrow.
 fn sign_test(n: usize) -> Option<usize> {
     let below = Binomial::new(0.5, n as u64).ok()?;
     (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 0.05).count().checked_sub(1)

@@ -43,7 +43,7 @@ fn kernel_runs_are_planned_separately() {
     assert!(result.cells.iter().filter(|c| c.stack == "kernel").all(|c| !c.deterministic), "also without losses");
     let remark = result.about.lines().last().unwrap();
     assert!(
-        remark.contains("5 runs of each cell; flow.download.bytes = 10 MB; of `Congestion control` 9 of 10"),
+        remark.contains("5 runs of each cell; flow.download.bytes = 10 MB; 9 of 10 values of `Congestion control`"),
         "{remark}"
     );
     // `--quick` reduces it further.

@@ -124,7 +124,7 @@ fn missing_runs_are_reported_with_their_parts() {
     work(&plan, "3/4", &parts[1]);
     let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
     let said = merged.complete().unwrap_err().to_string();
-    assert!(said.contains("3 of 6 runs are missing, of parts 2,4 of 4:\n"), "{said}");
+    assert!(said.contains("3 of 6 runs are missing, in parts 2,4 of 4:\n"), "{said}");
     assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
     // A sweep of the scenario continues with the merged runs.
     drop(merged);

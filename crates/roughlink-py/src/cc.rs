@@ -169,7 +169,7 @@ impl Methods {
         })
     }
 
-    /// Reads attributes and results after the instance was in `phase`.
+    /// Reads the attributes and the results of `timer` and `starts_anew`. `phase` is the previous phase.
     fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<InstanceState> {
         let instance = self.instance.bind(py);
         let cwnd = integer(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
@@ -338,11 +338,11 @@ fn seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Time>> {
     if s >= 0.0 {
         Ok(Some(Time::from_secs_f64(s)))
     } else {
-        Err(PyValueError::new_err(format!("{name}() returned {s}: expected seconds of 0 or more")))
+        Err(PyValueError::new_err(format!("{name}() returned {s}: expected 0 or more seconds")))
     }
 }
 
-/// Converts the result of `permit`: bytes, bytes and bit/s, or nothing.
+/// Converts the result of `permit`: a window in bytes, a window and a rate in bit/s, or `None`.
 fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     if value.is_none() {
         return Ok(Permit::Hold);

@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Number of values in an observation.
 const OBSERVATION_LENGTH: usize = 9;
-/// Limits of an interval in round trips; before the first RTT sample, the interval is the shorter one.
+/// Shortest and longest interval if intervals are given in round trips. Before the first RTT sample, an interval has
+/// the shortest length.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
-/// Packets in the window before the first decision (RFC 6928).
+/// Segments in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 /// Number of networks per thread below which a second thread does not pay off.
 const LEAST_PER_THREAD: usize = 16;
@@ -42,7 +43,7 @@ struct ControlState {
     rtt: (Time, u64),
     /// State of the connection after the last event.
     flow: Flow,
-    /// True once the sending end is known: both ends have an instance.
+    /// True once the instance at the sending end is known. The other end of the connection has one, too.
     claimed: bool,
 }
 
@@ -61,7 +62,7 @@ struct ExternalControl {
     shared: SharedControl,
     mss: u32,
     sends: bool,
-    /// Time at which it applies the window again: just after the first data is sent, and after each decision.
+    /// Time of the next update of the window: just after the first data is sent, and after each decision.
     at: Option<Time>,
 }
 
@@ -191,7 +192,7 @@ impl World {
             Traffic::Bulk { bytes } => bytes.unwrap_or(u64::MAX),
             _ => u64::MAX,
         };
-        // Nothing more happens after the connection gave up either.
+        // A connection that gave up has no further events, so the flow is over as well.
         let over = self.shared.lock().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
         Ok(if over {
             TERMINATED

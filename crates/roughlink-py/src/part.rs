@@ -139,7 +139,7 @@ impl Work {
                     }
                     let Some(cost) = state.given.remove(&record.key) else {
                         return Err(usage(
-                            &format!("a worker executed another run than it was given: {}", record.key),
+                            &format!("a worker executed a run that it was not given: {}", record.key),
                             "install the same version of roughlink on all workers",
                         )
                         .into());
@@ -200,7 +200,7 @@ pub(crate) struct WorkerShare {
     limits: RunLimits,
 }
 
-/// Lines of the run store; and for each failed run, its message and whether roughlink is at fault.
+/// Lines of the run store, and the failed runs: true if roughlink is at fault, and the message.
 type WorkerResults<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
 
 #[pymethods]

@@ -65,7 +65,7 @@ impl PyRun {
             SeriesLocation::Here(tables) => Ok(tables.get(&series).cloned()),
             SeriesLocation::There(folder, most) => {
                 let table = self.stored(folder, *most, series);
-                // Check after reading: the folder may be replaced at any time before.
+                // Check after reading, because the folder may have been replaced in the meantime.
                 self.still_in(folder)?;
                 table
             }

@@ -120,7 +120,7 @@ pub(super) struct Mains {
     /// Length of an impulse: the mean of a lognormal distribution.
     #[schemars(extend("default" = "0.3 ms"))]
     pub width: Option<Leaf<LengthDistribution>>,
-    /// Standard deviation of the impulses' length over its mean.
+    /// Standard deviation of the impulses' length, as a share of the mean length.
     #[schemars(extend("default" = "30 %"))]
     pub variation: Option<Leaf<Share>>,
     /// Standard deviation of the impulses' centers.
@@ -184,7 +184,7 @@ pub(super) struct MarkovMiddleton {
     /// Time between samples.
     #[schemars(with = "Leaf<Time>", example = "1 us")] // required, by its definition
     pub sample: Option<Leaf<Time>>,
-    /// Probabilities that state 1 and that a higher state spoil a block.
+    /// Probability that state 1 spoils a block, and probability that a higher state does.
     #[schemars(extend("default" = ["10 %", "90 %"]))]
     pub harm: Option<Leaf<[Share; 2]>>,
     /// Probability that an impulse spoils a block it overlaps.
@@ -412,7 +412,7 @@ fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Problems) -> O
     Some(laid(train, &n.hit, &n.during, report))
 }
 
-/// Returns the impulses per second; the inner `None` if the key is absent.
+/// Returns the impulses per second: `Some(None)` if the key is absent, `None` after a fault.
 fn rate(every: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Option<f64>> {
     let Some(gap) = not_zero(every, report) else { return Some(None) };
     too_often(gap, span(every), report)?;
@@ -508,7 +508,7 @@ fn mean(mixture: &[(f64, Time)]) -> Time {
     Time::from_secs_f64(mixture.iter().map(|(share, mean)| share * mean.as_secs_f64()).sum())
 }
 
-/// Returns a mixture of exponential distributions; shares are relative to all draws.
+/// Returns a mixture of exponential distributions, each with its share of the draws.
 fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Problems) -> Option<Vec<(f64, Time)>> {
     let mut parts = Vec::new();
     for part in &list.value {

@@ -32,7 +32,7 @@ pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &
         let alike = match (&mut *shared, &mut *own) {
             (SharedConfig::Hdplc(shared), SharedConfig::Hdplc(own)) => {
                 let (channel, common) = (channel(&written[i].value, own, shared), shared.channel());
-                // With equal channels, only keys of the medium differ.
+                // Give both the same channel, so that they differ only if keys of the medium do.
                 let alike = own.with_channel(common.clone()) == shared.with_channel(common.clone());
                 // Only the first link's model builds the medium; others show the values of their own pair.
                 **own = shared.with_channel(channel.clone());

@@ -1,9 +1,9 @@
 //! `[[coverage]]`: the times at which a vehicle has coverage, from stations and the distances between them, a timetable
 //! or a log. These times become the timeline of a link, the notifications of hosts, and the load of other passengers.
 //!
-//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured
-//! after `configure` more (Configured), and only then do packets get through. Coverage ends on departure (Down); hosts
-//! may be warned in advance.
+//! Coverage begins on arrival. Layer 2 is associated `associate` later, and hosts are notified (Up). Layer 3 is
+//! configured another `configure` later, hosts are notified again (Configured), and packets get through. Coverage ends
+//! on departure (Down); hosts may be warned in advance.
 
 use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed};
 use super::link::{FileLoader, TomlLink};
@@ -217,7 +217,7 @@ pub(super) fn coverage(
             let Levels { threshold: dbm, hysteresis } = levels;
             link_events.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
         }
-        // The initial state is notified without delay.
+        // Hosts are notified of the initial state without delay.
         let known = |at: Time| if at.is_zero() { at } else { at + notice };
         let mut used = Vec::new();
         let mut hasty = false;
@@ -239,7 +239,7 @@ pub(super) fn coverage(
             if up >= stay.depart {
                 let warning = Problem::new(format!("coverage at {} ends before it can be used", stay.name));
                 report.warn(warning.at(here.clone(), "").help(format!(
-                    "make the stay of {} longer than `associate` and `configure`, together {ready}",
+                    "make the stay of {} longer than `associate` and `configure`, which take {ready} together",
                     stay.depart.saturating_sub(stay.arrive)
                 )));
                 continue;
@@ -267,7 +267,7 @@ pub(super) fn coverage(
                 hasty = true;
                 let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
                 report.warn(warning.at(span(&c.warning), "").help(format!(
-                    "make `warning` shorter than {}, the time from configuration to the end; it is {early}",
+                    "make `warning`, now {early}, shorter than {}, the time from configuration to the end of coverage",
                     stay.depart - up
                 )));
             }

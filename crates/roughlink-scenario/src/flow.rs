@@ -129,7 +129,7 @@ pub(super) struct Context<'f> {
     /// Set if nodes and links have no faults, so later faults are not consequences of earlier ones.
     pub sound: bool,
     pub duration: Time,
-    /// Number of further notifications to examine for flows held by their algorithm.
+    /// Remaining number of notifications to examine in the search for flows that their algorithm keeps silent.
     pub notices: usize,
     /// Configurations in use: a thousand flows usually share a few.
     pub configs: Vec<Arc<TcpConfig>>,
@@ -324,7 +324,7 @@ impl Context<'_> {
             let remedy = if *tcp { "write mss_includes_options = true, lower `mss`" } else { "send smaller packets" };
             report.warn(
                 warning.at(place.clone(), "").help(format!(
-                    "{remedy} or raise `mtu`; with fragments, losing one of them loses the whole packet"
+                    "{remedy} or raise `mtu`; a packet is lost if one of its fragments is lost"
                 )),
             );
         }

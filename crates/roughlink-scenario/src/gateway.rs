@@ -155,7 +155,7 @@ fn check_warnings(
     if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
         let (early, at) = (early(stay), &stay.name);
         let message = format!(
-            "`{}` is warned {early} before coverage at {at} ends, but trusts a warning for only {lead}",
+            "`{}` is warned {early} before coverage at {at} ends, but discards warnings after {lead}",
             kind.name
         );
         report.warn(Problem::new(message).at(place, "").help("decrease `warning` or increase `lead_ms`"));

@@ -131,7 +131,7 @@ pub(super) struct Name(pub String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CcName(pub &'static cc::Algorithm);
 
-/// A gateway, by its name in the registry; `None` = nothing stands there.
+/// A gateway, by its name in the registry; `None` for the kind `none`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatewayKind(pub Option<&'static gateway::RegisteredGateway>);
 
@@ -303,7 +303,8 @@ impl Read for Vec<u64> {
     }
 }
 
-/// Quantities of core: at most as much as can be simulated, and the amount that bounds are about.
+/// Implements `Read` for quantities of core, each with the largest value that can be simulated and the amount to
+/// compare with bounds.
 macro_rules! quantities {
     ($($name:ty: $schema:literal, $most:expr, $amount:expr;)*) => {$(
         impl Read for $name {
@@ -493,7 +494,7 @@ fn alone<T: JsonSchema>() -> Schema {
 fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> {
     match value {
         Value::String(text) => text.parse(),
-        // The message about the missing unit is the right one; it only lacks the quotes.
+        // Parse the number as text: the parser then reports the missing unit, and its advice has the quotes.
         Value::Integer(n) => n.to_string().parse(),
         Value::Float(x) => x.to_string().parse(),
         other => {
@@ -523,9 +524,9 @@ fn word_or(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
 
-/// Bytes of a name: series repeat it in each row.
+/// Maximum length of a name, bytes: series repeat the name in each row.
 const LONGEST_NAME: usize = 1000;
-/// Thirty years: sums with instants stay far from the end of the clock.
+/// Longest time, thirty years: sums of times stay far below the clock's maximum.
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
 /// Ten Tbit/s.
 pub(super) const FASTEST: Rate = Rate(10_000_000_000_000);

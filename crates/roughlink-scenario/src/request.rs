@@ -31,10 +31,10 @@ pub(super) struct TomlRequest {
     /// Time from a request to its response at the charger.
     #[schemars(extend("default" = SessionConfig::dc().turnaround))]
     pub turnaround: Option<Leaf<Time>>,
-    /// Random part of this time: the maximum if uniform, otherwise the standard deviation around `turnaround`.
+    /// Random part of the turnaround: the maximum if uniform, otherwise the standard deviation around `turnaround`.
     #[schemars(extend("default" = "0 s"))]
     pub turnaround_jitter: Option<Leaf<Time>>,
-    /// Distribution of the random part.
+    /// Distribution of the random part of the turnaround.
     #[schemars(extend("default" = "uniform"))]
     pub turnaround_distribution: Option<Leaf<Distribution>>,
     /// Begin with SECC discovery over UDP instead of the connection.

@@ -24,7 +24,7 @@ use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Resolves a file. Faults are reported; the result is of use only without any.
+/// Resolves a file. Reports faults; the result is usable only if there are none.
 pub(super) fn resolve(
     file: &ScenarioFile,
     default_name: &str,
@@ -200,7 +200,7 @@ fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> 
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-/// Examining a notification costs some ten nanoseconds.
+/// Maximum number of notifications to examine; each takes some ten nanoseconds.
 const MOST_NOTICES: usize = 1_000_000;
-/// Impulses of a link's noise in a run: each is drawn, also where there is nothing to carry.
+/// Maximum number of impulses of a link's noise in a run. All are drawn, even while the link has no packets.
 const MOST_IMPULSES: f64 = 100e6;

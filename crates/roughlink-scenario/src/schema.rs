@@ -121,7 +121,7 @@ fn split(table: &Value, root: &Value) -> Value {
 /// Marks definitions of tables whose keys are set over a plain struct.
 pub(super) const GIVEN: &str = "x-given";
 
-/// Definitions of which each belongs to one kind of a table.
+/// Definitions that each belong to a single kind of a table.
 const OF_ONE_KIND: [&str; 2] = ["HdplcMac", "GreenPhyMac"];
 
 /// Returns the schema of a key; a definition that only its kind refers to is inserted.
@@ -144,7 +144,7 @@ fn remove_internal(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(remove_internal),
         Value::Object(object) => {
-            // With a text as value it is a keyword; a key of that name has a schema.
+            // `format` is a keyword if its value is a text. Otherwise it is the schema of a key of this name.
             object.retain(|key, value| key != "format" || !value.is_string());
             INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
             object.values_mut().for_each(remove_internal);
@@ -221,7 +221,7 @@ mod tests {
                 bound if bound.to_lowercase().ends_with("minimum") || bound.to_lowercase().ends_with("maximum") => {
                     value.clone()
                 }
-                "oneOf" => json!([]), // that there is a choice
+                "oneOf" => json!([]), // only marks that there is a choice
                 "examples" => json!(value.as_array()?.get(..1)?),
                 "anyOf" => value.as_array()?.iter().map(form).collect(),
                 "items" => form(value),
@@ -232,7 +232,7 @@ mod tests {
             Some((keyword.clone(), value))
         };
         let mut kept: Map<_, _> = object.iter().filter_map(keep).collect();
-        // A key that is missing is explained.
+        // Keep the descriptions of required keys for the message about a missing key.
         let demanded = |key: &str| required(schema).any(|wanted| wanted == key);
         for (key, own) in kept.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
             let description = &object["properties"][key]["description"];

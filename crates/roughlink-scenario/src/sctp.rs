@@ -105,6 +105,6 @@ fn apply(keys: &TomlSctp, config: &mut SctpConfig, report: &mut Problems) {
     }
     if let Some(place) = keys.keys.span("initial_window").filter(|_| config.initial_window() == 0) {
         let problem = Problem::new("`initial_window` must be greater than zero").at(place, "");
-        report.error(problem.help("remove it to use RFC 9260's"));
+        report.error(problem.help("remove it to use the value of RFC 9260"));
     }
 }

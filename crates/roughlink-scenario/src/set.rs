@@ -56,7 +56,8 @@ impl<'s> TableSchema<'s> {
 fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], value: &str) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
     if place.schema.get("properties").is_none() {
-        // A table whose keys are not this format's, such as `cc_params`, or names of the user's choice.
+        // The file format does not define the keys of this table: they are parameters (`cc_params`) or names that the
+        // user chooses.
         if !rest.is_empty() {
             let noun = format!("`{key}`");
             let inner = match place.schema.get("additionalProperties").filter(|each| each.is_object()) {

@@ -163,7 +163,7 @@ fn value(
     let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
     let (as_table, as_list) = (is("object"), is("array"));
     let as_text = all.iter().any(|s| s["type"] == "string");
-    // Forms of a single value, none of them a table of this file format.
+    // True if all alternatives are forms of a single value, and none is a table of this file format.
     let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
     let single = choice || (as_table.is_none() && as_list.is_none());
     let is_noise = as_table.is_some_and(|s| name_of(s) == Some("Noise"));
@@ -299,7 +299,7 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
                 continue;
             }
             if resolve(each, root)["type"] == "object" {
-                *item.get_mut() = DeValue::Table(DeTable::default()); // keep it for references to it
+                *item.get_mut() = DeValue::Table(DeTable::default()); // other tables may refer to its name
             } else {
                 bad.push(key.get_ref().to_string());
             }

@@ -73,8 +73,10 @@ pub(super) fn warn_of_silence(
         link.name
     );
     report.warn(Problem::new(message).at(place, "").help(match strongest {
-        Some(dbm) => format!("check the parameters of `{cc}`, which holds the flow at signals of up to {dbm} dBm"),
-        None => format!("check the parameters of `{cc}`, which holds the flow"),
+        Some(dbm) => {
+            format!("check the parameters of `{cc}`, which keeps the flow silent at signals of up to {dbm} dBm")
+        }
+        None => format!("check the parameters of `{cc}`, which keeps the flow silent"),
     }));
 }
 

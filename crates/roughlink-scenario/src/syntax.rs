@@ -125,7 +125,7 @@ fn bare(value: &str) -> &str {
 /// Probable mistake.
 #[derive(Clone, Copy)]
 enum Mistake {
-    /// Only one thing can be meant.
+    /// Mistake with fixed advice.
     Say(&'static str),
     /// A key or a table for the second time.
     Twice,

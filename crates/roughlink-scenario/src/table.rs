@@ -65,7 +65,7 @@ pub(super) struct TextField<'t> {
 }
 
 impl<'k> TraceTable<'k> {
-    /// Reads `text`, of whose columns those in `known` are wanted.
+    /// Reads the columns of `text` that are in `known`.
     pub(crate) fn read(text: &str, known: &[&'k str], dialect: &Dialect) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rows = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -81,7 +81,7 @@ impl<'k> TraceTable<'k> {
         let mut counter = LineCounter { text, at: 0, line: 1 };
         for record in reader.records() {
             let record = record.map_err(|e| format!("invalid CSV: {e}"))?;
-            // The reader takes a comment for one only at the very start of a line.
+            // The reader recognizes a comment only if `#` is the very first character of the line.
             let is_comment = record.get(0).is_some_and(|field| field.starts_with('#'));
             if !is_comment && record.iter().any(|field| !field.is_empty()) {
                 let at = record.position().map_or(0, |p| p.byte() as usize);
@@ -90,7 +90,7 @@ impl<'k> TraceTable<'k> {
         }
         let Some((_, mut heading)) = lines.first().cloned() else { return Err("the file is empty".into()) };
         lines.remove(0);
-        // A line may end with a delimiter, the heading or any other.
+        // Any line may end with a delimiter, even the heading: do not count an empty last column.
         let width = (1..=heading.len()).rev().find(|&n| !heading[n - 1].is_empty()).unwrap_or(0);
         heading.truncate(width);
         let columns = columns(&heading, known, dialect)?;
@@ -115,8 +115,8 @@ impl<'k> TraceTable<'k> {
         self.columns.len()
     }
 
-    /// Converts each line: `make` is given a new `T` and a field that is not empty, and the time if the field is one.
-    /// Faults are reported with their line.
+    /// Converts each line to a `T`. Calls `make` for each field that is not empty, with the line's `T`, the field, and
+    /// its time if the field is one. An error names the line.
     pub(crate) fn lines<T: Default>(
         &self,
         mut make: impl FnMut(&mut T, &TextField<'_>, Option<Time>) -> Result<(), String>,
@@ -162,7 +162,7 @@ impl TextField<'_> {
         }
     }
 
-    /// Yes or no.
+    /// Parses 0, 1, true or false.
     pub(crate) fn boolean(&self) -> Result<bool, String> {
         match self.text.to_ascii_lowercase().as_str() {
             "1" | "true" => Ok(true),
@@ -229,7 +229,7 @@ impl TimeOrigin {
             Some(s) if s > LONGEST.as_secs_f64() => {
                 Err(format!("{field} is more than thirty years after the first line"))
             }
-            // A double has a microsecond to spare on dates of this century.
+            // An `f64` represents dates of this century to less than a microsecond.
             Some(s) => Ok(Time::from_micros(libm::round(s * 1e6) as u64)),
         }
     }
@@ -290,7 +290,7 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
     Ok(out)
 }
 
-/// Counts lines from where it last was, so that a long table is counted once.
+/// Line counter that continues from its last position, so that it reads a long table only once.
 struct LineCounter<'t> {
     text: &'t str,
     at: usize,
@@ -318,12 +318,12 @@ impl LineCounter<'_> {
 
 /// Characters of a field that messages show.
 const LONGEST_SHOWN: usize = 24;
-/// The columns that are known by name here: when, and where.
+/// Columns that this module treats specially: the time, and the position.
 pub(super) const TIME: &str = "time_s";
 pub(super) const POSITION: &str = "position_m";
-/// September 2001. A number from here on is a date, below it is a time of the run.
+/// September 2001 in Unix seconds. Numbers from here on are dates, smaller ones are times of the run.
 const FIRST_UNIX_S: f64 = 1e9;
-/// The year 5138: beyond are milliseconds.
+/// The year 5138 in Unix seconds. Numbers from here on are milliseconds, which are refused.
 const LAST_UNIX_S: f64 = 1e11;
 
 #[cfg(test)]
@@ -416,7 +416,7 @@ mod tests {
             ("time_s,loss\n1746352800,0\n17,0\n", &plain, "line 3: time_s = 17 is before the first line"),
             ("time_s,loss\n1746352800000,0\n", &plain, "line 2: time_s = 1746352800000 is out of range: absolute"),
             ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 differs in format"),
-            // A time zone in one of two lines: the other may be hours away.
+            // Only one of two lines has a time zone, so the other time could be hours off.
             (
                 "time_s,loss\n2025-05-04T12:00:00+02:00,0\n2025-05-04T12:00:01,0\n",
                 &plain,

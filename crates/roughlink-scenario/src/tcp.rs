@@ -150,7 +150,7 @@ impl Sources<'_> {
         if self.ipv6 {
             config.mss -= u32::from(IPV6_EXTRA); // packets keep their size
         }
-        // Reno recovers like NewReno without partial ACKs. Keep a better recovery of the stack.
+        // Reno recovers like NewReno without partial ACKs. Do not replace a better recovery of the stack.
         if cc.name == "reno" && config.recovery == LossRecovery::NewReno {
             config.recovery = LossRecovery::Reno;
         }

@@ -1,8 +1,8 @@
 //! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. The changes become the states of
 //! its two directions and the notifications for hosts.
 //!
-//! Every source becomes a list of [`TomlStep`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may apply to
-//! one direction only, and they contain their noise.
+//! Every source becomes a list of [`TomlStep`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may
+//! apply to one direction only, and they contain their noise.
 
 mod traces;
 
@@ -561,7 +561,7 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// Each change costs an event of the run.
+/// Maximum number of changes; each is an event of the run.
 const MOST_CHANGES: u64 = 10_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str =

@@ -37,7 +37,7 @@ pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Ve
         link: &scenario.links[*link].name,
         at: at.to_string(),
         direction: match directions {
-            [true, true] => "both", // without it, the step would spare the values of `asymmetric`
+            [true, true] => "both", // without it, the step would not change the values of `asymmetric`
             [true, _] => "forward",
             _ => "reverse",
         },

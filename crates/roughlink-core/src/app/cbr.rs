@@ -5,11 +5,11 @@ use crate::units::{Rate, Serializer, Time};
 /// The sending side of a constant-rate flow.
 ///
 /// ```
-/// use roughlink_core::app::cbr::Sender;
+/// use roughlink_core::app::cbr::CbrSender;
 /// use roughlink_core::units::{Rate, Time};
 ///
 /// // 1000 B at 1 Mbit/s leave every 8 ms; 28 B are headers.
-/// let mut sender = Sender::new(Rate::from_mbps(1), 1000, None, (Time::ZERO, Time::from_secs(1)));
+/// let mut sender = CbrSender::new(Rate::from_mbps(1), 1000, None, (Time::ZERO, Time::from_secs(1)));
 /// assert_eq!(sender.transmit(Time::ZERO), Some((0, 972)));
 /// assert_eq!(sender.transmit(Time::from_millis(7)), None);
 /// assert_eq!(sender.next_wake(), Time::from_millis(8));
@@ -26,8 +26,8 @@ pub struct CbrSender {
 }
 
 impl CbrSender {
-    /// Datagrams of `packet` bytes (IP length) at `rate` (IP bits) from `start` until `stop` or until `bytes` of
-    /// payload have left.
+    /// Creates a sender of datagrams of `packet` bytes (IP length) at `rate` (IP bits), from `start` until `stop` or
+    /// until `bytes` of payload have left.
     pub fn new(rate: Rate, packet: u16, bytes: Option<u64>, (start, stop): (Time, Time)) -> Self {
         CbrSender {
             clock: Serializer::new(rate),

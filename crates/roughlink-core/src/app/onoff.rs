@@ -1,4 +1,4 @@
-//! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, as
+//! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, like
 //! ns-3's `OnOffApplication` with constant times.
 
 use crate::units::{Rate, Time};
@@ -20,7 +20,7 @@ pub struct OnOffConfig {
     pub stop: Time,
 }
 
-/// The clock of its writes.
+/// The clock of an application's writes.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     cfg: OnOffConfig,

@@ -5,9 +5,9 @@
 //! standard's timers.
 //!
 //! Each side is separate, pure state. A side writes message lengths into a byte stream, keeps the messages themselves
-//! in [`Written`], and records its events. Between two sides here the content is implied: the number of bytes received
-//! identifies the messages. Real bytes are exchanged with a side outside the network ([`v2gtp`]). The result combines
-//! both records.
+//! in [`Written`], and records its events. If both sides are in the network, the content is implied: the number of
+//! bytes received identifies the messages. A side outside the network exchanges real bytes ([`v2gtp`]). The result
+//! combines both records.
 //!
 //! Deviations: no TLS, no contract payment, no renegotiation; the charger's Ongoing limit and the vehicle's sequence
 //! performance time are not monitored.
@@ -58,22 +58,22 @@ pub enum LimitPolicy {
 pub struct SessionConfig {
     /// Charging mode.
     pub mode: ChargingMode,
-    /// Begin with SECC discovery (SDP) instead of the connection.
+    /// Begin with SECC discovery (SDP); otherwise connect immediately.
     pub discovery: bool,
     /// Request ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`V2gMessage::ALL`].
     pub messages: [MessageSpec; V2gMessage::ALL.len()],
-    /// Time between requests of the charging loop; after a late response, the next request leaves at once. Captured: 90
-    /// to 250 ms with DC, default 100 ms; AC 1 s (assumption).
+    /// Time between requests of the charging loop; after a late response, the next request leaves at once. DC: 90 to
+    /// 250 ms in captures, default 100 ms. AC: default 1 s (assumption).
     pub period: Time,
     /// Time from a response to the next request outside the charging loop. Captured: 80 to 100 ms.
     pub pause: Time,
     /// Time from a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
-    /// Random part of this time: the maximum if uniform, otherwise the standard deviation.
+    /// Random part of the turnaround: the maximum if uniform, otherwise the standard deviation.
     pub turnaround_jitter: Time,
-    /// Distribution of the random part.
+    /// Distribution of the random part of the turnaround.
     pub turnaround_distribution: Distribution,
     /// Processing time of the charger.
     pub processing: Processing,
@@ -286,7 +286,7 @@ impl Session {
             _ => {}
         }
     }
-    /// Handles the end of the vehicle's handshake.
+    /// Handles the completion of the vehicle's TCP handshake.
     pub fn connected(&mut self, now: Time) {
         if let Some(evcc) = &mut self.evcc {
             evcc.on_connected(now);
@@ -374,7 +374,7 @@ impl Session {
 /// Messages that one side has written into its stream, and the offset at which each ends.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Begin of the first message, and end of the last one.
+    /// Offset at which the first message starts, and offset at which the last one ends.
     begin: u64,
     end: u64,
     messages: VecDeque<(u64, Document)>,
@@ -391,7 +391,7 @@ impl Written {
         self.begin = end;
         Some(document)
     }
-    /// Appends the messages by which `other`, a state of the same stream, is ahead.
+    /// Appends the messages that `other`, a later state of the same stream, has and `self` lacks.
     pub fn extend(&mut self, other: &Written) {
         let known = self.end;
         self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
@@ -401,7 +401,7 @@ impl Written {
     pub fn end(&self) -> u64 {
         self.end
     }
-    /// Returns the part of the stream from `offset` on.
+    /// Returns the `bytes` bytes of the stream that start at `offset`.
     pub fn part(&self, offset: u64, bytes: usize) -> StreamPart<'_> {
         StreamPart { written: self, offset, bytes }
     }

@@ -1,9 +1,9 @@
 //! Voice over IP: one direction of a call, and its quality at the listener.
 //!
-//! RFC 3550 and 3551: with G.711, 20 ms of speech are 160 B, or 200 B with RTP, UDP and IPv4 headers, at 50 packets per
-//! second; other codecs are in [`codec`]. The listener has a fixed play-out buffer: packets that arrive after their
-//! play-out time are lost. The E-model (`emodel`) rates the whole call and each window of it. Deviations: no silence
-//! suppression, no RTCP, no adaptive play-out.
+//! Packets follow RFC 3550 and 3551. With G.711, a packet has 20 ms of speech: 160 B, or 200 B with RTP, UDP and IPv4
+//! headers. A talker sends 50 of them per second. [`codec`] describes the other codecs. The listener has a fixed
+//! play-out buffer: packets that arrive after their play-out time are lost. The E-model (`emodel`) rates the whole call
+//! and each window of it. Deviations: no silence suppression, no RTCP, no adaptive play-out.
 
 pub mod codec;
 pub mod emodel;
@@ -33,7 +33,7 @@ pub struct VoipConfig {
     pub window: Time,
 }
 
-/// Packet that gives a fixed play-out buffer the path's delay.
+/// Packet whose delay is the reference delay of a fixed play-out buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReferencePacket {
@@ -78,7 +78,7 @@ pub struct VoipSender {
 
 impl VoipSender {
     /// Creates a talker from `start` to `stop`. The first packet leaves within one interval of `start`, at a random
-    /// phase of the flow `name`.
+    /// phase; `name` is the flow's name and selects the random stream.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
         VoipSender { first: start + phase, stop, ..VoipSender::silent(cfg.speech.interval) }
@@ -238,7 +238,7 @@ pub struct VoipResult {
     pub mouth_to_ear_ms: Option<f64>,
     /// Model of delay impairment.
     pub emodel: EModel,
-    /// Transmission rating of the call; 80 and more satisfies users (G.109).
+    /// Transmission rating of the call; at 80 or more, users are satisfied (G.109).
     pub r: Option<f64>,
     /// Mean opinion score of the call.
     pub mos: Option<f64>,

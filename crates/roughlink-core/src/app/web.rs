@@ -1,4 +1,4 @@
-//! Requests and responses with think time over one persistent connection, as HTTP/1.1 without pipelining has them.
+//! Requests and responses with think time over one persistent connection, like HTTP/1.1 without pipelining.
 
 use crate::quantiles::Histogram;
 use crate::units::Time;

@@ -62,7 +62,7 @@ impl Rules {
         if number(self.threshold) && number(self.hysteresis) && self.hysteresis.or(0.0) >= 0.0 {
             return Ok(());
         }
-        Err("the threshold must be a number of dBm, the hysteresis a number of dB of at least 0".into())
+        Err("the threshold must be a number (dBm), and the hysteresis a number of at least 0 (dB)".into())
     }
 }
 

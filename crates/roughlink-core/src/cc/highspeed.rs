@@ -72,11 +72,11 @@ impl BuildAlgorithm for HighSpeed {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.low_window >= 1.0 && p.high_window > p.low_window) {
-            Err("1 <= low_window < high_window does not hold".into())
+            Err("1 <= low_window < high_window is required".into())
         } else if !(p.high_decrease > 0.0 && p.high_decrease <= 0.5) {
             Err("`high_decrease` must be greater than 0 and at most 0.5".into())
         } else if !(p.response_divisor > 0.0 && p.response_exponent > 0.0 && p.response_exponent < 2.0) {
-            Err("`response_divisor` must be greater than 0, and `response_exponent` also less than 2".into())
+            Err("`response_divisor` must be greater than 0, `response_exponent` greater than 0 and less than 2".into())
         } else if p.rows == 0 {
             Err("`rows` must be at least 1".into())
         } else {

@@ -40,7 +40,7 @@ pub struct Params {
     pub rtt_step_ms: u64,
     /// Scale alpha by the RTT (Linux only).
     pub rtt_scaling: bool,
-    /// Do not adapt beta when the throughput changes (Linux only; in ns-3, this is always so).
+    /// Use `beta_min` when the throughput changes (Linux only; ns-3 always applies its own rule).
     pub bandwidth_switch: bool,
     /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,
@@ -87,7 +87,7 @@ impl BuildAlgorithm for Htcp {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
         if !(p.beta_min > 0.0 && p.beta_min <= p.beta_max && p.beta_max < 1.0) {
-            Err("0 < beta_min <= beta_max < 1 does not hold".into())
+            Err("0 < beta_min <= beta_max < 1 is required".into())
         } else if !(p.throughput_ratio >= 0.0 && p.throughput_ratio <= 1.0) {
             Err("`throughput_ratio` must be between 0 and 1".into())
         } else {

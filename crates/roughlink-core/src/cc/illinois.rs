@@ -50,7 +50,7 @@ pub struct Params {
     pub whole_milliseconds: bool,
     /// Truncate the credit toward the next increase to whole segments at every ACK (ns-3).
     pub whole_credit: bool,
-    /// Count rounds of low delay even if the delay was never higher since alpha was at its maximum (ns-3).
+    /// Count rounds of low delay even while alpha is at `alpha_max` and the delay has not risen since (ns-3).
     pub count_always: bool,
     /// Slow start counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// assert!(REGISTRY.find("cubik").is_none());
 /// ```
 pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
-    Algorithm::new::<newreno::NewReno>("newreno", "AIMD 1, 1/2", "RFC 5681, RFC 6582")
+    Algorithm::new::<newreno::NewReno>("newreno", "adds 1 segment per RTT, halves at a loss", "RFC 5681, RFC 6582")
         .preset("ns3", newreno::NS3)
         .preset("ns2", newreno::NS2)
         .preset("rfc", newreno::RFC),
@@ -35,11 +35,11 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .preset("ns3", newreno::NS3)
     .preset("ns2", newreno::NS2)
     .preset("rfc", newreno::RFC),
-    Algorithm::new::<newreno::NewReno>("reno", "AIMD 1, 1/2 as in Linux", "Linux tcp_reno; RFC 5681")
+    Algorithm::new::<newreno::NewReno>("reno", "adds 1 segment per RTT, halves like Linux", "Linux tcp_reno; RFC 5681")
         .preset("ns3", newreno::NS3_RENO)
         .preset("ns2", newreno::NS2)
         .preset("rfc", newreno::RFC),
-    Algorithm::new::<newreno::NewReno>("tahoe", "AIMD 1, every loss restarts slow start", "Jacobson 1988")
+    Algorithm::new::<newreno::NewReno>("tahoe", "adds 1 segment per RTT, losses restart slow start", "Jacobson 1988")
         .defaults("restart = true")
         .tcp("recovery = \"tahoe\"")
         .preset("ns3", newreno::PER_ACK)
@@ -56,7 +56,8 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("ns3", highspeed::NS3),
     Algorithm::new::<htcp::Htcp>("htcp", "increase that grows with time, adaptive decrease", "Shorten and Leith 2004")
         .preset("ns3", htcp::NS3),
-    Algorithm::new::<scalable::Scalable>("scalable", "MIMD 0.01, 1/8", "Kelly 2003").preset("ns3", scalable::NS3),
+    Algorithm::new::<scalable::Scalable>("scalable", "adds 1 % of ACKed data, removes 1/8 at a loss", "Kelly 2003")
+        .preset("ns3", scalable::NS3),
     Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
         .preset("ns3", bic::NS3),
     Algorithm::new::<cubic::Cubic>(

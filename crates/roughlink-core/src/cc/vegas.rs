@@ -36,7 +36,7 @@ pub struct Params {
     /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
     /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
-    /// A loss halves the window (Linux); otherwise it removes one segment (ns-3).
+    /// Halve the window at a loss (Linux), otherwise remove one segment (ns-3).
     pub halve: bool,
     /// The base RTT is reset when a connection restarts from idle (Linux).
     pub forget_when_idle: bool,

@@ -8,13 +8,14 @@
 //! never received the closed window, so it repairs its losses.
 //!
 //! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). Nothing else moves back: the gateway never advertises or acknowledges more
-//! than the receiver did, and its segments repeat earlier ones except for the window.
+//! the usable window may become negative). Apart from this, the gateway stays within what the receiver sent: it never
+//! advertises or acknowledges more, and its own segments repeat earlier ones except for the window.
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
-//! be wrong or late, so data that arrives from outside more than `lead_ms` after it proves coverage and opens the
-//! windows. A wrong warning costs that time and the wait for the sender's next probe. A late warning has no effect
-//! while the link is down, because no packet leaves. Without warnings the gateway changes nothing.
+//! be wrong or late. If data arrives from outside more than `lead_ms` after a warning, the train still has coverage,
+//! and the gateway opens the windows. A wrong warning costs that time and the wait for the sender's next probe. A late
+//! warning has no effect while the link is down, because no packet leaves. Without warnings the gateway changes
+//! nothing.
 //!
 //! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
 
@@ -44,7 +45,7 @@ pub struct Params {
     /// Longest time from a warning to the end of coverage, milliseconds. Data that arrives later proves the warning
     /// wrong.
     pub lead_ms: u64,
-    /// Number of acknowledgements that open a window.
+    /// Number of acknowledgments that open a window.
     pub opening_acks: u32,
     /// The flow table.
     pub table: flows::Params,
@@ -58,7 +59,7 @@ impl Default for Params {
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
-            // Outside coverage every flow is idle. The timeout is the one of NATs (RFC 5382, REQ-5).
+            // Outside coverage every flow is idle. The timeout is that of NATs (RFC 5382, REQ-5).
             table: flows::Params { idle_ms: 7_440_000, ..Default::default() },
         }
     }
@@ -116,8 +117,8 @@ impl Gateway for AvocaRx {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
-            // If the receiver will answer this segment, its answer opens the window of the flow. Three more
-            // acknowledgments of the same kind would be enough duplicates for a needless retransmission.
+            // If the receiver will answer this segment, its answer opens the window of the flow. Three acknowledgments
+            // from the gateway in addition would be enough duplicates to trigger a needless retransmission.
             if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;
@@ -338,7 +339,7 @@ mod tests {
         b.wait(1);
         b.data(0, 1);
         let opened = sent(&mut b);
-        assert_eq!(opened.len(), 1, "flow 0 gets an acknowledgement of its own");
+        assert_eq!(opened.len(), 1, "flow 0 gets an acknowledgment of its own");
         assert_eq!((opened[0].key.reversed(), opened[0].window), (key_of(1), 500));
         assert_eq!(b.ack(0, 700), 700);
         // The client will not answer a pure acknowledgment from the server, so the gateway must open the window.

@@ -120,7 +120,7 @@ impl FrameGateway {
             let at = frame.len();
             let p = packet(FlowId::new(0, false), &s);
             wire::encode(&p, None, &addresses, &Implied::from_packet(&p), frame)
-                .expect("an acknowledgement can be written");
+                .expect("an acknowledgment can be written");
             if ethernet::has_pppoe(&frame[start..at]) {
                 let length = (frame.len() - at + 2) as u16; // including the PPP protocol field (RFC 2516 section 4)
                 frame[at - 4..at - 2].copy_from_slice(&length.to_be_bytes());
@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(b.transmit(g, now, &mut sent), None);
             let counted = FrameCounters { segments: 3, rewritten: 1, ..FrameCounters::default() };
             assert_eq!(b.counters, counted);
-            // An attacker with other link headers sends in the name of this flow and of flows that do not exist.
+            // An attacker with other link headers forges segments of this flow and of flows that do not exist.
             g.on_link(now, &LinkEvent::Down);
             let mut foreign = link.to_vec();
             foreign.iter_mut().take(12).for_each(|byte| *byte = 0xee);

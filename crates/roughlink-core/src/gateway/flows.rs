@@ -17,8 +17,8 @@
 //! flows. SYN cookies (RFC 4987 section 3.6) follow the same idea, but a gateway must keep the options of the SYN.
 //!
 //! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction.
-//! Both move back only when their turn comes, so a segment does not update them. Each segment causes at most one such
-//! move.
+//! A segment does not update them. When an entry reaches the front, its time is compared with the latest segment, and
+//! the entry is moved back if it is not due. Each segment causes at most one such move.
 
 mod flow;
 mod params;
@@ -57,7 +57,7 @@ pub enum FlowPhase {
 pub struct FlowTableCounters {
     /// Flows with a complete handshake.
     pub established: u64,
-    /// Flows without a SYN, confirmed by both ends.
+    /// Flows whose SYN was not seen, confirmed by both ends.
     pub mid_stream: u64,
     /// Number of times a flow was left unmodified because it is signed.
     pub signed: u64,
@@ -108,7 +108,7 @@ pub struct Observation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TablePart {
     Handshakes,
-    /// Flows without a SYN that the other end has not answered.
+    /// Flows whose SYN was not seen and to which the other end has not answered.
     Unanswered,
     Flows,
 }
@@ -120,8 +120,8 @@ pub struct Flows<S> {
     map: BTreeMap<Id, WatchedFlow<S>>,
     /// Latest confirmed flows that have left the table, in order of removal.
     ended: VecDeque<(FlowKey, WatchedFlow<S>)>,
-    /// Entries that may be evicted, by part: unconfirmed ones by their first segment, inactive flows by a time at or
-    /// before their last segment.
+    /// Entries that may be evicted, by part. Unconfirmed entries are ordered by the time of their first segment,
+    /// inactive flows by a time at or before their last segment.
     order: [BTreeSet<(Time, Id)>; 3],
     /// Every entry, by a time at or before its deadline.
     timers: BTreeSet<(Time, Id)>,
@@ -299,12 +299,12 @@ impl<S: Default> Flows<S> {
         if flow.is_some_and(|f| f.confirmed) || flow.is_none() && !self.has_place() {
             return None;
         }
-        // A flow without a SYN, or an unanswered one that this segment may replace.
+        // A new flow whose SYN was not seen; it may replace an unanswered one.
         let data = heading == Heading::Inward && s.payload > 0 && s.is(flags::ACK);
         if data { self.enter(id, WatchedFlow::new(FlowPhase::MidStream, heading, now)) } else { None }
     }
 
-    /// Finds the newest handshake by a SYN of `opener` that begins before `number`.
+    /// Finds the newest handshake whose SYN has heading `opener` and a sequence number before `number`.
     fn handshake(&self, key: FlowKey, opener: Heading, number: u32) -> Option<Id> {
         if self.order[TablePart::Handshakes as usize].is_empty() {
             return None;
@@ -346,8 +346,8 @@ impl<S: Default> Flows<S> {
         true
     }
 
-    /// Updates activity, phase and timers of flow `id` after a segment, with `data` if it carried inward data. Returns
-    /// true if the flow became active.
+    /// Updates activity, phase and timers of flow `id` after a segment; `data` is true if the segment carried inward
+    /// data. Returns true if the flow became active.
     fn settle(&mut self, id: Id, data: bool) -> bool {
         let flow = self.map.get_mut(&id).expect("it was found");
         let was = flow.active;
@@ -388,8 +388,8 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the flow that has been inactive for longest, or the oldest entry of another part. Returns false if the
-    /// part has no such entry.
+    /// Removes the oldest entry of `part`; among confirmed flows, the one that has been inactive for longest. Returns
+    /// false if there is none to remove.
     fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();

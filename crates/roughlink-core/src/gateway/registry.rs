@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
-/// Name in scenario files for no gateway, so that an experiment can omit it.
+/// Name in scenario files that stands for no gateway, so that an experiment can switch a gateway off.
 pub const NO_GATEWAY: &str = "none";
 
 /// All gateways. To add one to roughlink, add a line here; a program adds one with [`Registry::add`].
@@ -20,8 +20,8 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     .in_a_modem(),
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
-        "sets windows for a short common queue; in the paper, for the queue of each flow",
-        "PLC paper, figure 12; as printed it is fair, unlike in figure 8(a)",
+        "sets windows for a short common queue; in the paper, one per flow",
+        "PLC paper, figure 12; the scheme as printed is fair, but figure 8(a) shows it unfair",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
@@ -52,7 +52,7 @@ pub struct RegisteredGateway {
     pub summary: &'static str,
     /// Publication or specification that defines it.
     pub source: &'static str,
-    /// Parameters (TOML) of this name that override the gateway's defaults.
+    /// Parameters (TOML) that override the gateway's defaults under this name.
     pub defaults: &'static str,
     /// Heading of a segment that leaves over the rough link: inward if the served hosts are beyond the link, outward if
     /// they are on this side.
@@ -133,7 +133,7 @@ impl RegistryEntry for RegisteredGateway {
     }
     fn check(&self) -> Result<(), String> {
         if self.name == NO_GATEWAY {
-            return Err("this name is reserved for no gateway".into());
+            return Err("this name is reserved: in a scenario it stands for no gateway".into());
         }
         self.defaults.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
         self.build(&toml::Table::new()).map(drop).map_err(|e| e.to_string())

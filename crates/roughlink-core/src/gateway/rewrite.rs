@@ -43,15 +43,15 @@ impl AdvertisedEdge {
     /// and in a SYN or RST, the field is unchanged.
     ///
     /// ```
-    /// use roughlink_core::gateway::rewrite::{Edge, WindowLimit};
-    /// use roughlink_core::gateway::{Key, Segment};
+    /// use roughlink_core::gateway::rewrite::{AdvertisedEdge, WindowLimit};
+    /// use roughlink_core::gateway::{FlowKey, Segment};
     /// use roughlink_core::packet::{FlowId, flags};
     ///
-    /// let mut segment = Segment::new(Key::Simulated(FlowId::new(0, true)));
+    /// let mut segment = Segment::new(FlowKey::Simulated(FlowId::new(0, true)));
     /// (segment.flags, segment.ack, segment.window) = (flags::ACK, 20_000, 60_000);
     /// let limit = WindowLimit { window: 14_600, mss: 1460, retract: false };
-    /// assert_eq!(Edge::default().advertise(&segment, 0, Some(limit)), 14_600);
-    /// assert_eq!(Edge::default().advertise(&segment, 0, None), 60_000);
+    /// assert_eq!(AdvertisedEdge::default().advertise(&segment, 0, Some(limit)), 14_600);
+    /// assert_eq!(AdvertisedEdge::default().advertise(&segment, 0, None), 60_000);
     /// ```
     pub fn advertise(&mut self, s: &Segment, shift: u8, want: Option<WindowLimit>) -> u16 {
         let shift = if s.is(flags::SYN) { 0 } else { shift }; // RFC 7323 section 2.2

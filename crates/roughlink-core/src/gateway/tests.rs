@@ -127,7 +127,8 @@ impl<G: Gateway> GatewayBench<G> {
     pub(super) fn skip(&mut self, flow: u32, n: u32) {
         self.next.get_mut(&flow).unwrap()[0] += n;
     }
-    /// Acknowledges everything from the client and returns the window advertised after the gateway.
+    /// Passes an acknowledgment of everything from the client to the server. Returns the window that the gateway leaves
+    /// in it.
     pub(super) fn ack(&mut self, flow: u32, window: u16) -> u16 {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s).window

@@ -20,8 +20,8 @@
 //! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 forever, so rho is
 //!   updated.
 //! - In figure 12 `Queued_pkt[i]` is the queue of the flow. Then the previous scheme is fair, but figure 8(a) shows
-//!   that it is not. With the queue of all flows it is unfair, and the other claims about it have the same verdicts in
-//!   both readings (docs/validation/plc.md). Therefore `mizutani` uses the queue of all flows.
+//!   that it is not. With the queue of all flows it is unfair, and all other claims of the paper about it come out the
+//!   same in both readings (docs/validation/plc.md). Therefore `mizutani` uses the queue of all flows.
 
 mod params;
 
@@ -360,7 +360,8 @@ mod tests {
         }
     }
 
-    /// A window of acknowledgments moves it by W/N in the previous scheme and by about 2^rho in the proposed one.
+    /// A window's worth of acknowledgments changes the window W by W/N in the previous scheme and by about 2^rho in the
+    /// proposed one.
     #[test]
     fn window_gain_per_rtt_matches_the_papers() {
         let after = |mut w: f64, f: &dyn Fn(f64) -> f64| {
@@ -474,8 +475,8 @@ mod tests {
         }
     }
 
-    /// A flow with few SDUs in a full queue: its window grows by its own backlog, and shrinks by the backlog of all
-    /// flows.
+    /// The window of a flow with few SDUs in a full queue grows if the flow's own backlog decides, and shrinks if the
+    /// backlog of all flows decides.
     #[test]
     fn total_queue_can_drive_the_window() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
@@ -522,7 +523,7 @@ mod tests {
         b.data(0, 1);
         b.ack(0, 60_000);
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");
-        // Equation 1 also shares the remainder: 45 of 66 ms between two.
+        // Equation 1 divides the Sample_Awnd of 45, already reduced for errors, between two flows.
         b.open(1, 66);
         b.data(1, 1);
         assert_eq!([0, 1].map(|flow| control_of(&b.gateway, flow).awnd), [22.5; 2]);

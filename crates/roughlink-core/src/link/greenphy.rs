@@ -20,8 +20,8 @@ use crate::units::{self, Bytes, Rate, Share, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A Green PHY network: any number of pairs of stations that all receive each other. The keys of `mac` are the fields
-/// that serde reads.
+/// A Green PHY network: any number of pairs of stations that all receive each other. Scenarios set the fields that
+/// serde reads in the table `mac`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "GreenPhyMac", deny_unknown_fields)]
@@ -59,7 +59,7 @@ pub struct GreenPhyConfig {
     /// Gap after an exchange.
     #[schemars(extend("x-maximum" = "60 s"))]
     pub cifs: Time,
-    /// Gap between a frame and its acknowledgement.
+    /// Gap between a frame and its acknowledgment.
     #[schemars(extend("x-maximum" = "60 s"))]
     pub rifs: Time,
     /// Air time of preamble and frame control.
@@ -93,7 +93,7 @@ pub struct GreenPhyConfig {
     /// Noise on the cable. Default [`AirNoise::cable`].
     #[serde(skip)]
     pub noise: AirNoise,
-    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgements, preamble and
+    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgments, preamble and
     /// frame control.
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]

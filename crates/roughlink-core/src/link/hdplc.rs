@@ -4,7 +4,7 @@
 //! answers with a PLC-ACK of one bit per SDU. The next PDU carries the failed SDUs first, then new ones. Both
 //! directions share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
-//! The paper specifies packet size, PHY rate, queue, the 31 SDUs and the rule of repetition, but not the internal
+//! The paper specifies packet size, PHY rate, queue, the 31 SDUs and the retransmission rule, but not the internal
 //! timing of the observed modems. All other values are assumptions and fields of [`HdplcConfig`]. Together these
 //! timings change the capacity by about 5 %.
 
@@ -26,14 +26,14 @@ use serde::{Deserialize, Serialize};
 pub enum Duplex {
     /// The directions share the medium, one frame at a time.
     Half,
-    /// Each direction has a separate medium, as with the two simplex links of ns-2, so acknowledgements of TCP do not
-    /// contend with data. Access times, acknowledgements of the modems, retransmissions and noise remain, per
-    /// direction. Real power lines do not work this way.
+    /// Each direction has a separate medium, as with the two simplex links of ns-2, so TCP acknowledgments do not
+    /// contend with data. Access times, acknowledgments of the modems, retransmissions and noise remain, per direction.
+    /// Real power lines do not work this way.
     Full,
 }
 
-/// An HD-PLC link; the keys of `mac` are the fields that serde reads. The note "paper" marks defaults from the PLC
-/// paper; defaults without a note are assumptions.
+/// An HD-PLC link. Scenarios set the fields that serde reads in the table `mac`. The note "paper" marks defaults from
+/// the PLC paper; defaults without a note are assumptions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "HdplcMac", deny_unknown_fields)]
@@ -51,7 +51,7 @@ pub struct HdplcConfig {
     /// Capacity of a modem's drop-tail queue in packets. Default 256 (paper).
     #[serde(skip)]
     pub queue: u32,
-    /// Count packets sent but not acknowledged toward `queue`.
+    /// Count packets that are sent but unacknowledged as part of `queue`.
     pub queue_counts_unacknowledged: bool,
     /// Largest number of packets in a frame.
     #[schemars(extend("minimum" = 1, "maximum" = 1024))]
@@ -72,10 +72,10 @@ pub struct HdplcConfig {
     /// Air time of preamble and frame control.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub header: Time,
-    /// Gap between a frame and its acknowledgement.
+    /// Gap between a frame and its acknowledgment.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub rifs: Time,
-    /// Air time of the acknowledgement.
+    /// Air time of the acknowledgment.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub ack: Time,
     /// Gap before access to the medium.
@@ -89,7 +89,8 @@ pub struct HdplcConfig {
     pub slot: Time,
     /// Contention of the directions for the medium.
     pub duplex: Duplex,
-    /// Half duplex only: frames that start less than a slot apart are lost; otherwise their modems take turns.
+    /// Let frames that start less than a slot apart collide, so that all are lost; if false, their modems take turns.
+    /// Half duplex only.
     pub collisions: bool,
     /// Transmissions of a packet or block before it is abandoned.
     #[schemars(extend("minimum" = 1, "maximum" = 255))]
@@ -106,7 +107,7 @@ pub struct HdplcConfig {
     /// Channels of the pairs of modems, in their order; pairs beyond the end have the values above.
     #[serde(skip)]
     pub channels: Vec<Channel>,
-    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgements, preamble and
+    /// Share of the `hit` probability that applies to robust transmissions: headers, acknowledgments, preamble and
     /// frame control.
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]

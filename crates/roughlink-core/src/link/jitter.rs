@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Uniform from zero to the jitter, beyond the delay.
+    /// Uniform from zero to the jitter, added to the delay.
     #[default]
     Uniform,
     /// Normal around the delay; the jitter is the standard deviation.
@@ -84,7 +84,7 @@ impl Jitter {
     }
 }
 
-/// Moves the end `at` of a `delay` by a random part of this size; no delay becomes negative.
+/// Shifts `at`, the end of a `delay`, by a random amount of this size; no delay becomes negative.
 pub(crate) fn jittered(
     stream: &mut RandomStream,
     (at, delay): (Time, Time),
@@ -97,7 +97,8 @@ pub(crate) fn jittered(
     }
 }
 
-/// Moves the end `at` of a `delay` by the value that belongs to a standard normal number.
+/// Shifts `at`, the end of a `delay`, by the value of the distribution at the quantile of `normal`, a standard normal
+/// number.
 fn moved((at, delay): (Time, Time), size: Time, distribution: Distribution, normal: f64) -> Time {
     let moved = size.0 as f64
         * match distribution {
@@ -117,7 +118,7 @@ fn moved((at, delay): (Time, Time), size: Time, distribution: Distribution, norm
 
 /// Returns the distribution function of the standard normal distribution.
 fn share_below(x: f64) -> f64 {
-    // Below one: a Pareto number is finite.
+    // Stay below one, so that the Pareto number is finite.
     (0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
 }
 
@@ -127,8 +128,8 @@ mod tests {
     use crate::link::noise::Noise;
     use crate::units::{QueueLimit, Rate};
 
-    /// Returns mean, standard deviation and smallest value in ms, and the correlation of successive values, of 200,000
-    /// packets, over the delay.
+    /// Returns mean, standard deviation and smallest value in ms, and the correlation of successive values, of the
+    /// jitter of 200,000 packets.
     fn moments(distribution: Distribution, correlation: f64, delay: Time) -> [f64; 4] {
         let direction = Direction {
             rate: Rate::from_mbps(1),

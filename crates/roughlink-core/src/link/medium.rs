@@ -1,7 +1,7 @@
 //! Medium shared by several directions: a half-duplex power line, or a cable with many stations.
 //!
 //! While one port sends, the others cannot, so the directions cannot be separate links. A medium has two ports for each
-//! pair of nodes, and the verbs of every element, with a port as argument.
+//! pair of nodes, and the methods of every element, with the port as an argument.
 
 use super::pipe::PipeStats;
 use crate::packet::{FlowId, Packet};

@@ -217,7 +217,7 @@ pub struct BitErrors {
     stream: RandomStream,
     /// Logarithm of the probability that a bit arrives intact.
     log_good: f64,
-    /// The latest size in bytes and the threshold of its loss: most packets in a row have one of two sizes.
+    /// The latest size in bytes and the threshold of its loss: successive packets mostly have one of two sizes.
     last: (u16, u64),
 }
 
@@ -324,7 +324,7 @@ mod tests {
     fn burst_loss_matches_its_closed_form() {
         // A packet survives if none of the last 4 packets' draws began a burst that reaches it. With start s and
         // lengths uniform over 1..=4, P(loss) follows from the chain of remaining lengths; restarts make it a little
-        // less than 2.5 s.
+        // less than 2.5 * s.
         let s: f64 = 0.02;
         let noise = Noise::Burst { start: s, length: BurstLength::Uniform(1, 4) };
         // Stationary distribution of `left` (0..=3): left' = L-1 on a hit, else max(left-1, 0).

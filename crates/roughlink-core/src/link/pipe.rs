@@ -99,7 +99,7 @@ pub struct PipeStats {
     pub waited_ns: u128,
     /// Waiting times in a queue without discipline; 0 for packets served at once.
     pub delay: Histogram,
-    /// Most packets that waited.
+    /// Largest number of packets that waited at once.
     pub queue_max: u32,
     /// Counters of framing and repetition, if the link has them.
     pub arq: ArqStats,
@@ -394,7 +394,7 @@ impl Pipe {
         }
     }
 
-    /// Returns true if the link may change: packets must then enter in order of time with all other events.
+    /// Returns true if the link may change: packets must then enter in time order with all other events.
     pub fn has_timeline(&self) -> bool {
         self.changes.is_some()
     }
@@ -600,8 +600,8 @@ mod tests {
         use std::sync::Arc;
         let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(OutagePolicy::Keep, None);
         let down = vec![Step { at: Time::from_micros(1200), up: Some(false), ..Step::default() }];
-        // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down
-        // at 1.2 ms the second is in service then, and two wait.
+        // Service starts at 0, 1.2, 2.4 and 3.6 ms, so at 3 ms the last packet has waited for 3 ms. If the link goes
+        // down at 1.2 ms, the second packet is in service at that time, and two wait.
         for (changes, packets, waited) in
             [(None, 3, 6_600_000), (Some(vec![]), 3, 6_600_000), (Some(down), 2, 7_200_000)]
         {

@@ -5,8 +5,8 @@
 //! event. Decisions at dequeue time (CoDel) thus happen at the right time, and later packets can go first. In every
 //! discipline, a packet that is not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5).
 //!
-//! The link's `queue` is the limit, with `prio` the limit of each band; one packet may always wait. Packets count with
-//! their IP length.
+//! The link's `queue` is the limit; with `prio` it is the limit of each band. One packet may always wait. Packets count
+//! with their IP length.
 
 mod bucket;
 mod codel;
@@ -29,12 +29,12 @@ use std::sync::Arc;
 pub enum Discipline {
     /// First in, first out, with a marking threshold, as for DCTCP (RFC 8257 section 3.1).
     Threshold {
-        /// Waiting packets or bytes, without the new packet.
+        /// Number of waiting packets or bytes at which a new packet is marked; the new packet does not count.
         at: QueueLimit,
     },
     /// Controlled Delay (RFC 8289).
     Codel(CodelConfig),
-    /// CoDel per flow, flows in turn (RFC 8290).
+    /// CoDel per flow, with deficit round robin among flows (RFC 8290).
     FqCodel {
         /// CoDel parameters of each flow's queue.
         codel: CodelConfig,
@@ -45,7 +45,7 @@ pub enum Discipline {
     },
     /// First in, first out, shaped by a token bucket (`tbf`).
     Tbf(BucketConfig),
-    /// First in, first out; packets beyond a token bucket on arrival are dropped (a policer).
+    /// Policer: first in, first out; a packet is dropped on arrival if the token bucket lacks its tokens.
     Police(BucketConfig),
     /// Strict priority among bands, each first in, first out.
     Prio {

@@ -4,7 +4,7 @@
 //! other, so a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a
 //! direction.
 //!
-//! A change applies to data not yet serialized: a packet half out continues at the new rate with its remaining bits.
+//! A change applies to data not yet serialized: the remaining bits of a partly sent packet are sent at the new rate.
 //! Packets on air arrive as planned, and order is kept. While the link is down, [`OutagePolicy::Drop`] keeps the
 //! serializer running and loses arrivals; [`OutagePolicy::Keep`] stops the serializer and loses nothing.
 
@@ -40,7 +40,7 @@ pub struct Timeline {
 /// that began last applies; without any, the [`Direction`] applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Begin.
+    /// Start.
     pub at: Time,
     /// End, later than `at`; never if `None`.
     pub until: Option<Time>,
@@ -107,7 +107,7 @@ impl Timeline {
         Timeline { open: true, ..self }
     }
 
-    /// Returns an upper bound of the number of begins and ends of steps until the end.
+    /// Returns an upper bound on the number of times that steps start or end before the end of the timeline.
     pub fn changes(&self) -> u64 {
         let of = |step: &Step| {
             let left = self.end.0.checked_sub(step.at.0)?;

@@ -1,4 +1,4 @@
-//! Conversations of real programs, which an emulation writes and a report reads.
+//! Conversations between real programs: an emulation records them, and a report reads them.
 
 use super::RttResult;
 use serde::{Deserialize, Serialize};

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct FrameCount {
     /// `ARP`, `HomePlug AV` (SLAC), `LLDP`, `EAPOL`, or an EtherType such as `0x88b5`. `LLC` for frames with a length
-    /// instead of an EtherType, `other` in the row of all further frames.
+    /// instead of an EtherType, `other` in the row that sums all remaining frames.
     pub protocol: String,
-    /// Sending node; null in the row of all further frames.
+    /// Sending node; null in the row that sums all remaining frames.
     pub from: Option<String>,
-    /// Receiving node; null in the row of all further frames.
+    /// Receiving node; null in the row that sums all remaining frames.
     pub to: Option<String>,
     /// Frames that entered the network.
     pub sent: u64,

@@ -13,11 +13,11 @@ pub struct GatewayResult {
     pub name: String,
     /// Name in the registry.
     pub kind: String,
-    /// The node where it stands.
+    /// Node of the gateway.
     pub node: String,
     /// The flows in its table, in the scenario's order.
     pub flows: Vec<GatewayFlowResult>,
-    /// Confirmed flows that have left its table, the latest last; of the latest 1000 only.
+    /// The latest 1000 confirmed flows that have left its table, the most recent last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<GatewayFlowResult>,
     /// Counters of the flow table.
@@ -29,7 +29,7 @@ pub struct GatewayResult {
 /// A gateway's view of a flow at the end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatewayFlowResult {
-    /// Name of the flow; of one between two ports, its addresses.
+    /// Name of the flow; for a flow between two ports, its addresses.
     pub flow: String,
     /// Phase in the flow table.
     pub phase: FlowPhase,
@@ -37,13 +37,14 @@ pub struct GatewayFlowResult {
     pub active: bool,
     /// RTT of the handshake, ms.
     pub rtt_ms: Option<f64>,
-    /// A segment of the handshake was repeated.
+    /// Set if the RTT is uncertain because a segment of the handshake was repeated.
     pub ambiguous: bool,
     /// Segments whose window was changed.
     pub rewritten: u64,
-    /// The window it is allowed, SDUs; null if nothing controls it.
+    /// Window allowed by the gateway, SDUs; null if the gateway does not control the flow.
     pub awnd_sdu: Option<f64>,
-    /// The most SDUs that the link carries within its RTT.
+    /// Largest number of SDUs that the link can carry within the flow's RTT; null if the gateway does not control the
+    /// flow.
     pub sample_sdu: Option<f64>,
     /// RTT over the smallest RTT.
     pub rho: Option<f64>,

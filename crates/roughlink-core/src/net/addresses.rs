@@ -79,7 +79,8 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Returns true if an address belongs to one host, the same wherever it is used.
+/// Returns true if an address identifies one host everywhere: it is not reserved, unspecified, loopback, multicast or
+/// link-local.
 pub fn is_of_a_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {

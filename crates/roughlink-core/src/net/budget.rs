@@ -1,10 +1,10 @@
-//! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, time only on
-//! request.
+//! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
+//! events only on request.
 //!
-//! Work is counted in steps: each event of the loop and each packet that a host sends. An event that sends forever is
-//! thus bounded too. Memory is counted for data that grows during a run: packets on links, segments at senders,
-//! recorded delays. The sum is computed once in several thousand steps, and at least as many as there are elements, so
-//! that its cost is negligible.
+//! Work is counted in steps: each event of the loop and each packet that a host sends. A single event that makes a host
+//! send without end is therefore bounded, too. Memory is counted for data that grows during a run: packets on links,
+//! segments at senders, recorded delays. Its sum is computed at most once in several thousand steps, and at most once
+//! in as many steps as there are elements, so that its cost is negligible.
 
 use super::RunOptions;
 use crate::units::Time;
@@ -25,7 +25,7 @@ impl RunLimits {
     pub const NONE: RunLimits = RunLimits { events: u64::MAX, bytes: u64::MAX };
 }
 
-/// No limit of time; memory for [`MOST_BYTES`].
+/// No limit on events; [`MOST_BYTES`] of memory.
 impl Default for RunLimits {
     fn default() -> Self {
         RunLimits { bytes: MOST_BYTES, ..RunLimits::NONE }
@@ -68,7 +68,7 @@ pub enum Exceeded {
     },
 }
 
-/// Limits of a run and the use of them.
+/// Limits of a run, and how much of them is used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     limits: RunLimits,

@@ -43,8 +43,9 @@ pub(super) struct Component {
     sides: Sides,
     /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
-    /// The pipe to which all packets of each pipe continue, if it has no other feeder and the first loses none. Such a
-    /// pair needs no event in between. Empty once there is an observer or a stop flag.
+    /// For each pipe, the next pipe to which all its packets continue, if nothing else feeds the next pipe and this one
+    /// loses no packets. No event is then needed between the two. Empty once the component has an observer, has open
+    /// ports, or runs in steps.
     cascade: Vec<u32>,
     /// Links with notifications for hosts.
     notices: Vec<Notified>,
@@ -194,7 +195,7 @@ impl Component {
     fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
         let until = until.min(self.end);
         if O::ACTIVE || until < self.end {
-            self.cascade = Vec::new(); // observe every arrival; a result may be requested between two
+            self.cascade = Vec::new(); // schedule every arrival: one may be observed or lie beyond `until`
         }
         loop {
             let (now, leaf) = self.calendar.next();
@@ -442,7 +443,8 @@ impl Component {
         self.reschedule(now, index, end);
     }
 
-    /// Returns the packet for the host, given one that may be a fragment or be for a port.
+    /// Reassembles fragments and passes on packets for ports. Returns the whole packet if the host in the network
+    /// receives one.
     #[cold]
     fn deliver_whole<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) -> Option<Packet> {
         let mut p = p;

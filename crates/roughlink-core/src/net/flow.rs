@@ -1,4 +1,4 @@
-//! A flow in a running component: application, transport and two ends, with the verbs of every element.
+//! A flow in a running component: application, transport and two ends, with the methods of every element.
 //!
 //! End 0 is at the flow's `from`, end 1 at its `to`; packets from end 0 travel forward. One branch separates transfers
 //! from all other kinds, because their packets are the hot path.
@@ -104,14 +104,14 @@ trait Application {
     fn read(&mut self, _now: Time, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
         true
     }
-    /// Returns the payload of a packet from here that leaves the network with these addresses; `None` for implied
-    /// bytes.
+    /// Returns the payload of a packet that an end inside sent and that leaves the network with these addresses; `None`
+    /// for implied bytes.
     fn payload(&self, _p: &Packet, _addresses: &Addresses) -> Option<Vec<u8>> {
         None
     }
     /// Handles a whole datagram that left the network for an end outside.
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
-    /// Returns true if end 1 is here and waits for the first packet of an end 0 outside.
+    /// Returns true if end 1 is inside the network and waits for the first packet of an end 0 outside.
     fn is_listening(&self) -> bool {
         false
     }
@@ -241,7 +241,7 @@ impl NetworkFlow {
         let discovery = self.session().map(|_| Protocol::Udp);
         [self.protocol].into_iter().chain(discovery)
     }
-    /// Returns true if neither end is here.
+    /// Returns true if both ends are outside the network.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, FlowTraffic::Passing)
     }

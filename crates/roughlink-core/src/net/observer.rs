@@ -48,7 +48,7 @@ impl LinkState {
     }
 }
 
-/// Observes a run. Every method is a no-op unless implemented, and then costs nothing.
+/// Observes a run. Methods that are not implemented do nothing and cost nothing.
 pub trait Observer {
     /// Enables reports on flows and queues.
     const ACTIVE: bool = true;
@@ -78,8 +78,8 @@ pub trait Observer {
     fn stop(&self) -> bool {
         false
     }
-    /// Reports the end of a part of the network: side slots in use, and packets on links or in reassembly that hold
-    /// one. The two are equal unless slots leak.
+    /// Reports the end of a component of the network: side slots in use, and packets on links or in reassembly that
+    /// hold one. The two are equal unless slots leak.
     fn end(&mut self, _slots: usize, _held: usize) {}
 }
 

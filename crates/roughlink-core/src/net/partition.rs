@@ -1,4 +1,4 @@
-//! Partition of a network into parts that share nothing.
+//! Partition of a network into components that share no state.
 
 use super::routing::Hop;
 use crate::scenario::LinkSpec;

@@ -1,4 +1,4 @@
-//! Static shortest-path routing: fewest hops, then least delay, then the link named first.
+//! Static shortest-path routing: fewest hops, then least delay, then the link that comes first in the scenario.
 //!
 //! ```
 //! use roughlink_core::net::routing::{Edge, Routes};

@@ -71,7 +71,8 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Returns the index of a value that is out of range or in an octave without memory, which is allocated.
+    /// Returns the index of the count for a value that is out of range, or in an octave without memory. Allocates
+    /// memory for the octave.
     #[cold]
     fn add(&mut self, ns: u64) -> usize {
         let ns = ns.clamp(LEAST, MOST);
@@ -162,7 +163,7 @@ const MOST: u64 = (1 << 37) - 1;
 const OCTAVES: usize = (MOST.ilog2() - LEAST.ilog2()) as usize + 1;
 /// Marks an octave without counts.
 const ABSENT: u8 = u8::MAX;
-/// Equal parts of an octave that form the buckets: the logarithm as a table.
+/// Number of equal cells of an octave. Buckets consist of cells, so a table can replace the logarithm.
 const CELLS: usize = 256;
 /// Bucket of each cell; a bucket joins as many cells as fit into 2 % of their lower end.
 static BUCKETS: [u8; CELLS] = buckets();

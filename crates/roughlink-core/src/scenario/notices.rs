@@ -20,7 +20,7 @@ pub enum Notices {
         forward: (DirectionState, Option<Arc<Timeline>>),
         /// Reverse direction before its first change, and its timeline.
         reverse: (DirectionState, Option<Arc<Timeline>>),
-        /// Delay of the notification. The state of the link at the start is known then.
+        /// Delay of a notification after the change. The state at the start of the run is notified without delay.
         notice: Time,
         /// Time before the link goes down at which hosts are warned.
         warning: Option<Time>,
@@ -74,8 +74,8 @@ impl Default for Notices {
     }
 }
 
-/// Derives the notifications from the states of both directions. Warnings precede their events, so a notification waits
-/// until no later change can have an earlier one.
+/// Derives the notifications from the states of both directions. A warning precedes its event, so a notification is
+/// held back until no later change can produce an earlier notification.
 struct NoticeQueue {
     states: [Option<Peekable<DirectionStates>>; 2],
     up: [bool; 2],
@@ -131,7 +131,7 @@ impl NoticeQueue {
             if before.is_some_and(|b| b.delay != state.delay) {
                 self.push(known, LinkEvent::Delay(state.delay));
             }
-            // The signal is unknown after the link goes down: notify it again.
+            // The signal is unknown after the link goes down, so notify it again when the link is up.
             let anew = before.and_then(|b| b.signal) != state.signal || (up && self.notified_up == Some(false));
             if let Some(signal) = state.signal.filter(|_| anew) {
                 self.push(known, LinkEvent::Signal(signal));
@@ -142,8 +142,8 @@ impl NoticeQueue {
                 self.push(known, LinkEvent::Up);
                 self.push(known, LinkEvent::Configured);
             } else {
-                // A warning may come before the notification that an earlier outage is over: it is repeated when it
-                // comes true.
+                // The warning may precede the notification that an earlier outage has ended, so repeat it when the link
+                // goes down.
                 if self.warns {
                     self.push(now.saturating_sub(self.warning), LinkEvent::Down);
                 }

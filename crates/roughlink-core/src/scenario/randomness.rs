@@ -1,4 +1,4 @@
-//! Whether anything in a scenario is random.
+//! Test whether a scenario uses random numbers.
 
 use super::{FlowSpec, Scenario};
 use crate::app::Traffic;
@@ -18,7 +18,7 @@ impl Scenario {
             Model::Shared(_) => true,
         };
         let flow = |traffic: &Traffic| match traffic {
-            Traffic::Voip { .. } => true, // the phase of its talkspurts
+            Traffic::Voip { .. } => true, // the phase of its packets
             Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::OnOff(_) | Traffic::Web(_) | Traffic::Messages(_) => {
                 false
             }

@@ -69,7 +69,7 @@ pub enum WriteError {
     #[error("the association is not open")]
     NotOpen,
     /// The two ends agreed on fewer streams.
-    #[error("stream {stream} is out of range: the association has {agreed}")]
+    #[error("stream {stream} is out of range: the association has {agreed} streams")]
     Stream {
         /// Stream requested.
         stream: u16,

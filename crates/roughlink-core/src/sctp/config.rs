@@ -41,8 +41,8 @@ pub struct SctpConfig {
     pub data_retries: u32,
     /// Max.Init.Retransmits: retransmissions of INIT and COOKIE ECHO before the association fails.
     pub init_retries: u32,
-    /// HB.interval: time between HEARTBEATs, in addition to an RTO with jitter. If new data was sent in this time, no
-    /// HEARTBEAT follows. `"0 s"` disables HEARTBEATs.
+    /// HB.interval: time between HEARTBEATs, in addition to an RTO with jitter; no HEARTBEAT leaves in a period with
+    /// new data. `"0 s"` disables HEARTBEATs.
     pub heartbeat_interval: Time,
     /// Valid.Cookie.Life: lifetime of a state cookie.
     pub cookie_life: Time,

@@ -1,11 +1,11 @@
-//! Capture of a run as a machine at each host would take it: pcapng with one interface per host and link.
+//! Capture of a run as `tcpdump` on each host would record it: pcapng with one interface per host and link.
 //!
 //! The capture shows packets that pass between the host's IP layer and the interface. Outgoing: the datagram cut to the
 //! link's MTU, when the IP layer passes it on, before the interface's queue, which may still drop it. Incoming: every
 //! packet that survived the link, before reassembly. Packets that a node only forwards are not shown.
 //!
-//! Ethernet frames without an IP datagram are shown at a second interface of the host and link, which the file has from
-//! the first such frame on.
+//! Ethernet frames without an IP datagram are shown at a second interface of the host and link. The file declares this
+//! interface before the first such frame.
 //!
 //! [`net::addresses`](crate::net::addresses) gives the addresses and ports. A charging session is captured with the
 //! framing of ISO 15118-2 ([`v2gtp`]) and discovery by multicast.

@@ -153,7 +153,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Prints `n` of the smallest unit in a unit 10^places as large, without rounding.
+/// Prints `n`, a number of smallest units, in a unit that is 10^places times as large, without rounding.
 fn fraction(f: &mut fmt::Formatter<'_>, n: u64, places: usize, unit: &str) -> fmt::Result {
     let scale = 10u64.pow(places as u32);
     let (whole, rest) = (n / scale, n % scale);
@@ -263,7 +263,7 @@ impl Decimal {
         Ok(Decimal { digits, exponent: exponent.saturating_sub(part.len() as i32) })
     }
 
-    /// Multiplies by `factor`, rounded to the nearest integer, and says whether the result is exact; `None` beyond 64
+    /// Returns the product with `factor`, rounded to the nearest integer, and true if it is exact; `None` beyond 64
     /// bits.
     fn times(self, factor: u128) -> Option<(u64, bool)> {
         let n = self.digits * factor; // below 10^25 * 6 * 10^10

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn crc_matches_the_examples_of_rfc_3720() {
-        // Appendix B.4, its bytes read as little-endian numbers, and the catalogs' check value.
+        // RFC 3720 appendix B.4, with bytes read as little-endian numbers, and the check value listed in CRC catalogs.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         let up: Vec<u8> = (0..32).collect();

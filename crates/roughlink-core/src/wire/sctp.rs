@@ -30,7 +30,7 @@ const KNOWN: [u16; 6] = [5, 6, 8, 9, 11, 12];
 const SKIP_CHUNK: u8 = 0x80;
 const SKIP_PARAMETER: u16 = 0x8000;
 
-/// A chunk of an SCTP packet, as a packet.
+/// A chunk of an SCTP packet, converted to a [`Packet`].
 pub(super) struct ChunkPacket {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
@@ -64,7 +64,7 @@ impl ChunkPacket {
             return Err(WireError::Length("SCTP chunk"));
         }
         if fragment == Fragment::First {
-            // The rest of the chunk is in other fragments, of which only DATA has a use.
+            // The rest of the chunk is in other fragments. Only a DATA chunk can be used without it.
             if chunk != Some(Chunk::Data) || length < here {
                 return Err(WireError::Fragment);
             }
@@ -181,7 +181,8 @@ fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     Ok(Gaps::new(gaps, duplicates.chunks_exact(4).map(|d| long(d, 0))))
 }
 
-/// Reads an INIT or INIT ACK. Also returns the range of a cookie whose length is foreign.
+/// Reads an INIT or INIT ACK. Also returns the range of the cookie, if its length shows that another implementation
+/// made it.
 fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Option<Range<usize>>), WireError> {
     let mut init = Init {
         tag: long(fixed, 0),
@@ -534,7 +535,7 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap().side, Some(SideContent::Init(plain)));
         bytes[55] = 5;
         assert_eq!(parse(&bytes), Err(WireError::Parameters));
-        // After one whose type says so, nothing counts.
+        // An unknown parameter whose type requires it ends processing.
         let mut bytes = bundle(&[chunk(1, 0, &[&[0; 16][..], &[0x3f, 0xff, 0, 4, 0xc0, 0, 0, 4]].concat())]);
         let forward_tsn =
             |bytes: &[u8]| matches!(parse(bytes).unwrap().side, Some(SideContent::Init(i)) if i.forward_tsn);

@@ -247,7 +247,7 @@ impl Open {
         }
     }
 
-    /// Measures segments within `left` to `right` from the latest down, until one that was acknowledged before.
+    /// Measures the segments between `left` and `right`, the latest first. Stops at one that is already acknowledged.
     fn measure_latest(&mut self, left: u64, right: u64, mut sample: impl FnMut(Time)) {
         let to = self.flying.partition_point(|flying| flying.end <= right);
         for flying in self.flying.range_mut(..to).rev().take_while(|flying| flying.start >= left) {

@@ -80,7 +80,7 @@ fn connection_with_a_loss_is_measured() {
         90,
         &from(TestSegment { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..TestSegment::default() }),
     );
-    // Delay by the kernel.
+    // The receiving kernel delays this acknowledgement.
     pass(&mut seen, 130, &ack(3502, &[]));
 
     let achieved = seen.results(10, std::iter::empty());

@@ -333,8 +333,8 @@ impl ProblemList {
         Some(experiment)
     }
 
-    /// Reduces an experiment. If an axis has been reduced before, `whole` has all its values; the remaining ones are
-    /// kept.
+    /// Reduces an experiment. If an axis has been reduced before, `whole` has all its values. Values that the earlier
+    /// reduction removed are then ignored in `to`.
     fn reduce(&mut self, experiment: &mut Experiment, to: Reduction, whole: Option<&[Axis]>) {
         experiment.replicas = to.replicas.unwrap_or(experiment.replicas).max(1);
         experiment.set.extend(to.set);

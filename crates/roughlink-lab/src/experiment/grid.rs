@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};
-//! use roughlink_lab::library::Source;
+//! use roughlink_lab::library::ScenarioText;
 //! use roughlink_lab::{runner, store::Store};
 //! use std::sync::atomic::AtomicBool;
 //!
@@ -13,11 +13,11 @@
 //!     ("tcp.cc".into(), vec!["newreno".into(), "cubic".into()]),
 //!     ("flow.*.bytes".into(), vec!["100 kB".into()]), // a single value is fixed
 //! ];
-//! let plan = sweep(Source::scenario("hello")?, &vary, &Grid { replicas: 2, ..Grid::default() })?;
+//! let plan = sweep(ScenarioText::scenario("hello")?, &vary, &Grid { replicas: 2, ..Grid::default() })?;
 //! assert_eq!(plan.runs(), 4);
 //!
 //! let folder = tempfile::tempdir().unwrap();
-//! let mut store = Store::of(folder.path(), &plan.identity())?;
+//! let mut store = Store::open_or_create(folder.path(), &plan.identity())?;
 //! runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {})?;
 //! let result = plan.result(&store);
 //! assert_eq!(result.cells[1].axes["tcp.cc"], "cubic");

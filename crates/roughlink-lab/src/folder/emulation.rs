@@ -172,11 +172,11 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Total that grows over time, as a rate.
+/// Rates of a total that grows over time.
 struct Growth(Delivery);
 
 impl Growth {
-    /// A total first seen at `now` has grown since the sample before.
+    /// Creates the rates of a total whose first sample is at `now`: it has grown since one sampling interval before.
     fn new(now: f64, axis: TimeAxis) -> Self {
         Growth(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }

@@ -237,7 +237,7 @@ pub(super) struct Delivery {
     bin: f64,
     start: f64,
     last: (f64, f64),
-    /// Bytes by the end of each bin, starting with the bin of the start.
+    /// Bytes that had arrived by the end of each bin; the first bin contains `start`.
     ends: Vec<f64>,
 }
 

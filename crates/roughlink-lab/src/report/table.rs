@@ -143,7 +143,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
         notes.push(CUT_NOTE.to_string());
     }
     if let Some(n) = replicas {
-        notes.push(format!("{n} {} per number.", if n == 1 { "run" } else { "runs" }));
+        notes.push(format!("Each number comes from {n} {}.", if n == 1 { "run" } else { "runs" }));
     }
     if published {
         notes.push(format!("Ratio: measured / published, marked above or below if it exceeds a factor of {FACTOR}."));

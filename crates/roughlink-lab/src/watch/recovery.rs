@@ -97,7 +97,7 @@ impl OutageRecovery {
     }
 
     /// Returns the time from the end of the outage to recovery, for a flow that ended at `end`. Without recovery it is
-    /// a lower bound: the time to the last moment that leaves five seconds to judge.
+    /// a lower bound: the time to five seconds before `end`, after which no recovery can be detected.
     pub(super) fn time(&self, end: Time) -> Option<Wait> {
         let second = (1_000_000_000 / STEP.0) as usize;
         let steady = |w: &[u64]| {

@@ -71,7 +71,7 @@ pub(super) fn from_log(
         }
     }
     if let Some(last) = out.last_mut().filter(|s| s.depart == Time::MAX) {
-        // The last measurement holds as long as others did, or until the loop closes.
+        // The last measurement holds until the log repeats or, without `repeat`, for the usual time between lines.
         let until = last_line + usual.unwrap_or(Time::from_secs(1));
         last.depart = report.read(&c.repeat).filter(|repeat| *repeat > last_line).unwrap_or(until);
         let warning = Problem::new(format!("`{file}` ends within coverage at {last_line}")).at(span(&c.log), "");

@@ -1,11 +1,11 @@
-//! Check of single values for the check of a file's form: faults, and amounts to compare with bounds.
+//! Single values in the check of a file's form: finds faults, and returns amounts to compare with bounds.
 
 use super::words::WORDS;
 use super::*;
 use crate::shape::name_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Reads a value for its faults, and for the amount by which it is within bounds or not.
+/// Reads a value and returns its fault, or its amount to compare with bounds.
 pub(super) type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
 
 pub(super) fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {

@@ -21,7 +21,7 @@ pub(super) struct EmulationPlan<'a> {
     pub(super) here: Option<&'a str>,
     /// True if devices lose their carrier while their links are down.
     pub(super) carrier: bool,
-    /// Claim of the addresses of a single link from node 0 to node 1.
+    /// Reservation of the addresses of a single link from node 0 to node 1.
     pub(super) claim: Option<BlockReservation>,
     pub(super) programs: Vec<(String, Vec<OsString>)>,
     pub(super) until: Option<&'a str>,

@@ -55,7 +55,7 @@ impl QueuedWriter {
                 self.spare = Some(mem::replace(&mut self.buffer, buffer));
                 Ok(())
             }
-            // The file has stored the error.
+            // The thread ended after a write error, which [`super::files::Files`] keeps.
             Err(TrySendError::Disconnected(_)) => Err(ErrorKind::BrokenPipe.into()),
         }
     }

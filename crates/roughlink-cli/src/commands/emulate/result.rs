@@ -121,7 +121,7 @@ impl<'o> EmulationOutput<'o> {
 }
 
 /// Formats the largest conversations of programs, with a line for each direction that carried something. Shows the
-/// congestion controls if the kernel paces a sender, or may, although its algorithm does not pace.
+/// congestion controls if the kernel paces, or may pace, a sender whose algorithm does not pace.
 pub(super) fn conversations(achieved: &ConversationResults) -> String {
     let mut all: Vec<&ConversationResult> = achieved.conversations.iter().collect();
     all.sort_by_key(|c| std::cmp::Reverse(c.forward.carried().max(c.reverse.carried())));
@@ -214,7 +214,7 @@ pub(super) fn senders(achieved: &ConversationResults) -> Vec<SenderResult<'_>> {
     all.filter_map(|(_, [from, to], d)| Some(SenderResult { from, to, cc: d.cc.as_deref()?, paced: d.paced })).collect()
 }
 
-/// Returns warnings about senders that the kernel paces, or may, although their algorithm does not pace.
+/// Returns warnings about senders that the kernel paces, or may pace, although their algorithm does not pace.
 pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
     let all = achieved.conversations.iter().flat_map(directions).filter(|(.., d)| has_unexpected_pacing(d));
     let text = |(protocol, [from, to], d): (&str, [&str; 2], &ConversationCounters)| {
@@ -222,8 +222,8 @@ pub(super) fn pacing_warnings(achieved: &ConversationResults) -> Vec<String> {
         let paced = match d.paced {
             Some(_) => "the kernel paces the sender: it had another algorithm before, or a program limited its rate",
             None => {
-                "the kernel may pace the sender: the default algorithm there paces, and the kernel does not report \
-                 when it was replaced"
+                "the kernel may pace the sender: the node's default algorithm paces, and the kernel does not report \
+                 whether the connection began with it"
             }
         };
         format!("{protocol} from {from} to {to}: `{cc}` does not pace, but {paced}")
@@ -248,7 +248,7 @@ pub(super) fn timing(outcome: &EmulationResults, uncaptured: u64) -> String {
     let ports = outcome.ports;
     let mut text = format!("{} packets from kernel nodes, {} to kernel nodes\n{late}\n", ports.received, ports.sent);
     if let Some(waited) = outcome.waited {
-        let _ = writeln!(text, "read after: {}", of(waited));
+        let _ = writeln!(text, "read delay: {}", of(waited));
     }
     if let Some(delay) = outcome.run_delay.per_slice {
         let _ = writeln!(text, "run delay: {}", of(delay));
@@ -290,7 +290,7 @@ pub(super) fn verdict(
         return Err(Failure::Interrupted("interrupted".into()));
     }
     if let LoopEnd::Vanished { device, reason } = &outcome.ending {
-        return Err(Failure::Machine(format!("lost {device}: {reason}"), None));
+        return Err(Failure::Machine(format!("lost device `{device}`: {reason}"), None));
     }
     if let LoopEnd::Exceeded(limit) = outcome.ending {
         return Err(Failure::Machine(limit.to_string(), Some(exceeded_help(&limit))));

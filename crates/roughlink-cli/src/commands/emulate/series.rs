@@ -47,7 +47,7 @@ impl SeriesFiles {
             loop {
                 // Check this first: no samples follow the end.
                 let over = live.is_over();
-                // The file has stored the error.
+                // `Files` keeps the error.
                 if self.write(&live.samples(&mut seen)).is_err() || over {
                     return;
                 }

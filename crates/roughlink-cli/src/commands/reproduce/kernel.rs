@@ -196,7 +196,7 @@ impl Algorithms {
         let done = done.ok_or_else(stopped)?;
         match &done.outcome.ending {
             LoopEnd::Exceeded(limit) => Err((*limit).into()),
-            LoopEnd::Vanished { device, reason } => Err(Failed::Machine(format!("lost {device}: {reason}"))),
+            LoopEnd::Vanished { device, reason } => Err(Failed::Machine(format!("lost device `{device}`: {reason}"))),
             LoopEnd::Over | LoopEnd::Stopped => Ok(done),
         }
     }

@@ -10,18 +10,18 @@ use crate::units::Time;
 #[derive(Clone, Debug)]
 pub(super) struct Evcc {
     plan: Vec<V2gMessage>,
-    /// Position in `plan`; true if its message was sent before.
+    /// Position in `plan`, and true if the message at this position was sent before.
     step: usize,
     repeated: bool,
     phase: EvccPhase,
-    /// Time of the next SDP request or request.
+    /// Time of the next discovery request or message request.
     at: Time,
     sent_at: Time,
     /// Time after which a response is late; [`Time::MAX`] = none expected, or already late.
     response_by: Time,
     /// Time after which SessionSetupRes is late.
     setup_by: Time,
-    /// Time after which the processing that `step` waits for takes too long.
+    /// Time after which the charger's processing of the current message is late.
     processing_by: Time,
     /// End of charging.
     charged_at: Time,
@@ -35,7 +35,7 @@ pub(super) struct Evcc {
 enum EvccPhase {
     Discovering,
     Connecting,
-    /// Between the SYN and the connection.
+    /// The SYN was sent; the connection is not established.
     Opening,
     Pausing,
     Waiting,
@@ -184,8 +184,8 @@ impl Evcc {
         }
     }
 
-    /// Ends the session because it cannot continue: the charger closed the connection, it was lost, or its data is not
-    /// a message.
+    /// Ends the session because it cannot continue: the charger closed the connection, the connection was lost, or the
+    /// charger's data is not a message.
     pub(super) fn fail(&mut self, now: Time, cause: EndCause) {
         if !matches!(self.phase, EvccPhase::Closing | EvccPhase::Closed) {
             self.phase = EvccPhase::Closing;

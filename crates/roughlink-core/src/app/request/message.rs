@@ -58,12 +58,12 @@ impl V2gMessage {
     /// Returns true if this request may follow `last` (ISO 15118-2 section 8.8, external payment).
     ///
     /// ```
-    /// use roughlink_core::app::request::Message;
+    /// use roughlink_core::app::request::V2gMessage;
     ///
-    /// assert!(Message::SupportedAppProtocol.may_follow(None));
-    /// assert!(!Message::SessionSetup.may_follow(None));
-    /// assert!(Message::CurrentDemand.may_follow(Some(Message::CurrentDemand)));
-    /// assert!(!Message::CurrentDemand.may_follow(Some(Message::PreCharge)));
+    /// assert!(V2gMessage::SupportedAppProtocol.may_follow(None));
+    /// assert!(!V2gMessage::SessionSetup.may_follow(None));
+    /// assert!(V2gMessage::CurrentDemand.may_follow(Some(V2gMessage::CurrentDemand)));
+    /// assert!(!V2gMessage::CurrentDemand.may_follow(Some(V2gMessage::PreCharge)));
     /// ```
     pub fn may_follow(self, last: Option<V2gMessage>) -> bool {
         let Some(last) = last else { return self == SupportedAppProtocol };
@@ -86,16 +86,16 @@ impl V2gMessage {
         }
     }
 
-    /// Returns the values of the table for this message.
+    /// Returns the default sizes and times of this message.
     ///
     /// ```
-    /// use roughlink_core::app::request::Message;
+    /// use roughlink_core::app::request::V2gMessage;
     /// use roughlink_core::units::Time;
     ///
-    /// let demand = Message::CurrentDemand.spec();
+    /// let demand = V2gMessage::CurrentDemand.spec();
     /// assert_eq!(demand.timeout, Time::from_millis(250));
     /// assert_eq!(demand.performance, Time::from_millis(25));
-    /// assert_eq!(Message::SupportedAppProtocol.spec().request, 42);
+    /// assert_eq!(V2gMessage::SupportedAppProtocol.spec().request, 42);
     /// ```
     pub const fn spec(self) -> MessageSpec {
         // EXI bytes of request and response.
@@ -156,10 +156,10 @@ pub struct MessageSpec {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(example = "20 ms")]
     pub turnaround: Option<Time>,
-    /// Random part of this time, instead of the session's `turnaround_jitter`.
+    /// Random part of the turnaround, instead of the session's `turnaround_jitter`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turnaround_jitter: Option<Time>,
-    /// Distribution of the random part, instead of the session's `turnaround_distribution`.
+    /// Distribution of the random part of the turnaround, instead of the session's `turnaround_distribution`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turnaround_distribution: Option<Distribution>,
 }
@@ -184,7 +184,7 @@ pub enum Document {
     Response(Response),
 }
 
-/// Longest payload of a message that is accepted, bytes: the limit of [`MessageSpec`].
+/// Longest accepted message payload, bytes: the limit of [`MessageSpec`].
 pub(super) const LONGEST_MESSAGE: u32 = 1 << 20;
 /// V2GTP header, bytes (ISO 15118-2 section 7.8).
 pub const V2GTP_HEADER: u32 = 8;

@@ -111,8 +111,8 @@ impl SideRecord {
 /// network has no record.
 pub(super) fn join(start: Time, records: [Option<&SideRecord>; 2]) -> SessionResult {
     let [vehicle, charger] = records;
-    // The earlier of the two ends counts, with the violations that each side recorded before it. At the same instant,
-    // the loss of the connection follows from the other end; otherwise the vehicle's end counts.
+    // The session ends when the first side ends it; violations recorded before that count. If both sides end at the
+    // same instant, a lost connection is the consequence of the other side's end; otherwise the vehicle's end counts.
     let ends = records.map(|r| r?.end);
     let follows = |cause| matches!(cause, Some(EndCause::Connection | EndCause::Discovery));
     let end = ends.into_iter().flatten().min_by_key(|end| (end.0, follows(end.2)));
@@ -164,9 +164,9 @@ pub(super) fn join(start: Time, records: [Option<&SideRecord>; 2]) -> SessionRes
     }
 }
 
-/// Result of a charging session, formed from the records of both sides. A field without samples is null. For a side
-/// outside the network, only the other side's record counts. With the vehicle outside, messages are those that reached
-/// the charger, and latencies are unknown. With the charger outside, its limits are unknown.
+/// Result of a charging session, formed from the records of both sides. A field without samples is null. If a side is
+/// outside the network, the result has only the record of the other side. With the vehicle outside, messages are those
+/// that reached the charger, and latencies are unknown. With the charger outside, its limits are unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
     /// Outcome.
@@ -177,7 +177,8 @@ pub struct SessionResult {
     pub survived: bool,
     /// End, s since the start of the scenario.
     pub end_s: Option<f64>,
-    /// Time from the session's start to SessionSetupRes at the vehicle, ms; with the vehicle outside, to its departure.
+    /// Time from the session's start to SessionSetupRes at the vehicle, ms; with the vehicle outside, to the departure
+    /// of SessionSetupRes.
     pub setup_ms: Option<f64>,
     /// SDP requests sent; with the vehicle outside, those received.
     pub discovery_tries: u32,

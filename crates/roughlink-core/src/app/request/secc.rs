@@ -85,7 +85,7 @@ impl Secc {
         self.request_by = Time::MAX;
         self.record.request(m);
         if self.answer.is_some() {
-            return self.fail(now, EndCause::Protocol); // a vehicle waits for the answer to its request
+            return self.fail(now, EndCause::Protocol); // a vehicle must wait for the response before the next request
         }
         let in_sequence = m.may_follow(self.last);
         if in_sequence {
@@ -149,7 +149,7 @@ impl Secc {
         }
     }
 
-    /// Ends the session because it cannot continue: the connection was lost, or its data is not a message.
+    /// Ends the session because it cannot continue: the connection was lost, or the vehicle's data is not a message.
     pub(super) fn fail(&mut self, now: Time, cause: EndCause) {
         if self.end == StreamEnd::Open {
             self.end = StreamEnd::Closing;

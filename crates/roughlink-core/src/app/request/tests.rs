@@ -1,4 +1,4 @@
-//! Whole sessions, over TCP and over a channel of constant delay that can stop.
+//! Whole sessions, over TCP and over a channel of constant delay that loses everything after some messages.
 
 use super::*;
 use crate::packet::flags;
@@ -75,7 +75,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
     (session.result(), pair)
 }
 
-/// Runs a session until `end` whose messages take 3 ms each way; only the first `arriving` messages arrive.
+/// Runs a session until `end`. Each message takes 3 ms; only the first `arriving` messages arrive.
 fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2], stream());
     let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
@@ -138,7 +138,7 @@ fn dc_session_completes() {
         let l = m.latency_ms.unwrap();
         assert_eq!((m.count, l.p50, l.p99, l.max), (m.requests, 16.0, 16.0, 16.0), "{:?}", m.message);
     }
-    // One message, one segment, pushed.
+    // Each message is one segment with PSH.
     let total: u64 = r.messages.iter().map(|m| m.requests + m.count).sum();
     assert_eq!(pair.data().len() as u64, total);
     assert!(pair.data().iter().all(|d| d.2.is(flags::PSH)));
@@ -255,7 +255,7 @@ fn slow_processing_exceeds_its_limits() {
         assert_eq!((r.outcome, counts(&r)), (SessionOutcome::Completed, vec![(cause, 1)]));
         let r = over_air(SessionConfig { policy: LimitPolicy::Abort, ..short(cfg) }, usize::MAX, MS(200_000));
         assert_eq!((r.outcome, r.cause), (SessionOutcome::Aborted, Some(cause)));
-        // All messages before take their rounds of 106 ms, then the limit runs.
+        // Each earlier request takes 106 ms; after them, the limit starts.
         let before: u64 = r.messages.iter().filter(|m| m.message < message).map(|m| m.requests * 106).sum();
         assert_eq!(r.end_s, Some((before as f64 + limit as f64 * 1000.0) / 1000.0));
     }

@@ -1,7 +1,7 @@
 //! The E-model (ITU-T G.107): from delay and loss to a transmission rating and a mean opinion score.
 //!
-//! Delay, packet loss and the codec are inputs; all other parameters have the recommendation's defaults. Echo counts as
-//! canceled, so delay appears only in Idd.
+//! Delay, packet loss and the codec are inputs; all other parameters have the recommendation's defaults. Echo is
+//! assumed to be canceled, so delay appears only in Idd.
 //!
 //! ```
 //! use roughlink_core::app::voip::Codec;
@@ -54,7 +54,7 @@ pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
 /// Returns BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
 ///
 /// G.107 permits values up to 2. Above 2 its formula is valid only for losses below 2 % (as commonly cited; the text
-/// was not at hand). Ratings of calls with long outages therefore mean "bad" without a degree.
+/// was not at hand). Ratings of calls with long outages therefore only say that the call was bad, not how bad.
 pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     if lost == 0 || lost == packets {
         return 1.0; // no losses, or only losses
@@ -144,7 +144,7 @@ mod tests {
         close(burst_ratio(100, 4, 1), 3.84, 1e-9);
         let bare = g711(BPL_BARE);
         assert!(loss_impairment(0.04, 3.84, &bare) > loss_impairment(0.04, 1.0, &bare) + 20.0);
-        // More scattered than chance: floor.
+        // Losses more scattered than random ones give the minimum of 1.
         assert_eq!(burst_ratio(100, 50, 50), 1.0);
         assert_eq!((burst_ratio(10, 0, 0), burst_ratio(10, 10, 1)), (1.0, 1.0));
     }

@@ -106,12 +106,13 @@ impl RtpSource {
 #[derive(Clone, Debug, Default)]
 pub struct ObservedStream {
     latest: Option<Latest>,
-    /// Entry of the first packet.
+    /// Time at which the first packet entered.
     since: Time,
     /// Lowest and highest number so far.
     lowest: u32,
     highest: u32,
-    /// Samples and packets between successive highest numbers of the same source.
+    /// Totals of the steps from one highest number to the next, without restarts: samples (from the timestamps) and
+    /// packets.
     samples: u64,
     steps: u64,
     /// Source and sequence number that would continue a restarted talker.
@@ -199,13 +200,14 @@ const CLOCK: u128 = 8000;
 /// Payload type of G.711 with mu-law, and its silence.
 const PCMU: u8 = 0;
 const PCMU_SILENCE: u8 = 0xff;
-/// Largest lateness of a packet, packets (RFC 3550 appendix A.1).
+/// Largest number of packets by which a packet may be late (RFC 3550 appendix A.1).
 const MAX_MISORDER: i64 = 100;
 /// Number of the first packet to enter, which leaves room for earlier ones that it overtook.
 const FIRST: u32 = MAX_MISORDER as u32;
-/// Largest lead over the pace of the shortest packets, for jumps and bursts, packets (RFC 3550 appendix A.1).
+/// Number of packets by which a talker may be ahead of the rate of the shortest packets, to allow for gaps and bursts
+/// (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
-/// Least and most speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
+/// Shortest and longest speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
 const LEAST_SPEECH: Time = Time::from_micros(2_500);
 const MOST_SPEECH: Time = Time::from_millis(200);
 

@@ -167,8 +167,8 @@ impl<S> WatchedFlow<S> {
     }
 
     /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
-    /// them. Without an announcement, the default or the largest inward segment, since some simulated stacks announce
-    /// no MSS.
+    /// them. The default MSS replaces a missing announcement; the result is then at least the largest inward segment,
+    /// since some simulated stacks announce no MSS.
     pub fn mss(&self, key: &FlowKey) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -296,7 +296,7 @@ impl<S> WatchedFlow<S> {
         if s.timestamps.is_some() {
             end.timestamps = s.timestamps;
         }
-        // Data beyond a FIN, sent before or later, shows that the FIN was forged.
+        // Data beyond a FIN shows that the FIN was forged, whether the data was sent before or after it.
         let last = s.end().wrapping_sub(1);
         let fits = offered.is_none_or(|right| !before(right, last)) && newest.is_none_or(|next| !before(last, next));
         if s.is(flags::FIN) && fits {
@@ -317,7 +317,8 @@ impl<S> WatchedFlow<S> {
                 end.right = Some(right);
             }
             advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
-            // Do not store the window of a SYN, which is never scaled: later segments repeat the stored one.
+            // Do not store the window of a SYN: it is never scaled, but the gateway repeats the stored window in later
+            // segments, which are scaled.
             if !s.is(flags::SYN) && (advanced || end.ack.is_none_or(|(ack, _)| ack == s.ack)) {
                 end.ack = Some((s.ack, s.window));
             }

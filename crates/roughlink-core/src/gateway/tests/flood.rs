@@ -1,8 +1,9 @@
-//! Honest flows among many forged segments in each gateway, from a seed. Control of every honest flow must be exact,
-//! and the work per segment must not grow with the table.
+//! Honest flows among many forged segments, generated from a seed, in each gateway. Control of every honest flow must
+//! be exact, and the work per segment must not grow with the table.
 //!
-//! The attackers use real addresses, ports and link headers, but never both sequence numbers of a flow. Many segments
-//! have one of them. (Every receiver admits segments within both windows.) The attackers send:
+//! The attackers use real addresses, ports and link headers, but never both sequence numbers of a flow. Many forged
+//! segments have one of the two. (No check can detect a forged segment with both: every receiver would accept it.) The
+//! attackers send:
 //!
 //! - forged segments of honest flows in both directions: SYN, SYN-ACK, RST, FIN, data, acknowledgments and marks;
 //! - SYNs, handshakes without their third segment, data and acknowledgments of flows that do not exist;

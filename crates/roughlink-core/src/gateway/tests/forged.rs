@@ -1,4 +1,4 @@
-//! Forged segments in the name of a flow, or of flows that do not exist, do not affect control of the others.
+//! Forged segments, of real flows or of flows that do not exist, do not affect the control of flows.
 
 use super::{FlowKey, Gateway, GatewayBench, Heading, Segment, key_of};
 use crate::cc::LinkEvent;
@@ -103,8 +103,8 @@ fn marked_segment_outside_the_window_does_not_exclude_the_flow() {
     }
 }
 
-/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgment as
-/// rarely.
+/// An attacker may guess both numbers. A guess is within a window of 60000 bytes once in 70000 times, and an
+/// acknowledgment is as hard to guess.
 #[test]
 fn single_marked_segment_does_not_exclude_the_flow() {
     for heading in BOTH {

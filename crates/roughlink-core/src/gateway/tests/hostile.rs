@@ -327,8 +327,8 @@ fn scale(flow: u8) -> Option<u8> {
     [None, Some(7), Some(14)][usize::from(flow)]
 }
 
-/// Outside senders that use their whole windows, partly past the gateway: the right edge that each has seen. The edge
-/// is known from a handshake until another SYN passes.
+/// Right edge of the window that each sender outside has seen. Senders use their whole windows, and some of their data
+/// takes a path around the gateway. The edge is known from a handshake until another SYN passes.
 #[derive(Default)]
 struct Senders {
     edges: BTreeMap<Addresses, HostileSender>,
@@ -466,7 +466,7 @@ impl Attack {
                     }
                     offered = units;
                 }
-                // A copy of an old flow's segment repeats its beginning.
+                // This handshake repeats that of a known flow, so keep the state of that flow.
                 if let Some(senders) = self.senders.as_mut().filter(|_| known) {
                     senders.edges.remove(&a);
                     senders.edges.extend(before.map(|edge| (a, edge)));

@@ -32,21 +32,21 @@ pub enum AwndSample {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Update {
-    /// With each acknowledgement.
+    /// With each acknowledgment.
     Ack,
-    /// With the first acknowledgement after each cycle of a full PDU.
+    /// With the first acknowledgment after each cycle of a full PDU.
     Cycle,
-    /// With the first acknowledgement after each RTT of the flow, as its handshake measured it.
+    /// With the first acknowledgment after each RTT of the flow, as measured at its handshake.
     Rtt,
 }
 
-/// Acknowledgements that move a window.
+/// Acknowledgments that move a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acks {
-    /// Acknowledgements of new data.
+    /// Acknowledgments of new data.
     Advancing,
-    /// Duplicates and window updates, too.
+    /// Also duplicates and window updates.
     All,
 }
 
@@ -94,7 +94,7 @@ pub struct Params {
     pub error_factor: bool,
     /// Time when a window moves; in the paper with each TCP ACK.
     pub update: Update,
-    /// Acknowledgements that move a window.
+    /// Acknowledgments that move a window.
     pub acks: Acks,
     /// Queue that decides whether a window grows. The paper uses the queue of the flow for both schemes, but its figure
     /// 8(a) is reproducible only with the queue of all flows, the default of `mizutani`.

@@ -33,7 +33,7 @@ pub struct GreenPhy {
     beacon_period: Time,
     /// Time that an MPDU keeps the medium busy, by its number of PBs.
     busy: Vec<Time>,
-    /// Packets that will arrive or have arrived: time, and the port at whose far end.
+    /// Packets in propagation or arrived: arrival time, port whose far end they reach, packet.
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Entering a stage draws the back-off counter BC from the stage's window and loads the deferral counter DC. An idle
 //! slot decrements BC. A busy medium decrements both, unless DC is 0: then the station moves to the next stage without
-//! having sent, because the medium is crowded. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
+//! having sent, because the medium is crowded. The station sends when BC reaches 0. Success leads to stage 0, a
+//! collision to the next stage.
 
 use crate::rng::RandomStream;
 

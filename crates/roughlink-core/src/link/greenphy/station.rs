@@ -171,7 +171,7 @@ impl ClassQueue {
         self.loaded
     }
 
-    /// Ends the wait of the frames that the last block has reached.
+    /// Counts the frames whose first byte is in a block by now: they no longer wait.
     fn begin_frames(&mut self, now: Time, tally: &mut PortTally) {
         while self.waiting > 0 {
             let frame = &self.frames[self.frames.len() - self.waiting];

@@ -3,7 +3,7 @@
 //! A modem with a PDU to send waits until the medium is free, then for a gap and a random number of slots. The first
 //! modem to start keeps the medium for the whole exchange, including the PLC-ACK; the others draw again afterwards. If
 //! several modems would start at the same time, the next one after the last sender, in order of ports, goes first. A
-//! sender detects a missing PLC-ACK one slot after its time and repeats all SDUs of the PDU. The receiver recognizes
+//! sender detects a missing PLC-ACK one slot after it was due, and repeats all SDUs of the PDU. The receiver recognizes
 //! repeated SDUs by their numbers.
 
 use super::HdplcConfig;
@@ -34,7 +34,7 @@ pub struct Hdplc {
     last: usize,
     /// Next start or end of an exchange.
     next: Time,
-    /// Packets that will arrive or have arrived: time, and the port at whose far end.
+    /// Packets in propagation or arrived: arrival time, port whose far end they reach, packet.
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
 

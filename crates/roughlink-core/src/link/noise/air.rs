@@ -93,10 +93,11 @@ impl AirNoise {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// Returns the mean error ratio of blocks that are `air` long, by the formula above; impulses, or a record, count
-    /// with `share` of their probability. Impulses not synchronous with the mains are assumed to overlap in Poisson
-    /// numbers. This is exact for Poisson trains and a good approximation while gaps are long against `air`. Impulses
-    /// at stated times are ignored: they vanish in the average over an endless run.
+    /// Returns the mean error ratio of blocks that are `air` long, by the formula above. The probabilities of impulses
+    /// and of recorded noise are multiplied by `share`. The number of overlapping impulses that are not synchronous
+    /// with the mains is assumed to be Poisson-distributed. This is exact for Poisson trains and a good approximation
+    /// if gaps are long compared with `air`. Impulses at stated times are ignored: they vanish in the average over an
+    /// endless run.
     ///
     /// ```
     /// use roughlink_core::link::noise::AirNoise;
@@ -209,8 +210,8 @@ impl AirJudge {
         }
     }
 
-    /// Returns true if a block on air from `from` to `to` is bad. Impulses, or a record, count with `share` of their
-    /// probability, so that robust modes suffer less. `from` must not decrease from call to call.
+    /// Returns true if a block on air from `from` to `to` is bad. The probabilities of impulses and of recorded noise
+    /// are multiplied by `share`, so that robust modes suffer less. `from` must not decrease from call to call.
     pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
@@ -361,7 +362,7 @@ mod tests {
             judge.corrupts(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
         });
         let share = blocks.count() as f64 / 2000.0;
-        assert!((share - 0.2).abs() < 0.03, "{share}"); // 2.4 s to 3.6 s, a fifth of 1
+        assert!((share - 0.2).abs() < 0.03, "{share}"); // all blocks lie in the bad interval: 1 * 0.2
         assert!((noise.expected_error(SDU, 1.0) - 2.0 / 3.0).abs() < 1e-12);
     }
 }

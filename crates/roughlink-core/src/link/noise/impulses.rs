@@ -107,8 +107,8 @@ impl Impulses {
         Impulses { source, hit: 0.2, during: current }
     }
 
-    /// Returns Zimmermann and Dostert's measurements as used by Ma, So and Gunawan, by mean gap and mean width; one
-    /// exponential each. The assumption is that each impulse hits.
+    /// Returns Zimmermann and Dostert's measurements as used by Ma, So and Gunawan, by mean gap and mean width; both
+    /// are exponential. The assumption is that each impulse hits.
     pub fn measured(class: MeasuredClass) -> Self {
         let (gap, width) = match class {
             MeasuredClass::Heavy => (Time::from_micros(19_600), Time(64_100)),
@@ -195,7 +195,7 @@ impl LengthDistribution {
             LengthDistribution::Uniform(a, b) => Time(stream.range(a.0, b.0)),
         }
     }
-    /// Returns the share of lengths from `least` on, and their mean in seconds.
+    /// Returns the share of lengths of at least `least`, and the mean of these lengths in seconds.
     fn above(self, least: Time) -> (f64, f64) {
         match self {
             LengthDistribution::Exponential(mean) => {
@@ -243,7 +243,7 @@ enum ImpulseState {
     Time(Time),
     /// End of the generated part, and the state there.
     Middleton(Time, usize),
-    /// Events given.
+    /// Number of events already generated.
     Count(usize),
 }
 
@@ -347,7 +347,8 @@ impl DwellTimes {
     fn probability(&self, m: usize) -> f64 {
         (1..=m).fold(libm::exp(-self.index), |p, i| p * self.index / i as f64)
     }
-    /// Draws a geometric number of samples: each leaves with probability (1 - x) (1 - P_m).
+    /// Draws the time spent in state `m`, a geometric number of samples: at each sample the chain leaves `m` with
+    /// probability (1 - x) (1 - P_m).
     fn length(&self, stream: &mut RandomStream, m: usize) -> Time {
         let leave = (1.0 - self.memory) * (1.0 - self.probability(m));
         let samples = 1.0 + libm::floor(libm::log(1.0 - stream.unit()) / libm::log1p(-leave));
@@ -422,7 +423,7 @@ mod tests {
             libm::sqrt(p.iter().map(|p| (x(p) - mean) * (x(p) - mean)).sum::<f64>() / p.len() as f64)
         };
         near(deviation(&|p| (p.end - p.start).as_secs_f64()), 150e-6, 0.02);
-        // All centers fall at the same phase of the 10 ms, save the jitter.
+        // All centers are at the same phase of the 10 ms, apart from the jitter.
         let first = p[0].start.0 + 5_000_000;
         near(
             deviation(&|p| ((p.start.0 + p.end.0) / 2 + 10_000_000 - first % 10_000_000) as f64 % 1e7 / 1e9),
@@ -466,7 +467,8 @@ mod tests {
             |harm: f64| p.iter().filter(|p| p.hit == harm).map(|p| (p.end - p.start).as_secs_f64()).sum::<f64>();
         near(time_in(0.1) / 20.0, stay.probability(1), 0.03);
         near(time_in(0.9) / 20.0, 1.0 - stay.probability(0) - stay.probability(1), 0.05);
-        // One impulsive time after another without a break is one stay in the impulsive set: 1/((1-x) P_0) samples.
+        // Consecutive impulses without a gap are one stay in the impulsive states, which lasts 1/((1-x) P_0) samples on
+        // average.
         let runs = p.windows(2).filter(|w| w[0].end < w[1].start).count() + 1;
         let total: f64 = p.iter().map(|p| (p.end - p.start).as_secs_f64()).sum();
         near(total / runs as f64, 1e-6 / (0.02 * stay.probability(0)), 0.03);

@@ -99,7 +99,7 @@ mod tests {
         }
         assert_eq!(left, [0, 0, 0, 1000, 2000]);
         assert!(!bucket.can_ever_pass(3001));
-        // Without a remainder lost: 1500 B at 7 bit/s need 1,714,285,714,285.7 ns.
+        // No remainder is lost: 1500 B at 7 bit/s need 1,714,285,714,285.7 ns.
         let mut slow = Bucket::new(BucketConfig { rate: Rate(7), burst: 1500 });
         assert!(slow.pass(Time::ZERO, 1500));
         assert_eq!(slow.ready_at(Time::ZERO, 1500), Time(1_714_285_714_286));

@@ -1,9 +1,9 @@
-//! Controlled Delay (RFC 8289). Once packets have waited longer than a target for an interval, packets are dropped or
-//! marked, at a rate that grows with the square root of their number. This ends with a packet that has not waited
-//! longer.
+//! Controlled Delay (RFC 8289). Once the delay of packets has exceeded a target for an interval, packets are dropped or
+//! marked, at a rate that grows with the square root of the number of drops. Dropping ends when a packet has waited
+//! less than the target.
 //!
 //! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
-//! leaves, which ends the turn.
+//! is dequeued, and no other packet is considered.
 
 use super::{CodelConfig, Fifo, QueueTally};
 use crate::packet::Packet;
@@ -12,7 +12,7 @@ use crate::units::Time;
 /// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// Time when packets will have waited too long for an interval.
+    /// Time at which the delay will have exceeded the target for an interval (`first_above_time`).
     first_above: Option<Time>,
     dropping: bool,
     /// Time of the next drop, and the number of drops since dropping began.
@@ -37,7 +37,7 @@ impl Codel {
             self.dropping = late;
             while self.dropping && now >= self.drop_next {
                 self.count += 1;
-                let (since, p) = next?; // `late` says that there is one
+                let (since, p) = next?; // there is one, because `late` is true
                 if let Some(marked) = tally.mark_or_drop(config.ecn, p, dropped) {
                     self.drop_next = control_law(self.drop_next, config.interval, self.count);
                     return Some((since, marked));
@@ -55,7 +55,7 @@ impl Codel {
                 None => self.pop(now, fifo, config, tally).0,
             };
             self.dropping = true;
-            // The last control rate is a good start if it was used recently.
+            // Start from the last drop rate if it was used recently.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now < self.drop_next + config.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -65,7 +65,8 @@ impl Codel {
         next
     }
 
-    /// Returns the next packet, and true if it may be dropped because packets have waited too long for an interval.
+    /// Returns the next packet, and true if it may be dropped because the delay has exceeded the target for an
+    /// interval.
     fn pop(
         &mut self,
         now: Time,
@@ -129,8 +130,9 @@ mod tests {
         ActiveQueue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
     }
 
-    /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others
-    /// after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the first, at n = 1).
+    /// Packets wait for 20 ms. The delay first reaches the target of 5 ms at 5 ms; an interval later the first packet
+    /// is dropped. The next drops follow after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the
+    /// first, at n = 1).
     #[test]
     fn drop_rate_follows_the_square_root() {
         for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {
@@ -150,7 +152,7 @@ mod tests {
     fn short_queue_or_burst_is_not_dropped() {
         assert!(decisions(&mut codel(true), 4, Ecn::Ect0, (0, 5000)).is_empty(), "less than the target");
         let mut q = codel(true);
-        // 90 packets that come at once have gone after 90 ms.
+        // 90 packets that arrive at once have left after 90 ms.
         (0..90).for_each(|n| q.put(Time::ZERO, packet(0, n, 1000, Ecn::Ect0), &mut |_| {}));
         for now in 1..=90 {
             assert!(q.take(MS(now), &mut |_| panic!("dropped")).is_some_and(|p| p.ecn() == Ecn::Ect0));

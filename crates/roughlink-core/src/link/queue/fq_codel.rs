@@ -1,9 +1,9 @@
 //! Flow queue CoDel (RFC 8290): a hash spreads flows over queues, CoDel controls each queue, and deficit round robin
-//! serves them. A new or sparse flow goes before flows with a backlog.
+//! serves them. New and sparse flows have priority over flows with a backlog.
 //!
-//! Section 4.1 for enqueueing, 4.2 for dequeueing. CoDel's condition "at most one packet waits" uses the flow's queue,
-//! as in RFC 8289 (Linux uses all queues), and the largest packet of all queues, as in Linux. The hash covers the name
-//! and direction of a flow, so its queue does not depend on other flows.
+//! Follows sections 4.1 (enqueueing) and 4.2 (dequeueing). CoDel's condition "at most one packet waits" uses the flow's
+//! queue, as in RFC 8289 (Linux uses all queues), and the largest packet of all queues, as in Linux. The hash covers
+//! the name and direction of a flow, so its queue does not depend on other flows.
 
 use super::codel::Codel;
 use super::{CodelConfig, Fifo, QueueTally, reaches};
@@ -13,7 +13,7 @@ use crate::units::{QueueLimit, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The queues and whose turn it is.
+/// The queues and the order in which they are served.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     codel: CodelConfig,
@@ -64,7 +64,7 @@ impl FqCodel {
         (self.hash.unit(key, u64::from(flow.reverse())) * f64::from(self.number)) as u32
     }
 
-    /// Sections 4.1.2 and 4.1.3.
+    /// Enqueues a packet, and drops packets if the limit is exceeded (sections 4.1.2 and 4.1.3).
     pub(super) fn put(
         &mut self,
         now: Time,
@@ -89,7 +89,7 @@ impl FqCodel {
         }
     }
 
-    /// Drops half of the bytes of the flow with most bytes, at most [`BATCH`] packets, from the head.
+    /// Drops half of the bytes, but at most [`BATCH`] packets, from the head of the queue with the most bytes.
     fn relieve(&mut self, now: Time, tally: &mut QueueTally, dropped: &mut dyn FnMut(Packet)) {
         let Some(fattest) = self.flows.values_mut().rev().max_by_key(|f| f.fifo.bytes) else { return };
         let half = fattest.fifo.bytes / 2;
@@ -125,7 +125,8 @@ impl FqCodel {
                 return Some((since, p));
             }
             list.pop_front();
-            // A new flow that is empty waits for its turn once, so that it cannot go first by pausing.
+            // A new queue that has become empty moves to the end of the old queues, so that a flow cannot gain priority
+            // by pausing.
             if is_new && !self.old.is_empty() {
                 self.old.push_back(index);
             } else {
@@ -145,7 +146,7 @@ impl FqCodel {
     }
 }
 
-/// Packets dropped at once (Linux `drop_batch`; section 4.1.3).
+/// Largest number of packets dropped at once (Linux `drop_batch`; section 4.1.3).
 const BATCH: usize = 64;
 
 #[cfg(test)]
@@ -194,7 +195,8 @@ mod tests {
         assert!(next.iter().any(|n| n.0 == 1) && next.iter().filter(|n| n.0 == 0).count() == 3, "{next:?}");
     }
 
-    /// A flow that sends a packet now and then cannot keep the others waiting: empty, it waits for a turn among them.
+    /// A flow that sends a packet now and then cannot keep the others waiting: when its queue is empty, it takes a turn
+    /// among the old queues.
     #[test]
     fn flow_that_pauses_is_not_new_again() {
         let mut q = fq(QueueLimit::Packets(10_000));

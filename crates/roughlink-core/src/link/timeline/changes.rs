@@ -375,7 +375,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A rate that changes and changes back at the same instant has every departure computed again, to no effect.
+        /// If the rate changes and changes back at the same instant, all departures are recomputed and stay the same.
         #[test]
         fn rate_change_undone_at_once_has_no_effect(
             sent in prop::collection::vec((0u64..3_000_000, 41u16..1500), 1..120),

@@ -6,7 +6,7 @@ use crate::units::{Rate, Time};
 /// bytes are lost. The trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opportunities {
-    /// Ascending within a period, at most `period`; several may fall together.
+    /// Ascending within a period, at most `period`; several may coincide.
     pub times: Vec<Time>,
     /// Period of the trace: the time of its last line.
     pub period: Time,
@@ -41,7 +41,7 @@ impl Opportunities {
     }
 }
 
-/// Takes `bytes` from the trace; the first and the last opportunity used.
+/// Takes `bytes` from the trace. Returns the times of the first and the last opportunity used.
 pub(super) fn use_opportunities(trace: &Opportunities, index: &mut u64, used: &mut u32, bytes: u32) -> (Time, Time) {
     let mut start = None;
     let mut left = bytes;
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// With an empty queue, each packet searches its opportunity: with a scan this would be 10^11 steps.
+    /// With an empty queue, each packet searches for its opportunity; a linear scan would take 10^11 steps.
     #[test]
     fn a_long_trace_is_not_scanned() {
         let n = 1_000_000;

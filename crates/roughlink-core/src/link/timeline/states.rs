@@ -23,8 +23,8 @@ pub struct DirectionStates {
     changed: u32,
 }
 
-/// Begin or end of a step: its time, the begin of this occurrence, index of the step, and true for an end. Earlier
-/// begins sort first, so at equal times ends precede begins.
+/// Start or end of a step: its time, the start of this occurrence, the index of the step, and true for an end. Earlier
+/// starts sort first, so at equal times ends precede starts.
 type StepBoundary = (Time, Time, u32, bool);
 
 impl DirectionStates {
@@ -102,7 +102,7 @@ const FROM_OUTSIDE: u32 = 1 << 31;
 struct Property<T>(BTreeMap<Occurrence, T>);
 
 impl<T: Copy> Property<T> {
-    /// Begins a step that sets the property to `value`, if any; the step ends some time if `ends` is set.
+    /// Starts a step that sets the property to `value`, if any; `ends` is true if the step ends later.
     fn begin(&mut self, began: Occurrence, value: Option<T>, ends: bool) {
         let Some(value) = value else { return };
         if !ends {

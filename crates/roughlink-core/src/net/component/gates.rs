@@ -48,7 +48,7 @@ impl Gate {
     }
 }
 
-/// Replaces the component's numbers of flows by the scenario's, and of flows from outside by their addresses.
+/// Replaces the component's flow numbers with the scenario's, or with addresses for flows from outside.
 fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow], ports: Option<&Ports>) {
     for f in stats {
         if let FlowKey::Simulated(flow) = f.key {
@@ -120,7 +120,7 @@ impl Modem for ModemPort<'_> {
 }
 
 impl Component {
-    /// Sends a packet from `place` to `next` or to its host, past gateways.
+    /// Sends a packet from `place` to `next` or to its host, through the gateways on the way.
     #[inline(never)]
     pub(super) fn forward_gated<O: Observer>(
         &mut self,
@@ -139,7 +139,7 @@ impl Component {
         self.originate_at(now, node, observer);
     }
 
-    /// Sends a packet from the `end` of a flow to `leaf`, past gateways.
+    /// Sends a packet from the `end` of a flow to `leaf`, through the gateways on the way.
     #[inline(never)]
     pub(super) fn send_gated<O: Observer>(
         &mut self,

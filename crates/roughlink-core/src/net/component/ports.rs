@@ -10,15 +10,16 @@
 //! conversations. After [`MOST_FLOWS`] flows, new conversations share one flow for each pair of a port and a
 //! destination.
 //!
-//! A frame enters for a port, not for an address. The bytes before its IP datagram are ignored. A frame without a
+//! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. A frame without a
 //! datagram belongs to its two ports' flow for traffic outside conversations.
 //!
 //! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
-//! An end here receives it as several of the engine's packets, one for each chunk, in order and at the same instant.
+//! An end inside the network receives it as several packets of the engine, one for each chunk, in order and at the same
+//! instant.
 //!
-//! A flow of the scenario may have one end here and the other outside. Either side may connect first; the end here is
-//! found by its address and port. Packets of that end leave with the bytes of the flow's application, or else with
-//! [`Implied`] bytes.
+//! A flow of the scenario may have one end inside the network and the other outside. Either end may open the
+//! connection; the inside end is found by its address and port. Packets of that end leave with the bytes of the flow's
+//! application, or else with [`Implied`] bytes.
 
 use super::{Component, NetworkFlow, Observer, VARIES};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
@@ -44,9 +45,9 @@ pub(super) struct Ports {
     places: Vec<u32>,
     /// Flows by addresses, protocol, and the nodes at which they enter and leave.
     known: BTreeMap<ConversationKey, FlowId>,
-    /// Flows of the scenario with a listening end here, by address, port and protocol.
+    /// Flows of the scenario with a listening end inside the network, by address, port and protocol.
     listening: BTreeMap<(IpAddr, u16, ProtocolNumber), Vec<u32>>,
-    /// Those of `listening` that have a peer.
+    /// Flows of `listening` that have a peer.
     claimed: BTreeSet<(u32, ProtocolNumber)>,
     /// Addresses of every flow of the component, from source to destination.
     addresses: Vec<Addresses>,
@@ -126,7 +127,7 @@ impl Ports {
         if flow.reverse() { a.reversed() } else { a }
     }
 
-    /// Returns the addresses of a packet of an end here, in its direction.
+    /// Returns the addresses of a packet from an end inside the network, in its direction.
     fn addresses_of(&self, p: &Packet) -> Addresses {
         let discovery = self.discovery.get(&(p.flow.index() as u32)).filter(|_| p.protocol() == Protocol::Udp);
         match discovery {
@@ -304,7 +305,8 @@ impl Component {
             }
             return Some(flow);
         }
-        // A waiting flow takes the first connection that begins, and replaces it only while it has no peer.
+        // A listening flow takes the first connection that begins. It takes a later one in its place only while it is
+        // still listening.
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
@@ -347,7 +349,7 @@ impl Component {
     }
 
     /// Delivers a whole datagram to an end of its flow in a network with ports. An end outside receives it through its
-    /// port. For an end here, its packet is returned.
+    /// port. For an end inside the network, its packet is returned.
     pub(super) fn deliver_open<O: Observer>(
         &mut self,
         now: Time,
@@ -381,7 +383,7 @@ impl Component {
                 }
                 None => {
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
-                    // A packet of an end here always has a wire form.
+                    // A packet from an end inside the network always has a wire form.
                     let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
                     let written = match flow.payload(&p, &addresses).or_else(carried) {
                         Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
@@ -428,10 +430,11 @@ impl Component {
             ports.stats.unreadable += 1;
             return None;
         }
-        Some(decoded.into_packet(&[], p.flow, &mut self.sides)) // only SCTP has chunks whose bytes count
+        Some(decoded.into_packet(&[], p.flow, &mut self.sides)) // the bytes are needed only for SCTP chunks
     }
 
-    /// Passes the chunks of an SCTP packet from outside to the end here, one after the other, and returns the last.
+    /// Passes the chunks of an SCTP packet from outside to the end inside the network, except the last, which is
+    /// returned.
     fn unbundle(&mut self, now: Time, (flow, end): (FlowId, usize), first: Decoded, bytes: &[u8]) -> Option<Packet> {
         let (mut next, mut last) = (Some(first), None);
         while let Some(chunk) = next {
@@ -449,7 +452,7 @@ impl Component {
     }
 }
 
-/// Contents of bytes that enter.
+/// Content of a datagram or frame that enters the network.
 struct DatagramContent {
     /// Length for links.
     length: usize,

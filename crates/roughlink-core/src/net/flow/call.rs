@@ -1,7 +1,7 @@
 //! Voice calls.
 //!
-//! An end in the network has a talker and a listener. For an end outside, the network judges both directions by its own
-//! clock. Packets from that end depart when they enter at the port; packets for it arrive when they leave there.
+//! An end in the network has a talker and a listener. For an end outside, the network measures both directions with its
+//! own clock: the departure of a packet is its entry at the port, and the arrival of a packet is its exit there.
 
 use super::{Application, FlowProgress, datagram};
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
@@ -25,7 +25,7 @@ pub(super) struct Call {
 }
 
 enum Talker {
-    /// Talker in the network, and the source of its packets outside.
+    /// Talker in the network, and the RTP source of its packets that leave the network.
     Here(VoipSender, RtpSource),
     Outside(ObservedStream),
 }

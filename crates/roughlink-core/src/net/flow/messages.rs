@@ -128,7 +128,7 @@ impl MessageFlow {
         match (self.open[0], self.started) {
             (true, _) => Time::MAX,
             (false, false) => self.start,
-            // A message that is overdue waits for the association, whose events lead to a new attempt.
+            // An overdue message needs no timer: each event of the association tries to write it again.
             (false, true) => Some(self.clock.next_due()).filter(|due| *due > now).unwrap_or(Time::MAX),
         }
     }
@@ -167,7 +167,7 @@ impl Application for MessageFlow {
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
         if !self.open[0] {
-            self.write(now); // what waited during a `Hold` may be overdue by now, and leave room
+            self.write(now); // data abandoned after a `Hold` leaves room for overdue messages
         }
     }
     fn sender(&self) -> Option<(Sending<'_>, u64)> {

@@ -23,7 +23,7 @@ pub(super) struct Requests {
     /// Endpoints; one that is outside remains closed.
     ends: [TcpEndpoint; 2],
     open: [bool; 2],
-    /// Start; neither side has a session before.
+    /// Start of the session; neither side acts before.
     start: Time,
     session: Session,
     datagrams: [VecDeque<u16>; 2],

@@ -93,7 +93,7 @@ pub enum Column<'a> {
     RealOrNull(&'a [Option<f64>]),
     /// [`ColumnType::Flag`].
     Flag(&'a [bool]),
-    /// [`ColumnType::Word`]: indices into `words`, which only grow from batch to batch.
+    /// [`ColumnType::Word`]: indices into `words`. From batch to batch, words are only appended to `words`.
     Word {
         /// Index of the word of each row.
         codes: &'a [u32],
@@ -240,10 +240,10 @@ const FLOWS: [ColumnHeading; 16] = [
     TIME,
     FLOW,
     word("state", "state of loss recovery: Open, Disorder, Recovery, Loss or Cwr"),
-    word("phase", "phase of the algorithm, by the algorithm's own name"),
+    word("phase", "phase of the algorithm, as the algorithm names it"),
     integer_field("cwnd_bytes", "B", "congestion window"),
     or_null(integer_field("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
-    or_null(real_field("pacing_mbps", "Mbit/s", "pacing rate; null if ACKs are the clock")),
+    or_null(real_field("pacing_mbps", "Mbit/s", "pacing rate; null if the sender is not paced")),
     integer_field("in_flight_bytes", "B", "estimated bytes in the network (RFC 6675 pipe)"),
     integer_field("outstanding_bytes", "B", "bytes sent and not cumulatively acknowledged"),
     integer_field(
@@ -253,9 +253,9 @@ const FLOWS: [ColumnHeading; 16] = [
     ),
     integer_field("snd_nxt_bytes", "B", "sequence offset of the next new byte"),
     integer_field("delivered_bytes", "B", "bytes delivered in order to the receiving application"),
-    or_null(real_field("rtt_ms", "ms", "round-trip time measured last; null before the first")),
+    or_null(real_field("rtt_ms", "ms", "latest measured round-trip time; null before the first measurement")),
     integer_field("rtt_samples", "", "round-trip times measured so far"),
-    or_null(real_field("srtt_ms", "ms", "smoothed round-trip time; null before the first")),
+    or_null(real_field("srtt_ms", "ms", "smoothed round-trip time; null before the first measurement")),
     real_field("rto_ms", "ms", "retransmission time-out, back-off included"),
 ];
 
@@ -534,7 +534,7 @@ const GATEWAYS: [ColumnHeading; 7] = [
     FLOW,
     real_field("awnd_sdu", "SDU", "window that the flow is allowed"),
     real_field("sample_sdu", "SDU", "largest amount that the link carries within the flow's round-trip time"),
-    real_field("rho", "", "round-trip time of the flow over the smallest of all flows"),
+    real_field("rho", "", "round-trip time of the flow, divided by the smallest of all flows"),
     real_field("queue_share", "", "share of the flow in the modem's queue, 0 to 1"),
 ];
 

@@ -63,7 +63,7 @@ pub(super) const QUEUE: Dimension = Dimension {
 };
 pub(super) const SHARE: Dimension = Dimension { name: "a probability", usual: "%", units: &[("%", 1)] };
 
-/// Accepted, but printed in the other form: with capitals, the bits of `ps` are unmistakable.
+/// Accepted, but printed in the second form. With a capital prefix, `ps` can only mean bits per second.
 pub(super) const SYNONYMS: &[(&str, &str)] =
     &[("Kbps", "kbit/s"), ("Mbps", "Mbit/s"), ("Gbps", "Gbit/s"), ("Kbit/s", "kbit/s"), ("µs", "us"), ("μs", "us")];
 

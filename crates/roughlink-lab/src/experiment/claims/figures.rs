@@ -164,7 +164,7 @@ impl Claim {
         Some(ClaimFigure::new(at, estimate.map(|e| e.map(scaled)), from))
     }
 
-    /// Returns the best and worst rank of `a` among all cells that their values and differences allow.
+    /// Returns the best and the worst possible rank of `a` among all cells, given their values and differences.
     fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> ClaimFigure {
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
         let value = |c: &Cell| self.value(c).map(|estimate| estimate.range);

@@ -58,14 +58,15 @@ fn describe_conversations(all: &[ConversationResult]) -> Vec<String> {
 }
 
 fn describe_timing(e: &EmulationFolderContent) -> Option<String> {
-    let within = |times: Option<Times>, what: &str| Some(format!("99 % of {what} within {} us", three(times?.p99)));
+    let within =
+        |times: Option<Times>, what: &str| Some(format!("99 % of {what} at most {} us late", three(times?.p99)));
     let o = &e.outcome;
     Some(match &o.faults {
         Some(faults) if !faults.is_empty() => format!("Not in real time: {}.", faults.join("; ")),
         faults => {
             let parts = [
-                within(o.lateness_us, "the packets left"),
-                within(o.waited_us, "them were read"),
+                within(o.lateness_us, "the packets left the network"),
+                within(o.waited_us, "the packets from the nodes were read"),
                 within(o.run_delay_us, "the programs' time slices began"),
             ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();

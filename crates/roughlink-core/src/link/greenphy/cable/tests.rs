@@ -100,7 +100,7 @@ impl CableBench {
 
 #[test]
 fn saturated_stations_collide_as_computed() {
-    // (stations, collisions per attempt, idle slots per busy period, Mbit/s), class CA1, 3 PBs to an MPDU
+    // (stations, collisions per attempt, idle slots per busy period, Mbit/s), class CA1, 3 PBs per MPDU
     let table = [
         (1, 0.0, 3.5, 6.27),
         (2, 0.085, 3.2, 6.02),
@@ -114,7 +114,7 @@ fn saturated_stations_collide_as_computed() {
     for (n, collisions, idle, mbps) in table {
         let mut b = CableBench::new(&config, n);
         let ports: Vec<_> = (0..n).map(|k| 2 * k).collect();
-        let secs = 1600.0; // collisions come in runs: less time leaves more than 1 % of chance
+        let secs = 1600.0; // collisions come in runs: a shorter run would have a statistical error above 1 %
         b.saturate(Time::from_secs_f64(secs), &ports, 1518);
         let arq = || ports.iter().map(|&p| &b.link.stats(p).arq);
         let got = arq().map(|a| a.collisions).sum::<u64>() as f64 / arq().map(|a| a.frames).sum::<u64>() as f64;
@@ -184,7 +184,7 @@ fn beacons_block_their_region_and_exchanges_that_overlap_it() {
     let without = share(Time::ZERO, 50.0);
     for (mains, period) in [(50.0, 40.0), (60.0, 33.333)] {
         let got = share(Time::from_millis(1), mains) / without;
-        // 1 ms, plus less than the shortest exchange of 1.1 ms before it
+        // A beacon region costs 1 ms, plus an idle time before it shorter than the shortest exchange (1.1 ms).
         assert!(got < 1.0 - 1.0 / period && got > 1.0 - 2.1 / period, "{got} at {mains} Hz");
     }
 }
