@@ -54,8 +54,8 @@ mod registry;
 pub use history::LinkHistory;
 pub use registry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory, REGISTRY, algorithm, build};
 
-/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack): an algorithm may have a preset of its
-/// parameters for each.
+/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). For each stack, an algorithm may have a
+/// preset of its parameters.
 pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
@@ -70,8 +70,7 @@ pub enum CongestionState {
     Recovery,
     /// From a retransmission time-out until all data outstanding at that time is acknowledged.
     Loss,
-    /// From marked packets (RFC 3168) until more than the data outstanding at that time is acknowledged; with `rack`
-    /// only.
+    /// From the first reported mark (RFC 3168) until data sent after it is acknowledged; with `rack` only.
     Cwr,
 }
 
@@ -120,12 +119,12 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// Set if the sender has used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Set from a time when the application had nothing to send until all data then in flight is delivered (Linux
+    /// Set when the application has nothing to send, until all data in flight at that time is delivered (Linux
     /// `tp->app_limited`).
     pub app_limited: bool,
     /// Earliest departure that pacing allows (Linux `tcp_wstamp_ns`); zero without `internal_pacing`.
     pub next_departure: Time,
-    /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
+    /// Maximum number of outstanding bytes in the last window of data (Linux `max_packets_out`, there in packets).
     pub max_outstanding: u64,
 }
 
@@ -229,7 +228,7 @@ pub struct Sent {
     pub tx_start: bool,
 }
 
-/// Notification for a host, `notice` after the event.
+/// Event of a link, as notified to a host. The scenario's `notice` delays the notification.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LinkEvent {
     /// The link went down.
@@ -278,7 +277,7 @@ impl Permit {
     }
 }
 
-/// An algorithm's numbers for traces.
+/// State of an algorithm for traces.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AlgorithmTrace {
     /// Congestion window, bytes.

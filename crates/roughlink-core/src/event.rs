@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 pub enum Event {
     /// The handshake is over.
     Connected,
-    /// There is something to read where there was nothing.
+    /// Data is ready to read; before, there was none.
     Readable,
-    /// There is room to write after a write that was not, or not wholly, taken.
+    /// There is room to write again, after a write that was refused or accepted only in part.
     Writable,
     /// The peer has closed, and everything that it sent has arrived.
     PeerClosed,

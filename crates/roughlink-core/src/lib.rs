@@ -1,9 +1,9 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
-//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
-//! `receive` and `transmit` a packet, `wake` to process due events, and `next_wake` for the time of the next one. The
-//! caller passes the time. A simulation jumps from one wake-up to the next; a real-time program sleeps until then, and
-//! may be late.
+//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, called the
+//! verbs. `receive` and `transmit` pass a packet, `wake` processes due events, and `next_wake` returns the time of the
+//! next event. The caller passes the current time. A simulation jumps from one wake-up to the next; a real-time program
+//! sleeps until then, and may be late.
 //!
 //! # A scenario, simulated
 //!
@@ -39,9 +39,10 @@
 //!
 //! # The same network in real time
 //!
-//! [`Network::wake`](net::Network::wake) replays all events due, each at its own time. Results are available at any
-//! time, and links can be changed from outside. A host may be outside, at a port, where datagrams enter and leave with
-//! their due times. In `examples/open_port.rs` a program is the other end of a simulated cable.
+//! [`Network::wake`](net::Network::wake) processes all events due, each at its own time. Results are available at any
+//! time, and links can be changed from outside. A host may be outside the network. Its node then has a port, where
+//! datagrams enter and leave, each with its due time. In `examples/open_port.rs` a program is the other end of a
+//! simulated cable.
 //!
 //! ```
 //! # use roughlink_core::net::{LinkChange, Network, RunOptions};
@@ -62,11 +63,11 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::TcpEndpoint`] is a connection with implied bytes, [`tcp::Stream`] one with its bytes, over IP datagrams.
-//!   [`sctp::SctpEndpoint`] and [`sctp::Association`] are the same for associations and messages.
+//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is implied. [`tcp::Stream`] carries real bytes in IP
+//!   datagrams. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts for SCTP and its messages.
 //!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
-//! - [`cc`] holds the congestion controls. A new one only implements the trait [`cc::CongestionControl`], without
-//!   changes here: `examples/own_algorithm.rs`.
+//! - [`cc`] holds the congestion controls. A new one implements the trait [`cc::CongestionControl`] and needs no
+//!   changes in this crate: see `examples/own_algorithm.rs`.
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
 //! - [`wire`] converts packets to bytes and back. [`net::Observer`] observes a running network, and [`trace`] records
 //!   it.

@@ -3,9 +3,9 @@
 //! The fields match the wire format. Sequence and acknowledgment numbers have the 32 bits of the header, and endpoints
 //! unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options) is stored
 //! in a side slot and referred to by index. The code that consumes or drops a packet frees the slot ([`Sides::free`]),
-//! so the table holds exactly the content of packets on air. The index takes 24 bits. The other 8 bits of its word are
-//! the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table in `packet/sctp.rs`
-//! lists their content in an SCTP packet.
+//! so the table holds exactly the content of packets in flight. The index takes 24 bits. The other 8 bits of its word
+//! are the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table in
+//! `packet/sctp.rs` lists their content in an SCTP packet.
 
 mod sctp;
 
@@ -63,7 +63,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// Part of an IP datagram in a packet.
+/// The part of an IP datagram that a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fragment {
     /// The whole datagram.
@@ -366,8 +366,8 @@ impl Packet {
         self.flags & f != 0
     }
 
-    /// Returns the bytes of IP and transport header, including options, padded as on the wire. SYN options take
-    /// [`SynOptions::header_bytes`]; the caller adds them through `syn_options`.
+    /// Returns the length of the IP and transport headers in bytes, including options, padded as on the wire. For a
+    /// SYN, pass the length of its options ([`SynOptions::header_bytes`]) as `syn_options`.
     #[inline]
     pub const fn header_bytes(&self, syn_options: u16) -> u16 {
         match self.protocol() {
@@ -386,8 +386,9 @@ impl Packet {
         n
     }
 
-    /// Returns the payload of a plain TCP segment: whole, over IPv4, no traffic class, no side slot, and no options
-    /// except timestamps, present as `timestamps` says. Returns `None` for any other packet.
+    /// Returns the payload length in bytes of a plain TCP segment: not a fragment, over IPv4, with traffic class 0, no
+    /// side slot and no options except timestamps. `timestamps` says whether that option must be present or absent.
+    /// Returns `None` for any other packet.
     #[inline(always)]
     pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
         let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };
@@ -400,7 +401,7 @@ impl Packet {
         self.size = self.header_bytes(0) + len;
     }
 
-    /// Returns the bytes of payload of a whole datagram that is not a SYN.
+    /// Returns the payload length in bytes; 0 for a TCP SYN. The packet must not be a fragment.
     #[inline]
     pub const fn payload(&self) -> u32 {
         match self.protocol() {
@@ -438,7 +439,7 @@ pub struct SynOptions {
 }
 
 impl SynOptions {
-    /// Returns the bytes of these options in the header, padded to words as in Linux.
+    /// Returns the length of these options in bytes, padded to words as in Linux.
     ///
     /// ```
     /// use roughlink_core::packet::SynOptions;
@@ -475,9 +476,9 @@ pub enum SideContent {
     Cookie(Cookie),
     /// The streams of a FORWARD TSN.
     Skipped(Skipped),
-    /// External bytes ([`Sides::outside`]), by number.
+    /// Number of the external bytes ([`Sides::outside`]).
     Outside(u32),
-    /// Content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]), by number.
+    /// Number of the content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]).
     Heartbeat(u32),
 }
 
@@ -494,17 +495,17 @@ impl SideContent {
     }
 }
 
-/// Side slots of the packets on air.
+/// Side slots of the packets in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
     slots: Vec<SideContent>,
     free: Vec<u32>,
-    /// External datagrams and frames, and the indices that are free.
+    /// External datagrams and frames; `unused` lists the free indices.
     outside: Vec<Outside>,
     unused: Vec<u32>,
 }
 
-/// External bytes: an IP datagram, or a frame of a link layer.
+/// External bytes: an IP datagram or a link-layer frame.
 #[derive(Clone, Debug, Default)]
 struct Outside {
     bytes: Vec<u8>,
@@ -535,8 +536,8 @@ impl Sides {
             }
         }
     }
-    /// Stores external bytes with the position of their IP datagram (empty without one). Returns the index of the side
-    /// slot.
+    /// Stores external bytes with the position of the IP datagram in them (empty if there is none). Returns the index
+    /// of the side slot.
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;
@@ -598,7 +599,7 @@ impl Sides {
             _ => &[],
         }
     }
-    /// Frees the packet's slot; call it once for every packet that ends.
+    /// Frees the packet's slot; call it once for every packet that is consumed or dropped.
     #[inline]
     pub fn free(&mut self, packet: &Packet) {
         let side = packet.side();

@@ -17,15 +17,14 @@
 //! - Several addresses, and Path.Max.Retrans.
 //! - Sending bundles of chunks.
 //! - Simultaneous opening, and restarts: an INIT within an association is discarded.
-//! - Sending ABORT, either for packets out of the blue or on failure, and ERROR for unknown streams, chunks and
-//!   parameters.
+//! - Sending ABORT for out-of-the-blue packets or on failure, and ERROR for unknown streams, chunks and parameters.
 //! - Counting bytes of duplicate TSNs into partial_bytes_acked (section 7.2.2).
-//! - Counting TSNs that a SACK no longer reports back into the data in flight (section 6.2.1): receivers here never
+//! - Treating TSNs as in flight again when later SACKs no longer report them (section 6.2.1): receivers here never
 //!   revoke TSNs.
 //! - RTT samples from the handshake.
 //!
-//! An [`SctpEndpoint`] counts lengths only; its application sends as fast as it may and reads at once. An
-//! [`Association`] holds the messages, which an application writes and reads at any time.
+//! An [`SctpEndpoint`] handles only the lengths of messages; its application sends as fast as possible and reads at
+//! once. An [`Association`] also holds their bytes, which an application writes and reads at any time.
 
 mod arrival;
 mod assembly;
@@ -94,15 +93,16 @@ pub struct SctpEndpoint {
     heartbeat_info: Option<Vec<u8>>,
     snd: Option<Box<SctpSender>>,
     rcv: SctpReceiver,
-    /// An answer that leaves once.
+    /// Reply to send once.
     reply: Option<Reply>,
-    /// INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK: set if it waits to leave; time of the repetition (T1, T2); number
-    /// of repetitions.
+    /// Set if an INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK must leave.
     pending: bool,
+    /// Expiry of T1 or T2, which repeats this chunk, and the time-out.
     timer_at: Time,
     timer_rto: Time,
+    /// Number of expiries.
     tries: u32,
-    /// Number of stale cookies sent by this end.
+    /// Number of this end's COOKIE ECHOs that the peer rejected as stale.
     stale: u32,
     /// Set if the application has nothing more to send.
     closing: bool,
@@ -115,7 +115,8 @@ pub struct SctpEndpoint {
     offered: Option<(u64, bool)>,
 }
 
-/// An answer that leaves once. The answer to an INIT holds the INIT's content, and its cookie is created on departure.
+/// A reply that is sent once and never retransmitted. The reply to an INIT holds the INIT's content; the cookie is
+/// created when the reply leaves.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
     InitAck { peer: Init },
@@ -125,8 +126,8 @@ enum Reply {
 }
 
 impl SctpEndpoint {
-    /// Creates a closed endpoint whose packets are marked `id`, with initial TSN `tsn`. The verification tag follows
-    /// from both.
+    /// Creates a closed endpoint with initial TSN `tsn`, whose packets carry the flow id `id`. The verification tag is
+    /// derived from both.
     pub fn new(id: FlowId, cfg: Arc<SctpConfig>, factory: cc::Factory, tsn: u32) -> Self {
         debug_assert!((1..=SctpConfig::MAX_PAYLOAD).contains(&cfg.payload));
         let mut hash = SipHasher24::new();
@@ -275,7 +276,7 @@ impl SctpEndpoint {
     /// Handles a link event at this host. Packets may leave at once: call [`SctpEndpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
-        // A stale cookie removes the sending half again, so that its arrival does not end the handshake.
+        // Record events until the handshake ends, even if there is a sending half: a stale cookie removes it again.
         if self.snd.is_none() || matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
             let (cfg, factory) = (&self.cfg, &self.factory);
             self.link.note(now, event, || {
@@ -375,7 +376,7 @@ impl SctpEndpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// Enters a state that begins with a chunk of this end, repeated by a timer of `rto`.
+    /// Enters a state that begins with a chunk from this end. A timer that starts at `rto` repeats the chunk.
     fn enter(&mut self, state: AssociationState, rto: Time) {
         self.state = state;
         self.stop_timer();
@@ -410,8 +411,8 @@ impl SctpEndpoint {
         self.failed_at = Some(now);
     }
 
-    /// Returns true if the congestion control holds the association: only a FORWARD TSN may leave, not even a
-    /// handshake.
+    /// Returns true if the congestion control holds the association: nothing may leave except a FORWARD TSN, not even a
+    /// handshake chunk.
     fn is_held(&self) -> bool {
         let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
         self.state != AssociationState::Closed && held()

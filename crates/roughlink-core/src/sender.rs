@@ -43,7 +43,7 @@ pub struct SenderStats {
 pub(crate) enum Patience {
     /// This number of time-outs.
     Retries(u32),
-    /// Time-outs until this time after the first one.
+    /// Any number of time-outs up to this time after the first one.
     Time(Time),
 }
 
@@ -273,7 +273,7 @@ impl SenderCore {
         answer_timeout
     }
     /// Starts the release after [`SenderCore::thaw`], with data outstanding below `until`. The answer to its head may
-    /// arrive until `due`, if given. Returns true if the head leaves again at once, false if it does when the timer
+    /// arrive until `due`, if given. Returns true if the head leaves again at once, false if it leaves when the timer
     /// expires.
     pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {
         let due = due.filter(|due| *due > now);

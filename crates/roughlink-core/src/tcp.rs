@@ -1,9 +1,9 @@
 //! TCP endpoint: sans-IO, one connection, both halves.
 //!
-//! Implements RFC 9293 with the extensions listed in `config`. An endpoint works on stream ranges; the bytes behind
-//! them are implied in simulation. Callers pass packets and the time, and get packets and the time of the next
-//! wake-up; an endpoint has no clock and no socket. Deviations: no urgent data, no simultaneous open, and TIME-WAIT has
-//! no timer (it answers a repeated FIN as long as the endpoint exists).
+//! Implements RFC 9293 with the extensions listed in `config`. An endpoint handles ranges of stream offsets. In a
+//! simulation the bytes themselves are implied; [`Stream`] adds them. Callers pass packets and the time, and get
+//! packets and the time of the next wake-up; an endpoint has no clock and no socket. Deviations: no urgent data, no
+//! simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
 mod arrival;
@@ -77,15 +77,19 @@ pub struct TcpEndpoint {
     sack: bool,
     ecn: bool,
     peer_shift: u8,
-    /// SYN or SYN-ACK: set if it waits to leave; time of the repetition; number of repetitions.
+    /// Set if a SYN or SYN-ACK must leave.
     syn_pending: bool,
+    /// Time of its next retransmission, and the time-out before it.
     syn_at: Time,
     syn_rto: Time,
+    /// Number of its retransmissions.
     syn_tries: u32,
+    /// Send time of its first copy.
     syn_sent_at: Time,
-    /// Time of the first repetition.
+    /// Time of the first retransmission.
     syn_repeated_at: Time,
-    /// If a `Hold` began after the SYN left: its begin, and the time of the pending repetition.
+    /// If a `Hold` began after the SYN left: the start of the `Hold`, and the time of the retransmission that it
+    /// suspended.
     syn_frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
@@ -101,7 +105,7 @@ pub struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// Creates a closed endpoint whose packets are marked `id`, with initial sequence number `iss`.
+    /// Creates a closed endpoint with initial sequence number `iss`, whose packets carry the flow id `id`.
     pub fn new(id: FlowId, cfg: Arc<TcpConfig>, factory: cc::Factory, iss: u32) -> Self {
         TcpEndpoint {
             id,
@@ -183,8 +187,8 @@ impl TcpEndpoint {
             _ => 0,
         }
     }
-    /// Writes `bytes` after those written before. Either end may write any number of times once the handshake is over.
-    /// Data written while nothing is unsent leaves in separate segments, the last one with PSH.
+    /// Appends `bytes` to the data already written. Either end may write any number of times once the handshake is
+    /// over. If all earlier data has been sent, the new data leaves in segments of its own, the last one with PSH.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         if let Some(s) = &mut self.snd {
@@ -234,7 +238,8 @@ impl TcpEndpoint {
         }
     }
 
-    /// Ends back-off; as with data, a SYN or SYN-ACK whose answer is overdue leaves again at once.
+    /// Ends the back-off of the handshake. As with data, a SYN or SYN-ACK whose answer is overdue is sent again at
+    /// once.
     fn release_handshake(&mut self, now: Time) {
         if let Some((since, due)) = self.syn_frozen.take()
             && matches!(self.state, ConnectionState::SynSent | ConnectionState::SynReceived)
@@ -409,7 +414,7 @@ impl TcpEndpoint {
         p
     }
 
-    /// Creates a segment without data: its sequence numbers, size, flags and timestamps.
+    /// Creates the header of a segment with `len` bytes: sequence numbers, size, flags and timestamps.
     #[inline(always)]
     fn header(&self, now: Time, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = Packet::tcp(self.id);
@@ -424,8 +429,8 @@ impl TcpEndpoint {
         p
     }
 
-    /// Adds SACK blocks of data beyond a gap to a segment with `len` bytes (RFC 2018) as far as the MSS has room (RFC
-    /// 6691). Returns false if there was none; then a separate acknowledgment must follow.
+    /// Adds as many SACK blocks (RFC 2018) to a segment with `len` bytes as the MSS has room for (RFC 6691). Returns
+    /// false if there is no room for any; a separate acknowledgment must then follow.
     #[inline(never)]
     fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
         let mss = self.snd.as_ref().map_or(0, |s| s.flow().mss);

@@ -1,9 +1,9 @@
-//! AVOCA: an algorithm around another one that does not send outside coverage (AVOCA paper, sections I and IV).
+//! AVOCA: wraps another algorithm and sends nothing while there is no coverage (AVOCA paper, sections I and IV).
 //!
 //! Transmit mode requires layer 2 up, layer 3 configured and a signal above a threshold; in this mode `inner` controls
 //! the window (section IV). In hold mode nothing is sent ([`Permit::Hold`]) and every parameter keeps its value
-//! (section I). On entering transmit mode, `inner` restarts and the endpoint immediately sends the earliest outstanding
-//! data with initial RTO and back-off (section IV, [`CongestionControl::starts_anew`]).
+//! (section I). When transmit mode begins, `inner` restarts, RTO and back-off return to their initial values, and the
+//! endpoint immediately sends the earliest outstanding data (section IV, [`CongestionControl::starts_anew`]).
 //!
 //! [`super::coverage`] defines coverage, including the points that the paper leaves open.
 
@@ -25,7 +25,7 @@ pub struct Params {
     /// Parameters of `inner`.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub params: toml::Table,
-    /// Stack with the preset for `params`; the connection's stack unless set here.
+    /// Stack whose preset applies to `inner` before `params`; the connection's stack if not set.
     pub stack: String,
     /// Signal strength, dBm, at which or below which coverage ends. `"coverage"` takes the `threshold` of the link's
     /// `[[coverage]]`, -80 without one; the paper gives no value.

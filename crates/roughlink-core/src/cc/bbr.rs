@@ -70,7 +70,7 @@ pub struct Bbr {
     has_rtt: bool,
     probe_rtt_until: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Range of delivered counts during which ProbeRtt limited the segments sent.
+    /// Range of delivered bytes within which samples reflect the limit of ProbeRtt.
     held_back: (u64, u64),
     pacing_gain: f64,
     cwnd_gain: f64,
@@ -263,7 +263,7 @@ impl Bbr {
         }
         self.look_for_policer(flow, sample);
         let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
-        // A sender without data underestimates the path: only an increase counts.
+        // A sample without enough data to send underestimates the path: only an increase counts.
         if !sample.app_limited || rate >= self.bandwidth.max() {
             self.bandwidth.update(&self.params, self.rounds, rate);
         }

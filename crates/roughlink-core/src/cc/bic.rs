@@ -1,16 +1,17 @@
 //! BIC: binary search for the window of the last loss (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control
 //! for fast, long distance networks", INFOCOM 2004, section 3).
 //!
-//! Below the last maximum, the window jumps part of the way toward it per RTT, by at most `max_increment` segments
-//! (Smax), and in small steps near it. Beyond the maximum, growth starts slowly and accelerates ("max probing"). Up to
-//! `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the distance and `beta` in
-//! 1024ths. The count per increment is divided by the mean number of segments per ACK (initially 2) and renewed every
-//! 1/32 s. A timeout resets everything.
+//! Below the last maximum, the window jumps part of the way toward it in each RTT, by at most `max_increment` segments
+//! (Smax). Near the maximum, the steps are small. Beyond the maximum, growth starts slowly and accelerates ("max
+//! probing"). Up to `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the
+//! distance and `beta` in 1024ths. The count per increment is divided by the mean number of segments per ACK (initially
+//! 2) and renewed every 1/32 s. A timeout resets everything.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
-//! NewReno and halves the bytes in flight. The count is renewed on every ACK, ignores delayed ACKs, must be exceeded
-//! and is then dropped. Fast convergence sets the maximum to `beta` of the window. `beta` is not rounded. A timeout
-//! discards nothing. The preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
+//! NewReno and halves the bytes in flight. The count is renewed on every ACK and ignores delayed ACKs. The window grows
+//! only when more segments than the count are acknowledged, and the excess is dropped. Fast convergence sets the
+//! maximum to `beta` of the window. `beta` is not rounded. A timeout discards nothing. The preset also sets
+//! `smooth_part = 5` (ns-3's default; Linux has 20).
 
 use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
@@ -25,17 +26,17 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Part of the window that remains after a loss.
     pub beta: f64,
-    /// Most segments added per RTT (Smax).
+    /// Maximum number of segments added per RTT (Smax).
     pub max_increment: u64,
     /// Window up to which BIC is NewReno, segments.
     pub low_window: u64,
     /// A jump takes the window 1 / `search` of the way to the maximum (B).
     pub search: u64,
-    /// RTTs from the maximum less `search` segments to the maximum.
+    /// Number of RTTs in which the window grows from `search` segments below the maximum to the maximum.
     pub smooth_part: u64,
     /// A loss below the last maximum lowers the next one further.
     pub fast_convergence: bool,
-    /// Before the first loss, most acknowledged segments per segment of growth: 20 = at least 5 % per RTT.
+    /// Before the first loss, maximum number of acknowledged segments per segment of growth: 20 = at least 5 % per RTT.
     pub first_count: u64,
     /// Implementation whose arithmetic applies.
     pub arithmetic: Arithmetic,

@@ -2,7 +2,7 @@
 //! threshold (AVOCA paper, section IV). Used by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
 //!
 //! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so
-//! host and network evaluate the signal alike. The paper leaves three points open. Without any event there is coverage;
+//! host and network use the same threshold. The paper leaves three points open. Without any event there is coverage;
 //! otherwise a host on a link without events would never send. Without a signal event the signal is sufficient. Loss of
 //! layer 2 discards the layer 3 configuration and the signal.
 

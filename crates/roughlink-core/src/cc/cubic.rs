@@ -5,8 +5,9 @@
 //!
 //! - `linux` (default): `tcp_cubic` of Linux 6.x. Whole segments; time in jiffies (1 ms). The curve becomes a *count*
 //!   of acknowledged segments per segment of growth, renewed when the window changes or every 1/32 s. The Reno-friendly
-//!   window grows by 8/15 segments per window (alpha_cubic = 9/17 in 8ths, truncated) and never by 1. Classic HyStart.
-//! - `ns3`: ns-3 3.44's TcpCubic, an older copy of the same. The count is renewed on every ACK; beta and C are not
+//!   window grows by 8/15 segments per window (alpha_cubic = 9/17 in 8ths, truncated); alpha_cubic never becomes 1.
+//!   Classic HyStart.
+//! - `ns3`: ns-3 3.44's TcpCubic, an older copy of Linux's code. The count is renewed on every ACK; beta and C are not
 //!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
 //!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
 //!   needs a train of a whole RTT or twice the delay, and ns-3 passes it the *smoothed* RTT.
@@ -39,7 +40,8 @@ pub struct Params {
     pub fast_convergence: bool,
     /// Grow at least as Reno would (section 4.3).
     pub reno_friendly: bool,
-    /// Before the first loss, most acknowledged segments per segment of growth: 20 = at least 5 % per RTT (not `rfc`).
+    /// Before the first loss, maximum number of acknowledged segments per segment of growth: 20 = at least 5 % per RTT
+    /// (not `rfc`).
     pub first_count: u64,
     /// Time after the start of an epoch during which RTT samples are ignored, milliseconds (not `rfc`).
     pub settle_ms: u64,
@@ -51,7 +53,7 @@ pub struct Params {
     pub hystart_low_window: u64,
     /// Classic HyStart: largest distance between the ACKs of a train, microseconds.
     pub hystart_ack_delta_us: u64,
-    /// Classic HyStart: divisor of the minimum RTT; a train of this length ends slow start.
+    /// Classic HyStart: divisor of the minimum RTT that gives the length of the train that ends slow start.
     pub hystart_train_divisor: u64,
     /// Smallest threshold for an increase of delay, microseconds (RFC 9406 MIN_RTT_THRESH).
     pub hystart_delay_min_us: u64,
@@ -61,7 +63,7 @@ pub struct Params {
     pub hystart_delay_divisor: u64,
     /// RTT samples needed per round (N_RTT_SAMPLE).
     pub hystart_samples: u32,
-    /// HyStart++: most segments that one ACK adds (L).
+    /// HyStart++: maximum number of segments that one ACK adds (L).
     pub hystart_limit: u64,
     /// HyStart++: growth in conservative slow start is divided by this (CSS_GROWTH_DIVISOR).
     pub hystart_css_growth_divisor: u64,
@@ -408,8 +410,8 @@ mod tests {
         assert!((real(1) - before - 1.0 / before).abs() < 2e-3);
     }
 
-    /// Section 5.1, RTT 0.1 s: mean windows for a loss every 1/p segments, from the plateau of 1/0.925 of the mean on
-    /// (losses at fixed intervals restore it only slowly).
+    /// Section 5.1, RTT 0.1 s: mean windows for a loss every 1/p segments. The run starts at the plateau, 1/0.925 of
+    /// the mean, because losses at fixed intervals approach it only slowly.
     #[test]
     fn mean_windows_match_the_rfc() {
         for (stack, interval, mean, tolerance) in [

@@ -9,7 +9,7 @@
 //! The defaults follow Linux's `tcp_dctcp`, with `alpha` in units of 1/1024. `fixed_point = false` computes with real
 //! numbers, as the RFC and ns-3 3.44 do. With `halve_on_loss = false`, a loss also reduces the window by `alpha / 2`,
 //! as in ns-3's TcpDctcp. An acknowledgment that reports the first mark of a round reduces the window before it updates
-//! `alpha`; Linux 6.18 does so afterwards.
+//! `alpha`; Linux 6.18 updates `alpha` first.
 
 use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// In fixed point the decrease is at least the rest, so alpha reaches zero.
+    /// In fixed point, a decrease that would round to zero removes all of alpha, so alpha reaches zero.
     #[test]
     fn alpha_reaches_zero_without_marks() {
         let (mut f, mut cc) = (flow(), Dctcp::new(&Params::default(), &flow()));

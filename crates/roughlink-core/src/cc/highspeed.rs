@@ -168,8 +168,7 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// Table of appendix B. Row `i` applies to windows above the one of row `i - 1`, up to its own, and has a(w) = `i + 1`.
-/// At the window of a row, a(w) has grown by one since the previous row.
+/// Table of appendix B. Row `i` applies to windows above that of row `i - 1` up to its own, and has a(w) = `i + 1`.
 #[derive(Clone, Debug)]
 pub struct ResponseTable {
     rows: Vec<ResponseRow>,

@@ -41,7 +41,7 @@ pub struct Params {
     pub low_window: u64,
     /// Classic: largest distance between the ACKs of a train.
     pub ack_delta: Time,
-    /// Classic: divisor of the minimum RTT; a train of this length ends slow start.
+    /// Classic: divisor of the minimum RTT that gives the length of the train that ends slow start.
     pub train_divisor: u64,
     /// Smallest threshold for an increase of delay (MIN_RTT_THRESH).
     pub delay_min: Time,
@@ -51,7 +51,7 @@ pub struct Params {
     pub delay_divisor: u64,
     /// RTT samples needed per round (N_RTT_SAMPLE).
     pub samples: u32,
-    /// HyStart++: most segments that one ACK adds (L).
+    /// HyStart++: maximum number of segments that one ACK adds (L).
     pub limit: u64,
     /// HyStart++: divisor of the growth in CSS (CSS_GROWTH_DIVISOR).
     pub css_growth_divisor: u64,
@@ -262,7 +262,7 @@ impl HyStart {
         }
     }
 
-    /// Returns the significant increase of delay at `rtt`.
+    /// Returns the increase of delay that ends slow start at an RTT of `rtt`.
     fn threshold(&self, rtt: Time) -> Time {
         (rtt / self.params.delay_divisor).clamp(self.params.delay_min, self.params.delay_max)
     }

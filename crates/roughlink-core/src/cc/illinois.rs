@@ -54,8 +54,8 @@ pub struct Params {
     pub count_always: bool,
     /// Slow start counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
-    /// segments (Linux).
+    /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
+    /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
     /// Quantity that a loss reduces.
     pub halve: Halve,
@@ -127,7 +127,7 @@ impl Params {
 }
 
 /// Parameters of `illinois-aa` (V2G paper, figure 10). The paper's text lowers beta "for d < d1", but figures 9 and 10
-/// up to d2. The code uses d2.
+/// lower it up to d2. The code uses d2.
 pub const ADDED_AGGRESSIVENESS: &str = "alpha_max = 11.0\nalpha_min = 1.0\nbeta_min = 0.025\nbeta_max = 0.5";
 
 /// The `ns3` preset.

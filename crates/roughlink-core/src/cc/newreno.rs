@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Count acknowledged segments (RFC 3465, Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
-    /// segments (Linux).
+    /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
+    /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
     /// Lower bound of ssthresh, segments (RFC 5681 equation 4: 2).
     pub min_ssthresh: u32,
-    /// Apply the lower bound after a time-out, too; otherwise it is 2 there.
+    /// Apply the lower bound after a time-out, too; otherwise the bound is 2 segments there.
     pub on_timeout: bool,
     /// Quantity that a loss halves.
     pub halve: Halve,

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::sync::Arc;
 
-/// All algorithms. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
+/// All algorithms. To add one to roughlink, add a line here. To add one in your own program, call [`Registry::add`].
 ///
 /// ```
 /// use roughlink_core::cc::REGISTRY;
@@ -151,9 +151,9 @@ pub struct Algorithm {
     pub summary: &'static str,
     /// Source of its definition.
     pub source: &'static str,
-    /// Parameters (TOML) that this name sets over the algorithm's defaults.
+    /// Parameters (TOML) that this name changes from the algorithm's defaults.
     pub defaults: &'static str,
-    /// `[tcp]` keys (TOML) that this name sets unless the scenario does.
+    /// `[tcp]` keys (TOML) that this name implies unless the scenario sets them.
     pub tcp: &'static str,
     presets: [(&'static str, &'static str); 3],
     make: fn(toml::Table) -> Result<Factory, String>,
@@ -176,17 +176,17 @@ impl Algorithm {
             schema: || schemars::schema_for!(A::Params),
         }
     }
-    /// Parameters, in TOML, that this name sets over the algorithm's own.
+    /// Sets the parameters, in TOML, that this name changes from the algorithm's defaults.
     pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
-    /// Keys of `[tcp]`, in TOML, that this name sets unless the scenario does.
+    /// Sets the `[tcp]` keys, in TOML, that this name implies unless the scenario sets them.
     pub const fn tcp(mut self, toml: &'static str) -> Self {
         self.tcp = toml;
         self
     }
-    /// Parameters, in TOML, under a stack; for up to three stacks.
+    /// Sets the parameters, in TOML, that apply under a stack. Call it for up to three stacks.
     pub const fn preset(mut self, stack: &'static str, toml: &'static str) -> Self {
         let mut i = 0;
         while !self.presets[i].0.is_empty() {
@@ -196,7 +196,8 @@ impl Algorithm {
         self
     }
 
-    /// Parameters in effect under `stack` before the scenario's own: defaults, this name's, the stack's.
+    /// Returns the parameters in effect under `stack` before those of the scenario: the defaults, overridden by this
+    /// name's and then the stack's.
     ///
     /// ```
     /// use roughlink_core::cc::algorithm;
@@ -258,7 +259,7 @@ impl fmt::Debug for Algorithm {
     }
 }
 
-/// Why an algorithm could not be built.
+/// Reasons why an algorithm cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlgorithmError {
     /// No such algorithm.
@@ -269,9 +270,9 @@ pub enum AlgorithmError {
     UnknownParameter {
         /// The algorithm.
         algorithm: &'static str,
-        /// The key that is not known.
+        /// The unknown key.
         key: String,
-        /// The keys that are.
+        /// The known keys.
         known: Vec<String>,
     },
     /// A parameter with a wrong type or value.

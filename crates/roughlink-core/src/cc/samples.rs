@@ -1,5 +1,5 @@
-//! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`. Keeps the smallest RTT of the connection,
-//! the smallest since the last decision, and a flag for control of the window.
+//! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`. Keeps the smallest RTT of the connection
+//! and the smallest since the last decision, and records whether the samples control the window.
 
 use super::{Ack, Congestion, CongestionState};
 use crate::units::Time;

@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The window grows below this (the paper: 1 to 3).
+    /// Backlog below which the window grows (the paper: 1 to 3).
     pub alpha: u32,
-    /// The window shrinks above this (the paper: 3 or more).
+    /// Backlog above which the window shrinks (the paper: 3 or more).
     pub beta: u32,
-    /// Slow start ends above this.
+    /// Backlog above which slow start ends.
     pub gamma: u32,
     /// RTT samples that a round needs. With fewer, all may come from delayed ACKs, and the window grows as in Reno.
     pub min_samples: u32,
@@ -33,8 +33,8 @@ pub struct Params {
     pub backlog: BacklogFormula,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
-    /// segments (Linux).
+    /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
+    /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
     /// Halve the window at a loss (Linux), otherwise remove one segment (ns-3).
     pub halve: bool,
@@ -202,7 +202,8 @@ impl Vegas {
         let (target, backlog) = self.backlog(w);
         if self.window.in_slow_start() {
             if backlog > u64::from(gamma) {
-                // Set the window for the achieved rate; the added one compensates for the truncation of the division.
+                // Set the window for the achieved rate; the added segment compensates for the truncation of the
+                // division.
                 self.window.cwnd = w.min(target + 1) * mss_bytes;
                 self.lower_ssthresh(mss_bytes);
             } else {

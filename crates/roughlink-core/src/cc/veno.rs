@@ -6,8 +6,8 @@
 //! (section II).
 //!
 //! Defaults are Linux's `tcp_veno`: every ACK computes N from its RTT, in half segments; an ACK without an RTT sample
-//! counts as congested. `ns3` forgets its samples at every increase, so it nearly always grows like NewReno; the loss
-//! rule works, on bytes in flight.
+//! counts as congested. `ns3` forgets its samples at every increase, so it nearly always grows like NewReno. The loss
+//! rule still works, but on the bytes in flight.
 
 use super::newreno::{Halve, per_ack};
 use super::registry::BuildAlgorithm;
@@ -26,7 +26,7 @@ pub struct Params {
     pub beta: u32,
     /// Part of the window that remains after a loss on a path without congestion.
     pub random_loss: f64,
-    /// Parts of a segment in which N is counted (Linux: 2), rounded up.
+    /// Number of parts of a segment in which N is counted (Linux: 2); N is rounded up.
     pub resolution: u32,
     /// RTT samples needed before N is used.
     pub min_samples: u32,
@@ -34,8 +34,8 @@ pub struct Params {
     pub forget_samples: bool,
     /// Count acknowledged segments for growth (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
-    /// segments (Linux).
+    /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
+    /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
     /// Quantity that a loss reduces.
     pub halve: Halve,

@@ -4,7 +4,8 @@
 //! Every TxTime a burst of BURST segments leaves, retransmissions first, regardless of ACKs. A train of ACKs answers
 //! each burst. The train's delay shows queues, its duration shows the rate of the bottleneck, and both determine
 //! TxTime. A fast retransmission takes its packet from the next burst. The paper describes error repair and refers to
-//! Abdelsalam et al. 2015 for the rate. Open points follow the authors' public Linux sender, in our words.
+//! Abdelsalam et al. 2015 for the rate. Where both leave a point open, this implementation behaves like the authors'
+//! public Linux sender but does not copy it.
 //!
 //! Assumptions:
 //! - BURST stays BURST0, as in the Linux sender. The paper calls it dynamic and gives no rule.
@@ -42,7 +43,8 @@ use trains::{AckReport, Advance, TrainMeasurement, Trains};
 pub struct Params {
     /// BURST0: segments of a burst (Wave paper, section 3.1: 10).
     pub burst0: u32,
-    /// TxTime0: interval between bursts at the start and after a time-out, and the longest (section 3.1: 0.5 s).
+    /// TxTime0: interval between bursts at the start and after a time-out, which is also the longest interval (section
+    /// 3.1: 0.5 s).
     pub txtime0_ms: f64,
     /// Shortest interval between bursts.
     pub min_txtime_ms: f64,
@@ -52,12 +54,12 @@ pub struct Params {
     pub queueing_share: f64,
     /// Largest weight of a longer train against earlier ones, reached at a queueing delay of `beta_ms`.
     pub max_alpha: f64,
-    /// Factor of the interval per train until a pace has been measured.
+    /// Factor by which each train multiplies the interval until a pace has been measured.
     pub blind_factor: f64,
     /// Least number of segments of a train that gives a measurement.
     pub min_train: u32,
-    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst. Without scaling, ten segments
-    /// acknowledged in pairs appear 20 % too short.
+    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst. Without scaling, a train of ten
+    /// segments acknowledged in pairs appears 20 % too short.
     pub scale_dispersion: bool,
     /// Discard the smallest RTT at a time-out.
     pub timeout_forgets_min_rtt: bool,
@@ -65,12 +67,12 @@ pub struct Params {
     pub trains: Attribution,
     /// With `trains = "acknowledged"`: treatment of duplicate ACKs in trains.
     pub duplicates: Duplicates,
-    /// With `trains = "acknowledged"`: most segments that one ACK of the receiver covers (RFC 5681 section 4.2: 2). An
-    /// ACK of more segments ends a loss.
+    /// With `trains = "acknowledged"`: maximum number of segments that one ACK of the receiver covers (RFC 5681 section
+    /// 4.2: 2). An ACK of more segments ends a loss.
     pub max_ack_segments: u32,
 }
 
-/// ACKs that answer a burst.
+/// Rule that selects the ACKs that answer a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attribution {
@@ -311,14 +313,14 @@ impl CongestionControl for Wave {
 }
 
 impl Wave {
-    /// New arrivals that an ACK from `prior` to `una` shows, if any.
+    /// Returns the new arrivals that an ACK shows, if any; the ACK moves `snd_una` from `prior` to `una`.
     fn advance(&self, flow: &Flow, prior: u64, una: u64) -> Option<Advance> {
         let (from, to) = (prior + self.guessed, una + self.guessed(flow, prior, una));
         let jump = to > from + u64::from(self.params.max_ack_segments) * u64::from(flow.mss);
         (to > from).then(|| Advance { to, bytes: to - from, ends_loss: jump || self.duplicate })
     }
 
-    /// Bytes above `una` that have arrived according to duplicate ACKs.
+    /// Returns the bytes above `una` that have arrived according to duplicate ACKs.
     fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let guessed = match una - prior {

@@ -48,8 +48,8 @@ pub struct Params {
     pub forget_rtt: bool,
     /// Count acknowledged segments for growth (Linux) instead of ACKs (ns-3).
     pub abc: bool,
-    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all acknowledged
-    /// segments (Linux).
+    /// With `abc`, maximum number of segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all
+    /// acknowledged segments (Linux).
     pub slow_start_limit: u64,
 }
 

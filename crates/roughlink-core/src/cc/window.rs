@@ -22,7 +22,7 @@ pub struct Window {
     pub cwnd: u64,
     /// Slow-start threshold; `u64::MAX` = unlimited.
     pub ssthresh: u64,
-    /// Most bytes that one ACK adds in slow start.
+    /// Maximum number of bytes that one ACK adds in slow start.
     slow_start_limit: u64,
     prior_cwnd: u64,
     prior_ssthresh: u64,

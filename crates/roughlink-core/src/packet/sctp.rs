@@ -5,7 +5,7 @@
 //!
 //! | chunk | `seq` | `tsval` | `tsecr` | side slot |
 //! |---|---|---|---|---|
-//! | DATA | TSN | stream, sequence number in it | payload protocol | |
+//! | DATA | TSN | stream, stream sequence number | payload protocol identifier | |
 //! | SACK | cumulative TSN | a_rwnd | | [`Gaps`], if any |
 //! | INIT, INIT ACK | | | | [`Init`] |
 //! | COOKIE ECHO | | | | [`Cookie`] |
@@ -70,9 +70,9 @@ pub mod chunk_flags {
     pub const END: u8 = 0x01;
     /// DATA: the first part of a user message.
     pub const BEGIN: u8 = 0x02;
-    /// DATA: delivered without regard to the order of its stream.
+    /// DATA: delivered regardless of the order within the stream.
     pub const UNORDERED: u8 = 0x04;
-    /// ABORT, SHUTDOWN COMPLETE: the verification tag is the receiver's own tag, reflected.
+    /// ABORT, SHUTDOWN COMPLETE: the verification tag is copied from the packet that this chunk answers.
     pub const REFLECTED: u8 = 0x01;
 }
 
@@ -129,11 +129,11 @@ impl Gaps {
 /// State cookie: opaque to every host except its creator (RFC 9260 section 5.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cookie {
-    /// A cookie with the length of roughlink's.
+    /// A cookie as long as roughlink's own.
     Own([u8; COOKIE_BYTES as usize]),
     /// A cookie of another length.
     Other {
-        /// Number of its bytes: [`super::Sides::carried`].
+        /// Number under which its bytes are stored: see [`super::Sides::carried`].
         number: u32,
         /// Length in bytes.
         bytes: u16,
@@ -186,8 +186,8 @@ impl Skipped {
     /// Maximum number of streams in a FORWARD TSN; a sender that skips more uses several.
     pub const MOST: usize = 16;
 
-    /// Records that `stream` skips all messages up to `ssn`, which is later than the `ssn` recorded before. Returns
-    /// false if there is no room.
+    /// Records that `stream` skips all messages up to `ssn`, which must be later than any `ssn` recorded before.
+    /// Returns false if there is no room.
     pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
         let count = usize::from(self.count);
         if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {
@@ -199,7 +199,7 @@ impl Skipped {
         self.count += 1;
         true
     }
-    /// Returns the streams, each with the last sequence number skipped in each.
+    /// Returns the streams, each with its last skipped sequence number.
     pub fn streams(&self) -> &[(u16, u16)] {
         &self.streams[..usize::from(self.count)]
     }
@@ -286,7 +286,7 @@ impl Packet {
         Chunk::from_code(self.flags)
     }
 
-    /// Returns stream and stream sequence number of a DATA chunk.
+    /// Returns the stream and the stream sequence number of a DATA chunk.
     #[inline]
     pub const fn stream(&self) -> (u16, u16) {
         ((self.tsval >> 16) as u16, self.tsval as u16)
@@ -305,8 +305,8 @@ impl Packet {
         ((self.info & INFO_SACKS) >> 5) as u16
     }
 
-    /// Returns the bytes before the payload of a DATA chunk: IPv4 header, common header and chunk header. For any other
-    /// packet, returns its whole size.
+    /// Returns the length in bytes of everything before the payload of a DATA chunk: IPv4 header, common header and
+    /// chunk header. For any other packet, returns its whole size.
     #[inline]
     pub(super) const fn sctp_header_bytes(&self) -> u16 {
         if self.flags == Chunk::Data as u8 { SCTP_HEADERS + DATA_HEADER } else { self.size }

@@ -33,7 +33,8 @@ impl SctpEndpoint {
                 self.begin_heartbeat(now);
             }
             (AssociationState::CookieEchoed, Chunk::Error) if p.tsval == u32::from(STALE_COOKIE) => {
-                // Request another cookie after a stale one (section 5.2.6), as often as T1-init would.
+                // Request another cookie after a stale one (section 5.2.6), at most as often as T1-init repeats an
+                // INIT.
                 self.stale += 1;
                 self.snd = None;
                 self.enter(AssociationState::CookieWait, self.cfg.initial_rto);
@@ -71,7 +72,7 @@ impl SctpEndpoint {
             Chunk::Data | Chunk::ForwardTsn if taking && !known => self.rcv.sack_soon(), // from before the first TSN
             Chunk::Sack | Chunk::Shutdown if is_before_all(acknowledged) => {}
             Chunk::Data if taking => {
-                self.tries = 0; // of SHUTDOWN: the peer lives
+                self.tries = 0; // count of SHUTDOWNs: the peer is reachable
                 self.rcv.on_data(now, arriving, MessagePart::from_packet(p));
                 if self.rcv.is_too_long() {
                     self.fail(now);

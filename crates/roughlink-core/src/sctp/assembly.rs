@@ -10,7 +10,7 @@ pub(super) struct PartRun {
     /// First and last TSN.
     pub first: u64,
     pub last: u64,
-    /// Stream and number, whether it is ordered, begins and ends; bytes of its first part.
+    /// Stream, number and flags of the run; the length is that of its first part.
     pub part: MessagePart,
     /// Bytes of the received parts not yet delivered.
     pub bytes: u64,
@@ -50,8 +50,8 @@ impl Assembly {
         }
     }
 
-    /// Removes a run that can never be complete: all TSNs up to `cumulative` are here or were skipped, so its neighbors
-    /// belong to other messages.
+    /// Removes a run that can never be complete: all TSNs up to `cumulative` have arrived or were skipped, so its
+    /// neighbors belong to other messages.
     pub(super) fn broken(&mut self, cumulative: u64) -> Option<PartRun> {
         let is_broken = |run: &PartRun| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
         let (&first, _) = self.runs.first_key_value().filter(|(_, run)| is_broken(run))?;

@@ -1,10 +1,10 @@
-//! An association with its messages, over IP datagrams: each message written at one end is read at the other, whole and
-//! in order within its stream.
+//! An association that carries real messages in IP datagrams: each message written at one end is read at the other,
+//! whole and in order within its stream.
 //!
-//! An [`SctpEndpoint`] counts lengths only. This module holds the bytes: messages written and not yet acknowledged, and
-//! messages received and not yet read. A message written fills at most one packet ([`SctpConfig::payload`]). A message
-//! from another implementation may span several and is read whole, so it must fit into the buffer. If the application
-//! does not read, the window offered to the peer closes.
+//! An [`SctpEndpoint`] handles only the lengths of messages. This module holds the bytes: messages written and not yet
+//! acknowledged, and messages received and not yet read. A message written fills at most one packet
+//! ([`SctpConfig::payload`]). A message from another implementation may span several and is read whole, so it must fit
+//! into the buffer. If the application does not read, the window offered to the peer closes.
 //!
 //! ```
 //! use roughlink_core::cc;
@@ -50,7 +50,7 @@ use crate::wire::{self, Addresses};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Most bytes that an association holds written and not acknowledged: Linux's default (`net.core.wmem_default`).
+/// Maximum number of bytes that are written and not yet acknowledged: Linux's default (`net.core.wmem_default`).
 pub const SEND_BUFFER: usize = 212_992;
 
 /// A message.
@@ -86,13 +86,14 @@ pub enum WriteError {
     },
 }
 
-/// One end of an association with its messages, with the verbs of every element. Datagrams are whole IPv4 or IPv6
-/// datagrams.
+/// One end of an association that carries real messages, with the verbs of every element. Datagrams are whole IPv4 or
+/// IPv6 datagrams.
 pub struct Association {
     endpoint: SctpEndpoint,
     addresses: Addresses,
     sides: Sides,
-    /// Messages written, in order of their TSNs, from `from`, the first unacknowledged; and their bytes.
+    /// Written messages in order of TSN, beginning with TSN `from`, the first unacknowledged one; `bytes` is their
+    /// total length.
     written: VecDeque<Vec<u8>>,
     from: u64,
     bytes: usize,
@@ -144,7 +145,7 @@ impl Association {
     }
 
     /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full; [`Event::Writable`]
-    /// follows when it is not.
+    /// follows when there is room again.
     ///
     /// # Errors
     /// Returns an error if the message can never be written: the association is not open, there is no such stream, or

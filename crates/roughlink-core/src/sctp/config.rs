@@ -20,7 +20,7 @@ pub struct SctpConfig {
     /// Deliver the messages of a stream in order; otherwise each message as soon as it is complete (RFC 9260 section
     /// 6.6).
     pub ordered: bool,
-    /// Most streams accepted from the peer.
+    /// Maximum number of streams accepted from the peer.
     #[serde(skip)]
     pub max_streams: u16,
     /// Receive buffer.
@@ -72,7 +72,7 @@ pub struct SctpConfig {
     pub partial_reliability: bool,
     /// Lifetime of a message from its due time (timed reliability, RFC 3758 section 4.1). An expired message is
     /// abandoned if it has not left or one of its packets is lost. If `max_retransmissions` is also set, either limit
-    /// abandons. Needs `partial_reliability`.
+    /// abandons the message. Needs `partial_reliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Option<Time>,

@@ -43,7 +43,7 @@ impl SctpSender {
         self.forward_due = self.queue.forward_point().is_some();
         if self.queue.is_waiting() {
             self.queue.invalidate_samples();
-            // A lone packet may have arrived and its SACK be delayed.
+            // If the head was the only packet to arrive, its SACK may be delayed.
             let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
             let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);
             let due = on_its_way.map(|c| c.at + answer_timeout + delay);

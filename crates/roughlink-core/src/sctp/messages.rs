@@ -5,8 +5,8 @@ use super::part::MessagePart;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// User data not yet sent: messages written by the application, then the rest of an offer, as messages that fill
-/// packets and take the streams in turn.
+/// User data not yet sent: messages written by the application, then the rest of an offer. The offer is divided into
+/// messages that fill a packet each and use the streams in turn.
 #[derive(Clone, Debug)]
 pub(super) struct SendQueue {
     written: VecDeque<QueuedMessage>,
@@ -64,8 +64,8 @@ impl SendQueue {
         self.written.push_back(QueuedMessage { stream, left: bytes, begun: false, written });
     }
 
-    /// Returns the next chunk of at most `most` bytes, and when its message was written; part of an offer is written
-    /// when it leaves, at `now`.
+    /// Returns the next chunk of at most `most` bytes, and when its message was written. A message of an offer counts
+    /// as written when it leaves, at `now`.
     pub(super) fn next(&self, most: u16, now: Time) -> Option<(MessagePart, Time)> {
         let rest = self.backlog.min(u64::from(most)) as u32;
         let offered = || QueuedMessage { stream: self.turn as u16, left: rest, begun: false, written: now };
@@ -100,8 +100,8 @@ impl SendQueue {
         }
     }
 
-    /// Removes the next message if none of it has left and `overdue` is true of the time of its writing. Returns its
-    /// bytes.
+    /// Removes the next message if none of it has left and `overdue` is true for the time at which it was written.
+    /// Returns its bytes.
     pub(super) fn discard(&mut self, overdue: impl Fn(Time) -> bool) -> Option<u64> {
         let message = self.written.pop_front_if(|m| !m.begun && overdue(m.written))?;
         self.bytes -= u64::from(message.left);

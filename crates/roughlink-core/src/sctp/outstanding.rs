@@ -59,7 +59,7 @@ pub(super) struct NewlyCovered {
     pub chunks: u32,
     /// The highest TSN newly covered.
     pub highest: u64,
-    /// Chunk that left last, of those delivered.
+    /// Delivered chunk that was sent last.
     pub newest: Option<SentChunk>,
     /// Send time of the timed chunk, if it is now covered.
     pub timed: Option<Time>,
@@ -299,8 +299,8 @@ impl Outstanding {
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
 
-    /// Abandons the messages of `range`, which has all outstanding chunks of each, unless SACKs cover all its chunks.
-    /// Returns the numbers of messages and bytes that are not known to have arrived.
+    /// Abandons each message in `range` unless SACKs cover all its chunks. `range` must contain all outstanding chunks
+    /// of each message. Returns the numbers of messages and bytes that are not known to have arrived.
     pub(super) fn abandon(&mut self, range: Range<usize>) -> (u64, u64) {
         let (mut messages, mut bytes, mut from) = (0, 0, range.start);
         for i in range.clone() {
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn one_round_trip_is_timed_at_a_time() {
         let mut o = sent(3);
-        assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was, 2 and 3 were not
+        assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was timed, 2 and 3 were not
         o.send(message(3), Time(50), RateStamp::default());
         o.mark_all();
         o.resend(Time(60), RateStamp::default());

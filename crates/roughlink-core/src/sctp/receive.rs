@@ -1,5 +1,5 @@
-//! Receiving half: TSNs received, delivery in order per stream, and the time of SACKs (RFC 9260 sections 6.2, 6.5, 6.6,
-//! 6.9; RFC 3758 section 3.6).
+//! Receiving half: TSNs received, delivery in order per stream, and SACK timing (RFC 9260 sections 6.2, 6.5, 6.6, 6.9;
+//! RFC 3758 section 3.6).
 //!
 //! The buffer holds messages that wait for an earlier message of their stream, incomplete messages and, with explicit
 //! reads, messages not yet read. An application that reads at once receives the beginning of a message before its end
@@ -38,7 +38,7 @@ pub(super) struct SctpReceiver {
     streams: u16,
     /// Messages that wait for an earlier one, by stream and number.
     waiting: BTreeMap<(u16, u64), PartRun>,
-    /// Messages of which parts are missing.
+    /// Incomplete messages.
     assembly: Assembly,
     buffered: u64,
     delivered: u64,
@@ -64,7 +64,7 @@ struct ExplicitReads {
     taken: Option<u64>,
     /// Messages delivered, in order.
     delivered: VecDeque<DeliveredMessage>,
-    /// TSNs accepted that will never be delivered, each first and last.
+    /// Ranges of accepted TSNs that will never be delivered, each as first and last TSN.
     dropped: Vec<(u64, u64)>,
     /// Set if a message is longer than the buffer and can never be delivered.
     too_long: bool,
@@ -113,7 +113,7 @@ impl SctpReceiver {
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
-    /// Returns accepted TSNs that will never be delivered, first and last.
+    /// Returns a range of accepted TSNs that will never be delivered, as first and last TSN.
     pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
         self.by_hand.as_mut()?.dropped.pop()
     }
@@ -121,7 +121,8 @@ impl SctpReceiver {
     pub(super) fn take_delivered(&mut self) -> Option<DeliveredMessage> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
-    /// Returns true if part of a message arrived that is longer than the buffer of an application with explicit reads.
+    /// Returns true if part of a message has arrived that explicit reads can never deliver, because it is longer than
+    /// the buffer.
     pub(super) fn is_too_long(&self) -> bool {
         self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
@@ -277,7 +278,7 @@ impl SctpReceiver {
         self.absorb();
     }
 
-    /// Ranges that the cumulative TSN has reached.
+    /// Advances the cumulative TSN over the ranges that it has reached.
     fn absorb(&mut self) {
         while let Some(&(a, b)) = self.ranges.first()
             && a <= self.cumulative + 1
@@ -342,7 +343,7 @@ impl SctpReceiver {
         }
     }
 
-    /// Drops parts of messages of which other parts were skipped, or never sent, against section 6.9.
+    /// Drops parts of messages whose other parts were skipped or, in violation of section 6.9, never sent.
     fn drop_broken(&mut self) {
         while let Some(run) = self.assembly.broken(self.cumulative) {
             self.drop_run(run);

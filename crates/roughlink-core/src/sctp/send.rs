@@ -48,16 +48,19 @@ pub struct SctpSender {
     sack_seen: bool,
     /// Fast recovery or time-out recovery ends when this TSN is acknowledged.
     pub(super) recover: u64,
-    /// The lowest marked chunk leaves regardless of the window.
+    /// Set if the lowest marked chunk leaves regardless of the window.
     pub(super) forced: bool,
-    /// Most bytes in flight in this burst.
+    /// Maximum number of bytes in flight in this burst.
     burst_end: u64,
-    /// Time of the next zero window probe; set if a probe may leave; TSN of the last probe.
+    /// Time of the next zero window probe.
     pub(super) probe_at: Time,
+    /// Set if a probe may leave.
     pub(super) window_probe: bool,
+    /// TSN of the last probe.
     probe: Option<u64>,
-    /// Set if the peer supports FORWARD TSN; set if one must leave.
+    /// Set if the peer supports FORWARD TSN.
     pub(super) forward_tsn: bool,
+    /// Set if a FORWARD TSN must leave.
     pub(super) forward_due: bool,
     /// Messages and bytes abandoned.
     pub(super) abandoned: (u64, u64),
@@ -351,7 +354,7 @@ impl SctpSender {
         self.core.estimate_rto(rtt.max(Time::from_nanos(1)), 0, 0);
         self.repeat_overdue(now);
         if self.queue.is_empty() {
-            self.core.retries = 0; // otherwise optional (section 8.1): a path may carry HEARTBEATs and no DATA
+            self.core.retries = 0; // optional with DATA outstanding (section 8.1): a path may pass only HEARTBEATs
         }
     }
 

@@ -197,7 +197,7 @@ fn handshake_sends_nothing_outside_coverage() {
         c.set_link(0, true);
         let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
         assert_eq!(first.chunk(), Some(if down < 50 { Init } else { CookieEcho }));
-        c.up = false; // and if that is lost, T1 is initial
+        c.up = false; // if this chunk is lost, too, T1 has its initial value
         c.run_until(c.now + ms(900));
         c.up = true;
         c.run_until(c.now + ms(101));
@@ -224,7 +224,7 @@ fn held_init_ack_leaves_when_the_hold_ends() {
         assert_eq!(chunks(&c)[..2], [(0, Chunk::Init), (20 + held, Chunk::InitAck)]);
         assert_eq!(c.ends[1].delivered(), 10_000);
     }
-    // However long it was: the cookie is made when the answer leaves, and is not stale.
+    // The duration of the hold does not matter: the cookie is created when the answer leaves, so it is not stale.
     let mut c = pair_with(endpoint(false, &SctpConfig::default(), "sctp", ""), 10_000, 1);
     c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
     c.ends[1].listen();
@@ -237,7 +237,7 @@ fn held_init_ack_leaves_when_the_hold_ends() {
     assert_eq!(c.ends[1].delivered(), 10_000);
 }
 
-/// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
+/// A hold that depends on earlier events, such as one with hysteresis, continues after the handshake.
 #[test]
 fn link_events_during_the_handshake_are_kept() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10");
@@ -428,8 +428,8 @@ fn hold_freezes_the_association_and_releases_it_at_once() {
     }
 }
 
-/// The outage of the AVOCA paper's section VIII, 50 s, met by SCTP with RTO.Min: T3 expires 1, 3, 7, 15, 31 s after the
-/// last restart, in vain, and then 63 s after it, 13 s after coverage came back.
+/// SCTP without AVOCA in the outage of 50 s of the AVOCA paper's section VIII. Starting from RTO.Min, T3 expires in
+/// vain 1, 3, 7, 15 and 31 s after its last restart, and then after 63 s, which is 13 s after coverage came back.
 #[test]
 fn without_avoca_t3_outlasts_the_outage() {
     let initial_rto = Time::from_secs(3);

@@ -27,7 +27,7 @@ impl RateStamp {
     }
 }
 
-/// Most recently sent segment that an acknowledgment delivers.
+/// The most recently sent segment among those that an acknowledgment delivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
     /// End of the segment.
@@ -48,7 +48,7 @@ impl Newest {
     }
 }
 
-/// The connection's side of the estimate.
+/// State of the estimator for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryRate {
     /// Bytes delivered.
@@ -86,8 +86,8 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that the application had nothing to send with `in_flight` bytes in flight: delivery up to there does not
-    /// show the path's rate.
+    /// Records that the application had nothing to send with `in_flight` bytes in flight: the delivery of this data
+    /// does not show the path's rate.
     #[inline]
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((three.delivered, three.interval, three.prior_delivered), (1000, ms(50), 3000));
     }
 
-    /// A sample shorter than the smallest RTT has no interval, and neither have those after it until it is replaced.
+    /// A sample shorter than the smallest RTT has no interval, nor do later samples until another segment replaces it.
     #[test]
     fn kept_sample_without_interval_stays_invalid() {
         let ms = Time::from_millis;

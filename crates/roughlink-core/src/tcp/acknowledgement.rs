@@ -1,8 +1,8 @@
 //! Processing of an acknowledgment by the sending half: window, RTT, scoreboard, then recovery.
 //!
 //! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous. The
-//! timestamps tick in milliseconds. The stack uses times with its clock's resolution; results use the real time if it
-//! is unambiguous.
+//! timestamps tick in milliseconds. The stack measures with the resolution of its clock; results use the exact elapsed
+//! time if it is unambiguous.
 
 use super::config::LossRecovery;
 use super::recovery::Arrival;
@@ -19,11 +19,11 @@ pub(super) struct Acknowledgement {
     pub(super) window: u64,
     /// Set if the segment carries data or a FIN.
     pub(super) payload: bool,
-    /// ECE, with ECN agreed.
+    /// Set if the segment carries ECE and ECN was negotiated.
     pub(super) congestion: bool,
     /// Echoed timestamp.
     pub(super) echo: Option<u32>,
-    /// Base of the peer's view of our sequence space.
+    /// Our initial sequence number, to which the peer's SACK blocks refer.
     pub(super) irs: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Acknowledgement {
 pub(super) struct RttSample {
     /// Value measured by the stack.
     pub(super) measured: Time,
-    /// Real time that passed.
+    /// Exact elapsed time.
     pub(super) passed: Time,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgement, sacks:
     }
 }
 
-/// Returns ns-3's sample: of the lowest newly acknowledged segment, if it was sent once.
+/// Returns the sample that ns-3 takes: the RTT of the lowest newly acknowledged segment, if it was sent only once.
 fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
     let head = snd.board.head()?;
     if head.end() > a.ack || head.is(EVER_RETRANS | NO_SAMPLE) {
@@ -117,7 +117,7 @@ fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgement) -> Optio
 }
 
 /// Returns the sample by Karn's rule (Linux `tcp_ack_update_rtt`): the age of the lowest newly acknowledged segment. If
-/// any of the acknowledged was retransmitted, the age of the first newly SACKed one.
+/// any acknowledged segment was retransmitted, returns the age of the first newly SACKed segment.
 fn sample_by_send_time(snd: &TcpSender, now: Time, a: &Acknowledgement, d: &NewlyDelivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;
@@ -146,7 +146,7 @@ fn covers(outer: &SackBlock, inner: &SackBlock) -> bool {
 mod tests {
     use super::*;
 
-    /// 0.2 ms later, with and without a tick of the timestamps in between.
+    /// The echo arrives after 0.2 ms, with and without a tick of the timestamp clock in between.
     #[test]
     fn rtt_by_timestamp_ticks_differs_from_elapsed_time() {
         let us = Time::from_micros;

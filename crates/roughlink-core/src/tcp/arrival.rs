@@ -40,7 +40,7 @@ impl TcpEndpoint {
             ConnectionState::Closed => {}
             ConnectionState::Listen | ConnectionState::SynSent => self.on_handshake(now, p, sides),
             _ if p.is(flags::SYN) => {
-                // A repeated SYN or SYN-ACK: ours was lost.
+                // A repeated SYN or SYN-ACK: our answer to it was lost.
                 if self.state == ConnectionState::SynReceived {
                     self.syn_pending = true;
                 } else {
@@ -52,7 +52,7 @@ impl TcpEndpoint {
     }
 
     /// Handles a reset (RFC 9293 section 3.10.7 with RFC 5961 section 3.2). A reset that answers the SYN or carries
-    /// exactly the next sequence number is accepted. Elsewhere in the window, a challenge ACK answers it.
+    /// exactly the next sequence number is accepted. A reset elsewhere in the window is answered with a challenge ACK.
     fn on_reset(&mut self, now: Time, p: &Packet) {
         let believed = match self.state {
             ConnectionState::Closed | ConnectionState::Listen => false,
@@ -130,8 +130,8 @@ impl TcpEndpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// Returns true if the SYN left more than twice and the answer, which echoes `echo`, is not for the first SYN: at
-    /// least two were lost.
+    /// Returns true if the SYN was sent more than twice and the SYN-ACK with TSecr `echo` does not answer the first
+    /// copy: at least two SYNs were lost.
     fn repetition_was_answered(&self, echo: u32) -> bool {
         let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
         self.state == ConnectionState::SynSent && self.syn_tries > 1 && !first
@@ -187,7 +187,7 @@ impl TcpEndpoint {
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
         if ack > snd.nxt() {
-            self.rcv.acknowledge_now(); // of something that was never sent
+            self.rcv.acknowledge_now(); // the peer acknowledged data that was never sent
             return;
         }
         if snd.idle() && ack == snd.una() && sacks.is_empty() {

@@ -4,7 +4,7 @@
 use super::sorted::Sorted;
 use std::collections::VecDeque;
 
-/// `[start, end)`, and the number of the arrival that last joined it.
+/// `[start, end)`, and the number of the arrival that last extended it.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     start: u64,
@@ -17,10 +17,10 @@ struct Range {
 pub(super) struct Arrived {
     /// By offset.
     ranges: VecDeque<Range>,
-    /// By age: the number of the arrival, and the start.
+    /// By age: the number of the last arrival, and the start of the range.
     recent: Sorted<(u64, u64)>,
     arrivals: u64,
-    /// Bytes in them.
+    /// Total bytes in the ranges.
     held: u64,
 }
 
@@ -81,7 +81,7 @@ impl Arrived {
         next
     }
 
-    /// Keeps nothing from offset `last` on.
+    /// Discards all bytes from offset `last` on.
     pub(super) fn cut(&mut self, last: u64) {
         while let Some(r) = self.ranges.pop_back_if(|r| r.start >= last) {
             self.recent.remove(&(r.arrival, r.start));

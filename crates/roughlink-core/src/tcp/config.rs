@@ -1,8 +1,8 @@
 //! Keys of a TCP stack, and named presets. Measurements in papers depend as much on the stack as on the algorithm above
 //! it.
 //!
-//! The structs of keys define the file format: their comments are the help of each key, their attributes its bounds,
-//! and `preset` its default. To add a key, add a field here and read it where it applies.
+//! The structs define the file format. The doc comment of a field is the help text of its key, the attributes are its
+//! bounds, and `preset` gives its default. To add a key, add a field here and read it where it applies.
 
 mod amount;
 
@@ -58,7 +58,7 @@ pub enum LossRecovery {
     Rack,
 }
 
-/// Condition for a fully used congestion window, which may then grow.
+/// Condition under which the congestion window counts as fully used and may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CwndLimited {
@@ -79,18 +79,18 @@ pub enum EcnEcho {
     Each,
 }
 
-/// Data to acknowledge after a time-out before duplicate ACKs cause a fast retransmit again.
+/// Data that must be acknowledged after a time-out before duplicate ACKs can trigger a fast retransmit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FrOffUntil {
     /// All data sent before the time-out (RFC 6582 section 3.2).
     LastSent,
-    /// More data than before the time-out (Wave paper, section 2.1, taken literally).
+    /// Any data not acknowledged before the time-out (Wave paper, section 2.1, taken literally).
     LastAcked,
 }
 
-/// The keys of a TCP connection except its congestion control. An absent key defaults to the value that the algorithm
-/// requires, or else to the stack's value.
+/// The keys of a TCP connection, without those of its congestion control. An absent key defaults to the value that the
+/// algorithm requires, or else to the stack's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
@@ -141,7 +141,7 @@ pub struct TcpConfig {
     /// Clock granularity G of RFC 6298. Timestamps always tick in milliseconds.
     pub clock_granularity: Time,
     /// Consecutive time-outs before the connection fails; the result then has `failed`. Linux converts the number to a
-    /// time (`tcp_retries2`): the sum of as many time-outs that begin with 200 ms and double up to `max_rto`.
+    /// time (`tcp_retries2`): the sum of that many time-outs, which start at 200 ms and double up to `max_rto`.
     pub data_retries: u32,
     /// TCP_USER_TIMEOUT: time without an answer after which the connection fails, from the first retransmission or
     /// window probe on. Replaces `data_retries`.
@@ -164,8 +164,8 @@ pub struct TcpConfig {
     /// Restart the retransmission timer only at the first partial ACK of a fast recovery; otherwise at each
     /// ("slow-but-steady", RFC 6582 section 4). No effect with `reno`, `tahoe` and `rack`.
     pub impatient: bool,
-    /// Data to acknowledge after a time-out before three duplicate ACKs cause a fast retransmit again. No effect with
-    /// `rack`.
+    /// Data that must be acknowledged after a time-out before three duplicate ACKs can trigger a fast retransmit again.
+    /// No effect with `rack`.
     pub fr_off_until: FrOffUntil,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
@@ -183,21 +183,23 @@ pub struct TcpConfig {
     /// (`tcp_slow_start_after_idle`) halves the window for each RTO of idle time, and shrinks a window that the
     /// application does not fill. No effect with `bbr` and `wave`.
     pub slow_start_after_idle: bool,
-    /// Condition for a fully used congestion window, which may then grow without `grow_when_limited`.
+    /// Condition under which the congestion window counts as fully used. Without `grow_when_limited`, only such a
+    /// window grows.
     pub cwnd_limited: CwndLimited,
-    /// Reduce ssthresh at every time-out (ns-3), otherwise only at the first one of a segment (RFC 5681 section 3.1).
-    /// No effect with `tahoe` and `rack`.
+    /// Reduce ssthresh at every time-out (ns-3), otherwise only at the first time-out of a segment (RFC 5681 section
+    /// 3.1). No effect with `tahoe` and `rack`.
     pub reduce_every_timeout: bool,
-    /// Without SACK, continue to count data reported by duplicate ACKs as received after an ACK of new data (ns-3). No
+    /// Without SACK, data reported by duplicate ACKs still counts as received after an ACK of new data (ns-3). No
     /// effect with `rack`.
     pub keep_duplicates: bool,
-    /// Without SACK, let three duplicate ACKs of exactly the data sent before the last loss cause a fast retransmit
-    /// (ns-3; the "less careful" variant of RFC 2582). Such ACKs may answer needless retransmissions. Otherwise more
-    /// data must be acknowledged (RFC 6582 section 3.2). No effect with `reno` and `rack`.
+    /// Without SACK, let three duplicate ACKs trigger a fast retransmit even if they acknowledge exactly the data sent
+    /// before the last loss (ns-3; the "less careful" variant of RFC 2582). Such ACKs may answer needless
+    /// retransmissions. Otherwise they must acknowledge more than this data (RFC 6582 section 3.2). No effect with
+    /// `reno` and `rack`.
     pub less_careful: bool,
     /// Grow the window at the end of a repair like ns-3. The ACK that ends a fast recovery counts all data that it
-    /// acknowledges, otherwise one segment. The ACK that ends the repair after a time-out counts the data sent since
-    /// the time-out, otherwise all data that it acknowledges. No effect with `rack`.
+    /// acknowledges, instead of one segment. The ACK that ends the repair after a time-out counts only data sent since
+    /// the time-out, instead of all data that it acknowledges. No effect with `rack`.
     pub count_repaired: bool,
     /// Count a SACKed retransmission as in flight until it is acknowledged (ns-3).
     pub sacked_in_flight: bool,
@@ -270,7 +272,7 @@ impl TcpConfig {
         let constant = u64::from(self.data_retries - doublings).saturating_mul(self.max_rto.0);
         Time(doubling.saturating_add(constant))
     }
-    /// Returns the values of `stack` (design: table of stacks).
+    /// Returns the preset of `stack`.
     ///
     /// ```
     /// use roughlink_core::tcp::{LossRecovery, Stack, TcpConfig};
@@ -384,13 +386,13 @@ impl TcpConfig {
                 mss_includes_options: false,
                 ..rfc
             },
-            // tcl/lib/ns-default.tcl of ns-2.35; the key there behind each value.
+            // Values of tcl/lib/ns-default.tcl in ns-2.35; the comment after each value names its key there.
             Stack::Ns2 => TcpConfig {
                 recovery: LossRecovery::NewReno,
                 sack: false,
                 paws: Paws::None,
                 timestamps: false,                           // timestamps_
-                window_scaling: true,                        // window_ counts packets and has no largest value
+                window_scaling: true,                        // window_ counts packets and has no upper limit
                 initial_window: 2,                           // windowInit_
                 initial_ssthresh: InitialSsthresh::Window,   // TcpAgent::reset
                 delayed_ack: 1,                              // Agent/TCPSink

@@ -7,9 +7,9 @@
 //! without data to send, and stays between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
 //! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
 //!
-//! Linux also compresses SACKs: while a gap remains, the acknowledgments after the third wait for up to 44 others, a
-//! millisecond, or a twentieth of the RTT (`__tcp_ack_snd_check`). An acknowledgment has room for few blocks, so under
-//! strong reordering the sender does not receive all of them.
+//! Linux also compresses SACKs: while a gap remains, acknowledgments after the third are held back until 44 have
+//! accumulated, or for the shorter of a millisecond and a twentieth of the RTT (`__tcp_ack_snd_check`). An
+//! acknowledgment has room for few blocks, so under strong reordering the sender does not receive all of them.
 
 use super::config::TcpConfig;
 use super::recovery::DUP_THRESH;
@@ -38,10 +38,10 @@ pub(super) struct DelayedAck {
     /// RTO and smoothed RTT of the connection.
     rto: Time,
     srtt: Time,
-    /// Next byte expected at the last gap, and acknowledgments that left at once since it is expected.
+    /// Next byte expected at the last gap, and the number of acknowledgments sent at once for that gap.
     gap_at: u64,
     duplicates: u32,
-    /// Acknowledgments that wait while a gap remains.
+    /// Number of acknowledgments held back while a gap remains.
     compressed: u32,
 }
 
@@ -93,7 +93,7 @@ impl DelayedAck {
         true
     }
 
-    /// Handles data that continues the stream, on a connection with this RTO and smoothed RTT.
+    /// Handles data that continues the stream; `rto` and `srtt` are those of the connection.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
         if !self.linux {
@@ -150,7 +150,7 @@ impl DelayedAck {
         if self.linux { self.wait.min(longest).max(self.timeout) } else { self.timeout }
     }
 
-    /// Handles a duplicate: the peer may have lost acknowledgments.
+    /// Handles a duplicate: acknowledgments may have been lost.
     pub(super) fn on_duplicate(&mut self) {
         if self.linux {
             (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);

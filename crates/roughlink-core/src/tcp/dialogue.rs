@@ -124,7 +124,8 @@ fn either_end_may_close_after_its_last_message() {
     assert!(p.ends.iter().all(TcpEndpoint::is_done));
 }
 
-/// Both ends send and lose segments at the same time: SACK blocks make no segment longer.
+/// Both ends send at the same time, and segments of both are lost. SACK blocks never make a segment longer than a full
+/// one.
 #[test]
 fn sack_blocks_leave_room_for_full_segments() {
     for stack in Stack::ALL {

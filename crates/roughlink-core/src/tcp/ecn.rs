@@ -4,19 +4,19 @@
 //! offer caused the loss (Linux `tcp_ecn_fallback`). Afterwards new data leaves as ECT(0); pure acknowledgments,
 //! retransmissions and probes do not (sections 6.1.4 to 6.1.6).
 //!
-//! The receiver of a marked segment sets ECE on every segment until one with CWR arrives, and acknowledges at once,
-//! like Linux, where `quick_ack` is on. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
+//! The receiver of a marked segment sets ECE on every segment until one with CWR arrives. With `quick_ack`, it also
+//! acknowledges at once, like Linux. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
 //! sets CWR on the next new segment. The window falls once per window of data, regardless of whether packets were
-//! marked, lost, or both. With `rack` this is Linux's state CWR: PRR reduces the window, and reductions for marks are
-//! not undone. With the other kinds the window falls at once.
+//! marked, lost, or both. With `recovery = "rack"`, this is Linux's CWR state: PRR reduces the window step by step, and
+//! reductions for marks are not undone. With other values of `recovery`, the window falls at once.
 //!
 //! With `ecn_echo = "each"` (DCTCP), the receiver instead sets ECE only on acknowledgments of marked segments. When
 //! marking begins or ends, a delayed acknowledgment of earlier segments leaves first, and the new segment is
 //! acknowledged at once (RFC 8257 section 3.2, Linux `dctcp_ece_ack_update`).
 //!
-//! Two behaviors follow Linux rather than RFC 3168. An answer with ECE to a SYN repeated without the offer is accepted
-//! (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces the window once
-//! more.
+//! Two behaviors follow Linux rather than RFC 3168. If a SYN was repeated without the offer, a SYN-ACK with ECE is
+//! still accepted (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces
+//! the window once more.
 
 use super::config::EcnEcho;
 use super::send::TcpSender;
@@ -32,9 +32,9 @@ pub(super) struct Reaction {
     pub(super) agreed: bool,
     /// Set if the next new segment carries CWR.
     announce: bool,
-    /// Offset before which data has already caused a reduction of the window.
+    /// `snd_nxt` at the last reduction of the window. Congestion of earlier data does not reduce the window again.
     until: u64,
-    /// Offset before which marks of data have already caused a reduction of the window.
+    /// The same at the last reduction for a mark.
     marked_until: u64,
     /// Offset after the last byte that has left.
     sent: u64,
@@ -48,7 +48,7 @@ impl Reaction {
         }
     }
 
-    /// Revokes the reduction.
+    /// Cancels the announcement of a reduction that was undone.
     pub(super) fn withdraw(&mut self) {
         self.announce = false;
     }
@@ -64,7 +64,7 @@ impl TcpSender {
     /// Handles ECE if loss recovery counts duplicates.
     pub(super) fn on_echo_by_count(&mut self) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
-        // A mark of the window that was reduced may be reported until the segment with CWR is acknowledged.
+        // Until the segment with CWR is acknowledged, ECE may report marks for which the window was already reduced.
         if calm && (self.board.una() > self.ecn.until) {
             self.core.stats.ecn_reductions += 1;
             self.core.congestion(Congestion::Ecn);

@@ -1,11 +1,10 @@
 //! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half: the sender is frozen during the `Hold`
 //! and starts without back-off afterwards.
 //!
-//! During the `Hold` nothing leaves and no timer runs. At its end the outstanding head leaves again as soon as its
-//! answer is overdue: at once, or later if no acknowledgment arrives until then. All other outstanding segments wait
-//! for the answer, which covers the segments that had arrived, so that only lost ones are sent again. Uncovered
-//! segments count as lost if they left too long ago. No loss is reported to the algorithm: the algorithm caused the
-//! pause, not the network.
+//! During the `Hold` nothing leaves and no timer runs. At its end, the head of the outstanding segments is sent again
+//! if its answer is overdue, or as soon as it becomes overdue. All other outstanding segments wait for the answer. The
+//! answer covers the segments that had arrived, so only lost segments are sent again. Uncovered segments count as lost
+//! if they left too long ago. No loss is reported to the algorithm: the algorithm caused the pause, not the network.
 
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, TcpSender};
@@ -47,7 +46,7 @@ impl TcpSender {
         self.recover_active = true;
         self.first_partial = true;
         self.core.flow.recovery_window = None;
-        // A lone segment may have arrived, with a delayed acknowledgment.
+        // If the head was the only segment to arrive, its acknowledgment may be delayed.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
         let due = (head.flags & (LOST | RETRANS) != LOST).then(|| head.sent_at + answer_timeout + delay);
@@ -56,8 +55,9 @@ impl TcpSender {
         }
     }
 
-    /// Handles the first acknowledgment after a `Hold`: segments that it should cover but does not are lost. All
-    /// outstanding segments that left too long ago were outstanding then.
+    /// Handles the first acknowledgment after a `Hold`: segments that it should cover but does not are lost. The offset
+    /// from `SenderCore::overdue` is not needed: every segment sent before the returned time was outstanding at the end
+    /// of the `Hold`.
     #[inline(always)]
     pub(super) fn settle_release(&mut self, now: Time) {
         if self.core.released.is_some()
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
+    /// A hold that depends on earlier events, such as one with hysteresis, continues after the handshake.
     #[test]
     fn link_events_during_the_handshake_are_kept() {
         for stack in Stack::ALL {
@@ -420,7 +420,7 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
-        /// With any changes of the link and any delay of notifications, all bytes arrive soon after it stays up.
+        /// With any changes of the link and any delay of notifications, all bytes arrive soon after the link stays up.
         #[test]
         fn transfer_completes_after_any_link_changes(
             stack in 0_usize..4,

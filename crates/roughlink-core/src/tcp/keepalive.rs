@@ -20,12 +20,13 @@ impl Keepalive {
     pub(super) fn on_segment(&mut self, now: Time) {
         (self.heard_at, self.probes) = (now, 0);
     }
-    /// Returns when it must be woken.
+    /// Returns when the timer must be woken.
     #[inline]
     pub(super) fn next_wake(&self) -> Time {
         self.at
     }
-    /// Processes an expiry. `busy` connections wait for an acknowledgment or a window; other timers handle those.
+    /// Processes an expiry. A `busy` connection waits for an acknowledgment or a window and needs no probe: other
+    /// timers apply.
     fn expire(&mut self, now: Time, cfg: &TcpConfig, busy: bool) -> Expiry {
         let idle = now - self.heard_at;
         if busy || idle < cfg.keepalive_time {
@@ -109,7 +110,7 @@ mod tests {
         bare.map(|s| s.0.as_secs_f64()).collect()
     }
 
-    /// Linux: the first probe 7200 s after the last segment, and the end after nine, 75 s apart.
+    /// Linux sends the first probe 7200 s after the last segment and gives up after nine probes, 75 s apart.
     #[test]
     fn dead_peer_is_detected() {
         let mut p = connected(&TcpConfig { keepalive: true, ..TcpConfig::preset(Stack::Linux) });
@@ -150,13 +151,13 @@ mod tests {
         assert!((failed - (5.6 + 60.0 + 2.0 * 75.0)).abs() < 0.1, "{failed}");
     }
 
-    /// Returns when end 0 fails, in s after its last answer, with data outstanding and all lost, some time after the
-    /// start.
+    /// Returns the time in s from the last write of end 0 to its failure. `rounds` writes are answered; then all
+    /// packets are lost.
     fn gives_up(cfg: &TcpConfig, delay: Time, rounds: u64) -> f64 {
         let mut p = pair(cfg, delay);
         p.ends[0].connect();
         p.run(Time::ZERO, S(5));
-        // Round trips one by one, as long ones need many samples until the RTO is steady.
+        // Over a long path, the RTO needs many samples to settle: run the round trips one by one.
         for i in 0..rounds {
             p.ends[0].write(1_000);
             p.run(S(5 + 2 * i), S(7 + 2 * i));
@@ -192,7 +193,7 @@ mod tests {
         );
     }
 
-    /// The other stacks count.
+    /// The other stacks count time-outs.
     #[test]
     fn other_stacks_give_up_by_count() {
         let rfc = TcpConfig { data_retries: 3, ..TcpConfig::preset(Stack::Rfc) };
@@ -206,7 +207,7 @@ mod tests {
         let cfg = TcpConfig { user_timeout: Some(S(20)), ..TcpConfig::preset(Stack::Linux) };
         let failed = gives_up(&cfg, Time::from_millis(5), 40);
         assert!((20.2..20.5).contains(&failed), "{failed}");
-        // In the handshake, too: SYNs 1 s apart, then 20 s from the second one on.
+        // In the handshake, too: the second SYN leaves after 1 s, and the connection fails 20 s later.
         let mut p = pair(&cfg, Time::from_millis(5));
         p.up = false;
         p.ends[0].connect();

@@ -85,8 +85,8 @@ impl PeerTimestamps {
         };
         age > tolerated && self.is_valid(now)
     }
-    /// Returns true if TS.Recent is valid: after a long time without progress no timestamp is old (RFC 7323 section
-    /// 5.5), and Linux takes 0 for no timestamp (`tcp_paws_check`).
+    /// Returns true if TS.Recent is valid. It expires after a long time without progress (RFC 7323 section 5.5), and
+    /// Linux treats 0 as no timestamp (`tcp_paws_check`).
     fn is_valid(&self, now: Time) -> bool {
         match self.rule {
             Paws::Linux => self.recent != 0 && now - self.recorded < LINUX_VALID,
@@ -117,7 +117,7 @@ impl TcpEndpoint {
         let nxt = self.rcv.nxt();
         if end == start && self.rcv.peer.rule == Paws::Linux {
             if start < nxt {
-                return true; // counted apart, without an answer (`PAWSOldAck`)
+                return true; // counted separately and not answered (`PAWSOldAck`)
             }
             if start == nxt && self.repeats_acknowledgment(p) {
                 return false;
@@ -143,7 +143,7 @@ impl TcpEndpoint {
             && age <= snd.core.rtt.rto() + snd.core.rtt.rto() / 5
     }
 
-    /// Returns the segments dropped for an old timestamp.
+    /// Returns the number of segments dropped for an old timestamp.
     pub(crate) fn rejected(&self) -> u64 {
         self.rcv.peer.rejected
     }

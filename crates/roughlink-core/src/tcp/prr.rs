@@ -1,7 +1,7 @@
 //! Proportional Rate Reduction (RFC 6937). During fast recovery the window falls to ssthresh in proportion to the data
 //! delivered. If losses emptied the pipe below ssthresh, it grows again by at most one segment per delivered segment.
 
-/// State of one recovery episode. Bytes.
+/// State of one recovery episode, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prr {
     delivered: u64,
@@ -22,13 +22,13 @@ pub(super) struct AckProgress {
     pub pipe: u64,
     /// The target.
     pub ssthresh: u64,
-    /// Slow-start reduction bound (RFC 6937) on this ACK, else the conservative one.
+    /// Set if the slow-start reduction bound (RFC 6937) applies to this ACK, otherwise the conservative bound.
     pub safe: bool,
 }
 
 impl Prr {
-    /// Begins an episode with `recover_fs` bytes: RecoverFS, the divisor of the proportional part, which is a multiple
-    /// of `unit`.
+    /// Begins an episode. `recover_fs` is RecoverFS, the divisor of the proportional part. That part is rounded up to a
+    /// multiple of `unit`.
     pub(super) fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
         Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }
@@ -67,7 +67,7 @@ impl Prr {
             }
             limit.min((p.ssthresh - p.pipe).min(i64::MAX as u64) as i64)
         };
-        // The first retransmission always goes.
+        // The first retransmission is always allowed.
         let send = send.max(if self.out > 0 { 0 } else { i64::from(mss) });
         Some(p.pipe + send as u64)
     }
@@ -77,8 +77,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 section 4, figure of the example: flight 20 segments, the first lost; 19 ACKs come back. Every other
-    /// one releases a segment, the window at the end is ssthresh = 10.
+    /// RFC 6937 section 4, example: the first of 20 segments in flight is lost, and 19 ACKs arrive. Every other ACK
+    /// releases a segment, and the final window is ssthresh = 10.
     #[test]
     fn single_loss_matches_rfc6937() {
         let mss = 1000;

@@ -145,7 +145,7 @@ impl TcpSender {
         self.settle_release(now);
         let advanced = a.ack > prior_una;
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
-        // An original delivered below something delivered earlier: the network reorders.
+        // An original segment was delivered after a higher one: the network reorders.
         self.rack.on_reordering(d.lowest_original, prior_fack, self.core.flow.mss);
         if let Some(n) = d.newest {
             self.rack.fack = self.rack.fack.max(n.end).max(d.original_end);
@@ -165,8 +165,8 @@ impl TcpSender {
             self.alert(now, a, d, duplicate, echo, prior_una);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
-        // The algorithm's sample is of the last segment; with retransmissions, that which the RTO has (Linux
-        // `tcp_ack_update_rtt`).
+        // The algorithm receives the RTT of the last segment or, if a retransmitted segment was delivered, the sample
+        // used for the RTO (Linux `tcp_ack_update_rtt`).
         let rtt = if d.retransmitted { sample.map(|s| s.measured) } else { d.last_sent.map(|t| now - t) };
         let sample = self.rate_sample(now, d, lost, a.prior_in_flight, rtt.unwrap_or_default());
         if advanced {
@@ -225,7 +225,7 @@ impl TcpSender {
         }
         match self.core.flow.state {
             CongestionState::Open => self.settle_first_retransmission(),
-            CongestionState::Cwr if a.ack > self.recover => self.reopen(), // the first segment after it carried CWR
+            CongestionState::Cwr if a.ack > self.recover => self.reopen(), // new data after the reduction carried CWR
             CongestionState::Recovery if a.ack >= self.recover => self.end_recovery(echo),
             _ => {}
         }
@@ -330,7 +330,7 @@ impl TcpSender {
         self.core.flow.state = CongestionState::Recovery;
     }
 
-    /// Packets were marked (Linux `tcp_enter_cwr`).
+    /// Starts a reduction because packets were marked (Linux `tcp_enter_cwr`).
     fn enter_cwr(&mut self) {
         self.core.stats.ecn_reductions += 1;
         self.begin_episode();
@@ -373,8 +373,8 @@ impl TcpSender {
         }
     }
 
-    /// Prepares for a time-out, before all segments are declared lost and, with a `reduction`, ssthresh falls.
-    /// Determines whether undo is possible and whether F-RTO applies; it does not during fast recovery (RFC 5682
+    /// Prepares for a time-out, before all segments are declared lost. `reduction` is set if ssthresh will fall.
+    /// Determines whether undo is possible and whether F-RTO applies, which it does not during fast recovery (RFC 5682
     /// section 3.1).
     pub(super) fn before_loss(&mut self, reduction: bool) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
@@ -400,7 +400,8 @@ impl TcpSender {
         }
         let recovered = a.ack >= self.recover;
         if self.rack.frto {
-            // Step 3b: data never retransmitted arrived. Without SACK, only a whole window of such data proves that.
+            // Step 3b: data never retransmitted arrived. Without SACK, this is certain only if the ACK covers no
+            // retransmitted segment.
             if d.lowest_original < self.recover && (self.sack || !d.retransmitted) {
                 self.take_back_loss();
                 return;
@@ -436,7 +437,7 @@ impl TcpSender {
         self.core.cc.on_recovered(&self.core.flow);
     }
 
-    /// Detects losses by RACK_detect_loss, or the head's loss without SACK.
+    /// Detects losses as in RACK_detect_loss or, without SACK, the loss of the head.
     fn detect_losses(&mut self, now: Time, advanced: bool) {
         if self.board.is_empty() {
             return;
@@ -529,8 +530,8 @@ impl TcpSender {
         self.rack.undo.on_resent(now);
     }
 
-    /// Schedules a probe (RFC 8985 section 7.2, Linux `tcp_schedule_loss_probe`) after two RTTs without an ACK, and for
-    /// a lone segment the maximum delay of an ACK in addition.
+    /// Schedules a probe after two RTTs without an ACK (RFC 8985 section 7.2, Linux `tcp_schedule_loss_probe`). For a
+    /// lone segment, whose ACK may be delayed, `min_rto` is added.
     #[inline]
     fn schedule_probe(&mut self, now: Time) {
         if !self.cfg.tlp

@@ -1,4 +1,4 @@
-//! Disjoint ranges of sequence offsets, in order: which bytes of a connection have some property.
+//! Disjoint ranges of sequence offsets, in order: the bytes of a connection that have some property.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ impl Ranges {
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// Returns the ranges in order; also iterates from the end.
+    /// Iterates over the ranges in order, from either end.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         self.ranges.iter().copied()
     }

@@ -157,7 +157,7 @@ impl TcpReceiver {
     /// Handles a segment with `len` bytes at `start`, with a FIN after them if `fin` is set.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
-        // Duplicates do not count (RFC 7323 section 5.3, rules R2 and R3; ns-3 `ProcessOptionTimestamp`).
+        // Duplicates do not update TS.Recent (RFC 7323 section 5.3, rules R2 and R3; ns-3 `ProcessOptionTimestamp`).
         let end = start + len + u64::from(fin);
         let counts = start == self.nxt || end > self.nxt || self.peer.counts_duplicate(end, self.last_ack_sent);
         if let Some(ts) = tsval
@@ -174,8 +174,8 @@ impl TcpReceiver {
         }
     }
 
-    /// Passes RTO and smoothed RTT to the delayed ACK before [`TcpReceiver::on_segment`] of the bytes from `start` to
-    /// `end`.
+    /// Passes the RTO and the smoothed RTT to the delayed-ACK timer. Call it before [`TcpReceiver::on_segment`] for the
+    /// bytes from `start` to `end`.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
         if start <= self.nxt && end > self.nxt {
@@ -240,7 +240,7 @@ impl TcpReceiver {
                 self.dsack = Some((start, end));
             }
             if self.space.auto {
-                // Without SACK a duplicate ACK has the window of the one before.
+                // Without SACK, a duplicate ACK must repeat the previous window.
                 if self.sack && !seen && self.space.on_segment(len, self.ranges.held()) {
                     self.delayed.on_window_growth();
                 }
@@ -254,8 +254,8 @@ impl TcpReceiver {
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
-    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Reports data delivered before
-    /// as a duplicate (Linux `tcp_send_dupack`).
+    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Data that had already been
+    /// delivered is reported as a duplicate (Linux `tcp_send_dupack`).
     pub(super) fn report_rejected(&mut self, start: u64, end: u64) {
         if start < self.nxt {
             if self.send_dsack {
@@ -375,8 +375,8 @@ impl TcpReceiver {
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         self.space.measure_rtt(rtt);
     }
-    /// Returns true if the timestamp `echo` of a data segment shows a round-trip time: Linux takes one from each
-    /// timestamp (`tcp_rcv_rtt_measure_ts`).
+    /// Returns true if the timestamp `echo` of a data segment gives an RTT sample: Linux takes one sample per timestamp
+    /// (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(super) fn can_sample_rtt(&mut self, echo: u32) -> bool {
         self.space.auto && self.space.is_new_echo(echo)

@@ -16,7 +16,7 @@ use super::send::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 
-/// Duplicate ACKs, or SACKed segments above, that make a loss (RFC 5681, RFC 6675).
+/// Number of duplicate ACKs, or of SACKed segments above a segment, that indicates a loss (RFC 5681, RFC 6675).
 pub(super) const DUP_THRESH: u32 = 3;
 
 /// An acknowledgment within the window, with its SACK blocks already on the scoreboard.
@@ -24,7 +24,7 @@ pub(super) const DUP_THRESH: u32 = 3;
 pub(super) struct Arrival {
     /// Cumulative acknowledgment.
     pub ack: u64,
-    /// Set without data, FIN and change of the window.
+    /// Set if the segment has no data and no FIN and does not change the window.
     pub pure: bool,
     /// Set if marked packets are reported (ECE).
     pub congestion: bool,
@@ -115,7 +115,8 @@ impl TcpSender {
                 self.core.flow.state = CongestionState::Open;
             }
             CongestionState::Recovery => {
-                // RFC 6582 section 3.2 step 3: the window is ssthresh then. Most segments were received before.
+                // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most of the acknowledged segments had
+                // arrived earlier.
                 ack.segments = if self.cfg.count_repaired {
                     (ack.acked / u64::from(self.core.flow.mss)) as u32
                 } else {
@@ -131,7 +132,7 @@ impl TcpSender {
             }
             CongestionState::Open | CongestionState::Cwr => {} // the latter with `rack` only
         }
-        // A SACK cannot come from a retransmission that was not needed: only duplicates that carry none may.
+        // Duplicate ACKs without SACK may answer needless retransmissions. New SACKs cannot.
         if a.ack > self.recover || (a.ack == self.recover && (self.sack || self.cfg.less_careful)) {
             self.recover_active = false;
         }
@@ -215,7 +216,7 @@ impl TcpSender {
             return;
         }
         if !self.sack {
-            // Limited transmit has counted the ones before, except during the repair of a time-out.
+            // Limited transmit has already counted the earlier duplicates, except during the repair after a time-out.
             let counted = self.cfg.limited_transmit && self.core.flow.state != CongestionState::Loss;
             let seen = if counted { 1 } else { DUP_THRESH };
             for _ in 0..seen {
@@ -232,7 +233,7 @@ impl TcpSender {
         self.sync();
         let pipe = self.core.flow.in_flight;
         let cwnd = self.core.cc.trace().cwnd;
-        // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
+        // Without SACK, the head still counts as in flight when ssthresh is computed (ns-3).
         self.core.flow.in_flight += if self.sack { 0 } else { u64::from(self.core.flow.mss) };
         if self.ecn.covers(self.board.una()) {
             self.core.cc.on_loss_after_mark(&self.core.flow);
@@ -250,7 +251,7 @@ impl TcpSender {
         self.forced = Some(Force::Head);
     }
 
-    /// Applies PRR to a duplicate or partial ACK; a no-op for the other kinds.
+    /// Applies PRR to a duplicate or partial ACK if `recovery` is `prr`.
     fn reduce_proportionally(&mut self, mut delivered: u64, pipe: u64, duplicate: bool, safe: bool) {
         if self.cfg.recovery != LossRecovery::Prr {
             return;
@@ -289,7 +290,7 @@ impl TcpSender {
         self.board.segments().take_while(|s| s.end() <= ack).any(|s| s.is(RETRANS) && !s.is(SACKED))
     }
 
-    /// Returns the whole segments in `bytes` newly delivered and carries the remainder over.
+    /// Returns the number of whole segments in `bytes` newly delivered and carries the remainder over.
     #[inline]
     fn whole_segments(&mut self, bytes: u64) -> u32 {
         let mss = u64::from(self.core.flow.mss);

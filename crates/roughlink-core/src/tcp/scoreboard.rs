@@ -30,7 +30,8 @@ pub(super) struct Scoreboard {
     index: Index,
     /// Start of the highest segment SACKed, 0 = none.
     highest_sacked: u64,
-    /// SACKing a retransmitted segment ends its retransmission (ns-3 keeps counting it until it is acknowledged).
+    /// Set if a SACK of a retransmitted segment ends its retransmission (ns-3 counts it as in flight until it is
+    /// acknowledged).
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
@@ -225,8 +226,8 @@ impl Scoreboard {
     }
 
     /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once, none of them SACKed, lost or repaired.
-    /// Their order is the order of sending, so the first and the last stand for all. Returns false and changes nothing
-    /// if that does not apply.
+    /// They were sent in this order, so the first and the last represent all. Returns false and changes nothing if that
+    /// does not apply.
     #[inline(always)]
     fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
         let Some(first) = self.segments.front() else { return false };
@@ -249,7 +250,7 @@ impl Scoreboard {
         true
     }
 
-    /// The segment of the first `n` that ns-3 samples.
+    /// Returns the one of the first `n` segments that ns-3 samples.
     #[inline(never)]
     fn sampled_of(&self, n: usize) -> &SentSegment {
         let mut best = &self.segments[0];
@@ -354,7 +355,7 @@ impl Scoreboard {
         })
     }
 
-    /// Declares segment `index` lost unless it is already or SACKed.
+    /// Declares segment `index` lost unless it already is, or is SACKed.
     #[inline]
     pub(super) fn mark_lost(&mut self, index: usize) {
         if !self.segments[index].is(LOST | SACKED) {

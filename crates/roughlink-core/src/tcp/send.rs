@@ -1,9 +1,9 @@
 //! Sending half: decides which segment may leave now.
 //!
 //! An acknowledgment is processed by `recovery` (counts dupACKs and SACKs, as in RFC 6582, RFC 6675 and ns-3) or by
-//! `rack` (RFC 8985, as in Linux). Both work on the same scoreboard and record here what to send. The next segment is
-//! then one decision, within the congestion control's permit and the peer's window: first a forced retransmission, then
-//! a lost segment, then new data. `timers` handles the absence of acknowledgments.
+//! `rack` (RFC 8985, as in Linux). Both work on the same scoreboard and record here what to send. [`TcpSender::poll`]
+//! then selects the next segment within the congestion control's permit and the peer's window: first a forced
+//! retransmission, then a lost segment, then new data. `timers` handles the absence of acknowledgments.
 
 mod burst;
 mod idle;
@@ -62,7 +62,7 @@ pub struct TcpSender {
     pub(super) ecn: Reaction,
     /// Offset after the last byte in the send buffer.
     written: u64,
-    /// Offset after the last byte of an explicit write, 0 = none; a backlog is one long write.
+    /// Offset after the last byte of an explicit write, which carries PSH; 0 = none. A backlog sets no PSH.
     push: u64,
     /// Bytes that the application will write as space becomes available; set if it closes after them.
     backlog: u64,
@@ -75,7 +75,7 @@ pub struct TcpSender {
     /// Recovery point (RFC 6582 recover, RFC 6675 RecoveryPoint, Linux high_seq).
     pub(super) recover: u64,
     pub(super) recover_active: bool,
-    /// After a time-out, duplicate ACKs count again once this is acknowledged.
+    /// After a time-out, duplicate ACKs count again once more than this offset is acknowledged.
     pub(super) fast_retransmit_off_until: u64,
     pub(super) first_partial: bool,
     /// Bytes acknowledged short of a whole segment, carried to the next ACK.
@@ -91,7 +91,7 @@ pub struct TcpSender {
     pub(super) probing_since: Option<Time>,
     /// Window of the last permit.
     permitted: u64,
-    /// Linux `cwnd_usage_seq` and `max_packets_out`.
+    /// Offset whose acknowledgment begins a new measurement of window usage (Linux `cwnd_usage_seq`).
     usage_from: u64,
     idle: Idle,
     burst: Burst,
@@ -177,8 +177,8 @@ impl TcpSender {
     pub fn room(&self) -> u64 {
         capacity(&self.cfg).saturating_sub(self.written - self.board.una())
     }
-    /// Writes `bytes` with a push: the segment that ends them carries PSH. Writes that do not fit into the window join,
-    /// like any bytes of a stream.
+    /// Writes `bytes` with a push: the segment that ends them carries PSH. Writes that wait for the window share
+    /// segments, like any bytes of a stream.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
@@ -218,11 +218,12 @@ impl TcpSender {
     /// Returns the bytes of the backlog that fit into the send buffer, in whole writes.
     fn whole_writes(&self) -> u64 {
         let n = self.room().min(self.backlog);
-        let write = u64::from(self.cfg.write_size).min(capacity(&self.cfg)); // a larger one than the buffer never fits
+        let write = u64::from(self.cfg.write_size).min(capacity(&self.cfg)); // a larger write never fits
         if n < self.backlog { n - n % write } else { n }
     }
-    /// Returns the bytes of the backlog that an application writes which waits for the socket to be writable before
-    /// each write, and sets when that is: Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
+    /// Returns the bytes of the backlog that the application writes now, and sets the level at which it writes again.
+    /// Before each write, the application waits for a writable socket. Linux wakes it when a third of the memory is
+    /// free (`sk_stream_write_space`).
     fn writes_on_wake_up(&mut self) -> u64 {
         let room = match self.cfg.snd_buf {
             Buffer::Bytes(payload) => payload,
@@ -381,7 +382,8 @@ impl TcpSender {
         self.core.note_rtt(rtt.measured, least, rtt.passed);
     }
 
-    /// Falls back after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).
+    /// Raises the RTO after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such
+    /// rule).
     pub(super) fn no_handshake_sample(&mut self) {
         if !self.cfg.timestamp_rtt {
             self.core.rtt.fall_back();
@@ -439,7 +441,7 @@ impl TcpSender {
         None
     }
 
-    /// Returns the best segment for `available` bytes of window.
+    /// Returns the next segment that fits into `available` bytes of window.
     #[inline(always)]
     fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<OutgoingSegment> {
         let mss = u64::from(self.core.flow.mss);

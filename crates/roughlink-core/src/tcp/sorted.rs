@@ -1,5 +1,5 @@
 //! An ordered set of values that come and go near its ends, as offsets and send times of a stream do: a sorted queue. A
-//! tree would cost more for a few, and for many hardly less, because next to nothing has to move.
+//! tree would cost more for few values and hardly less for many, because changes near the ends move few values.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ impl<T: Copy + Ord> Sorted<T> {
             self.values.insert(place, value);
         }
     }
-    /// Takes a value out, if it is there.
+    /// Removes a value, if present.
     pub(super) fn remove(&mut self, value: &T) {
         if let Ok(place) = self.values.binary_search(value) {
             self.values.remove(place);

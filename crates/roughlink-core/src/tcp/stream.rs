@@ -1,4 +1,4 @@
-//! A connection with its bytes, over IP datagrams: bytes written at one end are read at the other.
+//! A connection that carries real bytes in IP datagrams: bytes written at one end are read at the other.
 //!
 //! A [`TcpEndpoint`] works on stream ranges. This module holds the bytes written and not yet acknowledged, and the
 //! bytes received and not yet read, in order or beyond a gap. The [`TcpConfig`] sets the size of both buffers. A write
@@ -43,7 +43,8 @@ use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One end of a connection with its bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6 datagrams.
+/// One end of a connection that carries real bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6
+/// datagrams.
 pub struct Stream {
     endpoint: TcpEndpoint,
     addresses: Addresses,
@@ -217,7 +218,7 @@ impl Stream {
 
     fn forget_acknowledged(&mut self) {
         let Some(sender) = self.endpoint.sender() else { return };
-        let acknowledged = (sender.una() - 1 - self.from).min(self.written.len() as u64); // the FIN is no byte
+        let acknowledged = (sender.una() - 1 - self.from).min(self.written.len() as u64); // without the FIN
         self.written.drain(..acknowledged as usize);
         self.from += acknowledged;
     }

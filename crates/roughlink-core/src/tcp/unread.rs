@@ -5,7 +5,7 @@ use crate::packet::{Packet, flags};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
+/// Bytes of the peer's stream from the first unread one on. There may be gaps after the delivered bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// Stream offset of the first byte.
@@ -41,7 +41,7 @@ impl Unread {
         }
     }
 
-    /// Takes those up to offset `until`, which were delivered.
+    /// Takes the bytes up to offset `until`, which have been delivered.
     pub(crate) fn read(&mut self, until: u64) -> impl Iterator<Item = u8> {
         let n = (until - self.from) as usize;
         self.from = until;

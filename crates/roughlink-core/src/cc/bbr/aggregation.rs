@@ -16,23 +16,23 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// No ACKs yet at `now`.
+    /// Creates the state at `now`, before the first ACK.
     pub(super) fn new(now: Time) -> Self {
         Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
     }
 
-    /// A new epoch begins.
+    /// Begins a new epoch.
     pub(super) fn restart(&mut self, now: Time) {
         self.epoch = now;
         self.acked = 0;
     }
 
-    /// The largest excess in bytes.
+    /// Returns the largest recent excess, in bytes.
     pub(super) fn max(&self) -> u64 {
         self.excess[0].max(self.excess[1])
     }
 
-    /// `acked` bytes more at `now`, with `bandwidth` in bytes per second. The excess is at most `cwnd`.
+    /// Adds `acked` bytes acknowledged at `now`; `bandwidth` is in bytes per second. The excess is at most `cwnd`.
     pub(super) fn update(&mut self, p: &Params, now: Time, round_start: bool, bandwidth: u64, acked: u64, cwnd: u64) {
         if round_start {
             self.rounds += 1;
@@ -57,7 +57,7 @@ impl Aggregation {
     }
 }
 
-/// Bytes that `bandwidth` (bytes per second) carries in `time`.
+/// Returns the bytes that `bandwidth` (bytes per second) carries in `time`.
 pub(super) fn carried(bandwidth: u64, time: Time) -> u64 {
     const SECOND: u128 = 1_000_000_000;
     u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
@@ -73,7 +73,7 @@ mod tests {
         let p = Params::default();
         let bandwidth = Rate::from_mbps(8).bytes_per_sec(); // 1 kB per ms
         let mut a = Aggregation::new(Time::ZERO);
-        // Even ACKs: each begins an epoch and is its own excess.
+        // Evenly spaced ACKs: each begins an epoch, so the excess is a single ACK.
         for ms in 1..=20 {
             a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
         }
@@ -83,7 +83,7 @@ mod tests {
             a.update(&p, Time::from_millis(30), false, bandwidth, 1000, 1_000_000);
         }
         assert_eq!(a.max(), 10_000);
-        // Never more than the window; gone after two windows of rounds.
+        // The excess is at most the window, and is forgotten after two windows of rounds.
         for _ in 0..10 {
             a.update(&p, Time::from_millis(30), true, bandwidth, 1000, 12_000);
         }

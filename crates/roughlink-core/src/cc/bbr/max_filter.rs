@@ -1,5 +1,5 @@
-//! The largest of recent values: Kathleen Nichols' estimator (Linux `win_minmax`), which keeps three candidates
-//! instead of the whole window.
+//! Windowed maximum: Kathleen Nichols' estimator (Linux `win_minmax`), which keeps three candidates instead of all
+//! values of the window.
 
 use super::Params;
 
@@ -10,11 +10,11 @@ struct MaxSample {
     value: u64,
 }
 
-/// The largest value of the last rounds, the largest since then, and the largest since the second.
+/// The largest value of the last rounds, the largest after it, and the largest after that one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
     candidates: [MaxSample; 3],
-    /// Value before the first one; the next value replaces it.
+    /// Initial value, replaced by the first measured one.
     initial: u64,
 }
 

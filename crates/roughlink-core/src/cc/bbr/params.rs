@@ -55,7 +55,7 @@ pub struct Params {
     pub policer_rounds: u32,
     /// Ratio of lost to delivered bytes from which an interval is suspicious.
     pub policer_loss: f64,
-    /// Two suspicious intervals reveal a policer if their rates differ by at most this part, or by at most
+    /// Two suspicious intervals reveal a policer if their rates differ by at most this fraction, or by at most
     /// `policer_difference`.
     pub policer_ratio: f64,
     /// Difference of rates, bit/s, up to which two suspicious intervals reveal a policer; see `policer_ratio`.
@@ -81,7 +81,8 @@ pub struct Params {
     /// Start with the handshake's RTT as the smallest, and with the initial window over this RTT as bandwidth, until
     /// the first sample that is not application-limited (ns-3).
     pub initial_bandwidth: bool,
-    /// A sample without an interval does not end the start of a round, and counts as ACK aggregation (ns-3).
+    /// After a sample without an interval, a round that has just started still counts as starting. Such a sample also
+    /// counts for ACK aggregation (ns-3).
     pub keep_round_start: bool,
     /// The bandwidth filter renews its second and third candidate by their values and ages (ns-3), otherwise by the age
     /// of the first one (Linux).

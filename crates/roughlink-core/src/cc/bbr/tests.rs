@@ -254,7 +254,7 @@ fn bbr_fills_the_pipe_then_drains_the_queue() {
     assert!((9.9e6..10.2e6).contains(&estimate), "{estimate}");
     // Smallest RTT: the delay and the segment's own time on the wire, 1.158 ms.
     assert!((p.cc.min_rtt.0 as f64 / 41.158e6 - 1.0).abs() < 0.01, "{:?}", p.cc.min_rtt);
-    // A probe makes a quarter of the bandwidth-delay product of queue, no more.
+    // A probe queues a quarter of the bandwidth-delay product, no more.
     assert!(p.max_rtt < Time::from_millis(60), "{:?}", p.max_rtt);
     // Window: 2 x 35.5 segments, three quanta of two, even, two more while probing, and ACKs that arrive one by one.
     let w = p.cc.cwnd / MSS;

@@ -1,4 +1,4 @@
-//! The window of BBR: its target, and what recovery makes of it.
+//! The window of BBR: its target, and its changes during recovery.
 
 use super::aggregation::carried;
 use super::{Bbr, BbrMode};
@@ -70,7 +70,8 @@ impl Bbr {
         }
     }
 
-    /// Saves the window. If recovery or ProbeRtt has reduced it, the larger of it and the saved window is kept.
+    /// Saves the window. If recovery or ProbeRtt has reduced the window, keeps the larger of the current and the saved
+    /// one.
     pub(super) fn save_cwnd(&mut self) {
         let in_loss = self.params.full_conservation && self.state == CongestionState::Loss;
         let cut = in_loss || self.state == CongestionState::Recovery || self.mode == BbrMode::ProbeRtt;
@@ -98,7 +99,7 @@ impl Bbr {
             window = window.div_ceil(2 * mss) * 2 * mss;
         }
         if self.mode == BbrMode::ProbeBw && self.phase == 0 {
-            window += 2 * mss; // so that probing exceeds even a small product
+            window += 2 * mss; // probing must exceed even a small bandwidth-delay product
         }
         window
     }

@@ -10,7 +10,7 @@ use crate::units::Time;
 pub(super) struct Counted {
     c: f64,
     beta: f64,
-    /// 8 / alpha_cubic, truncated: windows of Reno's growth per segment, in 8ths.
+    /// 8 / alpha_cubic, truncated: number of windows, in 8ths, in which Reno's window grows by a segment.
     reno_scale: u64,
     counter: AdditiveCounter,
     /// Segments acknowledged since the last growth (ns-3).
@@ -66,7 +66,7 @@ impl Counted {
         }
     }
 
-    /// Takes the RTT sample; returns the smallest if it was one that counts.
+    /// Adds an RTT sample. Returns the smallest RTT if the sample counts.
     pub(super) fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack) -> Option<Time> {
         let rtt = ack.rtt?;
         let settled = Time::from_millis(params.settle_ms);

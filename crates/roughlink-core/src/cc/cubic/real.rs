@@ -11,11 +11,11 @@ pub(super) struct Real {
     /// W_max; `None` before the first event and after a time-out.
     pub(super) w_max: Option<f64>,
     cwnd_prior: f64,
-    /// t_epoch, and W_max and K as of then.
+    /// t_epoch, and W_max and K at that time.
     pub(super) epoch: Option<(Time, f64, f64)>,
     /// W_est.
     pub(super) w_est: f64,
-    /// Bytes of growth that were less than one.
+    /// Growth of less than a byte, carried to the next ACK.
     fraction: f64,
 }
 

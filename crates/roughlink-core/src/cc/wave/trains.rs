@@ -150,13 +150,14 @@ impl Trains {
         }
     }
 
-    /// Processes an ACK, attributed to bursts in order. An ACK that ends a loss or passes whole bursts completes one
-    /// train, but not as part of its pace. The next burst that it partly covers has no pace.
+    /// Processes an ACK, attributed to bursts in order. An ACK that ends a loss or covers whole later bursts completes
+    /// one train but does not count for its pace. If such an ACK covers part of the next burst, that burst shows no
+    /// pace.
     pub(super) fn on_acknowledged(&mut self, now: Time, advance: Advance) -> AckReport {
         let mut report = AckReport::default();
         let next = self.bursts.get(1);
         let jumps = advance.ends_loss || next.is_some_and(|next| next.end <= advance.to);
-        // A delayed ACK over the end of one burst and the start of the next waited for the next.
+        // A delayed ACK that covers the end of one burst and the start of the next has waited for the next burst.
         let crosses = next.is_some_and(|next| next.start < advance.to && advance.to < next.end);
         let Some(front) = self.bursts.front_mut().filter(|b| advance.to > b.start) else { return report };
         let late = jumps || (crosses && !front.interrupted);
@@ -198,8 +199,8 @@ impl Trains {
         Some(now - burst.sent_at)
     }
 
-    /// Processes an ACK that delivered `bytes`, the latest of them sent at `sent_at`, for the burst of that time. The
-    /// first ACK of a train completes the train before.
+    /// Processes an ACK that delivered `bytes`, the latest of them sent at `sent_at`. The ACK counts for the burst sent
+    /// at that time. The first ACK of a train completes the previous train.
     pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> AckReport {
         let mut report = AckReport::default();
         let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return report };

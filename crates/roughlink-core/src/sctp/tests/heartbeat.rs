@@ -17,7 +17,8 @@ fn idle(cfg: &SctpConfig) -> EndpointPair<SctpEndpoint> {
     EndpointPair::new([source, sink], ms(20), Seed { seed: 1, replica: 0 }.stream("sctp", "channel"))
 }
 
-/// RFC 9260 section 8.3: every HB.interval (30 s) and RTO (1 s), with a jitter of half the RTO either way.
+/// RFC 9260 section 8.3: a HEARTBEAT leaves every HB.interval (30 s) plus RTO (1 s), with a jitter of half the RTO
+/// either way.
 #[test]
 fn both_ends_monitor_an_idle_path() {
     let mut c = idle(&SctpConfig::default());
@@ -36,8 +37,8 @@ fn both_ends_monitor_an_idle_path() {
     assert!(times(&silent, 0, Chunk::Heartbeat).is_empty() && times(&silent, 1, Chunk::Heartbeat).is_empty());
 }
 
-/// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO. Association.Max.Retrans unanswered ones are
-/// one too few.
+/// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO. The association survives
+/// Association.Max.Retrans unanswered ones; one more makes it fail.
 #[test]
 fn idle_association_fails_without_heartbeat_acks() {
     let mut c = idle(&SctpConfig::default());

@@ -121,7 +121,7 @@ fn message_past_its_lifetime_does_not_leave() {
     assert!(c.sent.iter().all(|(_, _, p)| p.chunk() != Some(Chunk::ForwardTsn)));
 }
 
-/// The end of a message of which the beginning was skipped does not occupy the receiver's buffer.
+/// The end of a message whose beginning was skipped does not occupy the receiver's buffer.
 #[test]
 fn the_rest_of_a_skipped_message_is_dropped() {
     let cfg = SctpConfig { partial_reliability: true, max_retransmissions: Some(0), payload: 1_000, ..silent() };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A peer that is a script, after the handshake.
+/// A scripted peer, after the handshake.
 struct ScriptedPeer {
     e: SctpEndpoint,
     sides: Sides,
@@ -61,7 +61,7 @@ fn closed_window_is_probed_without_failure() {
     s.now = ms(40);
     s.sack(2, 0, &[]);
     assert_eq!(s.sent().len(), 0);
-    // The first probe after an RTO, the others as T3 doubles; none is taken, all are answered.
+    // The first probe leaves after an RTO, the others as T3 doubles. All are answered, but none is accepted.
     let mut at = Vec::new();
     for _ in 0..9 {
         let (t, sent) = s.wake();

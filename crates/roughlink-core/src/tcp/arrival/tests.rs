@@ -57,7 +57,7 @@ impl CongestionControl for Everything {
     }
 }
 
-/// An endpoint that predicts headers, or examines each.
+/// An endpoint with or without header prediction.
 struct ArrivalBench {
     endpoint: TcpEndpoint,
     predicts: bool,
@@ -85,7 +85,8 @@ impl Peer for ArrivalBench {
     }
 }
 
-/// Runs a transfer over a channel with the given impairments. Returns the packets sent, and the bytes delivered.
+/// Runs a transfer over a channel with the given impairments. Checks that all bytes arrive, and returns the packets
+/// sent.
 fn transfer(
     cfg: &Arc<TcpConfig>,
     stack: Stack,

@@ -40,7 +40,7 @@ pub enum InitialSsthresh {
     Unlimited,
     /// The receive buffer, unlimited if that is `"auto"` (ns-2.35 tcp.cc, `TcpAgent::reset`: `window_`).
     Window,
-    /// This much.
+    /// This amount.
     Amount(Amount),
 }
 
@@ -112,8 +112,8 @@ impl JsonSchema for Buffer {
     }
 }
 
-/// Thresholds and windows of [`Option<Amount>`], of which `None` is `"unlimited"`: `#[serde(with = "threshold")]`,
-/// `#[schemars(with = "threshold::Threshold")]`.
+/// Serialization of thresholds and windows of type [`Option<Amount>`], with `"unlimited"` for `None`. Use it with
+/// `#[serde(with = "threshold")]` and `#[schemars(with = "threshold::Threshold")]`.
 pub mod threshold {
     use super::*;
 

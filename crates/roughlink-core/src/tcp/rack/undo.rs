@@ -1,8 +1,8 @@
 //! Detection of spurious reductions by Linux's rules, and their undo.
 //!
 //! Retransmissions of one episode may still be in flight in the next, so their D-SACKs and echoes prove nothing about
-//! the next episode. Retransmissions in flight when an episode begins therefore count with it. The time of the first
-//! retransmission is kept until none is in flight.
+//! the next episode. Retransmissions in flight when an episode begins are therefore counted in that episode, too. The
+//! time of the first retransmission is kept until none is in flight.
 
 use super::super::TcpSender;
 use super::super::scoreboard::EVER_RETRANS;
@@ -11,15 +11,15 @@ use crate::units::Time;
 /// Evidence that the last reduction may be spurious.
 #[derive(Clone, Debug)]
 pub(super) struct Undo {
-    /// `snd_una` at the reduction, until it is taken back (Linux `undo_marker`).
+    /// `snd_una` at the reduction, until the reduction is undone or final (Linux `undo_marker`).
     marker: Option<u64>,
-    /// Undoing restores the window: it was not reduced for a mark (Linux `prior_ssthresh` is not 0).
+    /// Set if undo restores the window, because the reduction was not for a mark (Linux `prior_ssthresh` is not 0).
     pub(super) restores: bool,
     /// Retransmissions not yet reported as duplicates; negative before the first (Linux `undo_retrans`).
     unreported: i64,
-    /// Millisecond timestamp of the first retransmission since none was on its way (Linux `retrans_stamp`).
+    /// Millisecond timestamp of the first retransmission since none was in flight (Linux `retrans_stamp`).
     first_ms: Option<u32>,
-    /// Segments that were reported as duplicates, ever.
+    /// Total number of segments reported as duplicates.
     reported: u64,
 }
 
@@ -48,7 +48,7 @@ impl TcpSender {
         self.rack.undo.unreported = if on_their_way == 0 { -1 } else { on_their_way as i64 };
     }
 
-    /// Retransmissions under way, in segments.
+    /// Returns the number of retransmitted segments in flight.
     pub(super) fn retransmissions(&self) -> u64 {
         self.board.retrans().div_ceil(u64::from(self.core.flow.mss))
     }

@@ -1,12 +1,12 @@
-//! Receive buffer. A buffer of fixed size offers its size as the window; the other kind is tuned as in Linux 6.18.
+//! Receive buffer. A buffer of fixed size offers its size as the window; `"auto"` is tuned as in Linux 6.18.
 //!
 //! The tuned buffer has two limits. The capacity follows the bytes received in a round trip (dynamic right-sizing,
 //! `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow`), and has room for all data beyond a gap. The offered window approaches
 //! the capacity by two segments per arriving segment (`tcp_grow_window`), in order or not.
 //!
-//! Sizes are bytes of payload. The share of payload in the memory of a full segment, which Linux measures
-//! (`tcp_measure_rcv_mss`), is taken from a linear socket buffer. Not modeled: drivers with other buffers, memory of
-//! segments that are not full (Linux opens the window less for them), and memory pressure.
+//! Sizes are bytes of payload. Linux measures the ratio of payload to memory (`tcp_measure_rcv_mss`). Here, it is the
+//! ratio of a full segment in a linear socket buffer. Not modeled: drivers with other buffers, memory of segments that
+//! are not full (Linux opens the window less for them), and memory pressure.
 
 use super::super::config::{Buffer, TcpConfig};
 use crate::units::Time;
@@ -16,18 +16,18 @@ use crate::units::Time;
 pub(super) struct Space {
     /// Window offered beyond the next byte expected.
     pub(super) window: u64,
-    /// Tuned as in Linux.
+    /// Set if the buffer is tuned as in Linux.
     pub(super) auto: bool,
-    /// Largest buffer, memory.
+    /// Maximum size of the buffer, bytes of memory.
     largest: u64,
-    /// Upper bound of the window apart from memory (`rcv_ssthresh`).
+    /// Upper bound of the window, regardless of free memory (`rcv_ssthresh`).
     threshold: u64,
     /// Payload for which the buffer has room (`window_clamp`), and its maximum.
     capacity: u64,
     max: u64,
     measured_from: u64,
     measured_at: Time,
-    /// Most that arrived in a round trip (`rcvq_space.space`).
+    /// Maximum number of bytes received in a round trip (`rcvq_space.space`).
     copied: u64,
     /// Smoothed round-trip time at the receiver.
     rtt: Time,
@@ -112,8 +112,8 @@ impl Space {
     }
 
     /// Handles a read of all bytes up to `nxt`; the last byte beyond a gap is `span` bytes further on. Once per round
-    /// trip the capacity becomes twice the bytes received in it, and more if these grow. The measurement is a round
-    /// trip old, and the window of a sender may double.
+    /// trip, the capacity becomes twice the bytes received in it, and more if this number has grown. The reason is that
+    /// the measurement is a round trip old, and the sender's window may have doubled since.
     #[inline(always)]
     pub(super) fn on_read(&mut self, now: Time, nxt: u64, span: u64) {
         if now >= self.measured_at + self.rtt {
@@ -133,7 +133,8 @@ impl Space {
         (self.measured_from, self.measured_at) = (nxt, now);
     }
 
-    /// Adds a round-trip time (`tcp_rcv_rtt_update`): a smaller one counts at once, others by an eighth.
+    /// Adds a round-trip time (`tcp_rcv_rtt_update`). A smaller one replaces the estimate; a larger one has a weight of
+    /// an eighth.
     #[inline]
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         let old = self.rtt;
@@ -152,9 +153,9 @@ impl Space {
     }
 }
 
-/// Returns the payload in 256 bytes of memory of a full segment, in a packet of `mss` bytes and headers
-/// (`scaling_ratio`). Memory is the packet with its head room and `skb_shared_info`, in a block of a power of two, and
-/// the `sk_buff`. 1448 bytes take 2304.
+/// Returns the payload per 256 bytes of memory (`scaling_ratio`) of a full segment with `mss` bytes of payload and
+/// options. The memory is the `sk_buff` and a block for the packet, its headroom and `skb_shared_info`, rounded up to a
+/// power of two. 1448 bytes of payload take 2304 bytes of memory.
 fn payload_share(mss: u32) -> u64 {
     let payload = u64::from(mss) - 12;
     if payload <= TCP_MSS_DEFAULT {
@@ -208,8 +209,8 @@ mod tests {
         assert_eq!(s.window, 81_920);
     }
 
-    /// `tcp_rcvbuf_grow`: twice the bytes received in a round trip, as much again for each part by which that grew, and
-    /// the bytes beyond a gap.
+    /// `tcp_rcvbuf_grow`: the capacity is twice the bytes received in a round trip, increased by twice their relative
+    /// growth, plus the bytes beyond a gap.
     #[test]
     fn capacity_follows_bytes_per_round_trip_and_gaps() {
         let mut s = space();

@@ -1,9 +1,9 @@
 //! Index of the scoreboard: results of searches over all segments, updated as segments change. An acknowledgment then
 //! costs time for the segments it covers, not for all outstanding ones.
 //!
-//! Sets hold the few exceptions: SACKed segments, repairs, and retransmitted ones. Segments sent once lie in order of
-//! sending, so one position is enough: no result lies below it. Only [`Index::account`] changes both. A position moves
-//! up only during a search, and back to a segment that becomes a result.
+//! Sets hold the few exceptions: segments that are SACKed, to be repaired, or retransmitted. Segments sent once are in
+//! order of sending, so each search needs only a position below which it finds nothing. The search moves the position
+//! up. [`Index::account`] moves it back if a segment below it becomes a result.
 
 use super::segment::{LOST, RETRANS, SACKED, SentSegment};
 use crate::ring::Ring;
@@ -26,7 +26,8 @@ pub(super) struct Index {
     pub counted: u64,
     /// Position below which all segments are retransmitted or SACKed.
     pub passed: u64,
-    /// Position below which all segments sent once left before the delivered ones; the first at or above it did not.
+    /// Position below which all segments sent once left before the `mark` of the last search. The first such segment at
+    /// or above it left later.
     pub reached: u64,
 }
 
@@ -77,7 +78,7 @@ impl Index {
         }
     }
 
-    /// Panics unless it agrees with the segments: for tests.
+    /// Panics unless the index agrees with the segments: for tests.
     pub(super) fn check(&self, segments: &Ring<SentSegment>) {
         let covered = |ranges: &Ranges, of: &dyn Fn(&SentSegment) -> bool| {
             assert!(segments.iter().all(|s| of(s) == ranges.covering(s.start).is_some_and(|r| s.end() <= r.1)));

@@ -59,7 +59,7 @@ impl SentSegment {
     fn as_newest(&self, retransmitted: bool) -> Newest {
         Newest { end: self.end(), sent_at: self.sent_at, retransmitted, stamp: self.stamp }
     }
-    /// Returns the time when it last left; among segments that left together, lower ones come first.
+    /// Returns the position in the order of sending: the time of the last transmission, then the end offset.
     #[inline]
     pub(super) fn sent_order(&self) -> (Time, u64) {
         (self.sent_at, self.end())

@@ -1,4 +1,4 @@
-//! Tests of the scoreboard, explicit ones and against searches over all segments.
+//! Tests of the scoreboard: single cases, and comparison with a reference that searches all segments.
 
 use super::*;
 use proptest::prelude::*;
@@ -199,7 +199,7 @@ impl Linear {
     }
 }
 
-/// Plays `steps`, each a kind and two numbers, on a scoreboard and on its definition.
+/// Runs `steps`, each a kind and two numbers, on a scoreboard and on the reference, and compares the results.
 fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
     const MSS: u32 = 100;
     let mut board = Scoreboard::new(1, sack_ends_retrans, guessing);

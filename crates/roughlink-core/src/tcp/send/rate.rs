@@ -6,7 +6,7 @@ use crate::tcp::scoreboard::NewlyDelivered;
 use crate::units::Time;
 
 impl TcpSender {
-    /// The delivery rate that an acknowledgement of `d` shows, which found `lost` bytes lost.
+    /// Returns the delivery-rate sample of an acknowledgment that delivered `d` and showed that `lost` bytes are lost.
     #[inline(always)]
     pub(in crate::tcp) fn rate_sample(
         &mut self,

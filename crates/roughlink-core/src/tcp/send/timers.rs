@@ -115,9 +115,10 @@ impl TcpSender {
         self.sync();
     }
 
-    /// Returns true if a time-out now begins an episode, so that ssthresh falls. Tahoe (RFC 2001): always. RFC 5681
-    /// equation 4: unless a time-out already resent the head. Linux: nor within fast recovery. RFC 3168 section 6.1.2:
-    /// nor for a first loss in a window with marked packets, but for the loss of a retransmission.
+    /// Returns true if a time-out now begins an episode, so that ssthresh falls. In Tahoe, it always does (RFC 2001).
+    /// By RFC 5681 equation 4, it does not if a time-out has already resent the head. In Linux, it also does not within
+    /// fast recovery. By RFC 3168 section 6.1.2, the first loss in a window with marked packets begins no episode, but
+    /// the loss of a retransmission does.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             LossRecovery::Tahoe => true,

@@ -31,8 +31,8 @@ fn model_starts_with_the_handshake() {
     }
 }
 
-/// The first flight is application-limited and shows less than the first estimate, which stays until a sample that is
-/// not limited, also a smaller one, replaces it.
+/// The first flight is application-limited and shows less than the first estimate. The estimate stays until a sample
+/// that is not limited replaces it, even if that sample is smaller.
 #[test]
 fn first_estimate_outlives_limited_samples() {
     let mut b = with_stack("ns3");
@@ -82,7 +82,7 @@ fn sample_without_interval_does_not_update_the_round() {
 }
 
 /// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the one under way: here at once.
-/// Linux conserves for a round more.
+/// Linux conserves for one more round.
 #[test]
 fn conservation_ends_with_the_current_round() {
     for (stack, conserves, window) in [("linux", true, 19), ("ns3", false, 18)] {
