@@ -10,7 +10,7 @@ use roughlink_core::text::is_hidden;
 #[allow(dead_code, reason = "other messages have no place in a file")]
 mod drawing;
 
-use drawing::Form;
+use drawing::MessageStyle;
 
 const NAME: &str = "fuzz\u{1b}.toml";
 /// Longest drawing in bytes: twenty excerpts of a file of some kilobytes.
@@ -22,12 +22,12 @@ fuzz_target!(|text: &str| {
     let set: Vec<_> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let (text, problems, drawn) = match roughlink_scenario::parse(text, NAME, &set, &load) {
         Ok((scenario, warnings)) => {
-            let drawn = drawing::warnings((NAME, &scenario.source), &warnings, Form::Plain);
+            let drawn = drawing::warnings((NAME, &scenario.source), &warnings, MessageStyle::Plain);
             (scenario.source, warnings, drawn)
         }
         Err(e) => {
             check(&e.to_string());
-            let drawn = drawing::errors(&e, Form::Plain);
+            let drawn = drawing::errors(&e, MessageStyle::Plain);
             (e.text, e.problems, drawn)
         }
     };

@@ -6,10 +6,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::gateway::bytes::{Bytes, Framing};
-use roughlink_core::gateway::flows::Phase;
-use roughlink_core::gateway::{Gateway, Heading, Key, Modem, REGISTRY, build};
-use roughlink_core::packet::{FlowId, Packet, Side, SynOptions, flags};
+use roughlink_core::gateway::bytes::{FrameGateway, Framing};
+use roughlink_core::gateway::flows::FlowPhase;
+use roughlink_core::gateway::{FlowKey, Gateway, Heading, Modem, REGISTRY, build};
+use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, Implied, IpPair, ethernet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,19 +21,19 @@ const CAPACITY: usize = 3;
 struct Line(u32);
 
 impl Modem for Line {
-    fn waiting(&self, _key: &Key) -> u32 {
+    fn waiting(&self, _key: &FlowKey) -> u32 {
         self.0
     }
-    fn backlog(&self, _key: &Key) -> u32 {
+    fn backlog(&self, _key: &FlowKey) -> u32 {
         self.0
     }
-    fn occupied(&self) -> u32 {
+    fn total_backlog(&self) -> u32 {
         self.0
     }
     fn cycle_time(&self, sdus: u32) -> Time {
         Time::from_micros(750 + 652 * u64::from(sdus))
     }
-    fn limit(&self) -> u32 {
+    fn max_sdus(&self) -> u32 {
         31
     }
 }
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
     let g = gateway.as_mut();
     let framing = if link.is_some() { Framing::Ethernet } else { Framing::Ip };
     let mut port = Port {
-        bytes: Bytes::new(framing),
+        bytes: FrameGateway::new(framing),
         framing,
         line: Line(0),
         // avoca-rx closes windows by moving edges back.
@@ -79,7 +79,7 @@ fuzz_target!(|input: &[u8]| {
                 // A handshake, which may repeat for a known flow.
                 let a = addresses(op[1]);
                 let known = |g: &dyn Gateway| {
-                    g.stats(None).flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established)
+                    g.stats(None).flows.iter().any(|f| f.key == FlowKey::Real(a) && f.phase == FlowPhase::Established)
                 };
                 let (known, before) = (known(g), port.senders.as_ref().and_then(|s| s.edges.get(&a)).copied());
                 let (mut window, mut offered) = (0, 0);
@@ -171,7 +171,7 @@ fn segment(link: Option<Link>, heading: Heading, flow: u8, flag: u8, fields: &[u
         let o =
             SynOptions { mss: fields[5].into(), window_scale, sack_permitted: true, timestamps: p.has_timestamps() };
         p.size = p.header_bytes(o.header_bytes());
-        side = Some(Side::Syn(o));
+        side = Some(SideContent::Syn(o));
     } else {
         p.set_payload(u16::from(fields[5]) << 3);
     }
@@ -181,13 +181,13 @@ fn segment(link: Option<Link>, heading: Heading, flow: u8, flag: u8, fields: &[u
         frame.extend_from_slice(header);
         frame.extend(kinds[usize::from(flow & 1)]);
     }
-    wire::encode(&p, side.as_ref(), &a, &Implied::of(&p), &mut frame).expect("a valid packet");
+    wire::encode(&p, side.as_ref(), &a, &Implied::from_packet(&p), &mut frame).expect("a valid packet");
     frame
 }
 
 /// Passes frames to a gateway and checks the result.
 struct Port {
-    bytes: Bytes,
+    bytes: FrameGateway,
     framing: Framing,
     line: Line,
     senders: Option<Senders>,
@@ -255,7 +255,7 @@ impl Senders {
         let a = if heading == Heading::Outward { old.addresses.reversed() } else { old.addresses };
         if old.packet.is(flags::SYN) {
             let told = match old.side {
-                Some(Side::Syn(o)) => o.window_scale,
+                Some(SideContent::Syn(o)) => o.window_scale,
                 _ => None,
             };
             if told != scale(&a) {

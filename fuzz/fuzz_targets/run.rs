@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roughlink_core::net::{Limits, Network, Observer, Options, Sending};
+use roughlink_core::net::{Network, Observer, RunLimits, RunOptions, Sending};
 use roughlink_core::units::Time;
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ fuzz_target!(|text: &str| {
     let load = |name: &str| Ok(name.to_owned());
     let Ok((scenario, _)) = roughlink_scenario::parse(text, "fuzz.toml", &[], &load) else { return };
     let scenario = Arc::new(scenario);
-    let limits = Limits { events: MAX_EVENTS, ..Limits::default() };
+    let limits = RunLimits { events: MAX_EVENTS, ..RunLimits::default() };
     let network = |one_component| {
-        let options = Options { one_component, limits, ..Options::default() };
+        let options = RunOptions { one_component, limits, ..RunOptions::default() };
         Network::new(Arc::clone(&scenario), options).expect("a scenario has a path for each flow")
     };
     let parts = network(false).run();

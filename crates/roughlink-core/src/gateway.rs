@@ -137,7 +137,7 @@ impl Segment {
 }
 
 /// State of the modem that sends over the rough link. An SDU is one IP packet in its transmit queue. A PDU is a frame
-/// with up to [`Modem::limit`] SDUs.
+/// with up to [`Modem::max_sdus`] SDUs.
 pub trait Modem {
     /// Queued SDUs of flow `key`.
     fn waiting(&self, key: &FlowKey) -> u32;

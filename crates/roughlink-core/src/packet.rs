@@ -501,19 +501,19 @@ pub struct Sides {
     slots: Vec<SideContent>,
     free: Vec<u32>,
     /// External datagrams and frames; `unused` lists the free indices.
-    outside: Vec<Outside>,
+    outside: Vec<ExternalBytes>,
     unused: Vec<u32>,
 }
 
 /// External bytes: an IP datagram or a link-layer frame.
 #[derive(Clone, Debug, Default)]
-struct Outside {
+struct ExternalBytes {
     bytes: Vec<u8>,
     /// Position of the IP datagram; empty if there is no datagram.
     datagram: Range<usize>,
 }
 
-impl Outside {
+impl ExternalBytes {
     fn datagram(&self) -> Option<&[u8]> {
         self.bytes.get(self.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
@@ -546,7 +546,7 @@ impl Sides {
     /// Stores bytes that a side slot will refer to and returns their number.
     pub fn store_bytes(&mut self, bytes: &[u8]) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
-            self.outside.push(Outside::default());
+            self.outside.push(ExternalBytes::default());
             (self.outside.len() - 1) as u32
         });
         self.outside[number as usize].bytes.extend_from_slice(bytes);
@@ -570,7 +570,7 @@ impl Sides {
     }
     /// Iterates over the IP datagrams of all external packets.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        self.outside.iter().filter_map(Outside::datagram)
+        self.outside.iter().filter_map(ExternalBytes::datagram)
     }
     /// Returns the IP datagram of an external packet for rewriting, if any.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {

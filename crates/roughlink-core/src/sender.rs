@@ -166,7 +166,7 @@ impl SenderCore {
     /// Records that `sent` left. Starts the timer, and delays the next segment by the time that this one, with `header`
     /// bytes of headers, takes at `rate`. `pacing_credit` covers up to half of that time.
     #[inline(always)]
-    pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
+    pub(crate) fn on_departed(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
         self.start_rto(now);
         if let Some(rate) = rate {
@@ -258,7 +258,7 @@ impl SenderCore {
     }
     /// Ends a `Hold`: no timer runs, and back-off is over. If the path has changed, `fresh` replaces the estimator.
     /// Returns the longest time that an answer to earlier packets may take.
-    pub(crate) fn thaw(&mut self, fresh: RttEstimator) -> Time {
+    pub(crate) fn end_hold(&mut self, fresh: RttEstimator) -> Time {
         let answer_timeout = self.rtt.answer_timeout();
         if self.cc.starts_anew() {
             self.rtt = fresh;
@@ -272,7 +272,7 @@ impl SenderCore {
         self.pacing_next = Time::ZERO;
         answer_timeout
     }
-    /// Starts the release after [`SenderCore::thaw`], with data outstanding below `until`. The answer to its head may
+    /// Starts the release after [`SenderCore::end_hold`], with data outstanding below `until`. The answer to its head may
     /// arrive until `due`, if given. Returns true if the head leaves again at once, false if it leaves when the timer
     /// expires.
     pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {

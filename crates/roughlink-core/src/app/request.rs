@@ -5,7 +5,7 @@
 //! standard's timers.
 //!
 //! Each side is separate, pure state. A side writes message lengths into a byte stream, keeps the messages themselves
-//! in [`Written`], and records its events. If both sides are in the network, the content is implied: the number of
+//! in [`OutgoingMessages`], and records its events. If both sides are in the network, the content is implied: the number of
 //! bytes received identifies the messages. A side outside the network exchanges real bytes ([`v2gtp`]). The result
 //! combines both records.
 //!

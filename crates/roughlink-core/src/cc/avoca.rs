@@ -103,7 +103,7 @@ impl CongestionControl for Avoca {
     fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
         let before = self.transmitting;
         self.coverage.on_link(event);
-        self.transmitting = self.coverage.is_there();
+        self.transmitting = self.coverage.has_coverage();
         if self.transmitting && !before && self.params.reset {
             let unmeasured = Flow { srtt: Time::ZERO, latest_rtt: Time::ZERO, min_rtt: Time::MAX, ..flow.clone() };
             self.inner = fresh(&self.params, &unmeasured);

@@ -103,7 +103,7 @@ impl Coverage {
     }
 
     /// Returns true if there is coverage.
-    pub fn is_there(&self) -> bool {
+    pub fn has_coverage(&self) -> bool {
         self.associated && self.configured && self.strong != Some(false)
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         for ((threshold, hysteresis, needs_l3), events, there) in cases {
             let mut coverage = Coverage::new(Rules { threshold, hysteresis, needs_l3 });
             events.iter().for_each(|e| coverage.on_link(e));
-            assert_eq!(coverage.is_there(), there, "{threshold:?} {hysteresis:?} {needs_l3} {events:?}");
+            assert_eq!(coverage.has_coverage(), there, "{threshold:?} {hysteresis:?} {needs_l3} {events:?}");
         }
     }
 }

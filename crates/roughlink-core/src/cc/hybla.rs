@@ -165,7 +165,7 @@ impl Hybla {
         self.started = true;
         self.min_srtt = Some(flow.srtt);
         if self.params.arithmetic == Arithmetic::Linux {
-            self.normalise(flow.srtt);
+            self.update_rho(flow.srtt);
             if self.params.start_at_rho {
                 self.window.cwnd = self.eighths / 8 * u64::from(flow.mss);
             }
@@ -185,13 +185,13 @@ impl Hybla {
         };
         self.min_srtt = Some(least.min(flow.srtt));
         if met {
-            self.normalise(flow.srtt);
+            self.update_rho(flow.srtt);
         }
     }
 
     /// Computes rho = max(RTT / RTT0, 1) and the values that depend on it.
     #[cold]
-    fn normalise(&mut self, srtt: Time) {
+    fn update_rho(&mut self, srtt: Time) {
         match self.params.arithmetic {
             Arithmetic::Linux => {
                 self.eighths = (srtt.as_micros() * 8 / (self.params.rrtt_ms * 1000)).max(8);

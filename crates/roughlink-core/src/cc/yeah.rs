@@ -155,7 +155,7 @@ impl CongestionControl for Yeah {
         let over = if linux { flow.snd_una > self.round_end } else { flow.snd_una >= self.round_end };
         if over {
             if self.samples > 2 {
-                self.judge(flow.mss);
+                self.end_round(flow.mss);
             }
             self.start_round(flow.snd_nxt);
         }
@@ -242,7 +242,7 @@ impl Yeah {
     }
 
     /// Section 2: estimates the queue of the round, selects the mode, and applies precautionary decongestion.
-    fn judge(&mut self, mss: u32) {
+    fn end_round(&mut self, mss: u32) {
         let mut w = self.window.segments(mss);
         let waited = self.round_rtt.saturating_sub(self.base);
         let queue = match self.params.arithmetic {

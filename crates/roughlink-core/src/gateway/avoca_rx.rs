@@ -165,9 +165,9 @@ impl Gateway for AvocaRx {
     }
 
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        let before = self.coverage.is_there();
+        let before = self.coverage.has_coverage();
         self.coverage.on_link(event);
-        match (before, self.coverage.is_there()) {
+        match (before, self.coverage.has_coverage()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
             // Down repeats the warning after data from outside had disproved it: coverage ends now.

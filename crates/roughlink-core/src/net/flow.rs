@@ -228,7 +228,7 @@ impl NetworkFlow {
     pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
         of_kind!(&self.kind, k => k.payload(p, addresses), None)
     }
-    /// See [`Application::left`].
+    /// See [`Application::on_exit`].
     pub(super) fn on_exit(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.on_exit(now, p, &mut self.progress), ());
     }

@@ -4,7 +4,7 @@
 //! With `partial_reliability`, data in flight is abandoned at the start of the `Hold`, and a FORWARD TSN is the last
 //! packet to leave (AVOCA paper, section I). An unanswered FORWARD TSN is repeated at the end of the `Hold`.
 
-use super::outstanding::Fate;
+use super::outstanding::ChunkState;
 use super::send::SctpSender;
 use crate::cc::CongestionState;
 use crate::units::Time;
@@ -33,7 +33,7 @@ impl SctpSender {
     }
 
     fn release(&mut self, now: Time) {
-        let answer_timeout = self.core.thaw(self.cfg.rtt_estimator());
+        let answer_timeout = self.core.end_hold(self.cfg.rtt_estimator());
         self.forced = false;
         if self.probe_at != Time::MAX {
             self.probe_at = Time::MAX;
@@ -45,7 +45,7 @@ impl SctpSender {
             self.queue.invalidate_samples();
             // If the head was the only packet to arrive, its SACK may be delayed.
             let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
-            let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);
+            let on_its_way = self.queue.chunks().next().filter(|c| c.fate == ChunkState::InFlight);
             let due = on_its_way.map(|c| c.at + answer_timeout + delay);
             self.recover = self.queue.next() - 1;
             if self.core.release(now, self.queue.next(), answer_timeout, due) {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum ChunkState {
     /// On its way.
     InFlight,
     /// A gap ack block covers it.
@@ -30,7 +30,7 @@ pub(super) struct SentChunk {
     /// Bytes of user data sent before the chunk.
     pub offset: u64,
     /// State of the chunk.
-    pub fate: Fate,
+    pub fate: ChunkState,
     /// Miss indications.
     pub missing: u8,
     /// Set after a fast retransmission; no other follows.
@@ -163,7 +163,7 @@ impl Outstanding {
             part,
             written,
             offset: self.acked + self.bytes,
-            fate: Fate::InFlight,
+            fate: ChunkState::InFlight,
             missing: 0,
             fast: false,
             resent: false,
@@ -179,8 +179,8 @@ impl Outstanding {
 
     /// Records that the lowest marked chunk leaves again; returns its TSN and state.
     pub(super) fn resend(&mut self, at: Time, stamp: RateStamp) -> Option<(u64, SentChunk)> {
-        let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
-        self.set(i, Fate::InFlight);
+        let i = self.chunks.iter().position(|c| c.fate == ChunkState::Marked)?;
+        self.set(i, ChunkState::InFlight);
         let tsn = self.first + i as u64;
         if self.timed == Some(tsn) {
             self.timed = None; // Karn
@@ -196,7 +196,7 @@ impl Outstanding {
         let mut covered = NewlyCovered::default();
         while self.first <= cumulative && !self.chunks.is_empty() {
             self.take(0, &mut covered);
-            self.set(0, Fate::Acked);
+            self.set(0, ChunkState::Acked);
             let c = self.chunks.pop_front().expect("it is not empty");
             let len = u64::from(c.part.len);
             covered.acked += len;
@@ -212,7 +212,7 @@ impl Outstanding {
                     continue;
                 };
                 self.take(i, &mut covered);
-                self.set(i, Fate::Acked);
+                self.set(i, ChunkState::Acked);
             }
         }
         covered
@@ -221,7 +221,7 @@ impl Outstanding {
     fn take(&mut self, i: usize, covered: &mut NewlyCovered) {
         let tsn = self.first + i as u64;
         let c = &mut self.chunks[i];
-        if c.fate == Fate::Acked {
+        if c.fate == ChunkState::Acked {
             return;
         }
         covered.highest = covered.highest.max(tsn);
@@ -231,7 +231,7 @@ impl Outstanding {
                 covered.timed = Some(c.at);
             }
         }
-        if c.counted || c.fate == Fate::Abandoned {
+        if c.counted || c.fate == ChunkState::Abandoned {
             return;
         }
         c.counted = true;
@@ -248,13 +248,13 @@ impl Outstanding {
         let mut any = false;
         for i in 0..below.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
             let c = &mut self.chunks[i];
-            if c.fate != Fate::InFlight || c.fast {
+            if c.fate != ChunkState::InFlight || c.fast {
                 continue;
             }
             c.missing += 1;
             if c.missing >= threshold {
                 c.fast = true;
-                self.set(i, Fate::Marked);
+                self.set(i, ChunkState::Marked);
                 any = true;
             }
         }
@@ -270,7 +270,7 @@ impl Outstanding {
     /// revoked them; the next SACK shows whether it did.
     pub(super) fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
-            self.set(i, if self.chunks[i].abandoned { Fate::Abandoned } else { Fate::Marked });
+            self.set(i, if self.chunks[i].abandoned { ChunkState::Abandoned } else { ChunkState::Marked });
             let c = &mut self.chunks[i];
             (c.missing, c.fast) = (0, false);
         }
@@ -280,16 +280,16 @@ impl Outstanding {
     /// Marks chunks in flight below `end` that left before `before` for retransmission.
     pub(super) fn mark_sent_before(&mut self, end: u64, before: Time) {
         for i in 0..end.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
-            if self.chunks[i].fate == Fate::InFlight && self.chunks[i].at < before {
-                self.set(i, Fate::Marked);
+            if self.chunks[i].fate == ChunkState::InFlight && self.chunks[i].at < before {
+                self.set(i, ChunkState::Marked);
             }
         }
     }
 
     /// Marks the lowest chunk for retransmission.
     pub(super) fn mark_head(&mut self) {
-        if self.chunks.front().is_some_and(|c| c.fate != Fate::Abandoned) {
-            self.set(0, Fate::Marked);
+        if self.chunks.front().is_some_and(|c| c.fate != ChunkState::Abandoned) {
+            self.set(0, ChunkState::Marked);
         }
     }
 
@@ -316,7 +316,7 @@ impl Outstanding {
 
     /// Abandons one message. Returns its bytes that are not known to have arrived; `None` if all are.
     fn abandon_message(&mut self, range: Range<usize>) -> Option<u64> {
-        let waits = |c: &SentChunk| matches!(c.fate, Fate::InFlight | Fate::Marked);
+        let waits = |c: &SentChunk| matches!(c.fate, ChunkState::InFlight | ChunkState::Marked);
         if !self.chunks.range(range.clone()).any(waits) {
             return None;
         }
@@ -331,7 +331,7 @@ impl Outstanding {
                 if self.timed == Some(self.first + i as u64) {
                     self.timed = None;
                 }
-                self.set(i, Fate::Abandoned);
+                self.set(i, ChunkState::Abandoned);
             }
         }
         lost
@@ -348,7 +348,7 @@ impl Outstanding {
         if self.marked == 0 {
             return None;
         }
-        let is_lost = |c: &SentChunk| c.fate == Fate::Marked && is_overdue(c);
+        let is_lost = |c: &SentChunk| c.fate == ChunkState::Marked && is_overdue(c);
         let lost = from + self.chunks.range(from..).position(is_lost)?;
         let from = self.chunks.range(..=lost).rposition(|c| c.part.begins).unwrap_or(0);
         let to = self.chunks.range(lost..).position(|c| c.part.ends).map_or(self.chunks.len(), |n| lost + n + 1);
@@ -366,7 +366,7 @@ impl Outstanding {
         if let Some(&last) = self.chunks.back() {
             let part = MessagePart { len: 0, begins: false, ends: true, ..last.part };
             let offset = self.acked + self.bytes;
-            self.chunks.push_back(SentChunk { part, offset, fate: Fate::InFlight, counted: false, ..last });
+            self.chunks.push_back(SentChunk { part, offset, fate: ChunkState::InFlight, counted: false, ..last });
         }
     }
 
@@ -377,26 +377,28 @@ impl Outstanding {
         let mut point = None;
         for (tsn, c) in (self.first..).zip(&self.chunks) {
             match c.fate {
-                Fate::Abandoned if !c.part.ordered || skipped.note(c.part.stream, c.part.ssn) => point = Some(tsn),
-                Fate::Acked => {}
+                ChunkState::Abandoned if !c.part.ordered || skipped.note(c.part.stream, c.part.ssn) => {
+                    point = Some(tsn)
+                }
+                ChunkState::Acked => {}
                 _ => break,
             }
         }
         point.map(|tsn| (tsn, skipped))
     }
 
-    fn set(&mut self, i: usize, fate: Fate) {
+    fn set(&mut self, i: usize, fate: ChunkState) {
         let c = &mut self.chunks[i];
         match c.fate {
-            Fate::InFlight => self.in_flight -= u64::from(c.part.len),
-            Fate::Marked => self.marked -= 1,
-            Fate::Acked | Fate::Abandoned => {}
+            ChunkState::InFlight => self.in_flight -= u64::from(c.part.len),
+            ChunkState::Marked => self.marked -= 1,
+            ChunkState::Acked | ChunkState::Abandoned => {}
         }
         c.fate = fate;
         match fate {
-            Fate::InFlight => self.in_flight += u64::from(c.part.len),
-            Fate::Marked => self.marked += 1,
-            Fate::Acked | Fate::Abandoned => {}
+            ChunkState::InFlight => self.in_flight += u64::from(c.part.len),
+            ChunkState::Marked => self.marked += 1,
+            ChunkState::Acked | ChunkState::Abandoned => {}
         }
     }
 }

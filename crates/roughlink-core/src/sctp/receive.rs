@@ -220,7 +220,7 @@ impl SctpReceiver {
             return;
         }
         self.cumulative = tsn;
-        self.absorb();
+        self.advance_cumulative();
         while let Some(run) = self.assembly.abandon(tsn) {
             self.drop_run(run);
         }
@@ -275,11 +275,11 @@ impl SctpReceiver {
             self.ranges[i].1 = b;
             self.ranges.remove(i + 1);
         }
-        self.absorb();
+        self.advance_cumulative();
     }
 
     /// Advances the cumulative TSN over the ranges that it has reached.
-    fn absorb(&mut self) {
+    fn advance_cumulative(&mut self) {
         while let Some(&(a, b)) = self.ranges.first()
             && a <= self.cumulative + 1
         {

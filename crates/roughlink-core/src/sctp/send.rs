@@ -8,7 +8,7 @@
 
 use super::config::SctpConfig;
 use super::messages::SendQueue;
-use super::outstanding::{Fate, NewlyCovered, Outstanding, SentChunk};
+use super::outstanding::{ChunkState, NewlyCovered, Outstanding, SentChunk};
 use super::part::MessagePart;
 use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
@@ -360,7 +360,8 @@ impl SctpSender {
 
     /// Sends the head again at once after a time-out if its answer is overdue, since the peer is reachable.
     pub(super) fn repeat_overdue(&mut self, now: Time) {
-        let due = |head: &SentChunk| head.fate == Fate::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
+        let due =
+            |head: &SentChunk| head.fate == ChunkState::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
         if self.core.flow.state == CongestionState::Loss
             && !self.core.held
             && self.queue.chunks().next().is_some_and(due)
@@ -388,7 +389,7 @@ impl SctpSender {
         self.core.congestion(Congestion::Loss);
         self.core.flow.state = CongestionState::Recovery;
         self.forced = true;
-        if self.queue.chunks().next().is_some_and(|c| c.fate == Fate::Marked) {
+        if self.queue.chunks().next().is_some_and(|c| c.fate == ChunkState::Marked) {
             self.core.rto_at = Time::MAX; // restarted when the head leaves (section 7.2.4 step 4)
         }
     }
@@ -510,6 +511,6 @@ impl SctpSender {
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {
         self.sync();
-        self.core.left(now, sent, 48, rate);
+        self.core.on_departed(now, sent, 48, rate);
     }
 }

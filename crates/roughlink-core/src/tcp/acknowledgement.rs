@@ -5,7 +5,7 @@
 //! time if it is unambiguous.
 
 use super::config::LossRecovery;
-use super::recovery::Arrival;
+use super::recovery::AckInfo;
 use super::scoreboard::{EVER_RETRANS, NO_SAMPLE, NewlyDelivered, SACKED};
 use super::{TcpSender, unwrap};
 use crate::packet::SackBlock;
@@ -24,7 +24,7 @@ pub(super) struct Acknowledgement {
     /// Echoed timestamp.
     pub(super) echo: Option<u32>,
     /// Our initial sequence number, to which the peer's SACK blocks refer.
-    pub(super) irs: u32,
+    pub(super) iss: u32,
 }
 
 /// A round-trip time.
@@ -78,14 +78,14 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgement, sacks:
     let mut rtt = if snd.cfg.timestamp_rtt { sample_by_timestamp(snd, now, a) } else { None };
     let mut dsack = None;
     for (i, b) in sacks.iter().enumerate() {
-        let (left, right) = (unwrap(una, b.left, a.irs), unwrap(una, b.right, a.irs));
+        let (left, right) = (unwrap(una, b.left, a.iss), unwrap(una, b.right, a.iss));
         if i == 0 && right <= a.ack || (i == 0 && sacks.len() > 1 && covers(&sacks[1], b)) {
             dsack = Some((left, right)); // RFC 2883: a block below the ACK, or within the next one
             continue;
         }
         snd.board.sack(left, right, &mut d);
     }
-    let arrival = Arrival {
+    let arrival = AckInfo {
         ack: a.ack,
         pure: !a.payload && same_window,
         congestion: a.congestion,

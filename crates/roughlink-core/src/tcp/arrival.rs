@@ -23,15 +23,15 @@ impl TcpEndpoint {
         {
             let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
             let segment = ArrivingSegment { start: next, payload: u64::from(payload), fin: false, timestamps };
-            self.take_in(now, p, &segment, &[]);
+            self.process_segment(now, p, &segment, &[]);
         } else {
-            self.examine(now, p, sides);
+            self.receive_slow(now, p, sides);
         }
     }
 
     /// Slow path of [`TcpEndpoint::receive`], for packets that header prediction does not match.
     #[inline(never)]
-    fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
+    fn receive_slow(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
             self.on_reset(now, p);
             return;
@@ -173,12 +173,12 @@ impl TcpEndpoint {
             fin: p.is(flags::FIN),
             timestamps: self.timestamps.then_some((p.tsval, p.tsecr)),
         };
-        self.take_in(now, p, &segment, sides.sacks(p));
+        self.process_segment(now, p, &segment, sides.sacks(p));
     }
 
     /// Processes a segment of a connection that is or was established.
     #[inline(always)]
-    fn take_in(&mut self, now: Time, p: &Packet, segment: &ArrivingSegment, sacks: &[SackBlock]) {
+    fn process_segment(&mut self, now: Time, p: &Packet, segment: &ArrivingSegment, sacks: &[SackBlock]) {
         if let Some(keepalive) = &mut self.keepalive {
             keepalive.on_segment(now);
         }
@@ -202,7 +202,7 @@ impl TcpEndpoint {
                     payload: payload > 0 || fin,
                     congestion: self.ecn && p.is(flags::ECE),
                     echo: timestamps.map(|t| t.1),
-                    irs: self.iss,
+                    iss: self.iss,
                 },
                 sacks,
             );

@@ -14,7 +14,7 @@ struct Range {
 
 /// Ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Arrived {
+pub(super) struct OutOfOrderRanges {
     /// By offset.
     ranges: VecDeque<Range>,
     /// By age: the number of the last arrival, and the start of the range.
@@ -24,7 +24,7 @@ pub(super) struct Arrived {
     held: u64,
 }
 
-impl Arrived {
+impl OutOfOrderRanges {
     /// Returns true if no ranges are held.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
@@ -112,7 +112,7 @@ mod tests {
         fn arrived_ranges_match_a_list_by_age(
             steps in proptest::collection::vec((0..8, 0_u64..200, 1_u64..20), 0..100),
         ) {
-            let mut arrived = Arrived::default();
+            let mut arrived = OutOfOrderRanges::default();
             let mut list: Vec<(u64, u64)> = Vec::new();
             let mut next = 0;
             for (kind, start, len) in steps {

@@ -27,7 +27,7 @@ use crate::units::Time;
 
 /// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reaction {
+pub(super) struct EcnSender {
     /// Set if ECN was agreed on in the handshake.
     pub(super) agreed: bool,
     /// Set if the next new segment carries CWR.
@@ -40,7 +40,7 @@ pub(super) struct Reaction {
     sent: u64,
 }
 
-impl Reaction {
+impl EcnSender {
     /// Records a reduction of the window while `nxt` was the next new byte.
     pub(super) fn reduced(&mut self, nxt: u64) {
         if self.agreed {

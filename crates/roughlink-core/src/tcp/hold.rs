@@ -25,7 +25,7 @@ impl TcpSender {
     }
 
     fn release(&mut self, now: Time) {
-        let answer_timeout = self.core.thaw(self.cfg.rtt_estimator());
+        let answer_timeout = self.core.end_hold(self.cfg.rtt_estimator());
         self.forced = None;
         self.rack.on_release();
         if self.persist_at != Time::MAX {

@@ -9,7 +9,7 @@ use crate::units::Time;
 pub(super) struct Keepalive {
     at: Time,
     /// Time of the last segment received.
-    heard_at: Time,
+    last_segment_at: Time,
     /// Probes since then.
     probes: u32,
 }
@@ -18,7 +18,7 @@ impl Keepalive {
     /// Handles a segment.
     #[inline]
     pub(super) fn on_segment(&mut self, now: Time) {
-        (self.heard_at, self.probes) = (now, 0);
+        (self.last_segment_at, self.probes) = (now, 0);
     }
     /// Returns when the timer must be woken.
     #[inline]
@@ -28,9 +28,9 @@ impl Keepalive {
     /// Processes an expiry. A `busy` connection waits for an acknowledgment or a window and needs no probe: other
     /// timers apply.
     fn expire(&mut self, now: Time, cfg: &TcpConfig, busy: bool) -> Expiry {
-        let idle = now - self.heard_at;
+        let idle = now - self.last_segment_at;
         if busy || idle < cfg.keepalive_time {
-            self.at = if busy { now } else { self.heard_at } + cfg.keepalive_time;
+            self.at = if busy { now } else { self.last_segment_at } + cfg.keepalive_time;
             return Expiry::Nothing;
         }
         let over = match cfg.user_timeout {
@@ -55,7 +55,7 @@ enum Expiry {
 impl TcpEndpoint {
     /// Starts the keep-alive timer of a connection that is now established.
     pub(super) fn start_keepalive(&mut self, now: Time) {
-        let timer = Keepalive { at: now + self.cfg.keepalive_time, heard_at: now, probes: 0 };
+        let timer = Keepalive { at: now + self.cfg.keepalive_time, last_segment_at: now, probes: 0 };
         self.keepalive = self.cfg.keepalive.then(|| Box::new(timer));
     }
 

@@ -13,7 +13,7 @@ mod undo;
 
 use super::acknowledgement::RttSample;
 use super::prr::{AckProgress, Prr};
-use super::recovery::{Arrival, DUP_THRESH};
+use super::recovery::{AckInfo, DUP_THRESH};
 use super::scoreboard::NewlyDelivered;
 use super::send::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
@@ -133,7 +133,7 @@ impl TcpSender {
     pub(super) fn on_ack_by_time(
         &mut self,
         now: Time,
-        a: &Arrival,
+        a: &AckInfo,
         d: &mut NewlyDelivered,
         (echo, sample): (Option<u32>, Option<RttSample>),
         dsack: Option<(u64, u64)>,
@@ -162,7 +162,7 @@ impl TcpSender {
             self.on_probe_ack(a, advanced, duplicate, dsack);
         }
         if duplicate || dsack || a.congestion || self.core.flow.state != CongestionState::Open {
-            self.alert(now, a, d, duplicate, echo, prior_una);
+            self.run_state_machine(now, a, d, duplicate, echo, prior_una);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
         // The algorithm receives the RTT of the last segment or, if a retransmitted segment was delivered, the sample
@@ -210,10 +210,10 @@ impl TcpSender {
     }
 
     /// Runs the state machine (Linux `tcp_fastretrans_alert`).
-    fn alert(
+    fn run_state_machine(
         &mut self,
         now: Time,
-        a: &Arrival,
+        a: &AckInfo,
         d: &NewlyDelivered,
         duplicate: bool,
         echo: Option<u32>,
@@ -273,7 +273,7 @@ impl TcpSender {
     }
 
     /// Checks for losses and marks while no repair is in progress.
-    fn watch(&mut self, now: Time, a: &Arrival, advanced: bool, duplicate: bool) {
+    fn watch(&mut self, now: Time, a: &AckInfo, advanced: bool, duplicate: bool) {
         if duplicate && !self.sack {
             self.board.add_reno_sack();
         }
@@ -393,7 +393,7 @@ impl TcpSender {
     }
 
     /// Handles an acknowledgment after a time-out (Linux `tcp_process_loss`), which may prove to have been spurious.
-    fn process_loss(&mut self, d: &NewlyDelivered, a: &Arrival, advanced: bool, duplicate: bool, echo: Option<u32>) {
+    fn process_loss(&mut self, d: &NewlyDelivered, a: &AckInfo, advanced: bool, duplicate: bool, echo: Option<u32>) {
         if advanced && self.may_undo(echo) {
             self.take_back_loss();
             return;
@@ -555,7 +555,7 @@ impl TcpSender {
     }
 
     /// Handles the outcome of a probe (Linux `tcp_process_tlp_ack`): a retransmitted probe that was needed is a loss.
-    fn on_probe_ack(&mut self, a: &Arrival, advanced: bool, duplicate: bool, dsack: bool) {
+    fn on_probe_ack(&mut self, a: &AckInfo, advanced: bool, duplicate: bool, dsack: bool) {
         if a.ack < self.rack.probe_end {
             return;
         }

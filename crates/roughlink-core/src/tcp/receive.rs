@@ -6,7 +6,7 @@
 
 mod space;
 
-use super::arrived::Arrived;
+use super::arrived::OutOfOrderRanges;
 use super::config::{EcnEcho, LossRecovery, TcpConfig};
 use super::delayed::DelayedAck;
 use super::paws::PeerTimestamps;
@@ -19,7 +19,7 @@ pub(super) struct TcpReceiver {
     /// Next byte expected.
     nxt: u64,
     /// Ranges received beyond `nxt`.
-    ranges: Arrived,
+    ranges: OutOfOrderRanges,
     /// A duplicate to report first (RFC 2883).
     dsack: Option<(u64, u64)>,
     /// Offset of the peer's FIN.
@@ -55,7 +55,7 @@ impl TcpReceiver {
         let space = Space::new(cfg);
         TcpReceiver {
             nxt: 0,
-            ranges: Arrived::default(),
+            ranges: OutOfOrderRanges::default(),
             dsack: None,
             fin: None,
             peer: PeerTimestamps::new(cfg.paws),

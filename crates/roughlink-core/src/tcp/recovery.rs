@@ -21,7 +21,7 @@ pub(super) const DUP_THRESH: u32 = 3;
 
 /// An acknowledgment within the window, with its SACK blocks already on the scoreboard.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub(super) struct AckInfo {
     /// Cumulative acknowledgment.
     pub ack: u64,
     /// Set if the segment has no data and no FIN and does not change the window.
@@ -38,7 +38,7 @@ pub(super) struct Arrival {
 
 impl TcpSender {
     /// Processes an acknowledgment whose newly SACKed bytes are in `d`.
-    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &Arrival, d: &mut NewlyDelivered) {
+    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &AckInfo, d: &mut NewlyDelivered) {
         let prior_una = self.board.una();
         if a.sacked > 0 {
             self.board.mark_lost_by_count(DUP_THRESH);
@@ -147,7 +147,7 @@ impl TcpSender {
     /// bytes declared lost changed, even if they decreased (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Samples of other
     /// stacks report no losses.
     #[inline]
-    fn report(&mut self, ack: &mut Ack, a: &Arrival) {
+    fn report(&mut self, ack: &mut Ack, a: &AckInfo) {
         if self.board.by_stamp
             && let Some(rate) = &mut ack.rate
         {

@@ -12,7 +12,7 @@ mod timers;
 
 use super::acknowledgement::RttSample;
 use super::config::{Buffer, CwndLimited, LossRecovery, TcpConfig};
-use super::ecn::Reaction;
+use super::ecn::EcnSender;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::scoreboard::{PUSHED, Scoreboard};
@@ -59,7 +59,7 @@ pub struct TcpSender {
     pub(super) rack: Rack,
     /// Set if SACK was negotiated.
     pub(super) sack: bool,
-    pub(super) ecn: Reaction,
+    pub(super) ecn: EcnSender,
     /// Offset after the last byte in the send buffer.
     written: u64,
     /// Offset after the last byte of an explicit write, which carries PSH; 0 = none. A backlog sets no PSH.
@@ -127,7 +127,7 @@ impl TcpSender {
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
-            ecn: Reaction::default(),
+            ecn: EcnSender::default(),
             written: 1,
             push: 0,
             backlog: 0,
@@ -590,7 +590,7 @@ impl TcpSender {
         }
         let header = if self.cfg.pace_headers { 40 } else { 0 };
         let rate = rate.filter(|_| self.paced);
-        self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
+        self.core.on_departed(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
         if self.cfg.recovery == LossRecovery::Rack {
             self.after_send(now);
         }

@@ -68,7 +68,7 @@ impl Peer for ArrivalBench {
         if self.predicts {
             self.endpoint.receive(now, p, sides);
         } else {
-            self.endpoint.examine(now, p, sides);
+            self.endpoint.receive_slow(now, p, sides);
         }
     }
     fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {

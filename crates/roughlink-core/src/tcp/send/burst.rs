@@ -204,7 +204,7 @@ mod tests {
             snd.begin_burst(now, 2);
             for _ in 0..2 {
                 let sent = crate::cc::Sent { seq: 1, len: 1448, retransmission: false, tx_start: false };
-                snd.core.left(now, sent, 0, Some(rate));
+                snd.core.on_departed(now, sent, 0, Some(rate));
             }
             assert_eq!(snd.core.pacing_next - now, Time::from_micros(pause), "{late} us late");
         }

@@ -83,17 +83,17 @@ pub enum ColumnType {
 /// A column of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
-    /// [`ColumnType::Whole`].
+    /// [`ColumnType::Unsigned`].
     Whole(&'a [u64]),
-    /// [`ColumnType::Whole`], nullable.
+    /// [`ColumnType::Unsigned`], nullable.
     WholeOrNull(&'a [Option<u64>]),
-    /// [`ColumnType::Real`].
+    /// [`ColumnType::Float`].
     Real(&'a [f64]),
-    /// [`ColumnType::Real`], nullable.
+    /// [`ColumnType::Float`], nullable.
     RealOrNull(&'a [Option<f64>]),
     /// [`ColumnType::Flag`].
     Flag(&'a [bool]),
-    /// [`ColumnType::Word`]: indices into `words`. From batch to batch, words are only appended to `words`.
+    /// [`ColumnType::Category`]: indices into `words`. From batch to batch, words are only appended to `words`.
     Word {
         /// Index of the word of each row.
         codes: &'a [u32],
