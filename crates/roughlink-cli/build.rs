@@ -48,8 +48,14 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
 }
 
 /// The sources of the program.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 20] = [
     "Cargo.lock",
+    "crates/roughlink-scenario/src",
+    "crates/roughlink-scenario/Cargo.toml",
+    "crates/roughlink-bpf/bpf",
+    "crates/roughlink-bpf/src",
+    "crates/roughlink-bpf/Cargo.toml",
+    "crates/roughlink-bpf/build.rs",
     "crates/roughlink-core/src",
     "crates/roughlink-lab/src",
     "crates/roughlink-host/src",

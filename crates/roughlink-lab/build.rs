@@ -34,7 +34,9 @@ fn main() {
     fs::write(out.join("library.txt"), packed).expect("the build folder is writable");
 
     let crates = root.join("crates");
-    println!("cargo:rustc-env=ROUGHLINK_ENGINE={}", hash(&crates, &[("roughlink-core/src", "core", &["rs"])]));
+    // The defaults of keys are in the crate scenario.
+    let engine = [("roughlink-core/src", "core", &["rs"][..]), ("roughlink-scenario/src", "scenario", &["rs"])];
+    println!("cargo:rustc-env=ROUGHLINK_ENGINE={}", hash(&crates, &engine));
     let carriers = [
         ("roughlink-host/src", "host", &["rs"][..]),
         ("roughlink-bpf/bpf", "bpf", &["c", "h"]),

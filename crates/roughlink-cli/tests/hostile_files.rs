@@ -165,7 +165,7 @@ fn runs_have_limits_of_events_and_memory() {
     fs::write(folder.path().join("s.toml"), format!("{HELLO}{flow}{tcp}")).unwrap();
     let out =
         roughlink_in(&["sweep", "s.toml", "--set", "seed=1,2", "--max-memory", "20", "-o", "swept"], folder.path());
-    refused(&out, "so do 5 other runs");
+    refused(&out, "the same in 5 other runs");
 }
 
 #[test]

@@ -272,9 +272,9 @@ impl SenderCore {
         self.pacing_next = Time::ZERO;
         answer_timeout
     }
-    /// Starts the release after [`SenderCore::end_hold`], with data outstanding below `until`. The answer to its head may
-    /// arrive until `due`, if given. Returns true if the head leaves again at once, false if it leaves when the timer
-    /// expires.
+    /// Starts the release after [`SenderCore::end_hold`], with data outstanding below `until`. The answer to its head
+    /// may arrive until `due`, if given. Returns true if the head leaves again at once, false if it leaves when the
+    /// timer expires.
     pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {
         let due = due.filter(|due| *due > now);
         if let Some(due) = due {

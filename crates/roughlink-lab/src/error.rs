@@ -75,7 +75,7 @@ pub enum LabError {
     },
     /// A run needs more than its limits allow.
     #[error("{}{limit}{}", run.iter().map(|run| format!("{run}: ")).collect::<String>(),
-        match others { 0 => String::new(), 1 => "; so does 1 other run".into(), n => format!("; so do {n} other runs") })]
+        match others { 0 => String::new(), n => format!("; the same in {}", other_runs(*n)) })]
     Exceeded {
         /// Name of the run in a grid.
         run: Option<String>,
@@ -86,7 +86,7 @@ pub enum LabError {
     },
     /// The machine could not complete a run.
     #[error("{run}: {why}{}",
-        match others { 0 => String::new(), 1 => "; 1 other run failed, too".into(), n => format!("; {n} other runs failed, too") })]
+        match others { 0 => String::new(), n => format!("; {} failed, too", other_runs(*n)) })]
     NotDone {
         /// Name of the run in a grid.
         run: String,
@@ -103,6 +103,10 @@ pub enum LabError {
         /// Message of the panic, and the run in which it happened.
         message: String,
     },
+}
+
+fn other_runs(n: usize) -> String {
+    format!("{n} other run{}", if n == 1 { "" } else { "s" })
 }
 
 impl LabError {

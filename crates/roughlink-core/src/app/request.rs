@@ -5,9 +5,9 @@
 //! standard's timers.
 //!
 //! Each side is separate, pure state. A side writes message lengths into a byte stream, keeps the messages themselves
-//! in [`OutgoingMessages`], and records its events. If both sides are in the network, the content is implied: the number of
-//! bytes received identifies the messages. A side outside the network exchanges real bytes ([`v2gtp`]). The result
-//! combines both records.
+//! in [`OutgoingMessages`], and records its events. If both sides are in the network, the content is implied: the
+//! number of bytes received identifies the messages. A side outside the network exchanges real bytes ([`v2gtp`]). The
+//! result combines both records.
 //!
 //! Deviations: no TLS, no contract payment, no renegotiation; the charger's Ongoing limit and the vehicle's sequence
 //! performance time are not monitored.
