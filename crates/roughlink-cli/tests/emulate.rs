@@ -162,7 +162,7 @@ fn invalid_usage_is_explained() {
         (&["--interface", "car"], "such as --interface car=eth1"),
         (&["--interface", "cra=eth1"], "did you mean `car`"),
         (&["--layer", "ethernett", "--kernel", "car"], "did you mean `ethernet`"),
-        (&["--layer", "ip", "--interface", "car=eth1"], "carries Ethernet frames"),
+        (&["--layer", "ip", "--interface", "car=eth1"], "carries Ethernet"),
         (&["--interface", "car=eth1", "--exec", "car", "--", "true"], "not on this machine"),
         (&["--max-lateness", "soon", "--exec", "car", "--", "true"], "write a time"),
     ];

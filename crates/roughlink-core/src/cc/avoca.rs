@@ -345,7 +345,7 @@ mod tests {
         assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
         assert!(refused("inner = \"avoca\"").contains("itself"));
         assert!(refused("hysteresis = -1.0").contains("of at least 0"));
-        assert!(refused("rss_threshold = nan").contains("number of dBm"));
+        assert!(refused("rss_threshold = nan").contains("number (dBm)"));
         assert!(refused("rss_threshold = \"strong\"").contains("write a number, or \"coverage\""));
         assert!(
             refused("stack = \"foo\"").ends_with("unknown stack `foo`; expected one of `linux`, `ns3`, `ns2`, `rfc`")

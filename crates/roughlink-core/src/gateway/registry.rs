@@ -21,7 +21,7 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
         "sets windows for a short common queue; in the paper, one per flow",
-        "PLC paper, figure 12; the scheme as printed is fair, but figure 8(a) shows it unfair",
+        "PLC paper, figure 12; as printed it is fair, but unfair in figure 8(a)",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
