@@ -1,10 +1,10 @@
 //! Congestion control: the trait of all algorithms, and their registry.
 //!
-//! An algorithm is notified of events (`on_*`) and returns a permit ([`CongestionControl::permit`]). The permit is a
-//! function rather than a stored number. A window algorithm returns its window, a paced one adds a rate, and an
-//! algorithm that must not send returns [`Permit::Hold`]. The endpoint detects losses and paces retransmissions during
-//! recovery (`tcp::recovery`). An algorithm that follows recovery returns [`Flow::window`]; BBR and Wave do not follow
-//! it.
+//! An algorithm is notified of events (`on_*`) and returns a permit ([`CongestionControl::permit`]). `permit` is
+//! computed on every call, from the current state of the connection. A window algorithm returns its window, a paced one
+//! adds a rate, and an algorithm that must not send returns [`Permit::Hold`]. The endpoint detects losses and paces
+//! retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
+//! [`Flow::window`]. BBR and Wave return their own window even then.
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
 //! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
@@ -82,7 +82,7 @@ impl CongestionState {
     }
 }
 
-/// The state of the connection, read-only for algorithms. Intervals of zero mean "not yet measured".
+/// The state of the connection, read-only for algorithms. An `srtt` or `latest_rtt` of zero means "not yet measured".
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     /// Current time.
@@ -105,7 +105,7 @@ pub struct Flow {
     pub srtt: Time,
     /// Latest RTT sample.
     pub latest_rtt: Time,
-    /// Smallest RTT of the connection.
+    /// Smallest RTT of the connection; [`Time::MAX`] before the first sample.
     pub min_rtt: Time,
     /// Retransmission time-out, back-off included.
     pub rto: Time,
@@ -256,9 +256,9 @@ pub enum LinkEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
     /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
-    /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the end of the
-    /// handshake, an algorithm created for this purpose receives only link events; while it holds, no SYN or INIT
-    /// leaves.
+    /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Until the handshake
+    /// completes, a temporary instance of the algorithm receives the link events and nothing else. While it returns
+    /// `Hold`, no SYN or INIT leaves.
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, otherwise clocked by ACKs.
     Send {
@@ -297,8 +297,8 @@ pub struct OptionalEvents {
     pub sent: bool,
     /// Set if the algorithm uses [`Ack::rate`]; otherwise it may be `None`.
     pub rate: bool,
-    /// Set if [`Ack::rate`] must be a sample as in ns-3 3.44 (`TcpRateLinux`), which outlives its acknowledgement. No
-    /// effect with `recovery = "rack"` and in SCTP.
+    /// Set if [`Ack::rate`] must be computed as in ns-3 3.44 (`TcpRateLinux`), where every ACK has a sample that may
+    /// reuse the interval of an earlier ACK. No effect with `recovery = "rack"` and in SCTP.
     pub kept_rate: bool,
     /// Set if [`CongestionControl::timer`] may return a time.
     pub timer: bool,
@@ -307,7 +307,7 @@ pub struct OptionalEvents {
 }
 
 impl OptionalEvents {
-    /// All events, with ordinary rate samples: always correct.
+    /// All events, with ordinary rate samples; suits every algorithm that does not need `kept_rate`.
     pub const ALL: OptionalEvents =
         OptionalEvents { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
     /// Acknowledgments and congestion, without delivery rates.
@@ -323,8 +323,8 @@ pub trait CongestionControl: Debug + Send {
     /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
     /// at its detection. After [`Congestion::Loss`], `trace().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
-    /// Handles a loss in a window of data for which a mark has already reduced the window; `flow.window` is the limit
-    /// while the reduction lasts.
+    /// Handles a loss in a round in which an ECN mark has already reduced the window. While the window is still
+    /// falling, [`Flow::window`] returns its current limit.
     fn on_loss_after_mark(&mut self, _flow: &Flow) {}
     /// Returns the current permission to send.
     fn permit(&self, flow: &Flow) -> Permit;
@@ -353,7 +353,7 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Handles the time requested by [`CongestionControl::timer`].
     fn on_timer(&mut self, _flow: &Flow) {}
-    /// Returns the least size of a full burst, in segments, for stacks that send bursts (Linux `min_tso_segs`).
+    /// Returns the minimum number of segments in a full burst, for stacks that send bursts (Linux `min_tso_segs`).
     fn least_burst(&self) -> u32 {
         2
     }
@@ -366,8 +366,9 @@ pub trait CongestionControl: Debug + Send {
     fn timer(&self) -> Option<Time> {
         None
     }
-    /// Returns the RTT sample for the RTO on an acknowledgment up to offset `ack`, before `on_ack` reports it. The
-    /// default is `measured`, the endpoint's sample, which excludes retransmitted data by Karn's rule.
+    /// Returns the RTT sample that updates the RTO when data up to offset `ack` is acknowledged. Called before `on_ack`
+    /// for the same acknowledgment. The default is `measured`, the endpoint's sample, which excludes retransmitted data
+    /// by Karn's rule.
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
         measured
     }

@@ -1,9 +1,9 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
 //! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, called the
-//! verbs. `receive` and `transmit` pass a packet, `wake` processes due events, and `next_wake` returns the time of the
-//! next event. The caller passes the current time. A simulation jumps from one wake-up to the next; a real-time program
-//! sleeps until then, and may be late.
+//! verbs. `receive` takes a packet in, `transmit` returns one, `wake` processes due events, and `next_wake` returns the
+//! time of the next event. The caller passes the current time. A simulation jumps from one wake-up to the next; a
+//! real-time program sleeps until then, and may be late.
 //!
 //! # A scenario, simulated
 //!
@@ -63,9 +63,9 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is implied. [`tcp::Stream`] carries real bytes in IP
-//!   datagrams. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts for SCTP and its messages.
-//!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
+//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is counted but has no content. [`tcp::Stream`]
+//!   carries real bytes in IP datagrams. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts for
+//!   SCTP and its messages. `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
 //! - [`cc`] holds the congestion controls. A new one implements the trait [`cc::CongestionControl`] and needs no
 //!   changes in this crate: see `examples/own_algorithm.rs`.
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.

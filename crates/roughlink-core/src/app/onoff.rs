@@ -56,7 +56,7 @@ impl OnOff {
         let bytes = (u128::from(on) * u128::from(self.cfg.rate.0) / 8_000_000_000).min(u128::from(u64::MAX / 2)) as u64;
         let mut due = (bytes / write + 1) * write;
         while self.cfg.rate.time_for(due) <= Time(on) {
-            due += write; // its time was rounded down
+            due += write; // this write is due, too: its time was rounded down
         }
         let due = due.min(self.cfg.bytes.unwrap_or(u64::MAX)).max(self.written);
         let more = due - self.written;

@@ -236,8 +236,8 @@ pub enum Action {
     Close,
 }
 
-/// The sides of a session inside the network: the vehicle, the charger or both. After every other call, call
-/// [`Session::transmit`] for each side until it returns `None`.
+/// The sides of a session inside the network: the vehicle, the charger or both. After a call of any other method that
+/// changes the session, call [`Session::transmit`] for each side until it returns `None`.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,

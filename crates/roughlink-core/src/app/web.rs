@@ -16,7 +16,7 @@ pub struct WebConfig {
     pub requests: Option<u64>,
 }
 
-/// Both applications. Each uses only the number of bytes that have reached it.
+/// State of the client and the server. Each acts only on the number of bytes that have reached it.
 #[derive(Clone, Debug)]
 pub struct Web {
     cfg: WebConfig,

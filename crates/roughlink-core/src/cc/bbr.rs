@@ -3,9 +3,9 @@
 //! source of the section numbers below).
 //!
 //! Defaults follow Linux's `tcp_bbr`, including gains in multiples of 1/256, packet conservation in the first round of
-//! recovery, and restoration of the window afterwards. The minimum window is four segments. BBR compensates ACK
-//! aggregation, detects policers, and restarts from idle. BBR returns its own window in every state and never calls
-//! [`Flow::window`]. The returned rate counts payload bytes.
+//! recovery, and restoration of the window afterwards. The minimum window is four segments. BBR compensates for ACK
+//! aggregation, detects policers, and handles restarts from idle. BBR returns its own window in every state and never
+//! calls [`Flow::window`]. The returned rate counts payload bytes.
 //!
 //! Deviations:
 //! - Linux draws the first phase of the gain cycle at random. Here the phase is SipHash-2-4 of `phase_seed`, the time,
@@ -17,9 +17,10 @@
 //! not rounded to even numbers, and a window has 32 bits. There is no policer detection. ACK aggregation uses a clock
 //! of whole seconds and restarts after 4096 bytes. A time-out does not change the window. The end of a fast recovery
 //! sets it to ssthresh, which is unlimited during startup, and packet conservation lasts only for the rest of a round.
-//! ACKs without an RTT sample repeat the last one, and an equal RTT renews the smallest one. Samples of ProbeRtt count,
-//! and rate samples outlive their ACK and overestimate the bandwidth. The model begins with the handshake, the initial
-//! rate has no margin, and the initial window is not paced.
+//! An ACK without an RTT sample reuses the last sample. An RTT equal to the smallest one renews its age. Rate samples
+//! taken in ProbeRtt count like any others. A rate sample may reuse the interval of an earlier ACK, which overestimates
+//! the bandwidth. The handshake initializes the model, the initial rate has no margin, and the initial window is not
+//! paced.
 
 use super::registry::BuildAlgorithm;
 use super::{
@@ -263,7 +264,7 @@ impl Bbr {
         }
         self.look_for_policer(flow, sample);
         let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
-        // A sample without enough data to send underestimates the path: only an increase counts.
+        // An application-limited sample underestimates the path, so it counts only if it raises the estimate.
         if !sample.app_limited || rate >= self.bandwidth.max() {
             self.bandwidth.update(&self.params, self.rounds, rate);
         }
@@ -325,7 +326,7 @@ impl Bbr {
         self.phase_at = flow.now;
     }
 
-    /// Checks whether the pipe is full: three rounds without bandwidth growth of a quarter (section 4.3.2.2).
+    /// Checks whether the pipe is full: for three rounds the bandwidth has grown by less than 25 % (section 4.3.2.2).
     fn check_full_pipe(&mut self, sample: &RateSample) {
         if self.full_pipe || !self.round_start || sample.app_limited {
             return;

@@ -4,8 +4,9 @@
 //! Below the last maximum, the window jumps part of the way toward it in each RTT, by at most `max_increment` segments
 //! (Smax). Near the maximum, the steps are small. Beyond the maximum, growth starts slowly and accelerates ("max
 //! probing"). Up to `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the
-//! distance and `beta` in 1024ths. The count per increment is divided by the mean number of segments per ACK (initially
-//! 2) and renewed every 1/32 s. A timeout resets everything.
+//! distance and `beta` in 1024ths. The *count* of acknowledged segments per segment of growth is divided by the mean
+//! number of segments per ACK (initially 2). It is recomputed when the window changes or after 1/32 s. A timeout resets
+//! everything.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
 //! NewReno and halves the bytes in flight. The count is renewed on every ACK and ignores delayed ACKs. The window grows
@@ -158,7 +159,7 @@ impl CongestionControl for Bic {
         };
         self.window.reduce(flow, cause, ssthresh);
         self.counter = AdditiveCounter::default();
-        self.recovery = CongestionState::Recovery; // or Loss: not Open
+        self.recovery = CongestionState::Recovery; // stands for Loss, too: only Open matters
         if linux && cause.is_timeout() {
             self.last_max = 0;
             self.count = 0;

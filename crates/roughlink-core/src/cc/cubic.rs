@@ -5,8 +5,8 @@
 //!
 //! - `linux` (default): `tcp_cubic` of Linux 6.x. Whole segments; time in jiffies (1 ms). The curve becomes a *count*
 //!   of acknowledged segments per segment of growth, renewed when the window changes or every 1/32 s. The Reno-friendly
-//!   window grows by 8/15 segments per window (alpha_cubic = 9/17 in 8ths, truncated); alpha_cubic never becomes 1.
-//!   Classic HyStart.
+//!   window grows by 8/15 segments per window, because Linux truncates 8 / alpha_cubic (alpha_cubic = 9/17) to 15.
+//!   alpha_cubic never becomes 1. Classic HyStart.
 //! - `ns3`: ns-3 3.44's TcpCubic, an older copy of Linux's code. The count is renewed on every ACK; beta and C are not
 //!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
 //!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
@@ -167,7 +167,7 @@ impl CongestionControl for Cubic {
             CubicCurve::Counted(c) => c.measure(&self.params, flow, ack),
             CubicCurve::Real { .. } => Some(flow.min_rtt),
         };
-        // ns-3 continues until the window exceeds ssthresh.
+        // ns-3 runs HyStart until the window exceeds ssthresh.
         let at_limit = self.params.arithmetic == CubicArithmetic::Ns3 && self.window.cwnd == self.window.ssthresh;
         if (self.window.in_slow_start() || at_limit)
             && (min_rtt.is_some() || self.params.hystart == HystartVariant::PlusPlus)
@@ -411,7 +411,7 @@ mod tests {
     }
 
     /// Section 5.1, RTT 0.1 s: mean windows for a loss every 1/p segments. The run starts at the plateau, 1/0.925 of
-    /// the mean, because losses at fixed intervals approach it only slowly.
+    /// the mean, because the window approaches its steady state only slowly.
     #[test]
     fn mean_windows_match_the_rfc() {
         for (stack, interval, mean, tolerance) in [
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn fast_convergence_lowers_the_plateau() {
-        // 717/1024 in Linux; 0.7 in binary, a little less, in ns-3.
+        // Linux uses 717/1024. ns-3 uses 0.7, which is slightly less in floating point.
         for (stack, second) in [("linux", 490), ("ns3", 489)] {
             let p = params(stack);
             let mut c = Counted::new(&p);

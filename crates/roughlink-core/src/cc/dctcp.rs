@@ -215,8 +215,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257: a mark reduces cwnd to (1 - alpha / 2) of itself (section 3.3), and a loss to half (section 3.5), but
-    /// not in ns-3.
+    /// RFC 8257: a mark reduces cwnd to (1 - alpha / 2) of itself (section 3.3), a loss to half (section 3.5). In ns-3,
+    /// a loss reduces it like a mark.
     #[test]
     fn mark_reduces_by_half_of_alpha_and_loss_by_half() {
         let ssthresh = |keys: &Params, cause| {

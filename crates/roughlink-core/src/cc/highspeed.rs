@@ -6,8 +6,8 @@
 //! window needs them.
 //!
 //! Defaults follow Linux's `tcp_highspeed`. The window grows by a(w) per *ACK*, regardless of the segments that the ACK
-//! covers. The decrease uses b(w), truncated to a 256th, of the window at the last growth beyond ssthresh. The table
-//! ends at 89053 segments.
+//! covers. The decrease uses the b(w) that applied when the window last grew in congestion avoidance, truncated to
+//! 256ths. The table ends at 89053 segments.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK, and congestion avoidance
 //! counts a(w) per acknowledged segment. The decrease starts from the bytes in flight and uses their b(w), rounded to
@@ -412,7 +412,7 @@ mod tests {
         }
         assert!(build("highspeed", "linux", "high_window = 38", &flow(1)).is_err());
         assert!(build("highspeed", "linux", "rows = 0", &flow(1)).is_err());
-        // A table that cannot have all its rows ends where a(w) stops growing.
+        // The table ends where a(w) stops growing, even if `rows` is larger.
         let mut table = ResponseTable::new(&Params { rows: 1000, ..Params::default() });
         assert!(table.seek(0, u64::MAX) < 100);
     }

@@ -200,7 +200,8 @@ impl CongestionControl for Htcp {
 struct LinuxHtcp {
     alpha: u64,
     beta: u64,
-    /// True if beta may adapt: one event has passed since it was last fixed.
+    /// True if beta may adapt: an event with steady throughput has passed since the start or the last change of
+    /// throughput.
     adaptive: bool,
     /// Segments acknowledged by the last ACK, and since `rate_start`.
     last_acked: u64,
@@ -268,7 +269,8 @@ impl LinuxHtcp {
         }
         self.acked += acked;
         let elapsed = now.saturating_sub(self.rate_start);
-        // Linux subtracts unsigned numbers: an alpha above the window gives an impossible count.
+        // Linux subtracts unsigned numbers: with alpha above the window the result wraps, and the count is never
+        // reached.
         let enough = window.checked_sub((self.alpha / ONE).max(1)).is_some_and(|n| self.acked >= n);
         if enough && self.min_rtt > 0 && elapsed >= self.min_rtt {
             let rate = self.acked * 1000 / elapsed;
@@ -341,7 +343,8 @@ impl LinuxHtcp {
         self.update_beta(params);
         self.update_alpha(params, now);
         if self.min_rtt > 0 && self.max_rtt > self.min_rtt {
-            self.max_rtt = self.min_rtt + (self.max_rtt - self.min_rtt) * 95 / 100; // routes change: forget slowly
+            // RTTmax decays, because routes change.
+            self.max_rtt = self.min_rtt + (self.max_rtt - self.min_rtt) * 95 / 100;
         }
         self.start_episode(flow);
         (window * self.beta / ONE).max(2)
@@ -396,7 +399,7 @@ impl Ns3 {
             && self.throughput > self.last_throughput
             && self.last_throughput > 0
         {
-            let rise = (self.throughput - self.last_throughput) / self.last_throughput; // whole
+            let rise = (self.throughput - self.last_throughput) / self.last_throughput; // integer division
             if rise as f64 <= params.throughput_ratio && !most.is_zero() {
                 self.beta = least.0 as f64 / most.0 as f64;
             }
@@ -515,8 +518,8 @@ mod tests {
         for _ in 0..1000 {
             cc.on_ack(&f, &ack(1, 50));
         }
-        // The first increment takes a window and sets alpha to 11. Each later one takes w / 11 ACKs plus the one that
-        // grows: 10 + 1 at first, 15 + 1 in the end.
+        // The first increment takes a window and sets alpha to 11. Each later one takes w / 11 ACKs plus the ACK that
+        // adds the segment: 10 + 1 at first, 15 + 1 at the end.
         let grown = cc.trace().cwnd / 1000 - 100;
         assert!((60..=75).contains(&grown), "{grown}");
     }

@@ -172,7 +172,8 @@ impl Hybla {
         }
     }
 
-    /// Follows the smallest smoothed RTT, and recomputes rho when an RTT equals it.
+    /// Tracks the smallest smoothed RTT. Recomputes rho when this minimum falls (Linux), or whenever the smoothed RTT
+    /// is at the minimum (ns-3).
     #[inline]
     fn measure(&mut self, flow: &Flow) {
         if flow.srtt.is_zero() {
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!((cc.rho, cc.window.cwnd), (1.0, 11_000));
         cc.on_ack(&flow(499), &ack(1));
         assert_eq!(cc.rho, 9.98);
-        // An instance created before the handshake takes the RTT with the first segment.
+        // An instance created before the handshake reads the RTT when the first segment leaves.
         let mut cc = Hybla::new(&params, &flow(0));
         cc.on_sent(&flow(500), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
         cc.on_ack(&flow(501), &ack(1));

@@ -58,7 +58,7 @@ pub struct Params {
     /// HyStart++: rounds of CSS (CSS_ROUNDS).
     pub css_rounds: u32,
     /// Variant of the classic arithmetic. In ns-3, only the first samples of a round count, and there is no allowance
-    /// for offloading. The check precedes the renewal of the round, and slow start overshoots ssthresh.
+    /// for offloading. The check comes before the start of a new round, and slow start overshoots ssthresh.
     pub arithmetic: Arithmetic,
 }
 
@@ -268,7 +268,7 @@ impl HyStart {
     }
 }
 
-/// Returns Linux's extension of the train (`hystart_ack_delay`): the time of four of the largest offloaded packets at
+/// Returns Linux's extension of the train (`hystart_ack_delay`): the time to send four GSO packets of maximum size at
 /// the pacing rate, at most 1 ms. In slow start this rate is two windows per RTT.
 fn offload_delay(flow: &Flow, cwnd: u64) -> Time {
     let nanos = u128::from(4 * OFFLOAD_BYTES) * u128::from(flow.srtt.0) / u128::from((2 * cwnd).max(1));

@@ -432,7 +432,7 @@ mod tests {
         let (mut f, mut cc) = (flow(), Illinois::new(&Params::default(), &flow()));
         round(&mut cc, &mut f, 1, 100);
         round(&mut cc, &mut f, 39, 100);
-        // The kernel drops the credit beyond each whole segment: 8 of the 10.
+        // As in Linux, each increase discards the remaining credit, so the window grows by 8 segments instead of 10.
         assert_eq!(cc.window.cwnd / MSS, 48);
         // A loss removes an eighth.
         cc.on_congestion(&f, Congestion::Loss);
@@ -459,13 +459,14 @@ mod tests {
     #[test]
     fn ns3_deviations_are_reproduced() {
         let ns3: Params = super::super::algorithm("illinois").unwrap().parameters("ns3").try_into().unwrap();
-        // The threshold is always exceeded: two segments adapt.
+        // The threshold is always exceeded, so alpha and beta adapt even at a window of two segments.
         let small = Flow { initial_window: 2 * MSS, initial_ssthresh: 2 * MSS, ..flow() };
         let (mut f, mut cc) = (small.clone(), Illinois::new(&ns3, &small));
         round(&mut cc, &mut f, 2, 100);
         round(&mut cc, &mut f, 2, 100);
         assert!(close(cc.alpha, 10.0) && close(cc.beta, 0.125));
-        // An ACK for two segments loses credit below half a segment each.
+        // With alpha below 0.5, an ACK for two segments earns less than one segment of credit, and truncation discards
+        // it.
         cc.alpha = 0.49;
         let before = cc.window.cwnd;
         for _ in 0..1000 {

@@ -7,8 +7,8 @@
 //! time-outs too, unless `on_timeout = false`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
-//! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), with
-//! the retransmission of a stack without fast recovery.
+//! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), and
+//! retransmits like a stack without fast recovery.
 
 use super::registry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};

@@ -1,4 +1,4 @@
-//! The algorithms by name, and how a name with parameters becomes an algorithm.
+//! Registry of algorithms, and construction of an algorithm from its name and parameters.
 
 use super::{
     CongestionControl, Flow, avoca, bbr, bic, cubic, dctcp, highspeed, htcp, hybla, illinois, newreno, scalable, sctp,

@@ -45,7 +45,7 @@ impl Samples {
         entered
     }
 
-    /// Gives the samples control (Linux `vegas_enable`, `veno_enable`).
+    /// Lets the samples control the window (Linux `vegas_enable`, `veno_enable`).
     pub fn begin(&mut self) {
         self.govern = true;
         self.rtt = Time::MAX;
@@ -57,7 +57,8 @@ impl Samples {
         self.begin();
     }
 
-    /// Gives Reno control after a congestion event, until the Open state is entered again, or an idle period ends.
+    /// Lets Reno control the window after a congestion event, until the Open state is entered again or an idle period
+    /// ends.
     pub fn suspend(&mut self, cause: Congestion) {
         self.govern = false;
         self.state = match cause {

@@ -4,9 +4,9 @@
 //! Each acknowledged segment adds `a`, and a loss removes `b` of the window. Below `1 / a` segments the increase is
 //! NewReno's. Defaults follow Linux's `tcp_scalable`.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable. Slow start adds one segment per ACK, and the count drops its
-//! remainder below a whole segment. The decrease starts from the bytes in flight. The preset also sets `a = 0.02`
-//! (ns-3's AIFactor of 50, meant to compensate for delayed ACKs, although it counts segments).
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable. Slow start adds one segment per ACK, and each increase discards the
+//! rest of the count. The decrease starts from the bytes in flight. The preset also sets `a = 0.02` (ns-3's AIFactor of
+//! 50, meant to compensate for delayed ACKs, although it counts segments).
 
 use super::newreno::slow_start_per_ack;
 use super::registry::BuildAlgorithm;

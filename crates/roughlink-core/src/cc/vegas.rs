@@ -3,10 +3,10 @@
 //! Brakmo and Peterson, IEEE JSAC 13(8), 1995).
 //!
 //! Defaults are Linux's `tcp_vegas`. The stack detects losses. Slow start doubles every round (in the paper every other
-//! round). The RTT of a round is its smallest sample out of at least three. The backlog is measured against the base
-//! RTT. A loss halves the window.
+//! round). The RTT of a round is its smallest sample out of at least three. The backlog is `W (RTT - base RTT) / base
+//! RTT`. A loss halves the window.
 //!
-//! `ns3` measures the backlog as in the paper, rounded up, and a loss only removes one segment from the window. Outside
+//! `ns3` computes the backlog as in the paper, rounded up, and a loss only removes one segment from the window. Outside
 //! the Open state, both grow like NewReno.
 
 use super::newreno::per_ack;

@@ -73,7 +73,7 @@ pub struct Veno {
     samples: Samples,
     /// N in parts of a segment.
     backlog: u64,
-    /// True if the next round on a congested path may grow.
+    /// True if the window may grow in the next round on a congested path.
     increase: bool,
 }
 
@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn loss_reduces_by_a_fifth_below_beta_and_by_half_above() {
-        // N = 20 (1 - 100 / RTT): 117 ms is 2.906, with the half segment rounded up 3; 114 ms is 2.456, 2.5.
+        // N = 20 (1 - 100 / RTT): 117 ms gives 2.906, which half segments round up to 3; 114 ms gives 2.456, rounded up
+        // to 2.5.
         for (ms, ssthresh) in [(100, 16), (114, 16), (117, 10), (118, 10), (200, 10)] {
             let mut cc = after("", 1, ms);
             cc.on_congestion(&flow(), Congestion::Loss);

@@ -1,4 +1,4 @@
-//! TCP Wave: bursts by the clock instead of a window that ACKs open (Wave paper: Abdelsalam, Luglio, Roseti,
+//! TCP Wave: bursts at timed intervals instead of a window that ACKs open (Wave paper: Abdelsalam, Luglio, Roseti,
 //! Zampognaro, ICETE 2016).
 //!
 //! Every TxTime a burst of BURST segments leaves, retransmissions first, regardless of ACKs. A train of ACKs answers
@@ -23,8 +23,8 @@
 //!
 //! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs, no SACK,
 //! and an RTO of at least 1 s. Wave has no window, so the other effects of `recovery = "reno"` do not apply. `wave-fr`
-//! repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
-//! acknowledgments. This handles a case that the paper leaves open: an outage shorter than the RTO.
+//! measures deliveries instead of acknowledgments, and repairs all holes that SACKs show, as part of its scheduled
+//! bursts. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
 use super::registry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
@@ -52,11 +52,12 @@ pub struct Params {
     pub beta_ms: f64,
     /// Share of the queueing delay that is added to the interval while tracking (Linux sender: 1/2).
     pub queueing_share: f64,
-    /// Largest weight of a longer train against earlier ones, reached at a queueing delay of `beta_ms`.
+    /// Largest weight of a train that is longer than earlier ones. Up to this limit, the weight is the queueing delay
+    /// divided by `beta_ms`.
     pub max_alpha: f64,
     /// Factor by which each train multiplies the interval until a pace has been measured.
     pub blind_factor: f64,
-    /// Least number of segments of a train that gives a measurement.
+    /// Minimum number of segments in a train that gives a measurement.
     pub min_train: u32,
     /// Scale the duration of a train to n gaps for n ACKs and to a whole burst. Without scaling, a train of ten
     /// segments acknowledged in pairs appears 20 % too short.
@@ -76,9 +77,9 @@ pub struct Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attribution {
-    /// ACKs that acknowledge the burst's data, regardless of the copy that arrived. During the repair of a loss, RTTs
-    /// grow with the repair (Wave paper, section 2.1). These RTTs also determine the RTO, without Karn's rule (section
-    /// 2.2).
+    /// ACKs that acknowledge the burst's data, no matter which copy of the data arrived. During the repair of a loss,
+    /// RTTs grow with the repair (Wave paper, section 2.1). These RTTs also determine the RTO, without Karn's rule
+    /// (section 2.2).
     Acknowledged,
     /// ACKs, including SACKs, that deliver the burst's segments; each copy counts for the burst in which it left.
     Delivered,
@@ -289,7 +290,8 @@ impl CongestionControl for Wave {
         let paid = self.debt.min(self.burst);
         self.debt -= paid;
         self.left = self.burst - paid;
-        // The next burst begins with its first segment, unless the debt leaves no room for one.
+        // The interval to the next burst starts with the first segment of this one, or now if the debt leaves no room
+        // for a segment.
         self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
     }
 

@@ -7,8 +7,8 @@
 //! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
 //!   Transport over Wireless Links", MobiCom 2001). One sample per ACK passes a Tustin filter with a constant
 //!   coefficient (the authors' coefficient depends on the time between ACKs). Versions of ns-3 up to 3.27 had it, but
-//!   divided the bytes of one ACK by the whole RTT. This underestimates a window of w segments by a factor of w / 2.
-//!   The `ns3` preset does the same, because the V2G paper's "Westwood" is this version.
+//!   divided the bytes of one ACK by the whole RTT. For a window of w segments, this underestimates the bandwidth by a
+//!   factor of w / 2. The `ns3` preset does the same, because the V2G paper's "Westwood" is this version.
 //!
 //! Both count the delivered bytes of an ACK with the papers' AckedCount. A duplicate ACK counts as one segment, and the
 //! following cumulative ACK counts the segments that no duplicate announced. `ns3` has the Westwood+ of 3.44: a timer
@@ -277,7 +277,7 @@ impl CongestionControl for Westwood {
     }
 
     fn on_recovered(&mut self, _flow: &Flow) {
-        // `on_ack` does this, so that the last ACK of the recovery is counted first, as in Linux.
+        // `on_ack` sets the window, so that the last ACK of the recovery is counted first, as in Linux.
         self.recovered = !self.params.at_once && !self.cause.is_timeout();
     }
 
@@ -483,7 +483,7 @@ mod tests {
             }
             seen
         };
-        // Twice 7/8: 8, 8 (7/8 + 7/64), 8 (49/64 + ...).
+        // Two 7/8 filters in a row: 8, 8 (7/8 + 7/64), 8 (49/64 + ...).
         assert_eq!(sample(&Params::default(), 3), [8000, 7875, 7656]);
         // Tustin with 0.9: 0.1 x mean(8, 0); then 0.9 of that + 0.1 x mean(0, 8); then 0.9 of that.
         assert_eq!(sample(&params("westwood-classic", "linux"), 3), [400, 760, 684]);
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
         assert_eq!(count(4), 1); // ACK that fills the hole: only one segment is new
         assert_eq!((count(0), count(0), count(0), count(0), count(2)), (1, 1, 1, 1, 1)); // partial ACK
-        assert_eq!(count(3), 1); // the remaining two are among the three
+        assert_eq!(count(3), 1); // duplicates announced two of the three
     }
 
     #[test]

@@ -84,9 +84,9 @@ impl Window {
         }
     }
 
-    /// Reduces to `ssthresh` for `cause`: the window follows it on a loss and falls to one segment on a time-out (RFC
-    /// 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like Linux. A time-out begins a new
-    /// episode.
+    /// Sets the slow-start threshold to `ssthresh` and reduces the window: to `ssthresh` on a loss or mark, to one
+    /// segment on a time-out (RFC 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like
+    /// Linux. A time-out begins a new episode.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);

@@ -11,9 +11,9 @@
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah. Slow start and Reno's growth count ACKs, and slow start uses the whole
 //! ACK. Scalable's growth is TcpScalable's. A round ends when its last segment is acknowledged, not the one after. The
-//! decrease starts from the bytes in flight and wraps around in 32 bits below two segments of them: ssthresh is then 4
-//! GiB and slow start unbounded. The preset also sets `phi = 0`: ns-3 divides 1 by phi in integers, so any queueing
-//! delay means slow mode.
+//! decrease starts from the bytes in flight. With fewer than two segments in flight the 32-bit subtraction may wrap
+//! around, which sets ssthresh to nearly 4 GiB and leaves slow start unbounded. The preset also sets `phi = 0`: ns-3
+//! divides 1 by phi in integers, so any queueing delay means slow mode.
 
 use super::newreno::{per_ack, slow_start_per_ack};
 use super::registry::BuildAlgorithm;
@@ -327,7 +327,8 @@ mod tests {
         let w = c.segments();
         assert!((1009..=1011).contains(&w), "{w}");
         assert_eq!(c.cc.trace().phase, "fast mode");
-        // 11 ms of queue at 100 ms are within 1/8 and are 10 % of the window: more than 80 segments.
+        // A queueing delay of 11 ms at a base RTT of 100 ms is within 1/8, and the queue of 70 segments is within alpha
+        // = 80.
         let mut c = YeahBench::new("", 700);
         c.round(100);
         c.round(111);

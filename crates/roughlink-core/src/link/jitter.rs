@@ -1,8 +1,8 @@
 //! Jitter: a random part of each packet's delay.
 //!
-//! Distributions are the same as in `tc netem`. netem's correlation mixes the last uniform number with the next one,
-//! which narrows the distribution. Here a first-order autoregression of normal numbers preserves it for any
-//! correlation.
+//! The normal and Pareto distributions are shaped as in `tc netem`. The uniform one only adds delay, while netem's is
+//! centered on the delay. netem's correlation mixes the last uniform number with the next one, which narrows the
+//! distribution. Here a first-order autoregression of normal numbers preserves it for any correlation.
 
 use super::Direction;
 use crate::rng::{RandomStream, Seed};
@@ -32,7 +32,7 @@ pub struct JitterShape {
     pub correlation: f64,
 }
 
-/// Jitter of one direction at work.
+/// Jitter process of one direction.
 #[derive(Debug)]
 pub(super) struct Jitter {
     stream: RandomStream,
@@ -61,8 +61,8 @@ impl Jitter {
         self.shape.distribution != Distribution::Uniform
     }
 
-    /// Moves a packet that would arrive at `arrival`, after a propagation delay of `delay`: no packet is faster than
-    /// light.
+    /// Returns the arrival with jitter of a packet that would otherwise arrive at `arrival`, after a propagation delay
+    /// of `delay`. The delay never becomes negative.
     pub(super) fn apply(&mut self, arrival: Time, delay: Time) -> Time {
         let JitterShape { distribution, correlation } = self.shape;
         if correlation == 0.0 {

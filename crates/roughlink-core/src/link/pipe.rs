@@ -1,8 +1,8 @@
 //! One direction of a pipe: queue, serializer, noise, delay.
 //!
-//! The departure of a packet is computed when it is enqueued, so only its arrival is an event. Start times of service
-//! give the number of waiting packets. With a queue discipline ([`super::queue`]) a packet enters service only when the
-//! serializer is free, which is another event.
+//! The departure of a packet is computed when it is enqueued, so only its arrival is an event. The number of waiting
+//! packets follows from the start times of service. With a queue discipline ([`super::queue`]) a packet enters service
+//! only when the serializer is free, which is another event.
 
 use super::Direction;
 use super::jitter::Jitter;
@@ -65,8 +65,8 @@ pub struct Pipe {
     /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
     /// on air.
     changes: Option<Box<Changes>>,
-    /// Set without jitter, changes and discipline: packets arrive in order of enqueueing, at times known then. Queue,
-    /// rate, delay and noise are allowed.
+    /// Set if the pipe has no jitter, changes or discipline, so packets arrive in the order in which they were
+    /// enqueued, at times known on enqueueing. The pipe may have a queue, a rate, a delay and noise.
     plain: bool,
     /// Packets waiting under a discipline; `changes` is then set too and holds only the packet in service.
     queue: Option<Box<ActiveQueue>>,

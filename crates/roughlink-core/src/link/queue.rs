@@ -91,7 +91,7 @@ pub(super) struct ActiveQueue {
     kind: QueueKind,
     limit: QueueLimit,
     tally: QueueTally,
-    /// Time when the next packet goes into service; never while none waits.
+    /// Time when the next packet goes into service; [`Time::MAX`] while none waits.
     next: Time,
 }
 
@@ -203,7 +203,7 @@ impl ActiveQueue {
         }
     }
 
-    /// Enqueues a packet. Passes packets without space, and those dropped instead of marked, to `dropped`.
+    /// Enqueues a packet. Passes to `dropped` all packets that do not fit or that the discipline drops.
     pub(super) fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let tally = &mut self.tally;
         match &mut self.kind {

@@ -1,4 +1,4 @@
-//! RTP (RFC 3550): packets of a call that leave the network, and the state of a talker outside.
+//! RTP (RFC 3550): packets of a call that leave the network, and the state of a talker outside the network.
 
 use super::{VoipConfig, VoipSender};
 use crate::units::Time;
@@ -96,7 +96,7 @@ impl RtpSource {
     }
 }
 
-/// State of a talker outside, from its packets where they enter the network.
+/// State of a talker outside the network, derived from its packets as they enter.
 ///
 /// Packet numbers are unwrapped RTP sequence numbers (RFC 3550 appendix A.1). The talker's clock is unknown, so the
 /// time of entry counts as departure, and earlier delays are invisible. Gaps in the numbers show earlier losses. The

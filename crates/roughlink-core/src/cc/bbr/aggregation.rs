@@ -1,5 +1,5 @@
-//! ACK aggregation (Linux `bbr_update_ack_aggregation`): how much more than bandwidth x time has recently been
-//! acknowledged at once. The window allows for it, so that sending continues between the ACKs.
+//! ACK aggregation (Linux `bbr_update_ack_aggregation`): the recent excess of acknowledged bytes over bandwidth x time.
+//! The window includes this excess, so that sending continues between bunches of ACKs.
 
 use super::Params;
 use crate::units::Time;
@@ -47,7 +47,8 @@ impl Aggregation {
             elapsed.0 -= elapsed.0 % tick.0;
         }
         let mut expected = carried(bandwidth, elapsed);
-        // ACKs are no faster than the path, so none are aggregated; the length of an epoch is limited, too.
+        // Begin a new epoch if ACKs arrive no faster than the path delivers (no aggregation), or if the epoch is too
+        // long.
         if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
             self.restart(now);
             expected = 0;
@@ -78,7 +79,7 @@ mod tests {
             a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
         }
         assert_eq!(a.max(), 1000);
-        // Ten milliseconds of silence, then ten at once.
+        // Ten milliseconds without ACKs, then ten ACKs at once.
         for _ in 0..10 {
             a.update(&p, Time::from_millis(30), false, bandwidth, 1000, 1_000_000);
         }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds: within the first
-    /// second it expects nothing, and an epoch ends before it reaches 4096 bytes.
+    /// second the expected amount is zero, and an epoch ends before it reaches 4096 bytes.
     #[test]
     fn ns3_expects_no_bytes_within_the_first_second() {
         let p = Params { aggregation_tick_ms: 1000.0, aggregation_reset: 4096, ..Params::default() };

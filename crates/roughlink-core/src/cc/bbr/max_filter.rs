@@ -10,7 +10,8 @@ struct MaxSample {
     value: u64,
 }
 
-/// The largest value of the last rounds, the largest after it, and the largest after that one.
+/// Three candidates: the largest value in the window, the largest since the first candidate, and the largest since the
+/// second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
     candidates: [MaxSample; 3],

@@ -19,7 +19,7 @@ pub struct Params {
     pub bandwidth_rounds: u32,
     /// Age at which the smallest RTT expires.
     pub min_rtt_window_ms: f64,
-    /// Time with a minimal window to measure the RTT again; 0 = never.
+    /// Time spent at the minimum window to measure the RTT again; 0 = never.
     pub probe_rtt_ms: f64,
     /// Smallest window in segments, and the window while the RTT is measured.
     pub min_cwnd: u32,
@@ -32,8 +32,8 @@ pub struct Params {
     /// RTT assumed for the first rate when none has been measured.
     pub initial_rtt_ms: f64,
     /// Segments that leave the host together; a window includes room for three such bursts. 0 = Linux's size: the
-    /// amount sent in 2^-10 s at the pacing rate. The limits are 64 KiB and, from `quantum_rate` on, at least 2
-    /// segments.
+    /// amount sent in 2^-10 s at the pacing rate. Such a burst has at most 64 KiB and, at rates from `quantum_rate` up,
+    /// at least 2 segments.
     pub quantum: u32,
     /// Rate in bit/s below which Linux sends single segments.
     pub quantum_rate: u64,
@@ -41,13 +41,14 @@ pub struct Params {
     pub even_window: bool,
     /// Weight of ACK aggregation in the window.
     pub aggregation_gain: f64,
-    /// Memory of the aggregation estimate: this many to twice as many rounds.
+    /// Memory of the aggregation estimate, rounds; an excess counts for at least this many rounds and at most twice as
+    /// many.
     pub aggregation_rounds: u32,
     /// Limit of the aggregation estimate: the amount that the path carries in this time.
     pub aggregation_limit_ms: f64,
     /// Bytes after which the measurement of aggregation restarts (Linux: 2^20 segments, here of 1448 bytes).
     pub aggregation_reset: u64,
-    /// Resolution of the time for which aggregation expects data; 0 = exact (ns-3: whole seconds).
+    /// Resolution of the clock that measures the length of an aggregation epoch; 0 = exact (ns-3: whole seconds).
     pub aggregation_tick_ms: f64,
     /// Look for policers: token buckets that drop packets above a long-term rate.
     pub policer: bool,
@@ -60,7 +61,7 @@ pub struct Params {
     pub policer_ratio: f64,
     /// Difference of rates, bit/s, up to which two suspicious intervals reveal a policer; see `policer_ratio`.
     pub policer_difference: u64,
-    /// Rounds for which the long-term rate is then used.
+    /// Rounds for which the long-term rate of a detected policer is used.
     pub policer_hold_rounds: u32,
     /// Restore the window after a time-out when the losses are repaired.
     pub restore_after_timeout: bool,
@@ -74,15 +75,15 @@ pub struct Params {
     pub refresh_min_rtt: bool,
     /// Rate samples of data sent during ProbeRtt count as application-limited (Linux).
     pub mark_probe_rtt: bool,
-    /// Rate samples outlive their acknowledgement (ns-3). Segments that left together share the interval of the first
-    /// acknowledged one, which overestimates the rate. A small write makes samples application-limited. No effect with
-    /// `recovery = "rack"` and in SCTP.
+    /// A rate sample may reuse the interval of an earlier acknowledgment (ns-3). Segments that left together share the
+    /// interval of the first acknowledged one, which overestimates the rate. A small write makes samples
+    /// application-limited. No effect with `recovery = "rack"` and in SCTP.
     pub keep_rate_sample: bool,
     /// Start with the handshake's RTT as the smallest, and with the initial window over this RTT as bandwidth, until
     /// the first sample that is not application-limited (ns-3).
     pub initial_bandwidth: bool,
-    /// After a sample without an interval, a round that has just started still counts as starting. Such a sample also
-    /// counts for ACK aggregation (ns-3).
+    /// A sample without an interval does not clear the flag that marks the start of a round, and counts for ACK
+    /// aggregation (ns-3).
     pub keep_round_start: bool,
     /// The bandwidth filter renews its second and third candidate by their values and ages (ns-3), otherwise by the age
     /// of the first one (Linux).

@@ -70,7 +70,8 @@ impl Policer {
             }
             return PolicerUpdate::Nothing;
         }
-        // Start sampling at the first loss, when the bucket is empty. Before, its tokens would count as bandwidth.
+        // Start sampling at the first loss, when the bucket is empty. An earlier start would count its tokens as
+        // bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
                 return PolicerUpdate::Nothing;

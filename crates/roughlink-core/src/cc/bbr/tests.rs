@@ -63,7 +63,7 @@ struct Path {
     on_air: VecDeque<PathSegment>,
     delivered_at: Time,
     first_sent: Time,
-    /// Segments sent when recovery began, and segments whose acknowledgment ends it.
+    /// Number of segments sent when recovery began, and number of acknowledged segments that ends it.
     recovery: u64,
     repaired: u64,
     acked: u64,
@@ -245,7 +245,7 @@ fn first_rate_is_startup_gain_times_window_per_rtt() {
 #[test]
 fn bbr_fills_the_pipe_then_drains_the_queue() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
-    // Doubling from 10 segments per RTT to 35, three rounds to see that it is full, one to drain.
+    // The rate doubles from 10 segments per RTT to 35. Three more rounds show that the pipe is full, and one drains it.
     p.run(Time::from_millis(1000));
     assert_eq!(p.mode(), BbrMode::ProbeBw);
     let goodput = p.run(Time::from_secs(9));
@@ -256,7 +256,8 @@ fn bbr_fills_the_pipe_then_drains_the_queue() {
     assert!((p.cc.min_rtt.0 as f64 / 41.158e6 - 1.0).abs() < 0.01, "{:?}", p.cc.min_rtt);
     // A probe queues a quarter of the bandwidth-delay product, no more.
     assert!(p.max_rtt < Time::from_millis(60), "{:?}", p.max_rtt);
-    // Window: 2 x 35.5 segments, three quanta of two, even, two more while probing, and ACKs that arrive one by one.
+    // Window: 2 x 35.5 segments plus three quanta of two, rounded up to an even number, two more while probing, and a
+    // small excess because ACKs arrive one by one.
     let w = p.cc.cwnd / MSS;
     assert!((76..=84).contains(&w), "{w}");
 }

@@ -104,7 +104,7 @@ impl Bbr {
         window
     }
 
-    /// Returns the data in flight at a gain, budget included.
+    /// Returns the target for data in flight at `gain`, including the budget.
     pub(super) fn target(&self, flow: &Flow, gain: f64) -> u64 {
         self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
     }
@@ -132,7 +132,7 @@ impl Bbr {
         segments * mss
     }
 
-    /// Returns the least size of a burst, in segments (Linux `bbr_min_tso_segs`).
+    /// Returns the minimum number of segments in a burst (Linux `bbr_min_tso_segs`).
     pub(super) fn least_quantum(&self) -> u64 {
         if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 }
     }

@@ -107,7 +107,7 @@ impl Counted {
             if self.last_window == w && self.last_time.is_some_and(|t| since(t) <= RENEWAL_MS) {
                 return self.phase(w, now);
             }
-            // The curve moves once per jiffy at most; the Reno-friendly window on every change.
+            // The curve is recomputed at most once per jiffy, the Reno-friendly window whenever the window has changed.
             renew = self.epoch.is_none() || self.last_time.is_none_or(|t| since(t) > 0);
         }
         let last_max = self.last_max;
@@ -137,7 +137,7 @@ impl Counted {
         if params.reno_friendly {
             let per_segment = ((w * self.reno_scale) >> 3).max(1);
             if e.reno_acked > per_segment {
-                let n = (e.reno_acked - 1) / per_segment; // as long as more than that is left
+                let n = (e.reno_acked - 1) / per_segment; // Linux subtracts while more is left
                 e.reno_acked -= n * per_segment;
                 e.reno += n;
             }
@@ -177,7 +177,7 @@ impl Counted {
         ((w as f64 * self.beta) as u64).max(2) // section 4.6
     }
 
-    /// Shifts the epoch by a time without data, which does not count.
+    /// Shifts the epoch past an idle period, so that this time does not count.
     pub(super) fn idle_until(&mut self, now: Time) {
         if let Some(e) = &mut self.epoch {
             e.start = e.start.saturating_add(now.saturating_sub(self.last_sent)).min(now);

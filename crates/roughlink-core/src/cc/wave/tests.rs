@@ -132,7 +132,8 @@ fn a_queue_lengthens_the_interval_by_half_its_delay() {
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
     // first RTT 164 ms, min 64: a = 100/164, avg = a 64 + (1 - a) 164 = 103.02, dRTT = 39.02; the duration grows from
-    // 40 to 60 ms, of which alpha = 39.02/350 counts: 42.23. 42.23 + 39.02/2.
+    // 40 to 60 ms. This increase counts with weight alpha = 39.02/350, which gives 42.23 ms; the interval is 42.23 +
+    // 39.02/2.
     c.acks(664.0, 10, 20, 6.0);
     near(c.interval_ms(), 61.74);
     // A shorter duration counts in full; the RTT is the smallest again: avg = min.
@@ -171,8 +172,8 @@ fn too_long_a_queue_restarts_adjustment() {
     }
     assert_eq!(c.phase(), TRACKING);
     near(c.interval_ms(), 40.0);
-    // The adjustment uses the largest RTT, 800 ms, as the average. With 330 ms after 300 for the first train that
-    // counts, avg = 30/330 x 800 + 300 = 372.7.
+    // The adjustment uses the largest RTT, 800 ms, as the average. The smallest RTT is now 300 ms, and the first train
+    // that counts has an RTT of 330 ms: avg = 30/330 x 800 + 300 = 372.7.
     let mut c = WaveBench::new("wave", "beta_ms = 150");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -187,7 +188,7 @@ fn too_long_a_queue_restarts_adjustment() {
 
 #[test]
 fn burst_without_pace_halves_the_interval_within_bounds() {
-    // A single cumulative ACK per burst shows no pace: half the interval each time, until one does.
+    // A single cumulative ACK per burst shows no pace, so each burst halves the interval until a train shows a pace.
     let mut c = WaveBench::new("wave", "min_txtime_ms = 200");
     c.burst();
     c.ack(60.0, 10);
@@ -196,7 +197,7 @@ fn burst_without_pace_halves_the_interval_within_bounds() {
     near(c.interval_ms(), 200.0);
     c.acks(900.0, 20, 30, 0.1);
     near(c.interval_ms(), 200.0);
-    // Never longer than at the start.
+    // The interval never exceeds its initial value.
     let mut c = WaveBench::new("wave", "");
     c.burst();
     c.acks(60.0, 0, 10, 90.0);
@@ -225,7 +226,7 @@ fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
     assert_eq!(c.sent_at.len(), 18);
     c.until(1000.0);
     assert_eq!(c.sent_at.len(), 28);
-    // More than a burst: the next burst is omitted, and the one after it is shorter by the rest.
+    // A debt of more than a burst: the next burst is omitted, and the rest of the debt shortens the one after it.
     for i in 10..23 {
         c.left(i, true);
     }
@@ -250,9 +251,9 @@ fn repair_ends_the_train_and_gives_no_pace() {
         assert_eq!(c.ack(580.0 + i as f64 * 4.0, 13), None);
     }
     assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
-    near(c.interval_ms(), 40.0); // of the ACKs before the repair
-    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments: an RTT
-    // and no pace.
+    near(c.interval_ms(), 40.0); // from the ACKs before the repair
+    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments, so this
+    // burst gives an RTT but no pace.
     assert_eq!(c.ack(664.0, 36), Some(milliseconds(84.0)));
     c.acks(664.5, 36, 40, 0.5);
     // a = 20/84, avg = a 64 + (1 - a) 84 = 79.24, dRTT = 15.24.
@@ -281,7 +282,7 @@ fn duplicate_acks_form_trains() {
     }
     near(c.interval_ms(), 2.0 * 10.0);
     // The repair counts as one segment and does not end the train: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT =
-    // 1.94, of which 1.94/350 lets the longer train count.
+    // 1.94. The longer train counts with weight 1.94/350.
     assert_eq!(c.ack(640.0, 30), None);
     near(c.interval_ms(), 20.0 + 17.78 * 1.94 / 350.0 + 1.94 / 2.0);
     // After a time-out, duplicate ACKs may answer needless copies.
@@ -333,7 +334,8 @@ fn jumping_ack_is_excluded_from_the_pace() {
 
 #[test]
 fn repair_time_is_excluded_from_the_pace() {
-    // A train interrupted by a time-out, longer than the average RTT. Without other information: half the interval.
+    // A time-out interrupts the train, which lasts longer than the average RTT and so shows no pace. Without an earlier
+    // measurement, the interval halves.
     let timeout = |c: &mut WaveBench, first: usize| {
         c.flow.state = CongestionState::Loss;
         c.cc.on_congestion(&c.flow, Congestion::Timeout);
@@ -349,7 +351,7 @@ fn repair_time_is_excluded_from_the_pace() {
     timeout(&mut c, 2);
     c.ack(900.0, 4);
     near(c.interval_ms(), 250.0);
-    // With a queue that would confirm the train: a = 100/164, dRTT = 39.02.
+    // Here the queueing delay would let the longer train count: a = 100/164, dRTT = 39.02.
     let mut c = WaveBench::new("wave", "timeout_forgets_min_rtt = false");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -429,8 +431,8 @@ fn deliveries_are_measured_during_a_repair() {
         c.sack(604.0 + (i - 20) as f64 * 2.0, i, false);
     }
     near(c.interval_ms(), 40.0);
-    // The repairs of the second burst form a normal burst, and their answer completes the third: 7 of 8 after the first
-    // in 18 ms.
+    // The repairs of the second burst form a normal burst. The first answer to them completes the third train: after
+    // its first SACK, 7 more segments arrived within 18 ms.
     let due = c.cc.timer().unwrap().as_millis_f64();
     c.flow.now = milliseconds(due);
     c.cc.on_timer(&c.flow);

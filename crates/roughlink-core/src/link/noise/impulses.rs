@@ -66,7 +66,7 @@ pub enum TrainForm {
         /// 0.9).
         harm: [f64; 2],
     },
-    /// Known events, such as a contactor's switching: (start, length), ascending and apart.
+    /// Known events, such as a contactor's switching: (start, length), ascending and not overlapping.
     Events(Vec<(Time, Time)>),
 }
 
@@ -147,7 +147,7 @@ impl Impulses {
         let hit = self.hit * share;
         match &self.source {
             TrainForm::Mains { mains_hz, length, .. } => {
-                // Evenly spaced, so that the number is the whole part of the overlap, or one more.
+                // Impulses are evenly spaced, so a block overlaps floor(n) or floor(n) + 1 of them.
                 let n = (air + length.as_secs_f64()) * 2.0 * mains_hz;
                 let (whole, rest) = (libm::floor(n), n - libm::floor(n));
                 libm::pow(1.0 - hit, whole) * (1.0 - rest * hit)

@@ -13,7 +13,7 @@ use crate::units::{Serializer, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Timeline of one direction at work: waiting packets, the packet in service, and the state.
+/// Timeline of one direction in operation: waiting packets, the packet in service, and the state.
 #[derive(Debug)]
 pub struct Changes {
     timeline: Arc<Timeline>,
@@ -48,7 +48,7 @@ struct Service {
     packet: Packet,
     /// Enqueue time.
     asked: Time,
-    /// Start and end of service; "never" while the serializer is stopped.
+    /// Start and end of service; [`Time::MAX`] while the serializer is stopped.
     start: Time,
     end: Time,
     /// Remainder of the serializer at the end, bit ns.
@@ -272,7 +272,7 @@ impl Changes {
         self.service = waiting;
     }
 
-    /// Computes when a packet's service starts, unless it has started, and ends.
+    /// Computes the end of a packet's service, and its start unless service has already started.
     fn serve(&mut self, from: Time, s: &mut Service) {
         let bytes = u32::from(s.packet.size) + self.overhead;
         let left = s.left.take();
@@ -328,7 +328,7 @@ mod tests {
     const DELAY: Time = Time::from_millis(7);
 
     /// Returns the arrival times of packets of (gap to the previous one, size). At each of `times` the link changes to
-    /// another rate, or stops, and back.
+    /// another rate or stops, and changes back at the same instant.
     fn arrivals(sent: &[(u64, u16)], rate: u64, policy: OutagePolicy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u128) {
         let direction = Direction {
             rate: Rate(rate),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// States with their start times, ascending; a state differs from the previous one, unless the timeline is open.
 ///
-/// Steps wait in the order of their times. Steps that end or recur wait in a heap, whose size is therefore the number
-/// of steps in force or recurring.
+/// Steps that have not begun wait in the order of their times. A heap holds the ends of steps in force and the next
+/// starts of recurring steps, so its size depends only on these.
 #[derive(Debug)]
 pub struct DirectionStates {
     timeline: Arc<Timeline>,
@@ -91,8 +91,8 @@ impl Iterator for DirectionStates {
     }
 }
 
-/// When an occurrence of a step began, and which step it is: later ones are greater. Changes from outside are numbered
-/// from [`FROM_OUTSIDE`] on.
+/// Start of an occurrence of a step, and the index of the step; later occurrences compare greater. Changes from outside
+/// are numbered from [`FROM_OUTSIDE`] on.
 type Occurrence = (Time, u32);
 
 const FROM_OUTSIDE: u32 = 1 << 31;

@@ -20,7 +20,7 @@ fn on_ack(b: &mut Bbr, flow: &Flow, rate: RateSample) {
     b.on_ack(flow, &Ack { acked: rate.acked_sacked, delivered: rate.acked_sacked, rate: Some(rate), ..Ack::default() });
 }
 
-/// `TcpBbr::CongestionStateSet` and `InitPacingRate`: the model begins with the handshake.
+/// `TcpBbr::CongestionStateSet` and `InitPacingRate`: the handshake initializes the model.
 #[test]
 fn model_starts_with_the_handshake() {
     let f = Flow { srtt: Time::from_micros(42_700), now: DELAY, ..flow() };
@@ -81,8 +81,8 @@ fn sample_without_interval_does_not_update_the_round() {
     }
 }
 
-/// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the one under way: here at once.
-/// Linux conserves for one more round.
+/// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the current round, which here is at
+/// once. Linux conserves for one more round.
 #[test]
 fn conservation_ends_with_the_current_round() {
     for (stack, conserves, window) in [("linux", true, 19), ("ns3", false, 18)] {

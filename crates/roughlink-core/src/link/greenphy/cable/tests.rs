@@ -109,12 +109,12 @@ fn saturated_stations_collide_as_computed() {
         (7, 0.262, 2.1, 5.49),
         (10, 0.315, 1.8, 5.31),
     ];
-    // Frames of exactly 3 PBs; collisions never abandon a PB.
+    // Frames of exactly 3 PBs; no PB is abandoned because of collisions.
     let config = GreenPhyConfig { max_pbs: 3, mtu: 1518, transmissions: 255, lifetime: Time::MAX, ..plain() };
     for (n, collisions, idle, mbps) in table {
         let mut b = CableBench::new(&config, n);
         let ports: Vec<_> = (0..n).map(|k| 2 * k).collect();
-        let secs = 1600.0; // collisions come in runs: a shorter run would have a statistical error above 1 %
+        let secs = 1600.0; // collisions cluster: a shorter test would be off by more than 1 %
         b.saturate(Time::from_secs_f64(secs), &ports, 1518);
         let arq = || ports.iter().map(|&p| &b.link.stats(p).arq);
         let got = arq().map(|a| a.collisions).sum::<u64>() as f64 / arq().map(|a| a.frames).sum::<u64>() as f64;
@@ -370,7 +370,7 @@ fn the_host_queue_is_finite() {
     assert_eq!((b.dropped.len(), b.link.waiting(0), b.link.stats(0).dropped), (90, 110, 90));
     assert_eq!(b.link.in_transit().count(), 110);
     assert_eq!(b.link.backlog(0, packet(0, 0, 0).flow), Backlog { waiting: 110, unacknowledged: 0 });
-    // 2560 bytes of the first MPDU reach into the second frame.
+    // The first MPDU carries 2560 bytes and so reaches into the second frame.
     while b.link.stats(0).packets == 0 {
         b.step();
     }
