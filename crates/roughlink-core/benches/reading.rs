@@ -71,7 +71,8 @@ fn repetitions(c: &mut Criterion) {
     group.finish();
 }
 
-/// Measures a run over a recorded trace in which each packet searches its opportunity, per second of trace.
+/// Measures a run over a recorded trace in which each packet needs a search for its transmission opportunity, per
+/// second of trace.
 fn traces(c: &mut Criterion) {
     let mut group = sized(c, "mahimahi");
     for seconds in [30, 60, 120, 240] {

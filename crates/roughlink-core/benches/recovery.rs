@@ -1,5 +1,5 @@
-//! Loss recovery with thousands of segments outstanding, per packet of the bottleneck: the cost of an acknowledgment
-//! must not grow with the window. `cargo bench -p roughlink-core --bench recovery`.
+//! Cost of loss recovery with thousands of segments outstanding, per packet through the bottleneck. The cost of an
+//! acknowledgment must not grow with the window. `cargo bench -p roughlink-core --bench recovery`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use roughlink_core::net::{Network, RunOptions};

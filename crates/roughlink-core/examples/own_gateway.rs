@@ -1,4 +1,4 @@
-//! Ceiling: an upper limit of the segments in flight of each flow.
+//! Ceiling: a limit on the segments that each flow has in flight.
 //!
 //! This is the simplest possible window rewriting, a baseline for adaptive schemes; it is not from a paper. The program
 //! adds the gateway to the registry, so the scenario can refer to it by name.
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Most full segments that a flow may have in flight.
+    /// Maximum number of full segments that a flow may have in flight.
     pub segments: u32,
     /// The flow table.
     pub table: flows::Params,

@@ -156,7 +156,8 @@ pub struct PortStats {
     pub received: u64,
     /// Datagrams and frames that left or wait for [`Network::transmit`].
     pub sent: u64,
-    /// Datagrams for an unknown address or a missing end; frames for a port without a path.
+    /// Datagrams for an unknown address or without an end that can receive them, and datagrams and frames without a
+    /// path.
     pub unreachable: u64,
     /// Bytes that are neither an IP datagram nor a frame, or that the receiving end cannot parse. A call expects RTP
     /// from its talker, and a charging session expects discovery datagrams.
@@ -296,7 +297,7 @@ impl Network {
             }
             let ComponentSlot::Running(component) = part else { continue };
             self.stopped = component.run(now, &mut self.budget, observer);
-            // Keep it while packets may wait at ports.
+            // Keep the component while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
                 component.collect(s.duration, &mut self.outcomes);
                 if O::ACTIVE {
@@ -341,9 +342,9 @@ impl Network {
 
     /// Accepts an Ethernet frame that arrives at the first of two ports at `now` and leaves at the second.
     ///
-    /// A bridge outside decides where frames go. For links, the frame is a packet as long as its IP datagram or,
-    /// without one, its payload; [`crate::wire::ethernet::payload_offset`] returns where that begins. A frame with a
-    /// datagram belongs to the flow of the datagram's conversation, any other to a flow of the two ports. A gateway
+    /// A bridge outside decides where frames go. Links treat the frame as a packet with the length of its IP datagram
+    /// or, without a datagram, of its payload, which begins at [`crate::wire::ethernet::payload_offset`]. A frame with
+    /// a datagram belongs to the flow of the datagram's conversation, any other to a flow of the two ports. A gateway
     /// between the ports sees the datagram. The frame leaves byte for byte as it came unless a gateway reduced its
     /// window or a queue marked it. For times see [`Network::receive`].
     ///

@@ -1,4 +1,5 @@
-//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon each remedy resumes after it.
+//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon data flows after it with AVOCA at the
+//! sender or on the train.
 
 use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Packet, Sides};
@@ -47,7 +48,8 @@ fn at(seconds: &str) -> Time {
     format!("{seconds} s").parse().unwrap()
 }
 
-/// The same outage over TCP with the paper's values: other packets are lost, so no answer comes after the same instant.
+/// Overrides for the same outage over TCP with the paper's values. The lost packets and the start are chosen so that
+/// the last ACK arrives at the same instant as over SCTP.
 const OVER_TCP: [(&str, &str); 4] = [
     ("flow.download.transport", "tcp"),
     ("link.air.noise.drop", "[7401, 7402, 7403]"),
@@ -74,10 +76,11 @@ fn transmission_resumes_at_182_28_s() {
     }
 }
 
-/// Table 4 from the time-out on, to its 0.1 ms: rows 3 to 7. The scenario sets the instant of the time-out; the
-/// back-off and the growth follow. Rows 1 and 2, windows of 3146 and 2936 bytes before it, do not come out. The window
-/// grows from 2936 to 4404 bytes at 182.5517 s as in the table: SCTP is in slow start while the window is at most
-/// ssthresh. Over TCP, where RFC 5681 leaves the choice there, it does not.
+/// Rows 3 to 7 of table 4, from the time-out on, to the table's 0.1 ms. The scenario sets the instant of the time-out;
+/// the back-off and the growth follow. Rows 1 and 2, with windows of 3146 and 2936 bytes before the time-out, are not
+/// reproduced. The window grows from 2936 to 4404 bytes at 182.5517 s as in the table: SCTP is in slow start while the
+/// window is at most ssthresh. Over TCP the window does not grow, because RFC 5681 leaves the choice open when the
+/// window equals ssthresh.
 #[test]
 fn trajectory_matches_table_4_after_the_timeout() {
     for reading in [&[][..], &OVER_TCP] {
@@ -134,7 +137,7 @@ impl Observer for All {
     }
 }
 
-/// A flow that begins at an instant has the link events of that instant: no SYN and no INIT leaves at 0 s if coverage
+/// A flow receives the link events of the instant at which it begins: no SYN and no INIT leaves at 0 s if coverage
 /// begins later.
 #[test]
 fn a_flow_starts_with_the_state_of_its_link() {

@@ -130,7 +130,7 @@ fn a_flow_held_in_coverage_is_reported() {
     let (delivered, warnings) = run(weak, weak, "");
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
-    // 70 s and 100 s, minus the 10 ms until hosts are notified, and the last second, of which they are warned.
+    // 70 s and 100 s, each minus the 10 ms until hosts are notified and the last second, before which they are warned.
     let said = "flow `f` sends nothing for 167.98 s of the 170 s that link `wifi` is up, first at 10.01 s";
     assert_eq!(warnings[0].0, said);
     assert!(
@@ -221,7 +221,7 @@ fn log_with_a_threshold_gives_coverage() {
             (70_000, false, 2000)
         ]
     );
-    // The log ends within coverage: its last measurement is valid as long as others, or until the loop closes.
+    // The log ends within coverage. Its last measurement is valid for as long as the others, or until the log repeats.
     assert!(warnings[0].message.contains("ends within coverage at 60 s"), "{warnings:?}");
     let (s, _) = parse("log = \"l.csv\"\nhysteresis = \"5 dB\"\nrepeat = \"100 s\"", &load).unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1 && s.2 == 5000).map(|s| s.0 / 1000).collect();

@@ -1,4 +1,4 @@
-//! The same seed gives the same result, bit for bit, and a change affects only its consequences.
+//! The same seed gives the same result, bit for bit, and a change to the scenario affects only what depends on it.
 
 #[path = "common/networks.rs"]
 mod networks;
@@ -106,7 +106,7 @@ proptest! {
         let (flows, links) = (scenario.flows.len(), scenario.links.len());
         let base = scenario.nodes.len();
         scenario.nodes.extend(more.nodes.iter().map(|n| format!("more {n}")));
-        // In front, so that every number in the scenario moves.
+        // Insert the additions in front, so that the numbers of all links and flows change.
         scenario.links.splice(0..0, more.links.into_iter().map(|mut l| {
             l.name = format!("more {}", l.name);
             l.between = (base + l.between.0, base + l.between.1);

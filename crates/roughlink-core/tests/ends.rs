@@ -194,8 +194,8 @@ fn rtp_sequence_numbers_reveal_loss_before_the_port() {
     };
     let (even, _) = told(&regular);
     assert_eq!((even.sent, even.received, even.loss), (1000, 1000, Some(0.0)));
-    // The first two are swapped, and so are others; every tenth is duplicated; every hundredth and the last ten are
-    // lost.
+    // The first two packets of each 50 are swapped. Every tenth packet is duplicated. Every hundredth and the last ten
+    // are lost.
     let mut said = regular.clone();
     for pair in said.chunks_mut(50) {
         (pair[0].1, pair[1].1) = (pair[1].1, pair[0].1);

@@ -118,7 +118,8 @@ fn gateway_rewrites_segments_in_frames() {
     let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
     let one = |node| Network::new(plain.clone(), RunOptions { ports: vec![node], ..RunOptions::default() }).unwrap();
     let (mut source, mut sink) = (one(2), one(0));
-    // Outside the two ends, the conversation has other addresses, none of which belongs to the network in between.
+    // Between the networks of the two ends, the conversation has other addresses, which no node of the network in
+    // between has.
     let moved = |datagram: &[u8], back: bool| {
         let mut bytes = datagram.to_vec();
         let transport = wire::decode(&bytes).unwrap().transport;

@@ -55,7 +55,8 @@ fn jain(x: &[f64]) -> f64 {
 }
 
 /// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. The upper bound of a
-/// single flow is the bandwidth-delay product without the wait for a PDU, so the flow does not fill the link.
+/// single flow's window is the bandwidth-delay product, which does not include the wait for a PDU, so the flow does not
+/// fill the link.
 #[test]
 fn muniz_shares_the_power_line_fairly() {
     for cc in ["newreno", "cubic"] {
@@ -139,8 +140,8 @@ impl Journey {
 
 const STACKS: [&str; 4] = ["linux", "rfc", "ns3", "ns2"];
 
-/// 20 s without coverage. Warned half a second ahead, the sender loses nothing and resumes immediately; without an
-/// agent it waits for its timer.
+/// 20 s without coverage. If the agent is warned half a second ahead, the sender loses nothing and resumes immediately.
+/// Without an agent it waits for its timer.
 #[test]
 fn avoca_rx_resumes_at_once() {
     for stack in STACKS {

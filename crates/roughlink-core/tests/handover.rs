@@ -155,8 +155,9 @@ fn newreno_to_the_satellite_sends_twice_the_papers_packets() {
     assert!((580..660).contains(&ours_not_250), "{ours_not_250}");
 }
 
-/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two.
-/// NewReno keeps the ssthresh of the first time-out (RFC 5681 equation 4).
+/// Tahoe sets ssthresh to half its window at each time-out (RFC 2001). At the second time-out the window is one
+/// segment, so slow start ends at the minimum of two. NewReno keeps the ssthresh of the first time-out (RFC 5681
+/// equation 4).
 #[test]
 fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
     let [tahoe, newreno] = ["tahoe", "newreno"].map(|cc| run_with(&NS3_23, cc, 30, "2 s", false, 45).sent(32.0, 40.0));
@@ -180,8 +181,9 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // The third burst's ACK is the first; in the paper at 32.75 s. This ACK reflects the old link's last burst. The
-    // next bursts leave at the old rate, with lost packets and then new data beyond packet 7400.
+    // The first ACK after the outage is that of the third burst; in the paper it arrives at 32.75 s. It reflects the
+    // last burst over the old link, so the next bursts leave at the old rate: first retransmissions of lost packets,
+    // then new data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -190,8 +192,8 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     let fresh = t.sent.iter().find(|s| s.0 > 31.0 && s.2).expect("fresh data");
     about(fresh.0, 33.6, 0.2);
     assert!(fresh.1 > 7400, "{fresh:?}");
-    // Only a second time-out repairs the first two bursts; the paper has it at 34.25 s. The first whole train then
-    // shows the new link, and the next bursts leave at its rate, in the paper from 34.75 s on.
+    // Only a second time-out repairs the first two bursts; the paper has it at 34.25 s. With the ACKs of the next whole
+    // train, Wave measures the new link's rate. The next bursts leave at this rate, in the paper from 34.75 s on.
     about(rto[1], 34.25, 0.15);
     let again = t.bursts(rto[1], rto[1] + 1.0);
     about(again[1].0 - again[0].0, 0.5, 1e-6);
@@ -204,10 +206,10 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     about(ours_not_3_2_s, 3.3, 0.15);
 }
 
-/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the
-/// paper from 305 to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until all data sent
-/// before the time-out is acknowledged. There is no time-out in the repair either: with timestamps each ACK ends the
-/// back-off.
+/// Figure 4: NewReno's slow start overflows the slower link. By the rules of ns-3.23, the sender can start a fast
+/// recovery right after the time-out and then repairs one loss per round trip. In the paper this takes from 305 to 315
+/// s, and the rate is steady near 317 s. (RFC 6582 keeps fast retransmit off until all data sent before the time-out is
+/// acknowledged.) No further time-out interrupts the repair: with timestamps, each ACK of new data ends the back-off.
 #[test]
 fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);
@@ -233,7 +235,7 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(rto[0], 31.0, 0.1);
     let bursts = t.bursts(31.0, 32.4);
     assert_eq!(bursts.iter().map(|b| b.2).collect::<Vec<_>>(), [10, 10, 10]);
-    // The third burst's ACK jumps over data that had arrived; from 32.5 s on the old link's rate.
+    // The third burst's ACK jumps over data that had arrived. From 32.5 s on, Wave sends at the old link's rate.
     let before = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     about(first.0, 32.1, 0.1);
@@ -245,8 +247,8 @@ fn wave_to_the_terrestrial_link_is_slower_than_in_the_paper() {
     about(t.rate(33.0, 34.0) / L1, 0.3, 0.1);
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[1], 34.1, 0.1);
-    // The first train after it shows the new link. From then on Wave has this link's rate, minus at most a tenth while
-    // old and new arrivals mix; in the paper after 1.6 s.
+    // With the first train after the second time-out, Wave measures the new link's rate. From then on it sends at this
+    // rate, minus at most a tenth while old and new arrivals mix. In the paper, it does so 1.6 s after activation.
     about(t.rate(34.6, 36.0), L1, 0.1 * L1);
     about(t.rate(36.0, 55.0), L1, 0.01 * L1);
     let ours_not_1_6_s = t.recovery(32.0, L1).expect("steady");

@@ -360,8 +360,9 @@ fn components_do_not_change_what_a_gateway_receives() {
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }
 
-/// Two links on one line: each carries less than alone, where a download does not fill the line, and together less than
-/// twice as much. Shares depend on TCP; the medium's tests cover the shares of the medium.
+/// Two links share one line, and each carries less than it does alone. A single download does not fill the line, so
+/// together they carry more than one link alone, but less than twice as much. Shares depend on TCP; the medium's tests
+/// cover the shares of the medium.
 #[test]
 fn links_of_a_home_line_share_it() {
     let line = |cable: &str| {

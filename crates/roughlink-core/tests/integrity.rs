@@ -25,7 +25,7 @@ struct Reference {
     sent: HashMap<(usize, u16), (u64, u64)>,
     /// Bytes of the fragments that arrived, after the IP header.
     pieces: HashMap<(usize, u16), (u64, Option<u64>)>,
-    /// By flow, ranges that arrived beyond `contiguous`, and `contiguous`.
+    /// By flow, ranges that arrived beyond the first gap, and the number of contiguous bytes before it.
     ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
     /// Side slots in use at the end, and number of packets that hold one.
     slots: (usize, usize),

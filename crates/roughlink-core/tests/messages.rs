@@ -282,7 +282,8 @@ fn strange_chunks_do_no_harm() {
         let sack = Packet::sctp_sack(FlowId::new(0, false), f.tag, u32::MAX - k, 9, &Gaps::default());
         f.send(b, sack, b"");
     }
-    // The first of these is new and waits for no other.
+    // All three chunks have the same TSN. The first is an unordered message, which is delivered at once; the others are
+    // duplicates.
     for flags in [WHOLE | chunk_flags::UNORDERED, chunk_flags::BEGIN, chunk_flags::END] {
         let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(5), (0, 1), 9);
         p.window = u16::from(flags);

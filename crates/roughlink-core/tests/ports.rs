@@ -205,7 +205,7 @@ fn gateway_rewrites_segments_from_outside() {
     let plain = chain(PLAIN, flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
     let home = chain_of([PLAIN, "kind = \"hdplc\""], &format!("{gateway}{flow}"));
-    // Case 1: the source is in the network without a gateway. Case 2: each end is outside of the other's network.
+    // First, only the source is outside the network with the gateway; then both ends are.
     for passing in [false, true] {
         let mut with_gateway = home.clone();
         let ports = if passing {

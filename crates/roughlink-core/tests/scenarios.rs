@@ -107,8 +107,7 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
     parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
-/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something
-/// to do.
+/// A kernel node is otherwise a node like any other. A scenario with a kernel node needs no flow.
 #[test]
 fn nodes_can_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);
@@ -235,7 +234,7 @@ fn hystart_applies_to_algorithms_that_have_it() {
 
 #[test]
 fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
-    // The algorithm rejects `min_ssthresh = 0`, which shows who receives the parameter.
+    // The algorithm rejects `min_ssthresh = 0`, so an error shows that it received the parameter.
     let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
     let takes = |flow: &str| {
         let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));

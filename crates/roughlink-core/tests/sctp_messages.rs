@@ -53,7 +53,8 @@ fn streams_limit_head_of_line_blocking() {
     assert!(many.mean < 1.1 * unordered.mean && unordered.p95 < 51.0 && one.p95 > 100.0, "{unordered:?}");
 }
 
-/// A message is sent for the last time within its lifetime, so an unordered one arrives one way later at the latest.
+/// A message is not sent after its lifetime, so an unordered message arrives at most one one-way delay after its
+/// lifetime.
 #[test]
 fn a_lifetime_bounds_the_latency() {
     let sctp = "ordered = false, partial_reliability = true, lifetime = \"300 ms\"";

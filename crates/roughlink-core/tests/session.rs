@@ -203,8 +203,8 @@ fn ip_version_determines_the_packet_size() {
     assert_eq!((six.0, six.1, four.0, four.1), (true, 1440, false, 1460));
     let four = of("bulk", "bytes = \"30 kB\"\ntcp.mss = \"1440 B\""); // as many segments
     assert_eq!((six.2, six.3), (four.2, four.3 + 20 * four.2));
-    // An answer in one segment of three fragments, and in a short one: 40 and 8 bytes of header (RFC 8200 section 4.5),
-    // or 20.
+    // A long answer takes one segment of three fragments and one short segment. IPv6 packets have 40 bytes of header,
+    // and 8 more in each fragment (RFC 8200 section 4.5); IPv4 packets have 20.
     let long = "charge = \"5 s\"\ntcp.mss = \"3000 B\"\nmessages.session_setup.response = \"3900 B\"\n";
     let (six, four) = (of("request", long), of("request", &format!("{long}ip = 4")));
     assert_eq!((six.1, six.2, six.3), (3000, four.2, four.3 + 20 * four.2 + 8 * 3));

@@ -10,9 +10,8 @@ use roughlink_core::net::{Network, Observer, RunOptions, Sending};
 use roughlink_core::tcp::{LossRecovery, Stack};
 use roughlink_core::units::Time;
 
-/// Name; one-way delay in ms; queue in packets; receive buffer; bytes sent. On the short link the queue overflows, on
-/// the long one, where a round trip takes 200 ms, the receive buffer of twice the bandwidth-delay product prevents
-/// that.
+/// Name; one-way delay in ms; queue in packets; receive buffer; bytes sent. The queue of the short link overflows. On
+/// the long link, with a round trip of 200 ms, the receive buffer of twice the bandwidth-delay product prevents that.
 const LINKS: [(&str, u64, u32, &str, u64); 2] =
     [("short", 10, 30, "4 MiB", 8_000_000), ("long", 100, 1000, "512 KiB", 30_000_000)];
 
@@ -48,10 +47,10 @@ fn every_combination_fills_a_clean_link() {
 fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64, f64) {
     let short = link == "short";
     let least = match (recovery, cc) {
-        // BIC probes by up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link at
-        // its start. A queue of 30 then loses dozens of segments at once. Without SACK their repair overflows the queue
-        // again, and only time-outs detect further losses. Each time-out doubles the next, because retransmitted
-        // segments give no RTT sample (Karn's algorithm), so the transfer stalls.
+        // BIC probes by up to 32 segments per round trip (Linux's Smax). BBR starts at 2.9 times the rate of the link.
+        // A queue of 30 then loses dozens of segments at once. Without SACK their repair overflows the queue again, and
+        // only time-outs detect further losses. Each time-out doubles the next, because retransmitted segments give no
+        // RTT sample (Karn's algorithm), so the transfer stalls.
         (LossRecovery::Reno | LossRecovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => {
             return (0.0, 0.4);
         }
@@ -59,7 +58,7 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
         (LossRecovery::Reno, "cubic") if short => 0.7,
         (LossRecovery::Reno, "bbr") if short && stack == Stack::Ns3 => 0.75,
         (LossRecovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
-        // See below.
+        // For the reason, see the other entry of `dctcp` below.
         (LossRecovery::Tahoe, "dctcp") if short && stack == Stack::Ns3 => 0.5,
         // Every loss empties the pipe: Tahoe starts over from one segment.
         (LossRecovery::Tahoe, _) if short => 0.6,
@@ -128,8 +127,8 @@ fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
 
 /// ns-2.35 tcp.cc: `TcpAgent::reset` sets ssthresh to `window_`. When the SYN is acknowledged, `TcpAgent::recv` sets
 /// the window to `windowInit_` = 2. `TcpAgent::opencwnd` grows it beyond `window_`, which limits the data sent. After
-/// the SYN's round trip of 1 s slow start needs four of 1.04 s for 20 packets; the window then grows by one in each of
-/// the last four.
+/// the SYN's round trip of 1 s, slow start reaches 20 packets in four round trips of 1.04 s. In each of the last four
+/// round trips, the window grows by one.
 #[test]
 fn ns2_starts_with_window_as_ssthresh() {
     for recovery in ["newreno", "sack"] {

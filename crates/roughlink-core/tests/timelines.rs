@@ -69,7 +69,7 @@ fn through(direction: &Direction, sent: &[(Time, u16)]) -> (Vec<(Time, u32, bool
     (arrivals, drops, format!("{stats:?}"))
 }
 
-/// States by their ms, each up or not, with Mbit/s and a delay; the last one is up.
+/// Creates states from (start in ms, up, Mbit/s, delay in ms) and orders them by start. The last one is up.
 fn ascending(states: Vec<(u64, bool, u64, u64)>) -> Vec<(u64, Step)> {
     let mut states: Vec<(u64, Step)> =
         states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
@@ -121,7 +121,8 @@ proptest! {
         let timeline = states.map(|states| {
             let states = ascending(states);
             let policy = if keep { OutagePolicy::Keep } else { OutagePolicy::Drop };
-            // Of a change and an opportunity at the same instant either may be first: none are.
+            // The order of a change and an opportunity at the same instant is undefined, so move all opportunities by 1
+            // ns.
             let at = |ms: u64| Time::from_millis(ms) + Time(1);
             let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(at).collect());
             let trace = times.map(|times| Opportunities { period: times[times.len() - 1], times });
@@ -452,7 +453,7 @@ fn timeline_can_supply_rate_and_delay() {
     assert_eq!(s.links[0].model.rate(), Rate::from_mbps(9));
 }
 
-/// With a search through all earlier steps at each step this takes many minutes.
+/// This takes many minutes if each step searches through all earlier steps.
 #[test]
 fn a_table_of_many_lines_is_read_line_by_line() {
     let n = 300_000;

@@ -13,7 +13,7 @@
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
 //! be wrong or late. If data arrives from outside more than `lead_ms` after a warning, the train still has coverage,
-//! and the gateway opens the windows. A wrong warning costs that time and the wait for the sender's next probe. A late
+//! and the gateway opens the windows. A wrong warning costs `lead_ms` and the wait for the sender's next probe. A late
 //! warning has no effect while the link is down, because no packet leaves. Without warnings the gateway changes
 //! nothing.
 //!
@@ -40,7 +40,7 @@ pub struct Params {
     /// Margin above the threshold at which coverage begins, dB. `"coverage"` takes the `hysteresis` of the link's
     /// `[[coverage]]`.
     pub hysteresis_db: Level,
-    /// Wait for layer 3 to be configured after each Up (the paper); otherwise Up implies it.
+    /// Wait for layer 3 to be configured after each Up, as in the paper; otherwise Up implies it.
     pub needs_l3: bool,
     /// Longest time from a warning to the end of coverage, milliseconds. Data that arrives later proves the warning
     /// wrong.
@@ -170,7 +170,7 @@ impl Gateway for AvocaRx {
         match (before, self.coverage.has_coverage()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
-            // Down repeats the warning after data from outside had disproved it: coverage ends now.
+            // Data from outside had disproved the warning, but Down shows that coverage does end now.
             (false, false) if *event == LinkEvent::Down && self.closed.is_none() => self.close(now),
             _ => {}
         }
@@ -349,7 +349,7 @@ mod tests {
         let s = other.segment(0, Heading::Inward);
         other.pass(Heading::Inward, s);
         assert_eq!(sent(&mut other).len(), 1);
-        // The wrong warning is not repeated; the next one counts again.
+        // After a disproved warning, a weak signal alone changes nothing, but Down closes the windows again.
         b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
         assert!(sent(&mut b).is_empty());
         b.gateway.on_link(b.now, &LinkEvent::Down);

@@ -4,9 +4,9 @@
 //! INFOCOM 2004; figure 11 of the PLC paper). The three segments cross both halves of the path, so this is the RTT
 //! between the ends, whichever side opens. As in the paper, it is measured once.
 //!
-//! Some flows pass unmodified: flows whose SYN was not seen, because their window scale and RTT are unknown, and flows
-//! without room in the table. Signed flows (TCP-MD5, TCP-AO) and flows that share a window (Multipath TCP) also pass
-//! unmodified, while their latest segments have these marks.
+//! Some flows pass unmodified: flows without room in the table and, except in [`super::avoca_rx`], flows whose SYN was
+//! not seen, because their window scale and RTT are unknown. A flow also passes unmodified while the latest segment of
+//! either end is signed (TCP-MD5, TCP-AO) or belongs to Multipath TCP, whose subflows share one window.
 //!
 //! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). One
 //! end alone proves nothing. A SYN creates a separate entry beside the flow with the same addresses and ports, and
@@ -132,7 +132,7 @@ pub struct Flows<S> {
     pub deactivations: u64,
     /// Counters.
     pub counters: FlowTableCounters,
-    /// Entries examined to expire or evict one.
+    /// Number of entries examined in searches for one to expire or evict.
     #[cfg(test)]
     pub steps: u64,
 }

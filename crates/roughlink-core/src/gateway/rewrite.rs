@@ -81,7 +81,7 @@ impl AdvertisedEdge {
         let quantise = |window: u64| if coarse { window >> shift } else { up(window) };
         let least = original.min(2 * mss); // avoids silly windows and never closes
         if let Some(last) = self.last.filter(|l| s.ack == l.ack && s.payload == 0 && !s.is(flags::FIN)) {
-            // Repeat the last window, unless the receiver has moved its window and that window is the limit.
+            // Repeat the last window, unless the receiver's own window was the limit and has changed since.
             if last.window < last.original || original == last.original {
                 return self.fit(up(original.min(last.window).max(least)), s);
             }
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(edge.advertise(&ack(20_000, 61_000), 0, segments(n)), first, "the receiver's too");
         }
         assert_eq!(edge.advertise(&ack(20_000, 9_000), 0, segments(20)), 9_000, "the receiver's is smaller");
-        // A receiver whose window was the limit opens it: an update, not a duplicate.
+        // The receiver's own window was the limit and now opens: this is a window update, not a duplicate.
         assert_eq!(edge.advertise(&ack(20_000, 60_000), 0, segments(20)), 29_200);
         // A segment with data or FIN is not a duplicate.
         let data = Segment { payload: 10, ..ack(20_000, 60_000) };

@@ -7,10 +7,10 @@
 //! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).
 //! 3. [`share`] gives the flow's first window (section 5, equation 1).
 //! 4. At every ACK, [`mizutani`] (previous scheme: section 5, figure 12) or [`muniz`] (proposed scheme: section 6,
-//!    figure 20) moves the window so that a backlog in the modem approaches its target: L/N for the backlog of the
-//!    flow, or L for the backlog of all flows (default of `mizutani`).
+//!    figure 20) moves the window so that a backlog in the modem approaches its target. The target is L/N for the
+//!    backlog of the flow, or L for the backlog of all flows (default of `mizutani`).
 //!
-//! Equation 1 alone makes all windows equal, and so rates proportional to 1/RTT. Equal backlogs make rates equal; a
+//! With equation 1 alone, all windows are equal, so rates are proportional to 1/RTT. Equal backlogs make rates equal; a
 //! common backlog does not.
 //!
 //! Points that the paper leaves open are parameters. The paper's text determines two defaults: a window changes with
@@ -19,9 +19,9 @@
 //!
 //! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 forever, so rho is
 //!   updated.
-//! - In figure 12 `Queued_pkt[i]` is the queue of the flow. Then the previous scheme is fair, but figure 8(a) shows
-//!   that it is not. With the queue of all flows it is unfair, and all other claims of the paper about it come out the
-//!   same in both readings (docs/validation/plc.md). Therefore `mizutani` uses the queue of all flows.
+//! - In figure 12 `Queued_pkt[i]` is the queue of the flow. With that queue the previous scheme is fair, but figure
+//!   8(a) shows an unfair one. With the queue of all flows the scheme is unfair. The paper's other claims about it have
+//!   the same outcome with either queue (docs/validation/plc.md). Therefore `mizutani` uses the queue of all flows.
 
 mod params;
 
@@ -561,7 +561,7 @@ mod tests {
         }
     }
 
-    /// An attacker forges data far ahead from the server, and its acknowledgment from the client.
+    /// An attacker forges data of the server, far ahead of the stream, and the client's acknowledgment of it.
     #[test]
     fn data_outside_the_window_is_ignored() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {

@@ -2,8 +2,8 @@
 //! flow's number.
 //!
 //! Node 0 is 10.0.0.1, node 254 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000.
-//! No Wireshark dissector claims these ports. A charging session always has the addresses and ports that ISO 15118-2
-//! demands: fe80::1, port 15118 at the charger.
+//! No Wireshark dissector claims these ports. As ISO 15118-2 requires, a charging session over IPv6 uses link-local
+//! addresses (fe80::1 for node 0). The charger's port is always 15118.
 
 use crate::app::{Traffic, request};
 use crate::scenario::Scenario;

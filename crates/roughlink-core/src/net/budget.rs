@@ -3,8 +3,8 @@
 //!
 //! Work is counted in steps: each event of the loop and each packet that a host sends. A single event that makes a host
 //! send without end is therefore bounded, too. Memory is counted for data that grows during a run: packets on links,
-//! segments at senders, recorded delays. Its sum is computed at most once in several thousand steps, and at most once
-//! in as many steps as there are elements, so that its cost is negligible.
+//! segments at senders, recorded delays. The sum is computed only once per 4096 steps, or once per N steps for N
+//! elements if N is larger, so its cost is negligible.
 
 use super::RunOptions;
 use crate::units::Time;
@@ -104,7 +104,7 @@ impl Budget {
         } else if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.exceeded = Some(Exceeded::Stopped { at: now, duration: end });
         }
-        // A run over its limits stays so at every later check.
+        // Once a limit is exceeded, every later step calls `check`, which reports it again.
         let over = self.exceeded.is_some();
         self.next = if over { 0 } else { (self.steps + EVERY.max(elements)).min(events) };
         over

@@ -314,8 +314,8 @@ impl NetworkFlow {
     }
 }
 
-/// Returns the instant before `now`: there, `next_wake` includes timers already due at `now`, but not the consequences
-/// of events at `now`.
+/// Returns the instant before `now`. As of this instant, `next_wake` includes timers due at `now`, but not the
+/// consequences of events at `now`.
 fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }

@@ -170,7 +170,7 @@ impl Routes {
     }
 }
 
-/// Most nodes remembered in all trees together, 8 bytes each.
+/// Maximum number of nodes stored in all trees together, 8 bytes each.
 const MAX_REMEMBERED: usize = 10_000_000;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub enum Notices {
         forward: (DirectionState, Option<Arc<Timeline>>),
         /// Reverse direction before its first change, and its timeline.
         reverse: (DirectionState, Option<Arc<Timeline>>),
-        /// Delay of a notification after the change. The state at the start of the run is notified without delay.
+        /// Delay of a notification after the change. Hosts are notified of the initial state without delay.
         notice: Time,
         /// Time before the link goes down at which hosts are warned.
         warning: Option<Time>,
@@ -131,7 +131,7 @@ impl NoticeQueue {
             if before.is_some_and(|b| b.delay != state.delay) {
                 self.push(known, LinkEvent::Delay(state.delay));
             }
-            // The signal is unknown after the link goes down, so notify it again when the link is up.
+            // The signal is unknown after the link goes down, so report it again when the link is up.
             let anew = before.and_then(|b| b.signal) != state.signal || (up && self.notified_up == Some(false));
             if let Some(signal) = state.signal.filter(|_| anew) {
                 self.push(known, LinkEvent::Signal(signal));

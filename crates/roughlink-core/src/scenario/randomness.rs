@@ -24,7 +24,7 @@ impl Scenario {
             }
             Traffic::Request { session } => session.is_random(),
         };
-        // The receiver of data sends HEARTBEATs, with jitter, once the association is that old.
+        // The receiver of data sends HEARTBEATs, with jitter, once the association is older than the interval.
         let heartbeat = |f: &FlowSpec| {
             let interval = f.sctp.as_ref().map_or(Time::ZERO, |sctp| sctp.heartbeat_interval);
             !interval.is_zero() && f.start + interval < self.duration
@@ -45,7 +45,7 @@ impl Direction {
 }
 
 impl Noise {
-    /// Returns true if its decisions depend on a random stream. Losses with probability 0 or 1 do not.
+    /// Returns true if the losses depend on a random stream. Losses with probability 0 or 1 do not.
     fn is_random(&self) -> bool {
         let open = |p: f64| p > 0.0 && p < 1.0;
         match self {

@@ -67,7 +67,7 @@ fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
 }
 
 /// Returns true if `header`, the bytes before the IP header of a frame, ends with PPPoE. The last four bytes are then
-/// the length, which counts the bytes after the length field, and the PPP protocol.
+/// the PPPoE length field, which counts the bytes after it, and the PPP protocol.
 pub fn has_pppoe(header: &[u8]) -> bool {
     header.len() >= ADDRESSES + 10 && word(header, header.len() - 10) == PPPOE_SESSION
 }

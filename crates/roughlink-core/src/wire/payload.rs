@@ -37,14 +37,14 @@ pub enum Implied {
     Stream {
         /// Stream offset, or sequence number, of the first byte, modulo 2^32.
         offset: u32,
-        /// Bytes of the whole datagram.
+        /// Payload bytes of the whole datagram.
         bytes: usize,
     },
     /// UDP datagram: its [`UdpStamp`], truncated if it does not fit, then [`pattern`].
     Datagram {
         /// Number and send time.
         stamp: UdpStamp,
-        /// Bytes of the whole datagram.
+        /// Payload bytes of the whole datagram.
         bytes: usize,
     },
 }

@@ -1,10 +1,10 @@
 //! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, chunks, CRC32c.
 //!
 //! Roughlink writes one chunk per packet. A received packet may have several; each is read as a separate packet with
-//! the same header, one after the other ([`super::Decoded::following`]). For chunks that [`Chunk`] lacks, for
-//! parameters and for error causes, only the highest bits of the type are used (sections 3.2, 3.2.1): they tell whether
-//! the rest is processed. Errors are not reported to the sender. Gap ack blocks and duplicates beyond the room of
-//! [`Gaps`] are dropped.
+//! the same header, one after the other ([`super::Decoded::following`]). Chunk types that [`Chunk`] lacks and unknown
+//! parameters are skipped; the highest bit of their type decides whether the rest is processed (sections 3.2, 3.2.1).
+//! Of an ERROR chunk, only the first cause is read. Errors are not reported to the sender. Gap ack blocks and
+//! duplicates beyond the room of [`Gaps`] are dropped.
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!((second.packet.seq, second.packet.window, &bytes[second.payload]), (7, 2, &b"abc"[..]));
         assert_eq!((third.packet.seq, third.packet.window, &bytes[third.payload]), (8, 1, &b"defgh"[..]));
         assert_eq!(third.packet.stream(), (1, 2));
-        // Nothing after a chunk that cannot be read, and nothing beyond the datagram.
+        // Nothing is read after an invalid chunk or beyond the datagram.
         assert_eq!(read(&bundle(&[sack.clone(), vec![0, 3, 0, 3]])), (vec![3], Some(WireError::Length("SCTP chunk"))));
         let cut = bundle(&[sack.clone(), vec![0, 3, 0, 20, 1, 2, 3, 4]]);
         assert_eq!(read(&cut), (vec![3], Some(WireError::Truncated("SCTP chunk"))));

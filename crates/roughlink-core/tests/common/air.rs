@@ -13,7 +13,7 @@ pub struct Air {
     /// Loss, percent.
     loss: u64,
     repeat: u64,
-    /// Outage: nothing passes in the first of so many ms.
+    /// Outages: in each period of `outage.1` ms, nothing passes in the first `outage.0` ms.
     outage: (u64, u64),
     /// State of a separate generator, so that one number describes a case.
     dice: u64,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
     use LossRecovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
     let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);
-    // Half of the connections run a preset unchanged but for SACK and ECN, the others any values.
+    // Half of the connections run a preset in which only SACK and ECN may differ; the others use any values.
     let recovery = prop_oneof![Just(None), select(vec![Tahoe, Reno, NewReno, Sack, Prr, Rack]).prop_map(Some)];
     let features = (any::<[bool; 2]>(), any::<[Option<bool>; 8]>(), 1u32..=10, 1u32..=4);
     let sizes = (200u32..=1460, 1u64..=64, 1u64..=64, proptest::option::of(2u64..20));

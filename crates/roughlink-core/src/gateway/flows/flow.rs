@@ -23,8 +23,9 @@ pub struct FlowEnd {
     pub(super) syn_range: Option<(u32, u32)>,
     /// Sequence number after the data that the end has sent, limited by the window.
     pub next: Option<u32>,
-    /// Right edge of the advertised windows, the highest sum of acknowledgment and window; and the widest window.
+    /// Right edge of the advertised windows: the highest sum of acknowledgment and window.
     right: Option<u32>,
+    /// Widest advertised window, bytes.
     widest: u32,
     /// Highest acknowledgment number, with the latest window field sent with it.
     pub ack: Option<(u32, u16)>,
@@ -46,7 +47,7 @@ impl FlowEnd {
 /// A flow, with the gateway's own state `S`.
 #[derive(Clone, Debug)]
 pub struct WatchedFlow<S> {
-    /// Phase, apart from reasons to leave the flow unmodified.
+    /// Phase apart from `Signed` and `Multipath`, which follow from the latest segments.
     pub(super) known: FlowPhase,
     /// Round-trip time of the handshake.
     pub rtt: Option<Time>,
@@ -64,8 +65,9 @@ pub struct WatchedFlow<S> {
     pub(super) confirmed: bool,
     /// True if the flow is counted as left unmodified.
     pub(super) left_alone: bool,
-    /// Time of the table's timer for the flow, and the flow's time in the order of eviction.
+    /// Time of the table's timer for the flow.
     pub(super) due: Time,
+    /// Time that determines the flow's place in the order of eviction; `None` if it is not in the order.
     pub(super) queued: Option<Time>,
     pub(super) last_seen: Time,
     /// Ends, by the heading of their segments.
@@ -156,8 +158,8 @@ impl<S> WatchedFlow<S> {
         self.has_closed(Heading::Inward)
     }
 
-    /// Returns the window shift of segments that travel `heading`, except SYNs: as announced by their sender, or 0
-    /// unless both ends announced one (RFC 7323 section 2.2).
+    /// Returns the window shift of segments other than SYNs that travel `heading`: the shift that their sender
+    /// announced if both ends announced one, else 0 (RFC 7323 section 2.2).
     pub fn shift(&self, heading: Heading) -> u8 {
         let scale = |h: Heading| self.ends[h as usize].syn.and_then(|o| o.window_scale);
         match (scale(heading), scale(heading.opposite())) {
@@ -167,8 +169,8 @@ impl<S> WatchedFlow<S> {
     }
 
     /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
-    /// them. The default MSS replaces a missing announcement; the result is then at least the largest inward segment,
-    /// since some simulated stacks announce no MSS.
+    /// them. If an end announced no MSS, the default applies, but the result is at least the largest inward segment,
+    /// because some simulated stacks never announce an MSS.
     pub fn mss(&self, key: &FlowKey) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -243,7 +245,7 @@ impl<S> WatchedFlow<S> {
         self.ends.iter().all(|e| e.next.is_some())
     }
 
-    /// Returns the time in the order of eviction.
+    /// Returns the time that determines the flow's place in the order of eviction.
     pub(super) fn rank(&self) -> Time {
         if self.confirmed { self.last_seen } else { self.opened }
     }
@@ -251,7 +253,7 @@ impl<S> WatchedFlow<S> {
     /// Returns true if the windows of both ends admit `s`, which is neither SYN nor RST.
     pub(super) fn admits(&self, heading: Heading, s: &Segment) -> bool {
         let (own, peer) = (&self.ends[heading as usize], &self.ends[heading.opposite() as usize]);
-        // The segment begins in the offered window and ends at most a window before the newest data.
+        // The segment begins in the offered window and ends no earlier than one window before the newest data.
         let right = peer.right.or(own.next.map(|next| next.wrapping_add(peer.widest)));
         let newest = own.next.or(peer.ack.map(|(ack, _)| ack));
         let sequence = right.is_none_or(|right| !before(right, s.seq))

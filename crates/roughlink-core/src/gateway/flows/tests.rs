@@ -151,7 +151,8 @@ fn reused_ports_start_a_new_flow() {
     let old = Segment { flags: flags::SYN, seq: 1_000, syn: Some(b.options), ..b.segment(0, Heading::Outward) };
     b.pass(Heading::Outward, old);
     assert_eq!(only(&mut b).phase, FlowPhase::Established, "its own SYN, late");
-    // The other end confirms that the old connection is gone, with the third segment at the latest.
+    // Only the third segment of the new handshake replaces the old flow: by then, the other end has confirmed that the
+    // old connection is gone.
     let syn = Segment { seq: 77, ..old };
     b.pass(Heading::Outward, syn);
     b.wait(40);

@@ -56,9 +56,11 @@ impl Modem for Slow {
 struct Honest {
     key: FlowKey,
     shift: u8,
-    /// Flags: the flow is open, data has arrived, and the gateway has not seen the SYN.
+    /// True if the flow is open.
     open: bool,
+    /// True if data has arrived.
     served: bool,
+    /// True if the gateway has not seen the SYN.
     mid_stream: bool,
     /// Next sequence number of server and client, by heading.
     next: [u32; 2],
@@ -81,8 +83,9 @@ impl Honest {
 
 struct Flood<'g> {
     gateway: &'g mut dyn Gateway,
-    /// Flags: the gateway closes and opens windows; the gateway keeps windows small.
+    /// True if the gateway closes and opens windows.
     on_train: bool,
+    /// True if the gateway keeps windows small.
     in_modem: bool,
     rng: RandomStream,
     now: Time,
@@ -430,7 +433,7 @@ impl Gateway for BareFlowTable {
     }
 }
 
-/// Entries examined to expire or evict one: a few per segment, in full tables of 64 and of 4096.
+/// Expiry and eviction examine a few entries per segment, in full tables of 64 and of 4096.
 #[test]
 fn the_work_per_segment_does_not_grow_with_the_table() {
     for capacity in [CAPACITY, 4_096] {

@@ -348,8 +348,9 @@ struct HostileSender {
     /// Highest acknowledgment, and right edge.
     una: u32,
     edge: u32,
-    /// Segments that the sender accepts: at least those between its last acknowledgment and the window of its SYN-ACK.
+    /// Last acknowledgment of the sender, which accepts sequence numbers from here on.
     acked: u32,
+    /// Right edge of the window in the sender's SYN-ACK. The sender accepts sequence numbers at least up to here.
     offered: u32,
 }
 
@@ -414,7 +415,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// Draws from few enough numbers that many segments fit together.
+    /// Creates a segment whose numbers come from a small set, so that many segments fit together.
     fn segment(&mut self, (flow, v6): (u8, bool), outward: bool, flags: u8, numbers: (u8, u8)) -> Vec<u8> {
         let data = flags & (flags::SYN | flags::RST) == 0 && self.rng.range(0, 1) == 1;
         let (mut p, side) = random_segment(&mut self.rng, flags, if data { 1460 } else { 0 }, scale(flow));

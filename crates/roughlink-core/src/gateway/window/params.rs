@@ -90,7 +90,7 @@ pub struct Params {
     pub scheme: Scheme,
     /// Method to compute Sample_Awnd.
     pub sample: AwndSample,
-    /// Reduce Sample_Awnd by the share of repeated SDUs. The paper uses the maximum.
+    /// Reduce Sample_Awnd by the share of repeated SDUs. The paper uses the maximum without this reduction.
     pub error_factor: bool,
     /// Time when a window moves; in the paper with each TCP ACK.
     pub update: Update,

@@ -79,7 +79,8 @@ impl Media {
         self.all.iter().flat_map(|m| m.in_transit())
     }
 
-    /// Returns the memory of the packets inside, bytes; each also has a place in a queue.
+    /// Returns the memory of the packets inside, bytes. Each packet counts twice because it also has a place in a
+    /// queue.
     pub(super) fn bytes(&self) -> usize {
         2 * size_of::<Packet>() * self.in_transit().count()
     }

@@ -10,8 +10,8 @@
 //! conversations. After [`MAX_FLOWS`] flows, new conversations share one flow for each pair of a port and a
 //! destination.
 //!
-//! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. A frame without a
-//! datagram belongs to its two ports' flow for traffic outside conversations.
+//! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a
+//! datagram between the same two ports share one flow.
 //!
 //! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
 //! An end inside the network receives it as several packets of the engine, one for each chunk, in order and at the same
@@ -309,8 +309,8 @@ impl Component {
             }
             return Some(flow);
         }
-        // A listening flow takes the first connection that begins. It takes a later one in its place only while it is
-        // still listening.
+        // A listening flow takes the first connection that begins. A later connection replaces the first only while the
+        // flow is still listening.
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
