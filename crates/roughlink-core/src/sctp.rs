@@ -2,7 +2,7 @@
 //!
 //! Implemented:
 //!
-//! - RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks.
+//! - RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks,
 //!   T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown.
 //! - Messages in order or not, also in several chunks (section 6.9).
 //! - RFC 3758 and RFC 7496: FORWARD TSN, a lifetime of messages, a limit of retransmissions.
@@ -97,7 +97,7 @@ pub struct SctpEndpoint {
     reply: Option<Reply>,
     /// Set if an INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK must leave.
     pending: bool,
-    /// Expiry of T1 or T2, which repeats this chunk, and the time-out.
+    /// Expiry of T1 or T2, at which the pending chunk leaves again, and the current time-out.
     timer_at: Time,
     timer_rto: Time,
     /// Number of expiries.
@@ -187,7 +187,7 @@ impl SctpEndpoint {
     pub fn sender(&self) -> Option<&SctpSender> {
         self.snd.as_deref()
     }
-    /// Returns the bytes of user data delivered in order to the application.
+    /// Returns the bytes of user data delivered to the application.
     pub fn delivered(&self) -> u64 {
         self.rcv.delivered()
     }
@@ -239,7 +239,7 @@ impl SctpEndpoint {
         self.rcv.on_read(message.bytes, self.cfg.payload);
         Some((message.last, message.bytes))
     }
-    /// Returns when the message of an outstanding chunk was written, by its TSN counted from 1.
+    /// Returns when the message of outstanding chunk `tsn` was written; TSNs count from 1.
     pub(crate) fn written_at(&self, tsn: u64) -> Option<Time> {
         self.snd.as_ref()?.queue.written_at(tsn)
     }
@@ -376,7 +376,7 @@ impl SctpEndpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// Enters a state that begins with a chunk from this end. A timer that starts at `rto` repeats the chunk.
+    /// Enters a state that begins with a chunk from this end. A timer repeats the chunk; its first time-out is `rto`.
     fn enter(&mut self, state: AssociationState, rto: Time) {
         self.state = state;
         self.stop_timer();

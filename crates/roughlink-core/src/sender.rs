@@ -218,8 +218,8 @@ impl SenderCore {
         self.flow.srtt = self.rtt.srtt();
         self.flow.rto = self.rtt.rto();
     }
-    /// Records a round-trip time for the algorithm and the results: `measured` by the stack, `passed` in real time, and
-    /// `least` for the minimum.
+    /// Records a round-trip time: `measured` by the stack for the algorithm, `least` for its minimum, and the exact
+    /// elapsed time `passed` for the results.
     #[inline(always)]
     pub(crate) fn note_rtt(&mut self, measured: Time, least: Time, passed: Time) {
         self.flow.latest_rtt = measured;

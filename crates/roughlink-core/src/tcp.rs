@@ -79,12 +79,12 @@ pub struct TcpEndpoint {
     peer_shift: u8,
     /// Set if a SYN or SYN-ACK must leave.
     syn_pending: bool,
-    /// Time of its next retransmission, and the time-out before it.
+    /// Expiry of the retransmission timer of the SYN or SYN-ACK, and its current time-out.
     syn_at: Time,
     syn_rto: Time,
-    /// Number of its retransmissions.
+    /// Number of retransmissions of the SYN or SYN-ACK.
     syn_tries: u32,
-    /// Send time of its first copy.
+    /// Send time of the first copy.
     syn_sent_at: Time,
     /// Time of the first retransmission.
     syn_repeated_at: Time,
@@ -99,7 +99,7 @@ pub struct TcpEndpoint {
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
     ident: u16,
-    /// Link events and data offered before the handshake ended.
+    /// Link events from before the end of the handshake, and the data offered before it.
     link: LinkHistory,
     offered: Option<(u64, bool)>,
 }
@@ -378,7 +378,7 @@ impl TcpEndpoint {
                 (out.start, out.len, if out.push { flags::PSH } else { 0 })
             }
         } else if snd.take_window_probe() {
-            (snd.nxt() - 1, 0, 0) // an old byte: the peer must answer
+            (snd.nxt() - 1, 0, 0) // an acknowledged offset, which the peer must answer
         } else if self.rcv.is_ack_due() {
             (snd.nxt(), 0, 0)
         } else {
@@ -429,8 +429,8 @@ impl TcpEndpoint {
         p
     }
 
-    /// Adds as many SACK blocks (RFC 2018) to a segment with `len` bytes as the MSS has room for (RFC 6691). Returns
-    /// false if there is no room for any; a separate acknowledgment must then follow.
+    /// Adds SACK blocks (RFC 2018) to a segment with `len` bytes, as many as fit into the MSS (RFC 6691). Returns false
+    /// if there is no room for any; a separate acknowledgment must then follow.
     #[inline(never)]
     fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
         let mss = self.snd.as_ref().map_or(0, |s| s.flow().mss);

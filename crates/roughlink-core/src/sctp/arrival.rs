@@ -69,10 +69,10 @@ impl SctpEndpoint {
         );
         let known = !is_before_all(arriving);
         match chunk {
-            Chunk::Data | Chunk::ForwardTsn if taking && !known => self.rcv.sack_soon(), // from before the first TSN
+            Chunk::Data | Chunk::ForwardTsn if taking && !known => self.rcv.sack_soon(), // a TSN below the first one
             Chunk::Sack | Chunk::Shutdown if is_before_all(acknowledged) => {}
             Chunk::Data if taking => {
-                self.tries = 0; // count of SHUTDOWNs: the peer is reachable
+                self.tries = 0; // the peer is reachable: restart the count of SHUTDOWNs
                 self.rcv.on_data(now, arriving, MessagePart::from_packet(p));
                 if self.rcv.is_too_long() {
                     self.fail(now);

@@ -6,7 +6,7 @@
 //!
 //! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
 //! leave at once, both after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the
-//! same effect: after a time-out, the window of one packet has room for another.
+//! same effect, because the window of one packet after a time-out still has room.
 
 use super::send::SctpSender;
 use crate::rng::RandomStream;

@@ -314,7 +314,7 @@ impl Outstanding {
         (messages, bytes)
     }
 
-    /// Abandons one message. Returns its bytes that are not known to have arrived; `None` if all are.
+    /// Abandons one message. Returns its bytes that are not known to have arrived; `None` if all have.
     fn abandon_message(&mut self, range: Range<usize>) -> Option<u64> {
         let waits = |c: &SentChunk| matches!(c.fate, ChunkState::InFlight | ChunkState::Marked);
         if !self.chunks.range(range.clone()).any(waits) {
@@ -342,8 +342,8 @@ impl Outstanding {
         0..self.chunks.len()
     }
 
-    /// Returns the chunk positions of the next message, from position `from` on, that has a chunk marked for
-    /// retransmission for which `is_overdue` returns true.
+    /// Returns the positions of all chunks of the next overdue message. A message is overdue if a chunk at position
+    /// `from` or later is marked for retransmission and `is_overdue` returns true for it.
     pub(super) fn overdue(&self, from: usize, is_overdue: impl Fn(&SentChunk) -> bool) -> Option<Range<usize>> {
         if self.marked == 0 {
             return None;
@@ -360,8 +360,8 @@ impl Outstanding {
         self.chunks.back().is_some_and(|c| !c.part.ends)
     }
 
-    /// Ends the last message with an empty chunk for the caller to abandon. The receiver may already have all the
-    /// others; it would wait for the rest unless a FORWARD TSN covers this chunk.
+    /// Ends the last message with an empty chunk for the caller to abandon. The receiver may already have all other
+    /// chunks of the message. It would wait for the rest unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
             let part = MessagePart { len: 0, begins: false, ends: true, ..last.part };
@@ -370,8 +370,9 @@ impl Outstanding {
         }
     }
 
-    /// Returns the TSN to which the receiver may advance, since all chunks below it are acknowledged or abandoned, and
-    /// the skipped streams (Advanced.Peer.Ack.Point, RFC 3758 section 3.5). `None` if no FORWARD TSN is needed.
+    /// Returns the TSN to which the receiver may advance (Advanced.Peer.Ack.Point, RFC 3758 section 3.5), and the
+    /// streams in which it then skips messages. All chunks up to this TSN are acknowledged or abandoned. `None` if no
+    /// FORWARD TSN is needed.
     pub(super) fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;

@@ -127,7 +127,8 @@ impl SctpReceiver {
         self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
     /// Frees `bytes` that the application read. Sends a window update once the window has grown by half the buffer, or
-    /// to at least `packet` bytes from less (receiver-side silly window avoidance, RFC 9260 section 6.2).
+    /// from less than `packet` bytes to at least `packet` bytes (receiver-side silly window avoidance, RFC 9260 section
+    /// 6.2).
     pub(super) fn on_read(&mut self, bytes: u64, packet: u16) {
         let Some(by_hand) = &mut self.by_hand else { return };
         by_hand.unread -= bytes;
@@ -544,7 +545,7 @@ mod tests {
         let mut r3 = receiver();
         r3.on_data(Time(0), 2, message(0, 0, 10));
         r3.on_data(Time(0), 3, message(0, 1, 10));
-        r3.on_forward(3, &[(0, 1), (1, 0)]); // of stream 0 nothing is missing
+        r3.on_forward(3, &[(0, 1), (1, 0)]); // stream 0 has no missing message
         assert_eq!((r3.skipped(), r3.delivered(), r3.next[0]), (1, 20, 2));
         r2.on_data(Time(0), 2, message(0, 1, 10)); // late: a duplicate
         assert_eq!((r2.skipped(), r2.delivered()), (5, 20));

@@ -19,8 +19,8 @@ pub(crate) struct RateStamp {
 
 impl RateStamp {
     /// Returns true if a segment with this stamp replaces an earlier one with `other` in the sample of ns-3
-    /// (`TcpRateLinux::SkbDelivered`). Either more had been delivered when this segment left, or nothing when the other
-    /// left.
+    /// (`TcpRateLinux::SkbDelivered`). It does if more bytes had been delivered when this segment left than when the
+    /// other left, or if none had been delivered when the other left.
     #[inline]
     pub(crate) fn replaces(&self, other: &RateStamp) -> bool {
         other.delivered == 0 || self.delivered > other.delivered
@@ -59,7 +59,7 @@ pub(crate) struct DeliveryRate {
     kept: Ns3Sample,
 }
 
-/// Sample of ns-3, which outlives the acknowledgement that made it.
+/// Sample as in ns-3, kept from one acknowledgment to the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ns3Sample {
     stamp: RateStamp,
@@ -147,9 +147,9 @@ impl DeliveryRate {
         })
     }
 
-    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval of an earlier
-    /// acknowledgment is kept unless more had been delivered before `newest` left. Newly delivered data counts in both
-    /// cases. Samples that share an interval may therefore exceed the delivery rate.
+    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval is measured anew only
+    /// if the stamp of `newest` replaces that of the kept sample ([`RateStamp::replaces`]). Newly delivered data counts
+    /// in both cases. Samples that share an interval may therefore exceed the delivery rate.
     pub(crate) fn on_ack_kept(
         &mut self,
         now: Time,
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::units::Rate;
 
-    /// Two segments leave after the same acknowledgement and are acknowledged one by one. The second acknowledgement
+    /// Two segments leave after the same acknowledgment and are acknowledged one by one. The second acknowledgment
     /// takes the interval of the first (ns-3 3.44 `TcpRateLinux::SkbDelivered`) and shows twice the rate.
     #[test]
     fn kept_interval_overestimates_the_rate() {
@@ -206,7 +206,7 @@ mod tests {
         let two = rate.on_ack_kept(ms(90), (1000, Some(&pair[1])), 0, ms(40), ms(50));
         assert_eq!((one.delivered, one.interval), (1000, ms(40)));
         assert_eq!((two.delivered, two.interval), (2000, ms(40)));
-        // A segment with a later stamp ends this.
+        // A segment with a later stamp begins a new interval.
         let later = Newest { end: 4000, sent_at: ms(90), retransmitted: false, stamp: rate.on_sent(ms(90), false) };
         let three = rate.on_ack_kept(ms(130), (1000, Some(&later)), 0, ms(40), ms(40));
         assert_eq!((three.delivered, three.interval, three.prior_delivered), (1000, ms(50), 3000));

@@ -130,8 +130,8 @@ impl TcpEndpoint {
         self.snd = Some(Box::new(snd));
     }
 
-    /// Returns true if the SYN was sent more than twice and the SYN-ACK with TSecr `echo` does not answer the first
-    /// copy: at least two SYNs were lost.
+    /// Returns true if the SYN was sent more than twice and the SYN-ACK with TSecr `echo` is not known to answer the
+    /// first copy. The connection then begins with one segment (Linux `tcp_init_transfer`).
     fn repetition_was_answered(&self, echo: u32) -> bool {
         let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
         self.state == ConnectionState::SynSent && self.syn_tries > 1 && !first

@@ -180,7 +180,7 @@ impl DelayedAck {
         }
     }
 
-    /// Records that an acknowledgment leaves, alone or on data, at once if `wanted`.
+    /// Records that an acknowledgment leaves, alone or on data. `wanted` is set if it was due at once.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, wanted: bool) {
         if self.quick > 0 && (wanted || self.pending > 0) {

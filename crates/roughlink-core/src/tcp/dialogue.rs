@@ -217,6 +217,6 @@ fn tiny_announced_mss_is_accepted() {
         end.receive(MS(1), &answer, &sides);
         end.write(100);
         let sizes: Vec<u32> = std::iter::from_fn(|| end.transmit(MS(1), &mut sides)).map(|p| p.payload()).collect();
-        assert_eq!(sizes, [0, 36, 36, 28], "{announced}"); // 48 less the timestamps, after the handshake's ACK
+        assert_eq!(sizes, [0, 36, 36, 28], "{announced}"); // the handshake's ACK, then 48 B less 12 B of timestamps
     }
 }

@@ -7,7 +7,7 @@
 //! - an acknowledgment that echoes a timestamp older than the first retransmission (Eifel, RFC 3522)
 //! - original data acknowledged after a time-out (F-RTO, RFC 5682)
 //!
-//! Without SACK, duplicate ACKs count as SACKs and the head is the loss, as in Linux.
+//! Without SACK, duplicate ACKs count as SACKs, and the head is assumed to be the lost segment, as in Linux.
 
 mod undo;
 
@@ -37,7 +37,7 @@ pub(super) struct Rack {
     /// Largest distance in segments by which the network was seen to reorder, at least `DUP_THRESH` (Linux
     /// `reordering`).
     reordering: u64,
-    /// Quarters of min RTT that the reordering window takes (RACK.reo_wnd_mult).
+    /// Length of the reordering window in quarters of the minimum RTT (RACK.reo_wnd_mult).
     reo_steps: u32,
     reo_persist: u32,
     reo_round: u64,
@@ -174,7 +174,7 @@ impl TcpSender {
         } else if let (Some(sacked), Some(head)) = (d.first_sent, self.board.head())
             && sacked < head.sent_at
         {
-            self.core.rearm_rto(now); // data sent before the head still arrives (Linux `tcp_clean_rtx_queue`)
+            self.core.rearm_rto(now); // data older than the last copy of the head arrived (Linux `tcp_clean_rtx_queue`)
         }
         self.sync();
         if self.core.flow.state.is_reducing() {
@@ -225,7 +225,7 @@ impl TcpSender {
         }
         match self.core.flow.state {
             CongestionState::Open => self.settle_first_retransmission(),
-            CongestionState::Cwr if a.ack > self.recover => self.reopen(), // new data after the reduction carried CWR
+            CongestionState::Cwr if a.ack > self.recover => self.reopen(), // data after the reduction is acknowledged
             CongestionState::Recovery if a.ack >= self.recover => self.end_recovery(echo),
             _ => {}
         }
@@ -554,7 +554,8 @@ impl TcpSender {
         self.rack.timer_is_probe = true;
     }
 
-    /// Handles the outcome of a probe (Linux `tcp_process_tlp_ack`): a retransmitted probe that was needed is a loss.
+    /// Handles the outcome of a probe (Linux `tcp_process_tlp_ack`). If the probe was a retransmission and no duplicate
+    /// was reported, it repaired a loss.
     fn on_probe_ack(&mut self, a: &AckInfo, advanced: bool, duplicate: bool, dsack: bool) {
         if a.ack < self.rack.probe_end {
             return;

@@ -30,7 +30,7 @@ pub(super) struct TcpReceiver {
     edge: u64,
     /// Offset up to which the application has read; `None` if it reads at once.
     read: Option<u64>,
-    /// Least move of the right edge with explicit reads (RFC 9293 section 3.8.6.2.2).
+    /// With explicit reads: smallest advance of the right edge that is advertised (RFC 9293 section 3.8.6.2.2).
     least_update: u64,
     /// Our window scale shift, once both sides offered one.
     pub(super) shift: u8,
@@ -247,7 +247,7 @@ impl TcpReceiver {
                 self.space.on_gap(self.ranges.held(), self.span());
             }
         }
-        // A gap, or the end of the last one (RFC 5681 section 4.2).
+        // There is a gap, or this segment closed the last one (RFC 5681 section 4.2).
         self.ack_now |= !self.sack
             || self.ranges.is_empty()
             || self.nxt > self.last_ack_sent + u64::from(self.mss)
@@ -318,7 +318,7 @@ impl TcpReceiver {
     }
     /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
     pub(super) fn on_cwr(&mut self, echo: EcnEcho) {
-        self.echo &= echo == EcnEcho::Each; // with exact echoes, only the next segment decides
+        self.echo &= echo == EcnEcho::Each; // with `Each`, CWR changes nothing: ECE follows the marks
         self.ack_now |= self.quick_ack;
     }
 

@@ -104,7 +104,7 @@ impl TcpSender {
             CongestionState::Loss if below => {}
             CongestionState::Disorder => {
                 if duplicate {
-                    // ns-3 reports the segments beyond the duplicates to the algorithm, if there are any.
+                    // ns-3 subtracts the earlier duplicate ACKs from the segments that it reports to the algorithm.
                     if ack.segments < before_duplicate {
                         ack.rtt = None;
                     }
@@ -143,8 +143,8 @@ impl TcpSender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgment to the algorithm. With samples as in ns-3, the losses are the amount by which the
-    /// bytes declared lost changed, even if they decreased (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Samples of other
+    /// Reports an acknowledgment to the algorithm. With samples as in ns-3, the reported loss is the absolute change in
+    /// the bytes declared lost, even if they decreased (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Samples of other
     /// stacks report no losses.
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &AckInfo) {
@@ -179,7 +179,7 @@ impl TcpSender {
 
     fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {
         match self.core.flow.state {
-            // RFC 6582: they may come from our own go-back-N
+            // RFC 6582: our own go-back-N may cause these duplicate ACKs.
             CongestionState::Loss if self.board.una() <= self.fast_retransmit_off_until => return,
             CongestionState::Loss => {
                 self.duplicates += 1;

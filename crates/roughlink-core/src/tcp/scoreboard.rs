@@ -30,8 +30,8 @@ pub(super) struct Scoreboard {
     index: Index,
     /// Start of the highest segment SACKed, 0 = none.
     highest_sacked: u64,
-    /// Set if a SACK of a retransmitted segment ends its retransmission (ns-3 counts it as in flight until it is
-    /// acknowledged).
+    /// Set if a retransmission stops counting as in flight when it is SACKed. In ns-3, it counts until it is
+    /// cumulatively acknowledged.
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
@@ -226,8 +226,8 @@ impl Scoreboard {
     }
 
     /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once, none of them SACKed, lost or repaired.
-    /// They were sent in this order, so the first and the last represent all. Returns false and changes nothing if that
-    /// does not apply.
+    /// They were sent in this order, so the first and the last represent all. Returns false and changes nothing if the
+    /// segments do not qualify.
     #[inline(always)]
     fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
         let Some(first) = self.segments.front() else { return false };
@@ -392,8 +392,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the send time of the last awaited segment sent before `mark`, a time and an end. `mark` must never
-    /// decrease from call to call.
+    /// Returns the send time of the last awaited segment that precedes `mark`, a send time and an end offset, in the
+    /// order of sending. `mark` must never decrease from call to call.
     pub(super) fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
         let again = self.index.resent.last_below(&mark).map(|place| place.0);
         let mut i = self.index_of(self.index.reached);
@@ -459,7 +459,8 @@ impl Scoreboard {
         }
     }
 
-    /// Moves a guessed SACK up from the head, which is the hole.
+    /// If the new head carries a guessed SACK, moves the guess to a higher segment and declares the head lost: only a
+    /// missing segment can be the head.
     pub(super) fn settle_reno_sack(&mut self) {
         if self.segments.front().is_some_and(|s| s.is(SACKED)) {
             self.update(0, |s| s.flags &= !SACKED);
@@ -478,7 +479,7 @@ impl Scoreboard {
         self.highest_sacked = 0;
     }
 
-    /// Clears all losses after a false alarm.
+    /// Withdraws all loss declarations: the segments count as in flight again.
     pub(super) fn forget_losses(&mut self) {
         if self.lost == 0 {
             return;
@@ -517,7 +518,8 @@ impl Scoreboard {
         above.checked_sub(1)
     }
 
-    /// Returns true if the lowest flagged segment is lost rather than SACKed: the head is missing and detected as lost.
+    /// Returns true if the lowest segment that is either lost or SACKed is lost: the loss of the head has been
+    /// detected.
     pub(super) fn head_is_lost(&self) -> bool {
         // Losses usually begin with the head.
         self.lost > 0

@@ -64,10 +64,10 @@ pub struct TcpSender {
     written: u64,
     /// Offset after the last byte of an explicit write, which carries PSH; 0 = none. A backlog sets no PSH.
     push: u64,
-    /// Bytes that the application will write as space becomes available; set if it closes after them.
+    /// Bytes that the application will write as space becomes available, and whether it then closes.
     backlog: u64,
     close_after: bool,
-    /// Unacknowledged bytes at which the application writes again.
+    /// The application writes again when no more than this number of bytes are in the send buffer.
     low_water: u64,
     /// Offset of our FIN, once the application closed.
     fin: Option<u64>,
@@ -86,7 +86,7 @@ pub struct TcpSender {
     pub(super) persist_at: Time,
     pub(super) persist_interval: Time,
     pub(super) probe_window: bool,
-    /// Probes of the closed window without an answer, and the departure of the first probe.
+    /// Number of unanswered zero-window probes, and the send time of the first.
     pub(super) window_probes: u32,
     pub(super) probing_since: Option<Time>,
     /// Window of the last permit.
@@ -236,7 +236,7 @@ impl TcpSender {
         (writes * write).min(room.saturating_sub(queued)).min(self.backlog)
     }
     /// Returns the payload for which `memory` has room. Each socket buffer of the sender takes `SKB_OVERHEAD` bytes in
-    /// addition to its data. The data are the amount sent in a millisecond at the pacing rate, at least two segments
+    /// addition to its data. It holds as much data as the pacing rate sends in a millisecond, but at least two segments
     /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let per_millisecond = self.window_rate(self.core.cc.trace().cwnd).bytes_per_sec() / 1000;
@@ -431,7 +431,7 @@ impl TcpSender {
         }
         let limited = in_flight + u64::from(self.core.flow.mss) > window || self.burst.deferred;
         if self.burst.paced_out && !limited {
-            return None; // neither used nor unused (Linux `tcp_write_xmit`)
+            return None; // limited by pacing: says nothing about the use of the window (Linux `tcp_write_xmit`)
         }
         self.note_usage(limited);
         if limited {
@@ -496,7 +496,8 @@ impl TcpSender {
         None
     }
 
-    /// Returns true in SACK recovery with no lost segment to repair and no new data to send.
+    /// Returns true in SACK recovery: if no lost segment waits for repair and there is no new data, NextSeg rules 3 and
+    /// 4 select a segment.
     #[inline]
     fn can_rescue(&self) -> bool {
         self.core.flow.state == CongestionState::Recovery
@@ -603,7 +604,7 @@ impl TcpSender {
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         if self.cfg.cwnd_limited == CwndLimited::LastSegment {
-            return; // `left` checks at each segment
+            return; // `TcpSender::left` records it for each segment
         }
         let outstanding = self.board.outstanding();
         self.permitted = 0;
@@ -626,8 +627,8 @@ fn capacity(cfg: &TcpConfig) -> u64 {
     }
 }
 
-/// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to it is not modeled; it is
-/// several times as fast as growth of the window (`tcp_sndbuf_expand`).
+/// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to this size is not modeled: in
+/// Linux, the buffer grows several times as fast as the window (`tcp_sndbuf_expand`).
 pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
 /// Linux: an `sk_buff` and its head, bytes.
 const SKB_OVERHEAD: u64 = 256 + 704;

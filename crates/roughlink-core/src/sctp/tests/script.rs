@@ -72,12 +72,12 @@ fn closed_window_is_probed_without_failure() {
     let gaps: Vec<u64> = at.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!((at[0], &gaps[..]), (1_040, &[1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000][..]));
     let snd = s.e.sender().unwrap();
-    assert_eq!((snd.stats().timeouts, snd.gave_up(), snd.cc().trace().cwnd), (0, false, 4404)); // which was never full
+    assert_eq!((snd.stats().timeouts, snd.gave_up(), snd.cc().trace().cwnd), (0, false, 4404)); // cwnd was never full
     s.sack(2, 100_000, &[]);
     let sent = s.sent();
     assert_eq!((sent[0].seq, sent.len() > 2), (u32::MAX - 3, true), "the probe again, and more");
     s.sack(3, 0, &[]);
-    // A closed window and silence are a failure like any other.
+    // If the probes of a closed window are not answered, the association fails.
     s.sack(2 + sent.len() as u32, 0, &[]);
     assert_eq!(s.sent().len(), 0);
     for _ in 0..5 {
@@ -149,15 +149,16 @@ fn miss_indications_need_a_newly_acked_higher_tsn() {
     let mut s = ScriptedPeer::new(&cfg, 100_000, 8 * 1452);
     assert_eq!(s.sent().len(), 8);
     s.sack(0, 100_000, &[(5, 5)]);
-    s.sack(0, 100_000, &[(5, 5)]); // repeats nothing new
-    s.sack(0, 100_000, &[(2, 2), (5, 5)]); // new, but below 3 and 4: one more for 1 only
+    s.sack(0, 100_000, &[(5, 5)]); // reports nothing new
+    s.sack(0, 100_000, &[(2, 2), (5, 5)]); // TSN 2 is new, but below 3 and 4: a miss indication for 1 only
     s.sack(0, 100_000, &[(2, 2), (5, 5)]);
     assert!(s.sent().iter().all(|p| p.seq != u32::MAX - 5));
     assert_eq!(s.e.sender().unwrap().stats().fast_recoveries, 0);
     s.sack(0, 100_000, &[(2, 2), (5, 6)]); // the third for 1, the second for 3 and 4
     let first = s.sent()[0];
     assert_eq!((first.seq, s.e.sender().unwrap().stats().fast_recoveries), (u32::MAX - 5, 1));
-    // In fast recovery a SACK that advances counts for all that it reports missing, though nothing above is new.
+    // In fast recovery, a SACK that advances is a miss indication for all chunks that it reports missing, even if no
+    // higher TSN is newly acknowledged.
     s.sack(2, 100_000, &[(3, 4)]);
     assert_eq!(s.sent()[0].seq, u32::MAX - 3);
     let snd = s.e.sender().unwrap();

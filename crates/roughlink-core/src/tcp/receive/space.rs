@@ -54,7 +54,7 @@ impl Space {
             Buffer::Bytes(bytes) => Space { window: bytes, largest: bytes, ..fixed },
             Buffer::Auto => {
                 let payload = |memory: u64| memory * payload_share(cfg.mss) / 256;
-                // Whole segments of half the initial buffer (`tcp_select_initial_window`).
+                // Half the initial buffer, rounded down to whole segments (`tcp_select_initial_window`).
                 let window = INITIAL / 2 - INITIAL / 2 % u64::from(cfg.mss).min(INITIAL / 2);
                 let capacity = payload(INITIAL).max(window);
                 Space {
@@ -159,14 +159,14 @@ impl Space {
 fn payload_share(mss: u32) -> u64 {
     let payload = u64::from(mss) - 12;
     if payload <= TCP_MSS_DEFAULT {
-        return 128; // not measured
+        return 128; // too short for Linux to measure: the default ratio
     }
     let memory = (u64::from(mss) + 40 + 64 + 320).next_power_of_two() + 256;
     payload * 256 / memory
 }
 
-/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. Since 6.16 the default of the latter is 32
-/// MiB.
+/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. The largest is the default before 6.16, which
+/// raised it to 32 MiB.
 const INITIAL: u64 = 131_072;
 const LARGEST: u64 = 6_291_456;
 /// Linux: smaller segments do not open the window.

@@ -26,7 +26,7 @@ pub(super) struct Burst {
 
 impl TcpSender {
     /// Returns true if the segment at offset `start` may leave now, as part of the current burst or as the first of a
-    /// new one. `before` is the previous departure of a lost segment, which all segments of its burst share; `None` for
+    /// new one. `before` is the previous send time of a lost segment, the same for all segments of a burst; `None` for
     /// new data.
     #[inline(always)]
     pub(super) fn may_leave(&mut self, now: Time, start: u64, before: Option<Time>, rate: Option<Rate>) -> bool {
@@ -49,7 +49,7 @@ impl TcpSender {
         let most = self.most_at_once(rate);
         let room = (self.permitted.saturating_sub(self.core.flow.in_flight) / mss).max(1);
         let quota = match before {
-            // At least two bursts make a window (`tcp_cwnd_test`).
+            // A burst takes at most half of the window (`tcp_cwnd_test`).
             None => room.min((self.permitted / mss / 2).max(1)).min(most),
             Some(_) => room.min(most),
         };
@@ -84,7 +84,7 @@ impl TcpSender {
     }
 
     /// Returns the pacing rate for an algorithm that sets none (`tcp_update_pacing_rate`). The rate per round trip is
-    /// 1.2 times `window` or the outstanding data, whichever is larger; in slow start 2 times.
+    /// 1.2 times (in slow start 2 times) the larger of `window` and the outstanding data.
     pub(super) fn window_rate(&self, window: u64) -> Rate {
         let v = self.core.cc.trace();
         let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };

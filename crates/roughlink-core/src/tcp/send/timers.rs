@@ -52,7 +52,7 @@ impl TcpSender {
         let departure = self.core.pacing_next;
         self.core.back_off();
         if self.cfg.internal_pacing {
-            self.core.pacing_next = departure; // Linux sends the head at once and keeps the pause before the next one
+            self.core.pacing_next = departure; // Linux sends the head at once; pacing still delays the segment after it
         }
         if self.cfg.user_timeout.is_some() {
             self.rearm_rto(now);
@@ -116,9 +116,9 @@ impl TcpSender {
     }
 
     /// Returns true if a time-out now begins an episode, so that ssthresh falls. In Tahoe, it always does (RFC 2001).
-    /// By RFC 5681 equation 4, it does not if a time-out has already resent the head. In Linux, it also does not within
-    /// fast recovery. By RFC 3168 section 6.1.2, the first loss in a window with marked packets begins no episode, but
-    /// the loss of a retransmission does.
+    /// By RFC 5681 equation 4, it does not if a time-out has already resent the head. In Linux, neither does a time-out
+    /// during fast recovery. By RFC 3168 section 6.1.2, the first loss in a window with marked packets begins no
+    /// episode, but the loss of a retransmission does.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             LossRecovery::Tahoe => true,
