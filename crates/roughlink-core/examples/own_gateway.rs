@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Most full segments that a flow may have in flight.
+    /// Maximum number of full segments that a flow may have in flight.
     pub segments: u32,
     /// The flow table.
     pub table: flows::Params,
