@@ -47,7 +47,8 @@ pub struct Params {
     pub aggregation_limit_ms: f64,
     /// Bytes after which the measurement of aggregation restarts (Linux: 2^20 segments, here of 1448 bytes).
     pub aggregation_reset: u64,
-    /// Resolution of the time for which aggregation expects data; 0 = exact (ns-3: whole seconds).
+    /// Resolution of the elapsed time from which the aggregation estimate computes the expected data; 0 = exact (ns-3:
+    /// whole seconds).
     pub aggregation_tick_ms: f64,
     /// Look for policers: token buckets that drop packets above a long-term rate.
     pub policer: bool,
