@@ -147,7 +147,7 @@ pub const QUANTITIES: &[Quantity] = &[
         "from the end of the last outage until five consecutive seconds each deliver 95 % of what the link carries",
     ),
     row("resume_s", "Resume delay", "s", "from the end of the last outage to the next transmission"),
-    row(COVERED, "Delivered in coverage", "MB", "by all flows; with `@` and a station class, only at these stations"),
+    row(COVERED, "Delivered in coverage", "MB", "by all flows; with `@` and a station class, only at its stations"),
     // Time windows.
     row("awnd_mean_sdu", "Mean allowed window", "SDUs", "granted by a gateway, averaged over time"),
     row("awnd_max_sdu", "Largest allowed window", "SDUs", ""),

@@ -124,7 +124,7 @@ pub struct SessionLimits {
     /// Limit from the start of the session to SessionSetupRes, at the vehicle.
     #[schemars(example = "20 s")]
     pub communication_setup: Time,
-    /// The same limit, at the charger.
+    /// Limit from the start of the session to SessionSetupRes, at the charger.
     pub secc_communication_setup: Time,
     /// Limit of Authorization and of ChargeParameterDiscovery, until the charger is done.
     pub ongoing: Time,

@@ -27,7 +27,7 @@ pub struct Params {
     pub params: toml::Table,
     /// Stack whose preset applies to `inner` before `params`; the connection's stack if not set.
     pub stack: String,
-    /// Signal strength, dBm, at which or below which coverage ends. `"coverage"` takes the `threshold` of the link's
+    /// Signal strength, dBm, at or below which coverage ends. `"coverage"` takes the `threshold` of the link's
     /// `[[coverage]]`, -80 without one; the paper gives no value.
     pub rss_threshold: Level,
     /// Margin above the threshold at which coverage begins, dB. `"coverage"` takes the `hysteresis` of the link's

@@ -35,7 +35,7 @@ pub struct Params {
     pub search: u64,
     /// Number of RTTs in which the window grows from `search` segments below the maximum to the maximum.
     pub smooth_part: u64,
-    /// A loss below the last maximum lowers the next one further.
+    /// A loss below the last maximum lowers the new maximum further.
     pub fast_convergence: bool,
     /// Before the first loss, maximum number of acknowledged segments per segment of growth: 20 = at least 5 % per RTT.
     pub first_count: u64,

@@ -36,7 +36,7 @@ pub struct Params {
     pub c: f64,
     /// Part of the window that remains after a loss (section 4.6).
     pub beta: f64,
-    /// A loss below the last maximum lowers the next one further (section 4.7).
+    /// A loss below the last maximum lowers the new maximum further (section 4.7).
     pub fast_convergence: bool,
     /// Grow at least as Reno would (section 4.3).
     pub reno_friendly: bool,
@@ -59,7 +59,8 @@ pub struct Params {
     pub hystart_delay_min_us: u64,
     /// Largest threshold for an increase of delay, microseconds (MAX_RTT_THRESH).
     pub hystart_delay_max_us: u64,
-    /// Divisor of the RTT that gives the threshold between these limits (MIN_RTT_DIVISOR).
+    /// Divisor of the RTT that gives the threshold between `hystart_delay_min_us` and `hystart_delay_max_us`
+    /// (MIN_RTT_DIVISOR).
     pub hystart_delay_divisor: u64,
     /// RTT samples needed per round (N_RTT_SAMPLE).
     pub hystart_samples: u32,

@@ -47,7 +47,7 @@ pub struct Params {
     pub delay_min: Time,
     /// Largest threshold for an increase of delay (MAX_RTT_THRESH).
     pub delay_max: Time,
-    /// Divisor of the RTT that gives the threshold between these limits (MIN_RTT_DIVISOR).
+    /// Divisor of the RTT that gives the threshold between `delay_min` and `delay_max` (MIN_RTT_DIVISOR).
     pub delay_divisor: u64,
     /// RTT samples needed per round (N_RTT_SAMPLE).
     pub samples: u32,

@@ -34,11 +34,11 @@ pub struct Params {
     pub beta_max: f64,
     /// Part of the window that a loss removes below `win_thresh` and after a time-out.
     pub beta_base: f64,
-    /// Delay up to which alpha is `alpha_max`.
+    /// Delay up to which alpha is `alpha_max`, as a share of the largest queueing delay.
     pub d1: f64,
-    /// Delay up to which beta is `beta_min`.
+    /// Delay up to which beta is `beta_min`, as a share of the largest queueing delay.
     pub d2: f64,
-    /// Delay from which beta is `beta_max`.
+    /// Delay from which beta is `beta_max`, as a share of the largest queueing delay.
     pub d3: f64,
     /// Window in segments from which alpha and beta adapt.
     pub win_thresh: u32,
@@ -50,7 +50,7 @@ pub struct Params {
     pub whole_milliseconds: bool,
     /// Truncate the credit toward the next increase to whole segments at every ACK (ns-3).
     pub whole_credit: bool,
-    /// Count rounds of low delay even while alpha is at `alpha_max` and the delay has not risen since (ns-3).
+    /// Count rounds of low delay even if the delay has not exceeded `d1` since alpha returned to `alpha_max` (ns-3).
     pub count_always: bool,
     /// Slow start counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,

@@ -26,7 +26,7 @@ pub struct Params {
     pub beta: u32,
     /// Part of the window that remains after a loss on a path without congestion.
     pub random_loss: f64,
-    /// Number of parts of a segment in which N is counted (Linux: 2); N is rounded up.
+    /// Units of N per segment (Linux: 2, so N counts half segments); N is rounded up.
     pub resolution: u32,
     /// RTT samples needed before N is used.
     pub min_samples: u32,

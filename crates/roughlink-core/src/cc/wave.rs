@@ -59,8 +59,8 @@ pub struct Params {
     pub blind_factor: f64,
     /// Minimum number of segments in a train that gives a measurement.
     pub min_train: u32,
-    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst. Without scaling, a train of ten
-    /// segments acknowledged in pairs appears 20 % too short.
+    /// Correct the duration of a train, because n ACKs have only n - 1 gaps and a train may cover only a part of its
+    /// burst. Without correction, a train of ten segments acknowledged in pairs appears 20 % too short.
     pub scale_dispersion: bool,
     /// Discard the smallest RTT at a time-out.
     pub timeout_forgets_min_rtt: bool,

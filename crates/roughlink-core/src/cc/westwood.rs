@@ -85,8 +85,9 @@ pub enum Filter {
 pub enum CountRule {
     /// AckedCount of the papers.
     Acked,
-    /// Segments that ns-3 3.44 passes to PktsAcked: one for a duplicate or partial ACK. After disorder, the number of
-    /// duplicates is subtracted from the newly delivered segments, which do not include the duplicates' segments.
+    /// Segments that ns-3 3.44 passes to PktsAcked: one for a duplicate or partial ACK. After disorder, ns-3 subtracts
+    /// the number of duplicates from the newly delivered segments, although these already exclude the segments that
+    /// caused the duplicates.
     Ns3,
 }
 

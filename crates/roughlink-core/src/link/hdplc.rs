@@ -81,7 +81,8 @@ pub struct HdplcConfig {
     /// Gap before access to the medium.
     #[schemars(extend("x-maximum" = "1 s"))]
     pub access_gap: Time,
-    /// Exclusive upper limit of the uniform number of slots before each frame; with 1 the modems take turns.
+    /// Number of slots to draw from: each frame waits for 0 to `access_slots` - 1 slots at random; with 1 the modems
+    /// take turns.
     #[schemars(extend("minimum" = 1, "maximum" = 65_536))]
     pub access_slots: u32,
     /// Length of an access, priority or back-off slot.
