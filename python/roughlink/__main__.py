@@ -29,12 +29,14 @@ def main(words: Sequence[str] | None = None) -> int:
     of.add_argument("--replicas", type=int, default=3, metavar="N", help="runs of each cell (3)")
     of.add_argument("--metric", action="append", default=[], metavar="NAME", help="metrics to measure")
     of.add_argument("--seed", type=int, metavar="N", help="seed of all random streams, instead of the scenario's")
-    of.add_argument("--max-runs", type=int, default=1_000_000, metavar="N", help="refuse a grid of more runs (1000000)")
+    of.add_argument(
+        "--max-runs", type=int, default=1_000_000, metavar="N", help="refuse a grid with more runs than N (1000000)"
+    )
     of.add_argument("--jobs", type=int, metavar="N", help="runs at a time; tasks at a time on Ray")
     of.add_argument("--allow-outside", action="store_true", help="let the scenario read files outside its own folder")
     of.add_argument("-o", dest="folder", metavar="DIR", help="result folder; a sweep in it is resumed")
     of.add_argument(
-        "--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the one of this machine, or `local`"
+        "--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the cluster on this machine, or `local`"
     )
     given = parser.parse_args(words)
     try:

@@ -12,8 +12,8 @@ UNLIMITED = 2**64 - 1
 """Slow-start threshold that never limits."""
 
 Permit = Union[int, "tuple[int, float]", None]
-"""Result of :meth:`CongestionControl.permit`: bytes that may be in flight; these and a pacing rate in bit/s; or
-``None`` to send nothing."""
+"""Result of :meth:`CongestionControl.permit`: the bytes that may be in flight; a tuple of these bytes and a pacing rate
+in bit/s; or ``None`` to send nothing."""
 
 
 class CongestionControl:
@@ -60,7 +60,8 @@ class CongestionControl:
         Returns:
             Bytes that may be in flight; or bytes and a pacing rate in bit/s; or ``None``. The default is
             ``flow.window(cwnd)``: the window or, during recovery, the limit of recovery. ``None`` freezes the
-            connection and its timers. Only `on_link` and `on_timer` may change to or from ``None``.
+            connection and its timers. The result may change to or from ``None`` only after a call of `on_link` or
+            `on_timer`.
         """
         window = flow.window(int(self.cwnd))
         return window if self.rate_bps is None else (window, self.rate_bps)
@@ -88,8 +89,8 @@ class CongestionControl:
         """Processes the expiry of `timer`, which must then return a later time or ``None``."""
 
     def timer(self) -> float | None:
-        """Returns the time of the next `on_timer`, s since the start of the scenario. Called after each other method.
-        """
+        """Returns the time of the next `on_timer`, s since the start of the scenario. Called after each call of another
+        method."""
         return None
 
     def rto_sample(self, flow: Flow, ack: int, measured: float | None) -> float | None:

@@ -171,6 +171,6 @@ class Deployed(CongestionControl):
 
 
 FIRST_WINDOW = 10.0
-"""Segments before the first decision (RFC 6928)."""
+"""Window before the first decision, segments (RFC 6928)."""
 INTERVALS_NS = (10_000_000, 1_000_000_000)
 """Shortest and longest step if steps are given in round trips, ns."""

@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
-        """Returns the mean over cells of results, all with the same weight. Replicas with the same number share their
+        """Returns the mean of result cells, which all have the same weight. Replicas with the same number share their
         random numbers in all cells. The cells are therefore averaged within each replica first, and the standard error
         is that of these averages."""
         if any(cell["measured"] is None or cell.get("at_least") for cell in cells):
@@ -79,7 +79,7 @@ class Estimate(NamedTuple):
 def _error(samples: Sequence[float]) -> tuple[float | None, float]:
     """Returns the standard error of a mean, and its degrees of freedom."""
     n = len(samples)
-    # The sign test is significant only from six equal values on.
+    # The sign test of fewer than six values is never significant, even if all are equal.
     if n < 2 or (n < 6 and min(samples) == max(samples)):
         return None, 0.0
     return sqrt(variance(samples) / n), n - 1.0

@@ -94,7 +94,7 @@ def sweep(
     engine: str = "local",
     ray_address: str | None = None,
 ) -> Sweep:
-    """Runs a scenario over the product of the values of keys, on all cores. The run store is the same as for
+    """Runs a scenario for all combinations of the given values, on all cores. The run store is the same as for
     ``roughlink sweep``, so each can continue the other's sweeps. Runs with a result in the folder are not repeated.
 
     Args:
@@ -158,7 +158,7 @@ class _Progress:
     def report(self, runs: int, done: int, kept: int, cost: int, spent: int) -> None:
         share = spent / cost if cost else 1.0
         left = (time.monotonic() - self.begin) * (1 - share) / share if share else None
-        said = f"{done} of {runs} runs" + (f", {kept} of them before" if kept else "")
+        said = f"{done} of {runs} runs" + (f" ({kept} reused)" if kept else "")
         said += "" if left is None or done == runs else f", {left:.0f} s left"
         print("\r" + said.ljust(len(self.said)), end="", file=sys.stderr, flush=True)
         self.said = said

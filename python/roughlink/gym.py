@@ -135,7 +135,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
             value.
         interval_s: Length of a step, s. By default `round_trips` determines the length.
-        round_trips: Length of a step in smoothed round-trip times, limited to 10 ms to 1 s.
+        round_trips: Length of a step in smoothed round-trip times; at least 10 ms and at most 1 s.
         max_window: Largest window, segments, also with ``action="rate"``.
         max_rate_mbps: Largest pacing rate, Mbit/s.
         reward: Weights.
@@ -206,8 +206,8 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     """Vector of :class:`TransportEnv` in one process and on all cores, each with a separate network:
     ``gymnasium.make_vec("roughlink/Transport-v0", num_envs=1000, scenario=...)``.
 
-    The step after the end of an episode starts another one; its action is ignored and its reward is 0
-    (``AutoresetMode.NEXT_STEP``). Results do not depend on the number of threads.
+    The step after the end of an episode starts the next episode. The action of this step is ignored, and its reward is
+    0 (``AutoresetMode.NEXT_STEP``). Results do not depend on the number of threads.
 
     Args:
         num_envs: Number of environments.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * AVOCA (AVOCA paper, sections I and IV) over NewReno: no new data leaves outside coverage, and NewReno restarts when
- * coverage begins. `roughlink cc coverage` writes the coverage: 0 = none, else its number. Whole segments; exact.
+ * coverage begins. `roughlink cc coverage` writes the coverage: 0 = none; a change to another value restarts NewReno.
+ * Whole segments; exact.
  *
  * Differences from simulation: outside coverage the kernel's retransmission timer keeps running, with back-off and one
  * segment per time-out, because no program can stop it. The start of coverage does not reset the timer, but new data

@@ -2,9 +2,9 @@
 /*
  * Veno (Fu and Liew, IEEE JSAC 21(2), 2003, section II). N comes from each ACK's own RTT, as in Linux.
  *
- * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, plus half a unit so
- * that rounding down never turns 0.1 of 10 segments into 0. If `random_loss` has d decimals, the window after a loss is
- * exact up to 2^24 / 10^d segments.
+ * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, plus half a unit, so
+ * that 0.1 of 10 segments, one segment, is not rounded down to 0. If `random_loss` has d decimals, the window after a
+ * loss is exact up to 2^24 / 10^d segments.
  */
 #define PARAMETERS(P) \
 	P(beta, 1) P(random_loss, 16777216) P(resolution, 1) P(min_samples, 1) P(forget_when_idle, 1)

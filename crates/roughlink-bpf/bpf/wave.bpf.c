@@ -120,7 +120,7 @@ INLINE void control(struct state *s, struct flow *f)
 {
 	u32 now = f->now_us, sent = now - f->rtt_us;
 
-	/* Drop a train that stays incomplete for 36 minutes, before the 32-bit time comparison wraps. */
+	/* Drop a train that stays incomplete for 18 minutes. The 32-bit time comparison would wrap after 36. */
 	if (s->rtt && now - s->last > 1u << 30)
 		s->rtt = 0;
 	/* Take no sample from a retransmission: its ACK may belong to either copy. */

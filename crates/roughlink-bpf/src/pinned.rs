@@ -67,7 +67,7 @@ pub struct LoadRecord {
     pub process: u32,
     /// Default of the loader's namespace before loading.
     pub before: String,
-    /// Previous defaults of the namespaces whose default the algorithm became.
+    /// Previous defaults of the namespaces in which the algorithm became the default.
     #[serde(rename = "former")]
     pub previous_defaults: PreviousDefaults,
     /// All parameters of the program.

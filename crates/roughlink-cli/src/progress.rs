@@ -28,8 +28,8 @@ pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 #[cfg(unix)]
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns a flag that the first Ctrl-C, SIGTERM or SIGHUP sets, and calls `first` then. The second signal ends the
-/// process. SIGHUP is handled unless it is ignored (`nohup`).
+/// Returns a flag that the first Ctrl-C, SIGTERM or SIGHUP sets. This signal also calls `first`. The second signal ends
+/// the process. SIGHUP is handled unless it is ignored (`nohup`).
 #[cfg(unix)]
 pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
     static ONCE: Once = Once::new();

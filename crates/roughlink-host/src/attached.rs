@@ -2,7 +2,7 @@
 //!
 //! The socket holds all state, including promiscuous mode, which ends when it is closed. The device keeps its
 //! addresses, and the machine's own network stack still receives incoming frames. [`Attached::answers`] lists the
-//! addresses at which it would answer.
+//! addresses at which the machine would answer.
 //!
 //! Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
 //! removed, and [`offload`](crate::offload) does the rest.

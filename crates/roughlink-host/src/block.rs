@@ -8,7 +8,7 @@
 //! block, whichever is free, and its route is more specific. So packets in both directions find their way through
 //! nested links, and outer namespaces need no configuration.
 //!
-//! The IPv6 addresses of a block end like the IPv4 addresses, with 10.0.0.0 as zero: 10.0.16.1 is fd00::1001.
+//! The last 32 bits of an IPv6 address of a block are the IPv4 address minus 10.0.0.0: 10.0.16.1 becomes fd00::1001.
 
 use crate::device::taken;
 use crate::error::HostError;
@@ -66,7 +66,7 @@ fn v6(v4: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0).to_bits() | u128::from(low))
 }
 
-/// Reservation of a block that is free on this machine, until this is dropped or released.
+/// Reservation of a block that is free on this machine. It ends when this value is dropped or released.
 #[derive(Debug)]
 pub struct BlockReservation {
     /// Reserved block.
@@ -155,7 +155,7 @@ const OUTER: u8 = 20;
 const DIVIDED: u8 = 2;
 /// Prefix length of the smallest block, which has only the addresses of its ends.
 const SMALLEST: u8 = 30;
-/// Maximum wait for the lock. Links set up one after the other, and each takes some tenths of a second.
+/// Maximum wait for the lock. Links are set up one after the other, and each takes some tenths of a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 

@@ -43,7 +43,7 @@ impl Carrier {
             let up = links.is_empty() || links.iter().any(|&link| network.is_up(link));
             if up != *was {
                 *was = up;
-                // Fails only if the thread is gone, which lives as long as `self`.
+                // Fails only if the thread is gone, but the thread lives as long as `self`.
                 let _ = self.changes.send((device, up));
             }
         }

@@ -107,7 +107,7 @@ pub struct Conversations {
     others: Option<Others>,
 }
 
-/// Addresses, protocol, and true for datagrams that are no fragments.
+/// Addresses, protocol, and true for datagrams that are not fragments.
 type PacketKey = (Addresses, u8, bool);
 
 /// Conversation with its counters.

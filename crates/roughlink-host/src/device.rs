@@ -28,7 +28,7 @@ enum DeviceKind {
 /// Setup of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
-    /// Name, with `%d` in place of the lowest free number, which the kernel chooses.
+    /// Name. The kernel replaces `%d` by the lowest free number.
     pub(crate) name: String,
     /// Size of the largest IP packet, bytes.
     pub(crate) mtu: u16,
@@ -50,7 +50,7 @@ pub(crate) struct Setup {
 }
 
 impl Device {
-    /// Creates the device in a namespace, with addresses and routes, and sets it up.
+    /// Creates the device in a namespace, with addresses and routes, and brings it up.
     pub(crate) fn new(namespace: &Namespace, setup: &Setup) -> Result<Self, HostError> {
         namespace.within(|| {
             let mut has_ipv6 = has_ipv6();
@@ -115,7 +115,7 @@ impl Device {
         answers.into_iter().chain(belongs)
     }
 
-    /// Passes the host's next datagram or frame to `each`, or several that were joined. Returns false if there was
+    /// Passes the host's next datagram or frame to `each`, or all parts of joined ones. Returns false if there was
     /// nothing to read.
     pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let device = match &self.kind {

@@ -206,7 +206,7 @@ impl Emulation {
                     control.name
                 )
             });
-            // In a separate namespace the scenario requested the algorithm.
+            // A separate namespace needs no warning: the scenario requested the algorithm.
             let paced = (control.paced && node.shared).then(|| {
                 format!(
                     "{name}: the default congestion control of this machine is `{}`, so the kernel paces every sender \

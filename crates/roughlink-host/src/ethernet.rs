@@ -3,7 +3,7 @@
 //! All hosts with this layer share one Ethernet, as far as links connect them. The switch learns behind which port an
 //! address is. A frame with a known destination goes byte for byte to that port. The switch floods all other frames,
 //! including broadcast and multicast, to all other ports of the Ethernet: one copy per port, in the order of the ports.
-//! Nodes between the hosts are no stations of this Ethernet.
+//! Nodes between the hosts are not stations of this Ethernet.
 //!
 //! Between these hosts the switch answers no requests, and it forwards all frames, even link-local control frames.
 //! There is one exception: a kernel node receives IGMP and MLD membership reports only if it has sent a query

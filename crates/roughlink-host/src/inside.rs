@@ -10,9 +10,9 @@
 //! no code between `fork` and `exec`, where few operations are safe.
 //!
 //! A program with the terminal (`roughlink link -- bash`) gets a separate process group, as under a shell, and handles
-//! the keys typed there. The program can be ended but not stopped, because the link does not stop either. If Ctrl-C
-//! ends the program, the process group that had the terminal before gets the same signal, so that a script ends, too.
-//! Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
+//! the keys typed there. The program can be ended but not suspended (Ctrl-Z), because the link would continue. If
+//! Ctrl-C ends the program, the process group that had the terminal before gets the same signal, so that a script ends,
+//! too. Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
 
 use crate::abilities::probe;
 use crate::nodes::{ListedNode, OWN_NODE, hosts, place, read, variable};
@@ -102,7 +102,7 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     if has_terminal {
         let _ = tcsetpgrp(stdin(), getpgrp());
         if interrupted.metadata()?.len() > 0 {
-            // Signal our process group by 0: within a link its number may be 1, which `killpg` takes for all processes.
+            // Signal our process group as 0: within a link its number may be 1, which `killpg` treats as all processes.
             let _ = kill(Pid::from_raw(0), Signal::SIGINT);
         }
     }

@@ -47,8 +47,8 @@ impl PendingOffloads {
         PendingOffloads { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
     }
 
-    /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes behind its
-    /// addresses, tags and type. Returns the number of frames that are longer or cannot be divided.
+    /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes after its addresses,
+    /// tags and type. Returns the number of frames that are longer or cannot be divided.
     pub(crate) fn finish(self, frame: &mut [u8], longest: usize, each: &mut dyn FnMut(&[u8])) -> u64 {
         let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
         if let Some((start, at)) = self.checksum {
@@ -70,7 +70,7 @@ impl PendingOffloads {
     }
 }
 
-/// Writes the checksum that a card was to write, `at` bytes behind `start`. The kernel does not indicate that SCTP's
+/// Writes the checksum that a card was to write, `at` bytes after `start`. The kernel does not indicate that SCTP's
 /// checksum is a CRC (RFC 9260 section 6.8).
 fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
     let datagram = ethernet::envelope(frame);

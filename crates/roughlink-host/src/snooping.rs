@@ -77,7 +77,7 @@ pub(crate) mod tests {
         for (kind, messages) in expected {
             messages.iter().for_each(|message| assert_eq!(Membership::read(message), kind, "{message:x?}"));
         }
-        // UDP of a program, even to a group, is no membership message.
+        // A program's UDP datagram, even to a group, is not a membership message.
         let mut other = igmp(0x22);
         other[9] = 17;
         assert_eq!(Membership::read(&other), None);

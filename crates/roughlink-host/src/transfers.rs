@@ -1,8 +1,8 @@
 //! Transfers carried by the kernels of this machine.
 //!
-//! The TCP of kernels carries the `bulk` flows of a scenario over the simulated network. Each flow goes from a network
-//! namespace at one of its nodes to one at the other. All other flows stay simulated, even at these nodes. A flow keeps
-//! its simulated addresses and ports, so links recognize it and its priority class.
+//! The TCP of kernels carries the `bulk` flows of a scenario over the simulated network. Each flow goes from the
+//! network namespace of one of its nodes to that of the other. All other flows stay simulated, even at these nodes. A
+//! flow keeps its simulated addresses and ports, so links recognize it and its priority class.
 //!
 //! | Scenario | Kernel |
 //! |---|---|
@@ -133,8 +133,8 @@ impl Transfers<'_> {
     /// Checks that the kernels can carry the scenario.
     ///
     /// # Errors
-    /// Returns [`HostError::Transfer`] if a flow needs a setting that a kernel does not offer, or if there is no such
-    /// flow.
+    /// Returns [`HostError::Transfer`] if a flow needs a setting that a kernel does not offer, or if the scenario has
+    /// no `bulk` flow.
     pub fn check(scenario: &Scenario) -> Result<(), HostError> {
         let none = || HostError::Transfer { flow: None, reason: "the scenario has no `bulk` flow".into() };
         bulk_flows(scenario).next().ok_or_else(none)?;

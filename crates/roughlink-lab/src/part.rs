@@ -67,8 +67,9 @@ impl Description {
         Ok(description)
     }
 
-    /// Rewrites the description if scenarios have read further files since, which large grids do late. Finished runs
-    /// cannot be identified without these files, so call it however the runs ended.
+    /// Rewrites the description if scenarios have read further files since: in large grids, most scenarios are read
+    /// only just before they run. Finished runs cannot be identified without these files, so call this however the runs
+    /// ended.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.

@@ -354,8 +354,8 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     Ok(Permit::window(integer(value, "the window", "bytes")?))
 }
 
-/// Returns the name of a phase with the lifetime of the process. Returns "other" for long names, and for new names
-/// beyond `MAX_PHASES`.
+/// Returns a copy of a phase's name that lives as long as the process. Returns "other" for long names, and for new
+/// names beyond `MAX_PHASES`.
 fn interned(phase: &str) -> &'static str {
     static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -146,7 +146,7 @@ impl World {
         World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
-    /// Restarts the network up to the first data: before it, an agent has nothing to decide.
+    /// Restarts the network and runs it until the first data is sent: before that, an agent has nothing to decide.
     fn reset(&mut self, replica: u32) -> Result<(), FailureReason> {
         *self.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), RunOptions { replica, ..RunOptions::default() })?;

@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[pyclass(frozen, name = "Plan", module = "roughlink._native")]
 pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
-/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then come
-/// two costs: of all missing runs, and of those that have finished since.
+/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. The last two
+/// are costs: of all missing runs, and of the missing runs that have finished since.
 type ProgressCounts = (usize, usize, usize, u64, u64);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
@@ -157,7 +157,7 @@ fn json(result: &impl Serialize) -> String {
     serde_json::to_string(result).expect("results have a JSON form")
 }
 
-/// Plans a sweep over the product of the values of keys.
+/// Plans a sweep over all combinations of the values of keys.
 #[pyfunction]
 pub(crate) fn sweep(
     py: Python<'_>,

@@ -148,7 +148,7 @@ impl Work {
                     state.done += 1;
                     new.push(record);
                 }
-                // Include the files that their scenarios have read.
+                // Include the files that the scenarios of these runs have read.
                 let WorkerState { store, description, .. } = state;
                 store.as_ref().map_or(Ok(()), |store| description.renew(&plan, store))?;
                 state.store()?.extend(new)?;
@@ -157,8 +157,8 @@ impl Work {
         })
     }
 
-    /// Returns the number of all runs, of finished runs, and of runs found in the folder. Then come two costs: of all
-    /// missing runs, partly estimated, and of those that have finished since.
+    /// Returns the number of all runs, of finished runs, and of runs found in the folder. The last two are costs: of
+    /// all missing runs, partly estimated, and of the missing runs that have finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &WorkerState| self.plan.get().plan().runs() - s.next;
         let s = self.state();

@@ -121,7 +121,7 @@ impl PyRun {
         };
         match ends {
             None => py.detach(|| watched(&stop, work))?,
-            // This thread calls the Python classes, so Python raises Ctrl-C in them.
+            // This thread calls the Python classes, where Python raises KeyboardInterrupt on Ctrl-C.
             Some(ends) => {
                 let run = py.detach(work);
                 ends.raised().map_or(run, |e| Err(e.into()))

@@ -548,5 +548,6 @@ const USUAL_IMPULSES: f64 = 5.0;
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 pub(super) const MIN_GAP: Time = Time::from_micros(10);
-/// One impulse in 22 000 is longer than ten means, so drawing one takes 22 000 tries.
+/// Upper limit of `harmless`, in mean lengths. One impulse in 22 000 is longer than ten means, so finding one that has
+/// an effect takes 22 000 draws.
 const MAX_IN_MEANS: u64 = 10;

@@ -61,7 +61,7 @@ pub fn schema() -> Value {
     if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
         all.push(json!({ "title": "by name", "type": "string", "enum": complete }));
     }
-    // These are part of the links of their kinds.
+    // The kinds that use these definitions already contain them (`in_place`).
     if let Some(definitions) = schema["$defs"].as_object_mut() {
         definitions.retain(|name, _| !OF_ONE_KIND.contains(&name.as_str()));
     }

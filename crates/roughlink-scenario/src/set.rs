@@ -297,7 +297,7 @@ fn put(table: &mut dyn TableLike, key: &str, mut value: Value) {
     table.insert(key, Item::Value(value));
 }
 
-/// Returns the last value; in braces, the space before the closing one belongs to it.
+/// Returns the last value. In an inline table, the space before the closing brace belongs to it.
 fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
     let (_, item) = table.iter_mut().last()?;
     item.as_value_mut()

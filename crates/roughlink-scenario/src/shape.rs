@@ -55,7 +55,7 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema,
     good
 }
 
-/// Reports a number without the unit that the key usually has, by its default or example.
+/// Reports a number without a unit if the key's default or example has one.
 fn missing_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
     let (name, number) = match item {
         DeValue::Integer(n) => (name_of(schema)?, n.to_string()),

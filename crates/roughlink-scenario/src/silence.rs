@@ -8,7 +8,7 @@ use roughlink_core::units::Time;
 use std::ops::Range;
 
 /// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and its hosts have been
-/// notified of that. At most `budget` notifications are examined, and taken from it.
+/// notified of that. At most `budget` notifications are examined and subtracted from it.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),

@@ -231,8 +231,8 @@ pub(super) fn timelines(
 }
 
 impl TimelineSource {
-    /// Creates the timeline of the direction `heading`. Only steps with a direction change the properties in `fixed`.
-    /// Underlines `place` if there are too many changes.
+    /// Creates the timeline of the direction `heading`. Steps without a direction do not change the properties in
+    /// `fixed`. Underlines `place` if there are too many changes.
     fn timeline(
         &self,
         (heading, fixed): (LinkDirections, Fixed),

@@ -10,7 +10,8 @@
 //! Memory for a window is bounded: if very many segments are in flight, only every second, fourth and so on is
 //! measured.
 //!
-//! Sequence numbers are extended to 64 bits, near the highest known number, so that they may wrap around.
+//! Sequence numbers are extended to 64 bits, so that they may wrap around. Of the possible values, the one nearest to
+//! the highest known number is used.
 
 use roughlink_core::packet::flags;
 use roughlink_core::quantiles::Histogram;

@@ -175,7 +175,7 @@ fn datagrams_of_other_protocols_are_counted() {
     // A simulated host answers, and a kernel pings another one.
     seen.received(MS(5), None, &udp([9, 2]));
     seen.sent(MS(6), &datagram(ICMP, [1, 9], 0, &[8, 0, 0, 0, 0, 0, 0, 0]));
-    // Both fragments of a datagram, and bytes that are no datagram.
+    // Both fragments of a datagram, and bytes that are not a datagram.
     seen.sent(MS(7), &datagram(UDP, [1, 2], 0x2000, &[5; 16]));
     seen.sent(MS(7), &datagram(UDP, [1, 2], 2, &[5; 16]));
     seen.sent(MS(7), &[0x45, 0, 0]);

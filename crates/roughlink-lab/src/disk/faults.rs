@@ -1,5 +1,5 @@
 //! Fault injection for tests: the n-th change on disk by this thread fails, alone or with all later ones. The latter
-//! leaves the same state as a kill, because nothing is cleaned up either.
+//! leaves the same state as a kill, because clean-up fails, too.
 
 use std::cell::Cell;
 use std::fs::File;

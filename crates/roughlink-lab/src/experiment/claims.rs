@@ -1,9 +1,9 @@
 //! A paper's claims as data, and the verdicts on them. The comments on the fields are the reference of the format.
 //!
 //! A claim compares cells of one experiment. With lists of algorithms or of axis values it applies to each of them: all
-//! figures, or the given `share` of them, must meet the criterion. Among the required figures, the one that meets it
-//! least decides and is displayed. Each figure is judged by its 95 % confidence interval ([`ClaimOutcome`]); the
-//! intervals are not widened for multiple comparisons.
+//! figures, or the given `share` of them, must meet the criterion. Among the required figures, the least favorable one
+//! decides and is displayed. Each figure is judged by its 95 % confidence interval ([`ClaimOutcome`]); the intervals
+//! are not widened for multiple comparisons.
 
 mod figures;
 

@@ -66,9 +66,9 @@ impl Default for Grid {
     }
 }
 
-/// Plans a scenario over the product of the values of keys. A key with several values is an axis. A key with a single
-/// value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the figure, and
-/// the first other axis its series.
+/// Plans a scenario for all combinations of the values of keys. A key with several values is an axis. A key with a
+/// single value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the
+/// figure, and the first other axis its series.
 ///
 /// # Errors
 /// Returns an error for a key that is varied twice, zero replicas, an unknown metric or too many runs. The error of an
@@ -77,7 +77,7 @@ pub fn sweep(scenario: ScenarioText, vary: &[(String, Vec<String>)], grid: &Grid
     Order::new(GridKind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }
 
-/// Plans like [`sweep`], with `make`.
+/// Like [`sweep`], with `make` as the constructor of the plan.
 pub(super) fn sweep_by(
     make: Make,
     scenario: ScenarioText,
@@ -101,8 +101,8 @@ pub(super) fn sweep_by(
     Ok(plan)
 }
 
-/// Plans scenarios, algorithms (with parameters: `avoca{hysteresis=6}`), values of keys, or their combinations side by
-/// side. The first is the baseline of the comparison. A key with a single value is fixed.
+/// Plans a comparison of scenarios, algorithms (with parameters: `avoca{hysteresis=6}`), values of keys, or their
+/// combinations. The first is the baseline of the comparison. A key with a single value is fixed.
 ///
 /// # Errors
 /// Returns an error for fewer than two things to compare, and the errors of [`sweep`].
@@ -116,7 +116,7 @@ pub fn compare(
     Order::new(kind, scenarios, grid).plan()
 }
 
-/// Plans like [`compare`], with `make`.
+/// Like [`compare`], with `make` as the constructor of the plan.
 pub(super) fn compare_by(
     make: Make,
     scenarios: Vec<ScenarioText>,

@@ -123,7 +123,8 @@ pub struct ConversationCurves {
     pub srtt_ms: Vec<CurvePoint>,
 }
 
-/// Reads an emulation's part of a folder, with queues and outages of its links; `None` if it is not of an emulation.
+/// Reads an emulation's part of a folder, with queues and outages of its links; `None` if the folder is not from an
+/// emulation.
 pub(super) fn read(
     folder: &Path,
     result: &RunResult,
@@ -176,7 +177,8 @@ fn number(text: &str) -> Option<f64> {
 struct RateSeries(Delivery);
 
 impl RateSeries {
-    /// Creates the rates of a total whose first sample is at `now`: it has grown since one sampling interval before.
+    /// Creates the rates of a total whose first sample is at `now`. Its growth is assumed to begin one sampling
+    /// interval before.
     fn new(now: f64, axis: TimeAxis) -> Self {
         RateSeries(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }
@@ -245,7 +247,7 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
 const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;
-/// Most directions of conversations with curves: a file has eight conversations at a time, and others over time.
+/// Maximum number of conversation directions with curves. A file has eight conversations at a time, and these change.
 const MAX_CURVES: usize = 64;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct PaperEntry {
     pub input: Option<ReportInput>,
 }
 
-/// Writes the page. Replaces an existing file only by a complete page, and only if the file is such a page.
+/// Writes the page. Replaces an existing file only if it is such a page, and only when the new page is complete.
 pub fn write(path: &Path, entries: &[PaperEntry], command: &str) -> io::Result<()> {
     let page = |old: Vec<u8>| is_page(&String::from_utf8_lossy(&old));
     let ours = disk::read(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, page);
