@@ -183,7 +183,16 @@ def results(sides: list[Side], kind: str, name: str, limit: float) -> list:
     if kind == "run":
         return both(sides, ["run", name, "--json", "--quiet"], limit)
     statistics = both(sides, ["reproduce", name, "--quick", "--json", "--quiet", "-o", name], limit)
-    return [with_runs(result, side.folder / name / "runs.jsonl") for result, side in zip(statistics, sides)]
+    old, new = (with_runs(result, side.folder / name / "runs.jsonl") for result, side in zip(statistics, sides))
+    if old["runs"].keys().isdisjoint(new["runs"]):
+        # The keys depend on names in the source: pair the runs by their content.
+        for side in (old, new):
+            side["runs"] = sorted(side["runs"].values(), key=content)
+    return [old, new]
+
+
+def content(record: dict) -> str:
+    return json.dumps(record | {"result": {k: v for k, v in record["result"].items() if k not in NOT_RESULTS}})
 
 
 def with_runs(statistics: dict, store: Path) -> dict:
