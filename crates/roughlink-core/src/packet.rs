@@ -476,14 +476,14 @@ pub enum SideContent {
     Cookie(Cookie),
     /// The streams of a FORWARD TSN.
     Skipped(Skipped),
-    /// Number of the external bytes ([`Sides::outside`]).
+    /// External bytes, by the number under which they are stored ([`Sides::outside`]).
     Outside(u32),
-    /// Number of the content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]).
+    /// Content of a HEARTBEAT or HEARTBEAT ACK, by the number under which it is stored ([`Sides::carried`]).
     Heartbeat(u32),
 }
 
 impl SideContent {
-    /// Returns the number of the stored bytes, if any.
+    /// Returns the number under which bytes of this content are stored, if there are any.
     fn number(&self) -> Option<u32> {
         match self {
             SideContent::Outside(number)
@@ -543,7 +543,7 @@ impl Sides {
         self.outside[number as usize].datagram = datagram;
         self.store(SideContent::Outside(number))
     }
-    /// Stores bytes that a side slot will refer to and returns their number.
+    /// Stores bytes and returns the number by which a side slot refers to them.
     pub fn store_bytes(&mut self, bytes: &[u8]) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.outside.push(ExternalBytes::default());

@@ -61,7 +61,7 @@ pub struct SenderCore {
     pub(crate) retries: u32,
     pub(crate) retrying_since: Time,
     pub(crate) pacing_next: Time,
-    /// Lateness of the current departure that can still shorten the pauses after it.
+    /// Lateness of the current departure, less the part that has already shortened a pause.
     pub(crate) pacing_credit: Time,
     pub(crate) held: bool,
     /// Set from the end of a `Hold` until the data outstanding at that time is acknowledged.

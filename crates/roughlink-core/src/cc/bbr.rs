@@ -71,7 +71,7 @@ pub struct Bbr {
     has_rtt: bool,
     probe_rtt_until: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Range of delivered bytes within which samples reflect the limit of ProbeRtt.
+    /// Range of `prior_delivered` of the samples that ProbeRtt limited.
     held_back: (u64, u64),
     pacing_gain: f64,
     cwnd_gain: f64,

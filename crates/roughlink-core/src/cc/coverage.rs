@@ -136,7 +136,7 @@ mod tests {
             (usual, &[announced, Signal(-110.0)], false),
             (usual, &[announced, Signal(-111.0), Signal(-106.0)], false),
             (stated(-80.0, 0.0), &[announced, Signal(-109.9)], false),
-            // A signal that has weakened by the time of layer 3 configuration does not end coverage.
+            // A signal that fades to a level within the hysteresis before layer 3 is configured is still sufficient.
             (usual, &[announced, Down, Signal(-100.0), Signal(-107.0), Up, Configured], true),
             (usual, &[announced, Down, Signal(-107.0), Up, Configured], false),
         ];

@@ -10,7 +10,8 @@
 //! - `ns3`: ns-3 3.44's TcpCubic, an older copy of Linux's code. The count is renewed on every ACK; beta and C are not
 //!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
 //!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
-//!   needs a train of a whole RTT or twice the delay, and ns-3 passes it the *smoothed* RTT.
+//!   ends slow start only after a train as long as the minimum RTT or at twice the minimum RTT, and its samples are the
+//!   *smoothed* RTT.
 //! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (its preset). An ACK counts once for
 //!   every segment it covers.
 

@@ -415,9 +415,9 @@ mod tests {
         round(&mut cc, &mut f, 10, 100);
         assert!(close(cc.alpha, 10.0));
         round(&mut cc, &mut f, 10, 200);
-        assert!(cc.alpha < 10.0); // 9 samples of 100 ms and the first of 200: 10 ms of at most 100
+        assert!(cc.alpha < 10.0); // delay of 10 ms: nine RTTs of 100 ms, one of 200 ms
         round(&mut cc, &mut f, 10, 100);
-        let high = cc.alpha; // 9 samples of 200 ms and the first of 100: 90 ms
+        let high = cc.alpha; // delay of 90 ms: nine RTTs of 200 ms, one of 100 ms
         assert!(high < 0.4 && close(cc.beta, 0.5), "{high} {}", cc.beta);
         for _ in 0..4 {
             round(&mut cc, &mut f, 10, 100);

@@ -267,7 +267,7 @@ mod tests {
             cc.on_ack(f, &ack(ms));
         }
     }
-    /// Returns the windows before and after one decision at base RTT 100 ms, window 20 and RTT `ms`.
+    /// Returns the windows before and after 12 ACKs with an RTT of `ms`, at a base RTT of 100 ms and a window of 20.
     fn decide(stack: &str, params: &str, ms: u64) -> (u64, u64) {
         let mut f = flow();
         let mut cc = build("vegas", stack, params, &f).unwrap();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(decide("linux", "", 110), (20, 20));
         assert_eq!(decide("linux", "", 124), (20, 20));
         assert_eq!(decide("linux", "", 125), (20, 19)); // then 19 * 25 / 100 = 4: hold
-        assert_eq!(decide("linux", "alpha = 3", 110), (20, 22)); // 2 < 3, then 2.1, then stop
+        assert_eq!(decide("linux", "alpha = 3", 110), (20, 22)); // backlog 2, then 2.1: both below 3
     }
 
     #[test]

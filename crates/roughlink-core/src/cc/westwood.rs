@@ -298,7 +298,8 @@ impl Westwood {
         let mss = u64::from(flow.mss);
         let bytes = self.bandwidth * rtt.as_secs_f64() / 8.0;
         match self.params.sample {
-            // Linux uses whole segments. Rounding prevents an error that turns an exact number into one less.
+            // Linux uses whole segments. Rounding keeps a floating-point error from turning an exact number into the
+            // next lower one.
             SampleDuration::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
             SampleDuration::Timer | SampleDuration::Ack | SampleDuration::Rtt => (bytes as u64).max(2 * mss),
         }

@@ -347,8 +347,8 @@ mod tests {
         assert!((675..=685).contains(&w), "{w}");
         assert_eq!((c.cc.trace().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
         assert_eq!(c.cc.reno_window, w / 2);
-        // With delay but at most 80 segments queued, the window grows by one per round; without either, it is fast
-        // again.
+        // With a high delay but at most 80 segments queued, slow mode goes on and the window grows by one segment per
+        // round. With a low delay and a short queue, fast mode returns.
         c.round(115);
         let after = c.segments();
         assert!(after < w + 3, "{after}");

@@ -86,8 +86,8 @@ pub enum WriteError {
     },
 }
 
-/// One end of an association that carries real messages, with the verbs of every element. Datagrams are whole IPv4 or
-/// IPv6 datagrams.
+/// One end of an association that carries real messages; an element with the verbs that [`crate`] describes. Datagrams
+/// are whole IPv4 or IPv6 datagrams.
 pub struct Association {
     endpoint: SctpEndpoint,
     addresses: Addresses,

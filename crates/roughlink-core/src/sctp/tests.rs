@@ -197,7 +197,7 @@ fn handshake_sends_nothing_outside_coverage() {
         c.set_link(0, true);
         let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
         assert_eq!(first.chunk(), Some(if down < 50 { Init } else { CookieEcho }));
-        c.up = false; // if this chunk is lost, too, T1 has its initial value
+        c.up = false; // if this chunk is lost too, T1 expires after its initial value
         c.run_until(c.now + ms(900));
         c.up = true;
         c.run_until(c.now + ms(101));
@@ -363,7 +363,7 @@ fn coverage_ends_with_a_forward_tsn() {
     let cfg = SctpConfig { partial_reliability: true, streams: 3, ..SctpConfig::default() };
     let mut c = pair(&cfg, "avoca", u64::MAX);
     c.run_until(ms(530));
-    c.up = false; // the last flight is lost, and the host is notified by the signal
+    c.up = false; // the last flight is lost; then a signal event ends coverage
     c.run_until(ms(545));
     c.up = true;
     let delivered = c.ends[1].delivered();

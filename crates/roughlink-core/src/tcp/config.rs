@@ -22,7 +22,7 @@ pub enum Stack {
     /// Linux 6.x, the stack in common use.
     #[default]
     Linux,
-    /// ns-3 3.44, algorithm by algorithm.
+    /// ns-3 3.44, with its own version of each algorithm.
     Ns3,
     /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
     Ns2,
@@ -197,7 +197,7 @@ pub struct TcpConfig {
     /// retransmissions. Otherwise they must acknowledge more than this data (RFC 6582 section 3.2). No effect with
     /// `reno` and `rack`.
     pub less_careful: bool,
-    /// Grow the window at the end of a repair like ns-3. The ACK that ends a fast recovery counts all data that it
+    /// At the end of a repair, grow the window like ns-3. The ACK that ends a fast recovery counts all data that it
     /// acknowledges, instead of one segment. The ACK that ends the repair after a time-out counts only data sent since
     /// the time-out, instead of all data that it acknowledges. No effect with `rack`.
     pub count_repaired: bool,

@@ -34,7 +34,7 @@ pub(super) struct EcnSender {
     announce: bool,
     /// `snd_nxt` at the last reduction of the window. Congestion of earlier data does not reduce the window again.
     until: u64,
-    /// The same at the last reduction for a mark.
+    /// `snd_nxt` at the last reduction for a mark.
     marked_until: u64,
     /// Offset after the last byte that has left.
     sent: u64,
@@ -61,7 +61,7 @@ impl EcnSender {
 }
 
 impl TcpSender {
-    /// Handles ECE if loss recovery counts duplicates.
+    /// Handles ECE with every kind of loss recovery except `rack`.
     pub(super) fn on_echo_by_count(&mut self) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
         // Until the segment with CWR is acknowledged, ECE may report marks for which the window was already reduced.
@@ -192,7 +192,7 @@ mod tests {
         let answers = p.sent.iter().filter(|s| s.1 == 1 && s.0 >= Time::from_millis(60));
         let read = |q: &Packet| ((q.ack.wrapping_sub(78)) / 1448, q.is(flags::ECE), q.ecn() == Ecn::Ect0);
         let seen: Vec<_> = answers.map(|s| read(&s.2)).collect();
-        // The first segment is acknowledged at once, two and three wait.
+        // The first segment is acknowledged at once; the ACK of the second and the third is delayed.
         let expected = [(1, false, true), (3, false, true), (4, true, true), (5, true, true), (6, false, true)];
         assert_eq!(seen[..5], expected, "{seen:?}");
         assert!(p.data().iter().all(|d| d.2.ecn() == Ecn::Ect0));

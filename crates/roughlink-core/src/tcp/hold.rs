@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn hold_sends_nothing_and_does_not_time_out() {
         for stack in Stack::ALL {
-            // Longer than any user timeout: RTOs of up to two minutes would have ended the connection.
+            // The outage lasts two hours. Without the hold, time-outs, at most two minutes apart, would have ended the
+            // connection.
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
             let sent = c.sent_between(0, Time::ZERO, Time::MAX).count();
@@ -420,7 +421,7 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
-        /// With any changes of the link and any delay of notifications, all bytes arrive soon after the link stays up.
+        /// With any changes of the link and any delay of notifications, all bytes arrive once the link is up for good.
         #[test]
         fn transfer_completes_after_any_link_changes(
             stack in 0_usize..4,

@@ -53,7 +53,6 @@ impl Prr {
         self.delivered += p.delivered;
         let send = if p.pipe > p.ssthresh {
             // Proportional part: CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
-            // Saturating: an algorithm without a window, like BBR, may have returned the largest number.
             let mut product = self.delivered.saturating_mul(p.ssthresh);
             if self.wraps {
                 product &= u64::from(u32::MAX);
@@ -65,6 +64,7 @@ impl Prr {
             if p.safe {
                 limit += i64::from(mss);
             }
+            // ssthresh may be `u64::MAX`, for example with BBR during startup.
             limit.min((p.ssthresh - p.pipe).min(i64::MAX as u64) as i64)
         };
         // The first retransmission is always allowed.

@@ -93,7 +93,8 @@ impl Rack {
         }
     }
 
-    /// Records that original data from `low` on was delivered after `fack` (Linux `tcp_check_sack_reordering`).
+    /// Records reordering if the original data delivered now begins at `low`, below `fack`, which was delivered before
+    /// (Linux `tcp_check_sack_reordering`).
     fn on_reordering(&mut self, low: u64, fack: u64, mss: u32) {
         if low < fack {
             self.reordering_seen = true;
@@ -392,7 +393,8 @@ impl TcpSender {
         self.rack.timer = Time::MAX;
     }
 
-    /// Handles an acknowledgment after a time-out (Linux `tcp_process_loss`), which may prove to have been spurious.
+    /// Handles an acknowledgment after a time-out, and undoes the time-out if it was spurious (Linux
+    /// `tcp_process_loss`).
     fn process_loss(&mut self, d: &NewlyDelivered, a: &AckInfo, advanced: bool, duplicate: bool, echo: Option<u32>) {
         if advanced && self.may_undo(echo) {
             self.take_back_loss();
@@ -400,8 +402,8 @@ impl TcpSender {
         }
         let recovered = a.ack >= self.recover;
         if self.rack.frto {
-            // Step 3b: data never retransmitted arrived. Without SACK, this is certain only if the ACK covers no
-            // retransmitted segment.
+            // Step 3b: a segment that was never retransmitted has arrived. Without SACK, this is certain only if the
+            // ACK covers no retransmitted segment.
             if d.lowest_original < self.recover && (self.sack || !d.retransmitted) {
                 self.take_back_loss();
                 return;

@@ -43,8 +43,8 @@ use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One end of a connection that carries real bytes, with the verbs of every element. Datagrams are whole IPv4 or IPv6
-/// datagrams.
+/// One end of a connection that carries real bytes; an element with the verbs that [`crate`] describes. Datagrams are
+/// whole IPv4 or IPv6 datagrams.
 pub struct Stream {
     endpoint: TcpEndpoint,
     addresses: Addresses,

@@ -20,7 +20,7 @@ pub(super) struct MaxFilter {
 }
 
 impl MaxFilter {
-    /// Creates a filter with the largest value `initial` until the first update.
+    /// Creates a filter whose maximum is `initial` until the first update.
     pub(super) fn starting_with(initial: u64) -> Self {
         MaxFilter { candidates: [MaxSample { round: 0, value: initial }; 3], initial }
     }

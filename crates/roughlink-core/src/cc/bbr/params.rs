@@ -52,7 +52,8 @@ pub struct Params {
     pub aggregation_tick_ms: f64,
     /// Look for policers: token buckets that drop packets above a long-term rate.
     pub policer: bool,
-    /// Least number of rounds in an interval for the long-term rate; the limit is four times as many.
+    /// Minimum number of rounds in an interval for the long-term rate; an interval of more than four times as many is
+    /// discarded.
     pub policer_rounds: u32,
     /// Ratio of lost to delivered bytes from which an interval is suspicious.
     pub policer_loss: f64,

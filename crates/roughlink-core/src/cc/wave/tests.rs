@@ -468,8 +468,8 @@ fn wave_fr_leaves_rto_samples_to_the_endpoint() {
 fn delayed_ack_across_bursts_belongs_to_the_later_burst() {
     let mut c = WaveBench::new("wave", "");
     c.burst();
-    // Pairs, out of step: 1, then 3, 5, 7, 9 segments, 4 ms each; the tenth waits for the second burst, which leaves at
-    // 500 ms.
+    // After an ACK of the first segment alone, each ACK covers two segments, 8 ms after the previous one. The tenth
+    // segment is acknowledged only with the first of the second burst, which leaves at 500 ms.
     for (ms, n) in [(64.0, 1), (72.0, 3), (80.0, 5), (88.0, 7), (96.0, 9)] {
         c.ack(ms, n);
     }

@@ -17,7 +17,7 @@ pub(super) struct Undo {
     pub(super) restores: bool,
     /// Retransmissions not yet reported as duplicates; negative before the first (Linux `undo_retrans`).
     unreported: i64,
-    /// Millisecond timestamp of the first retransmission since none was in flight (Linux `retrans_stamp`).
+    /// Millisecond timestamp of the first retransmission; cleared when none is in flight (Linux `retrans_stamp`).
     first_ms: Option<u32>,
     /// Total number of segments reported as duplicates.
     reported: u64,

@@ -28,8 +28,8 @@ impl Idle {
 }
 
 impl TcpSender {
-    /// Lowers the window to the initial window if no data left for more than an RTO. On Linux, halves the window for
-    /// each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
+    /// Lowers the window to the initial window if the last data was sent more than an RTO ago. On Linux, halves the
+    /// window for each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
     #[cold]
     pub(super) fn restart_after_idle(&mut self, now: Time) {
         let rto = self.core.rtt.rto();
@@ -89,8 +89,8 @@ mod tests {
 
     const MS: fn(u64) -> Time = Time::from_millis;
 
-    /// Returns the window of end 0 before and after an idle time that ends at `resume`, the time without packets, and
-    /// the RTO.
+    /// Returns four values of an idle time that ends at `resume`: the window of end 0 before and after it, its length,
+    /// and the RTO.
     fn idle(cfg: &TcpConfig, resume: Time) -> (u64, u64, Time, Time) {
         let mut p = pair(cfg, MS(20));
         p.ends[0].connect();

@@ -31,7 +31,7 @@ fn model_starts_with_the_handshake() {
     }
 }
 
-/// The first flight is application-limited and shows less than the first estimate. The estimate stays until a sample
+/// A sample of the first flight is application-limited and below the first estimate. The estimate stays until a sample
 /// that is not limited replaces it, even if that sample is smaller.
 #[test]
 fn first_estimate_outlives_limited_samples() {
@@ -81,8 +81,8 @@ fn sample_without_interval_does_not_update_the_round() {
     }
 }
 
-/// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the current round, which here is at
-/// once. Linux conserves for one more round.
+/// `TcpBbr::CongestionStateSet` does not begin a round, so conservation ends with the current round. Here, the first
+/// ACK of the recovery ends that round. Linux conserves for one more round.
 #[test]
 fn conservation_ends_with_the_current_round() {
     for (stack, conserves, window) in [("linux", true, 19), ("ns3", false, 18)] {
