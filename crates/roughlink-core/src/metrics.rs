@@ -100,7 +100,8 @@ pub struct FlowResult {
     /// Absent for calls and charging sessions, and for connections with an end outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
-    /// Payload bytes abandoned and skipped by the receiver (FORWARD TSN, RFC 3758); absent for other transports.
+    /// Payload bytes that the sender abandoned and the receiver skipped (FORWARD TSN, RFC 3758); absent for other
+    /// transports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
     /// A voice call: its quality at `to`, and at `from`.

@@ -88,7 +88,7 @@ impl RandomStream {
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// Returns true with the probability that [`threshold`] converted to a number.
+    /// Returns true with probability `p` if `threshold` is the result of [`threshold`] for `p`.
     #[inline]
     pub fn hit(&mut self, threshold: u64) -> bool {
         (self.bits() >> 11) < threshold
@@ -165,7 +165,7 @@ mod tests {
             sum += u;
             product += (u - 0.5) * (f.unit((i + 1) * 1000, (i + 1) * 1000 + 652) - 0.5);
         }
-        // 4 sigma: 0.289 / sqrt(n) and 1/12 / sqrt(n)
+        // The bounds are 4 sigma. Sigma is 0.289 / sqrt(n) for the mean and 1/12 / sqrt(n) for the covariance.
         assert!((sum / n as f64 - 0.5).abs() < 0.0026, "{}", sum / n as f64);
         assert!((product / n as f64).abs() < 0.00075, "{}", product / n as f64);
     }

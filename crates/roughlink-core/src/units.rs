@@ -218,7 +218,7 @@ impl Serializer {
     pub const fn new(rate: Rate) -> Self {
         Serializer { rate: rate.0, carry: 0, exact: (0, 0) }
     }
-    /// Creates a serializer at `rate` that carries `remainder`, in bit ns; see [`Serializer::remainder`].
+    /// Creates a serializer at `rate` that carries `remainder`, in units of 1e-9 bit; see [`Serializer::remainder`].
     pub const fn resume(rate: Rate, remainder: u64) -> Self {
         Serializer { rate: rate.0, carry: remainder, exact: (0, 0) }
     }
@@ -226,7 +226,7 @@ impl Serializer {
     pub const fn rate(&self) -> Rate {
         Rate(self.rate)
     }
-    /// Returns the remainder of the last size, below a nanosecond, in bit ns (bits x 1e9).
+    /// Returns the remainder of the last size after whole nanoseconds, in units of 1e-9 bit.
     pub const fn remainder(&self) -> u64 {
         self.carry
     }

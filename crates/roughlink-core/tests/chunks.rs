@@ -91,8 +91,7 @@ fn bundles_and_fragments_are_accepted() {
     assert_eq!(chunks(&back), [Chunk::CookieAck, Chunk::HeartbeatAck, Chunk::Sack]);
     assert_eq!(wire::decode(&back[2].1).unwrap().packet.seq, 1001);
     assert_eq!((&back[1].1[24..28], &back[1].1[33..]), (&77_u32.to_be_bytes()[..], &heartbeat[1..]));
-    // A heartbeat with a wrong tag gets no answer. Of a packet with a truncated chunk, the chunks before it are
-    // processed.
+    // A heartbeat with a wrong tag gets no answer. Chunks before a truncated chunk are processed.
     assert!(answers(&mut network, &mut now, &bundle(tag ^ 1, &[heartbeat])).is_empty());
     let cut = bundle(tag, &[data(1002, chunk_flags::END), vec![0, 3, 0, 40]]);
     assert_eq!(chunks(&answers(&mut network, &mut now, &cut)), [Chunk::Sack]);

@@ -130,7 +130,8 @@ fn a_flow_held_in_coverage_is_reported() {
     let (delivered, warnings) = run(weak, weak, "");
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
-    // 70 s and 100 s, each minus the 10 ms until hosts are notified and the last second, before which they are warned.
+    // Coverage lasts 70 s and 100 s. In each, the first 10 ms (until hosts are notified) and the last second (after the
+    // warning) do not count.
     let said = "flow `f` sends nothing for 167.98 s of the 170 s that link `wifi` is up, first at 10.01 s";
     assert_eq!(warnings[0].0, said);
     assert!(

@@ -230,7 +230,7 @@ fn both_ends_of_a_call_may_be_outside() {
     }
 }
 
-/// A connection runs in simulation, also between kernel nodes, but not between two ends outside.
+/// A connection runs in a simulation, even between kernel nodes, but not if both ends are outside the network.
 #[test]
 fn connection_between_two_outside_ends_does_not_run() {
     let mut s = only(0, &chain(PLAIN, "kind = \"bulk\"\nbytes = \"10 kB\""));

@@ -52,8 +52,8 @@ fn all(network: &mut Network) -> Vec<NetworkOutput> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Frames with any content and padding, even if a link fragments them: links count the bytes after the header and
-    /// its tags.
+    /// Frames with any content and padding leave unchanged, even if a link fragments them. Links count the bytes after
+    /// the Ethernet header and its tags.
     #[test]
     fn frames_leave_unchanged(
         kind in prop::sample::select(vec![0x0806_u16, 0x88e1, 0x8100, 0x8864, 0x0800, 0x86dd, 0x1234]),
@@ -78,8 +78,8 @@ proptest! {
         prop_assert!(carried.bytes <= length as u64, "{carried:?}");
     }
 
-    /// The same datagrams in frames, between any addresses, with or without tags and padding: the same ones are lost,
-    /// and the others are due at the same times.
+    /// Datagrams fare the same with and without frames: the same ones are lost, and the others are due at the same
+    /// times. Addresses, tags and padding have no effect.
     #[test]
     fn frames_are_lost_and_delayed_like_their_datagrams(
         seed in 0u64..1000,
@@ -118,8 +118,8 @@ fn gateway_rewrites_segments_in_frames() {
     let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
     let one = |node| Network::new(plain.clone(), RunOptions { ports: vec![node], ..RunOptions::default() }).unwrap();
     let (mut source, mut sink) = (one(2), one(0));
-    // Between the networks of the two ends, the conversation has other addresses, which no node of the network in
-    // between has.
+    // In the network between the two ends, the addresses of the conversation are translated to ones that no node of
+    // that network has.
     let moved = |datagram: &[u8], back: bool| {
         let mut bytes = datagram.to_vec();
         let transport = wire::decode(&bytes).unwrap().transport;

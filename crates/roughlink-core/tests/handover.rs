@@ -175,7 +175,8 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[0], 31.0, 0.1);
     let una = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
-    // From the first unacknowledged packet, ten each 0.5 s; the first two are lost, the third gets through.
+    // From the first unacknowledged packet on, Wave sends a burst of ten packets every 0.5 s. The first two bursts are
+    // lost, the third gets through.
     let bursts = t.bursts(31.0, 32.4);
     let numbers: Vec<_> = bursts.iter().map(|b| (b.1, b.2)).collect();
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);

@@ -54,8 +54,8 @@ fn idle_server_restarts_in_slow_start() {
     };
     for stack in ["linux", "rfc"] {
         let (reduced, kept) = (median(false, stack), median(true, stack));
-        // 400 kB at 20 Mbit/s take 0.16 s and a round trip, or four with the 128 KiB of `rfc`; slow
-        // start from ten segments takes several more.
+        // 400 kB take 0.16 s at 20 Mbit/s plus one round trip, or four round trips with the 128 KiB window of `rfc`.
+        // Slow start from ten segments takes several round trips more.
         assert!(kept < 450.0 && reduced > kept + 100.0, "{stack}: {reduced} {kept}");
     }
 }

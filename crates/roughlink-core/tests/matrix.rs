@@ -1,4 +1,5 @@
-//! Throughput of every algorithm over loss and buffer as one table, which shows any change in the stack and its place.
+//! One table of the throughput of every algorithm by loss and queue, which shows any change in the stacks and the cells
+//! it affects.
 
 #[path = "common/one_link.rs"]
 mod one_link;

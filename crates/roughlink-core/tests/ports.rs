@@ -542,8 +542,7 @@ fn nodes_route_to_hosts_beyond_them() {
     }
 }
 
-/// A datagram is in flight on a link, in reassembly and at a port, and no longer when it has left, or was lost or
-/// dropped.
+/// A datagram counts as in flight on a link, in reassembly and at a port, until it leaves or is lost or dropped.
 #[test]
 fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
     let ms = Time::from_millis;
@@ -577,7 +576,7 @@ fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
     send(&mut network);
     assert_eq!(numbers(&network), [0, 1], "the others found the queue full");
 
-    // Of three fragments each, the second of the first datagram and the first of the second one are lost.
+    // Each datagram has three fragments. The second fragment of datagram 0 and the first of datagram 1 are lost.
     let mut network = open("mtu = \"600 B\"\nnoise = { kind = \"list\", drop = [1, 3] }");
     send(&mut network);
     network.wake(ms(30));

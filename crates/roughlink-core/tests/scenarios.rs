@@ -107,7 +107,7 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
     parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
-/// A kernel node is otherwise a node like any other. A scenario with a kernel node needs no flow.
+/// Any node of a scenario can be made a kernel node. A scenario with a kernel node needs no flow.
 #[test]
 fn nodes_can_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);

@@ -38,7 +38,7 @@ fn a_message_takes_the_delay_of_the_path() {
     assert!(f.completed && (f.end_s.unwrap() - 5.9501).abs() < 0.001, "{:?}", f.end_s);
 }
 
-/// A lost message delays those after it in its stream only, and no unordered one.
+/// A lost message delays only later messages of its stream, and never an unordered message.
 #[test]
 fn streams_limit_head_of_line_blocking() {
     let latency = |sctp: &str| {
@@ -67,7 +67,7 @@ fn a_lifetime_bounds_the_latency() {
     assert!(f.skipped_bytes.unwrap() > 0 && f.skipped_bytes.unwrap() <= 200 * m.abandoned);
 }
 
-/// Without retransmissions each message has one chance, like a datagram's.
+/// Without retransmissions, each message gets one chance, like a datagram.
 #[test]
 fn loss_without_retransmissions_equals_that_of_the_link() {
     let sctp = "partial_reliability = true, max_retransmissions = 0, streams = 8";

@@ -1,5 +1,5 @@
-//! Links that change: effects of changes on packets, and equality with other links to the nanosecond if nothing
-//! changes.
+//! Links that change: effects of changes on packets. Changes and disciplines without effect give the results of a plain
+//! link to the nanosecond.
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
@@ -181,7 +181,8 @@ fn jitter_is_that_of_a_link_without_changes() {
     }
 }
 
-/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
+/// The link is down from 12 to 30 ms. Depending on the policy, packets that arrive in this time are lost, or all
+/// packets wait.
 #[test]
 fn outage_drops_or_keeps_packets() {
     let rate = Rate::from_mbps(1);
@@ -194,7 +195,8 @@ fn outage_drops_or_keeps_packets() {
     assert_eq!(seen, [(18, false), (44, false), (52, false)]);
 }
 
-/// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a packet that needs less leaves the rest to the next.
+/// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a packet that needs less leaves the rest to a packet that
+/// waits.
 #[test]
 fn packets_share_transmission_opportunities() {
     let times = [1, 2, 2, 5].map(Time::from_millis).to_vec();

@@ -223,7 +223,7 @@ pub enum Side {
     Secc,
 }
 
-/// Request of a side to its host.
+/// Action that a side requests from its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a datagram with this many bytes of UDP payload to the peer.

@@ -37,7 +37,7 @@ impl Web {
         let took = Histogram::default();
         Web { cfg, next: Time::MAX, asked_at: Time::ZERO, asked: 0, served: 0, responses: 0, took }
     }
-    /// Handles the connection of the client.
+    /// Handles the establishment of the client's connection.
     pub fn connected(&mut self, now: Time) {
         self.next = now;
     }

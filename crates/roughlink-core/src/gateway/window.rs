@@ -42,7 +42,7 @@ pub struct RateControl {
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with L SDUs.
     pdu: (u32, Time),
-    /// Share of the SDUs that count: 1, or the share of SDUs that are not repeated.
+    /// Factor of Sample_Awnd: the share of SDUs that need no repetition, or 1 without `error_factor`.
     usable: f64,
 }
 
@@ -303,7 +303,7 @@ mod tests {
 
     const RTTS: [u64; 3] = [66, 126, 186];
 
-    /// Creates a rate control in which Sample_Awnd of 66 ms is 96 SDUs.
+    /// Creates a rate control in which Sample_Awnd is 96 SDUs for an RTT of 66 ms.
     fn control(toml: &str) -> RateControl {
         RateControl::new(&Params { sample: AwndSample::Whole, ..toml::from_str(toml).unwrap() })
     }

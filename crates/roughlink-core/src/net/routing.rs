@@ -58,8 +58,8 @@ pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
 
 /// Routes of a network.
 ///
-/// All routes from a source form a tree, which serves every flow from there. A host at the end of its only cable has no
-/// tree: it adds a hop to the routes of its neighbor. A star of any size therefore needs one tree.
+/// All routes from a source form a tree, which serves every flow from there. A host with only one neighbor has no tree:
+/// its routes are those of the neighbor plus one hop. A star of any size therefore needs one tree.
 #[derive(Debug)]
 pub struct Routes {
     edges: Vec<Edge>,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub enum Notices {
     /// Explicit notifications, from coverage.
     Listed(Arc<[(Time, LinkEvent)]>),
-    /// Notifications from the timelines of the two directions, at least one of which exists. A link is up if both
-    /// directions are; rate, delay and signal come from the forward direction.
+    /// Notifications from the timelines of the two directions; at least one direction has a timeline. A link is up if
+    /// both directions are; rate, delay and signal come from the forward direction.
     Derived {
         /// Forward direction before its first change, and its timeline.
         forward: (DirectionState, Option<Arc<Timeline>>),

@@ -67,8 +67,8 @@ struct CapturedFlow {
 }
 
 impl<W: Write> Capture<W> {
-    /// Starts a capture of `scenario` into `files`, each with the hosts (the nodes where flows begin or end) to capture
-    /// into it. Keeps `snaplen` bytes of each packet (0: all); by default, [`snaplen`] of its flow.
+    /// Starts a capture of `scenario` into `files`. Each file comes with the hosts (the nodes where flows begin or end)
+    /// whose packets it records. Keeps `snaplen` bytes of each packet (0: all); by default, [`snaplen`] of its flow.
     ///
     /// # Errors
     /// Returns the index of the failed file with its error.

@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap().side, Some(SideContent::Init(plain)));
         bytes[55] = 5;
         assert_eq!(parse(&bytes), Err(WireError::Parameters));
-        // An unknown parameter whose type requires it ends processing.
+        // An unknown parameter ends processing if the highest bit of its type is 0 (section 3.2.1).
         let mut bytes = bundle(&[chunk(1, 0, &[&[0; 16][..], &[0x3f, 0xff, 0, 4, 0xc0, 0, 0, 4]].concat())]);
         let forward_tsn =
             |bytes: &[u8]| matches!(parse(bytes).unwrap().side, Some(SideContent::Init(i)) if i.forward_tsn);

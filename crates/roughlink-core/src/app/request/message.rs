@@ -111,9 +111,12 @@ impl V2gMessage {
             PreCharge => (25, 22),     // both from the Ioniq's session
             PowerDelivery => (18, 18), // both from the Alpitronic's session
             CurrentDemand => (49, 44),
-            ChargingStatus => (13, 44), // assumption: a header only, and same as CurrentDemand; in no capture
-            WeldingDetection => (16, 22), // same
-            SessionStop => (13, 14), // same; response assumed equal to PaymentServiceSelection's: a header and a code
+            // No capture has the messages below; all sizes are assumptions. The requests of ChargingStatus and
+            // SessionStop are only a header. The response of ChargingStatus is as long as CurrentDemand's, and that of
+            // SessionStop (a header and a code) as long as PaymentServiceSelection's.
+            ChargingStatus => (13, 44),
+            WeldingDetection => (16, 22),
+            SessionStop => (13, 14),
         };
         let (timeout, performance) = match self {
             CurrentDemand => (250, 25),

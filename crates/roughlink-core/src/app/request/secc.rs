@@ -12,7 +12,7 @@ use crate::units::Time;
 /// Supply equipment communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Secc {
-    /// Last allowed request, and the time since which this kind is requested.
+    /// Last allowed request, and the time at which the vehicle first sent it; repetitions do not change this time.
     last: Option<V2gMessage>,
     since: Time,
     /// Time of the SDP response.

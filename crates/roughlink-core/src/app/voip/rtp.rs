@@ -111,11 +111,11 @@ pub struct ObservedStream {
     /// Lowest and highest number so far.
     lowest: u32,
     highest: u32,
-    /// Totals of the steps from one highest number to the next, without restarts: samples (from the timestamps) and
-    /// packets.
+    /// Samples (from the timestamps) and packets between each packet with a new highest number and the previous such
+    /// packet, in total. Excludes restarts.
     samples: u64,
     steps: u64,
-    /// Source and sequence number that would continue a restarted talker.
+    /// Source and sequence number of the packet that would confirm a restart of the talker.
     restart_candidate: Option<(u32, u16)>,
 }
 
@@ -204,8 +204,8 @@ const PCMU_SILENCE: u8 = 0xff;
 const MAX_MISORDER: i64 = 100;
 /// Number of the first packet to enter, which leaves room for earlier ones that it overtook.
 const FIRST: u32 = MAX_MISORDER as u32;
-/// Number of packets by which a talker may be ahead of the rate of the shortest packets, to allow for gaps and bursts
-/// (RFC 3550 appendix A.1).
+/// Number of packets by which a talker may be ahead of one that sends only the shortest packets, to allow for gaps and
+/// bursts (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
 /// Shortest and longest speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
 const MIN_SPEECH: Time = Time::from_micros(2_500);
@@ -295,7 +295,8 @@ mod tests {
         }
     }
 
-    /// After a new call, a restarted sequence, or a gap of more than half of all numbers, the second packet counts.
+    /// After a new source, a restarted sequence, or a gap of more than half of all numbers, packets count from the
+    /// second one on.
     #[test]
     fn new_talker_counts_from_its_second_packet() {
         let mut heard = ObservedStream::default();

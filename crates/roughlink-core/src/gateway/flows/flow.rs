@@ -51,7 +51,7 @@ pub struct WatchedFlow<S> {
     pub(super) known: FlowPhase,
     /// Round-trip time of the handshake.
     pub rtt: Option<Time>,
-    /// True if more than one SYN may be the answered one, so that `rtt` may be wrong.
+    /// True if the SYN or its answer was repeated, so that `rtt` may be wrong.
     pub ambiguous: bool,
     /// True if inward data passed lately and more is expected: the flow shares the rough link.
     pub active: bool,

@@ -120,7 +120,7 @@ fn single_marked_segment_does_not_exclude_the_flow() {
     }
 }
 
-/// RFC 5961 section 3.2: elsewhere in the window a RST triggers a challenge ACK, and the flow continues.
+/// RFC 5961 section 3.2: a RST with any other number in the window triggers a challenge ACK, and the flow continues.
 #[test]
 fn reset_needs_the_exact_sequence_number() {
     for heading in BOTH {
@@ -228,7 +228,8 @@ fn flood_of_segments_does_not_keep_out_new_flows() {
     }
 }
 
-/// A segment from outside proves coverage, from any sender. The receiver answers only segments that its window admits.
+/// Any segment from outside proves coverage, even if it is outside the receiver's window. The receiver does not answer
+/// such a segment, so the gateway itself must open the window.
 #[test]
 fn out_of_window_segment_does_not_keep_the_window_closed() {
     let mut b = train();

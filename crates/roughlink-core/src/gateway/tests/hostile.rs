@@ -137,8 +137,8 @@ fn connect(port: &mut HostilePort, a: Addresses, (shift, units): (u8, u16), iss:
     port.receive(Heading::Outward, &mut encode(&p, None, &a.reversed(), &[]));
 }
 
-/// 1e5 controlled segments, four in ten with the checksum forced to 0x0000 or 0xffff before or after the change: the
-/// output has the checksum of a full computation.
+/// In 1e5 segments of a controlled flow, the checksum after the change equals a full computation. In four of ten
+/// segments, the checksum is forced to 0x0000 or 0xffff before or after the change.
 #[test]
 fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");

@@ -68,8 +68,9 @@ impl AirNoise {
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
-    /// Returns a line worse in every respect: stationary error 0.02, bursts of 1 ms (0.5), jitter 0.3 ms, hit 0.9, and
-    /// fading to 0.3 for 0.3 s after 5 s on average. All values are assumptions.
+    /// Returns a line worse in every respect: stationary error 0.02, bursts of 1 ms (coefficient of variation 0.5),
+    /// jitter 0.3 ms, hit 0.9. Fading raises the stationary error to 0.3 for 0.3 s after 5 s, both on average. All
+    /// values are assumptions.
     pub fn stress() -> Self {
         AirNoise::stress_at(60.0)
     }
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn noise_does_not_depend_on_how_often_it_is_sampled() {
-        // One judge tests every block, the other only every seventh.
+        // One noise process tests every block, the other only every seventh.
         let noise = AirNoise::stress();
         let (mut all, mut some) = (NoiseProcess::new(&noise, "x", &SEED), NoiseProcess::new(&noise, "x", &SEED));
         let mut bad = 0;

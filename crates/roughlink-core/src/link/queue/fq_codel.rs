@@ -1,9 +1,10 @@
 //! Flow queue CoDel (RFC 8290): a hash spreads flows over queues, CoDel controls each queue, and deficit round robin
 //! serves them. New and sparse flows have priority over flows with a backlog.
 //!
-//! Follows sections 4.1 (enqueueing) and 4.2 (dequeueing). CoDel's condition "at most one packet waits" uses the flow's
-//! queue, as in RFC 8289 (Linux uses all queues), and the largest packet of all queues, as in Linux. The hash covers
-//! the name and direction of a flow, so its queue does not depend on other flows.
+//! Follows sections 4.1 (enqueueing) and 4.2 (dequeueing). CoDel does not drop from a queue of at most one maximum
+//! packet. This check counts the bytes of the flow's own queue, as in RFC 8289 (Linux counts all queues). The maximum
+//! packet is the largest in any queue, as in Linux. The hash covers the name and direction of a flow, so its queue does
+//! not depend on other flows.
 
 use super::codel::Codel;
 use super::{CodelConfig, Fifo, QueueTally, reaches};
@@ -24,7 +25,7 @@ pub(super) struct FqCodel {
     /// Number of queues, and those that have been used.
     number: u32,
     flows: BTreeMap<u32, FlowQueue>,
-    /// Numbers of new queues, and of old queues, each in turn.
+    /// Numbers of the new queues and of the old queues, each list in order of service.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
 }

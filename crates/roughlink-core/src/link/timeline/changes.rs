@@ -51,9 +51,9 @@ struct Service {
     /// Start and end of service; [`Time::MAX`] while the serializer is stopped.
     start: Time,
     end: Time,
-    /// Remainder of the serializer at the end, bit ns.
+    /// Remainder of the serializer at the end, in units of 1e-9 bit.
     remainder: u64,
-    /// Bit ns left for the packet in service when the serializer was interrupted.
+    /// Bits left of the packet in service when the serializer was interrupted, in units of 1e-9 bit.
     left: Option<u64>,
 }
 

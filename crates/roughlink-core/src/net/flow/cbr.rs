@@ -29,7 +29,7 @@ impl Application for CbrFlow {
     }
     fn on_exit(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
         if p.flow.reverse() {
-            return; // response between two ends outside
+            return; // a program's reply: both ends are outside
         }
         progress.note_delay(Some(now - p.udp_sent_at()));
         self.delivered += u64::from(p.payload());

@@ -401,7 +401,7 @@ fn packets_are_conserved() {
 #[test]
 fn pairs_on_one_medium_share_its_capacity() {
     let end = Time::from_secs(60);
-    // Random slots without collisions, and turns: (configuration, tolerance of a share).
+    // (configuration, tolerance of a share): random slots without collisions, then modems that take turns.
     let random = silent();
     let turns = HdplcConfig { access_slots: 1, access_gap: Time::from_micros(225), ..silent() };
     for (config, tolerance) in [(random, 0.03), (turns, 0.001)] {
