@@ -415,8 +415,8 @@ fn mount_bpffs() -> Result<(), KernelError> {
     }
     if in_temporary_mount_namespace() {
         return Err(KernelError::State(format!(
-            "{BPFFS} is not mounted in this temporary mount namespace (`ip netns exec` creates one): load it outside, \
-             with --netns NAME"
+            "{BPFFS} is not mounted in this temporary mount namespace (`ip netns exec` creates one): load the \
+             algorithm outside, with --netns NAME"
         )));
     }
     let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0755"));

@@ -82,8 +82,8 @@ impl Failure {
         }
         if self.code() == FAULT {
             print_stderr(&format!(
-                "This is a bug in roughlink. Please report it with the files and this command line:\n  {}\n\
-                to {}/issues. If someone else gave you the file, report it as SECURITY.md describes.",
+                "This is a bug in roughlink. A report needs the input files and this command line:\n  {}\n\
+                Please report it at {}/issues. If someone else gave you the files, follow SECURITY.md instead.",
                 command_line(),
                 env!("CARGO_PKG_REPOSITORY")
             ));

@@ -180,7 +180,7 @@ mod built_in {
         let out = command.env("NO_COLOR", "1").output().expect("unshare");
         assert_eq!(code(&out), 3, "{}", stderr(&out));
         let message = stderr(&out).replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(message.contains("load it outside, with --netns NAME"), "{message}");
+        assert!(message.contains("load the algorithm outside, with --netns NAME"), "{message}");
         name.wait(false);
     }
 

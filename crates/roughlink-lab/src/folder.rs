@@ -131,7 +131,7 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<FolderTable>), LabEr
     }
     let wrong = |why: String| {
         let message = format!("`{}` is not a complete result of a sweep or comparison: {why}", folder.display());
-        Err(LabError::Usage { message, help: "run the command that made it again".into() })
+        Err(LabError::Usage { message, help: "repeat the command that made it".into() })
     };
     match (input.experiments.len(), FolderTable::open(&folder.join(RUNS_TABLE))?) {
         (1, None) => wrong(format!("it has no {RUNS_TABLE}")),

@@ -97,10 +97,10 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
             message: format!("`{name}` is not finished: it has {n} runs and no {DESCRIPTION}"),
-            help: "run the command that began it again".into(),
+            help: "repeat the command that began it".into(),
         });
     };
-    same_engine(folder, &order, "read it with the program that began it, or begin it again")?;
+    same_engine(folder, &order, "use the version of roughlink that began it, or begin it again")?;
     let plan = planned(folder, &order, identity_of(folder).as_deref(), most)?;
     match plan.unknown(runs) {
         0 => Ok(plan),
@@ -110,7 +110,7 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
                 runs.len(),
                 folder.display()
             ),
-            help: "run the command that began it again: it rewrites that file when it ends".into(),
+            help: "repeat the command that began it, which rewrites that file when it ends".into(),
         }),
     }
 }
@@ -130,7 +130,7 @@ fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> R
     if identity != Some(&*plan.identity().to_string()) {
         return wrong(
             format!("`{}` does not match the runs in its folder", path.display()),
-            "run the command that began it again: it rewrites that file".into(),
+            "repeat the command that began it, which rewrites that file".into(),
         );
     }
     Ok(plan)

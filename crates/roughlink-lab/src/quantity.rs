@@ -129,7 +129,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("block_error", "Share of blocks corrupted by noise", "", ""),
     // Runs.
     row("jain", "Jain's fairness index", "", "of the throughputs of the transfers"),
-    row("jain_min_10s", "Smallest Jain's index over 10 s", "", "over all 10 s that start at a whole second"),
+    row("jain_min_10s", "Smallest Jain's index over 10 s", "", "in all windows of 10 s that start at a whole second"),
     row("sim_s", "Simulated time", "s", ""),
     row("events", "Events", "", "processed by the engine"),
     // Watched runs: means over time, and recovery times of flows.

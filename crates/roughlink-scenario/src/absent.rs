@@ -11,7 +11,7 @@ const ABSENT: &[(&[&str], &str)] = &[
     // Congestion control
     (
         &["prague", "l4s", "tcp-prague"],
-        "use `dctcp` over `qdisc = { kind = \"threshold\", ... }`, which also reacts to the share of marked packets",
+        "use `dctcp`, which also reacts to the share of marked packets, over `qdisc = { kind = \"threshold\", ... }`",
     ),
     (&["bbr2", "bbr3", "bbrv2", "bbrv3", "bbr-v2", "bbr-v3"], "use `bbr`, which is version 1 as in the Linux kernel"),
     (&["ledbat", "lp", "cdg", "nv", "copa"], "use `vegas`, which is also based on delay"),
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn absent_name_suggests_the_closest_alternative() {
-        assert!(absent("Prague").unwrap().starts_with("`prague` is not available; use `dctcp` over `qdisc"));
+        assert!(absent("Prague").unwrap().starts_with("`prague` is not available; use `dctcp`, which"));
         assert_eq!(absent("cubic"), None);
     }
 }

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Algorithm in transmit mode: any name of the registry except `avoca`. The keys of `[tcp]` that it would set as
-    /// `cc` are not set.
+    /// Algorithm in transmit mode: any name of the registry except `avoca`. Keys of `[tcp]` that this algorithm sets
+    /// when used as `cc` are not set here.
     pub inner: String,
     /// Parameters of `inner`.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]

@@ -69,7 +69,7 @@ pub struct Params {
     /// With `trains = "acknowledged"`: treatment of duplicate ACKs in trains.
     pub duplicates: Duplicates,
     /// With `trains = "acknowledged"`: maximum number of segments that one ACK of the receiver covers (RFC 5681 section
-    /// 4.2: 2). An ACK of more segments ends a loss.
+    /// 4.2: 2). An ACK of more segments counts as the end of a repair.
     pub max_ack_segments: u32,
 }
 

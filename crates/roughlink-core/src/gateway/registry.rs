@@ -20,8 +20,8 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
     .in_a_modem(),
     RegisteredGateway::new::<window::RateControl>(
         "mizutani",
-        "sets windows for a short common queue; in the paper, one per flow",
-        "PLC paper, figure 12; as printed it is fair, but unfair in figure 8(a)",
+        "sets windows for a short queue of all flows together",
+        "PLC paper, figure 12, but with the queue that figure 8(a) implies",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),

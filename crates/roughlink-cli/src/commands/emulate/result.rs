@@ -312,10 +312,10 @@ pub(crate) fn faults(outcome: &EmulationResults, most_late: Time) -> Vec<String>
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
     let of = |us, what| format!("1 % of {what} than {us:.0} us (limit {most_late})");
     [
-        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "packets left later"))),
-        late(outcome.waited).map(|us| format!("the link read packets late: {}", of(us, "packets waited longer"))),
+        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "packets left late by more"))),
+        late(outcome.waited).map(|us| format!("the link read packets late: {}", of(us, "packets waited for more"))),
         late(outcome.run_delay.per_slice)
-            .map(|us| format!("programs waited for a processor: {}", of(us, "their time slices began later"))),
+            .map(|us| format!("programs waited for a processor: {}", of(us, "their time slices began late by more"))),
         (outcome.stall > longest_stall).then(|| format!("the link stalled for {}", outcome.stall)),
         (outcome.overruns.filter(|count| *count > 0))
             .map(|count| format!("{count} packets were dropped because the link read them too slowly")),

@@ -25,7 +25,8 @@ pub struct Params {
     pub min_cwnd: u32,
     /// Share by which pacing stays below the estimate, so that queues drain.
     pub pacing_margin: f64,
-    /// Growth factor of the estimate below which, for `full_pipe_rounds` rounds, the pipe counts as full.
+    /// Growth factor of the bandwidth estimate: after `full_pipe_rounds` rounds with less growth, the pipe counts as
+    /// full.
     pub full_pipe_growth: f64,
     /// Rounds without such growth after which the pipe is full.
     pub full_pipe_rounds: u32,
