@@ -135,7 +135,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FailureReason>) -> PyR
 
 fn fault(text: &str) -> PyErr {
     Fault::new_err(format!(
-        "{text}\nThis is a fault of roughlink. Please report it with what you called to {}/issues.",
+        "{text}\nThis is a bug in roughlink. Please report it, with the call that caused it, at {}/issues.",
         env!("CARGO_PKG_REPOSITORY")
     ))
 }
