@@ -103,7 +103,7 @@ def main() -> int:
         )
     else:
         print(f"{o.cc}, {o.seeds} random networks, {o.bytes / 1e6:g} MB each, means of {o.runs} runs")
-        print(f"{'':<28}{'median':>8}{'geo. mean':>11}{'p90 stray':>11}")
+        print(f"{'':<28}{'median':>8}{'geo. mean':>11}{'p90 spread':>11}")
         for name, s in groups.items():
             print(f"{name:<28}{s['median']:>8.3f}{s['geometric_mean']:>11.3f}{s['p90_stray']:>10.2f}x")
     if o.strict and roughlink:

@@ -4,12 +4,13 @@
 Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
 segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Each round has three
 connections: with cubic, with the algorithm, and with the algorithm while the kernel counts the time of BPF programs
-(kernel.bpf_stats_enabled). Counting itself costs time. The counted connection gives ns and programs per ACK. The other
-two give the ratio of the processor time of both ends per ACK that the sender received, round by round. A comparison of
-cubic with cubic shows the noise.
+(kernel.bpf_stats_enabled). Counting itself costs time. The counted connection gives the programs' time in ns and their
+number per ACK. The other two give, for each round, the ratio of the processor time per ACK that the sender received,
+summed over both ends. A comparison of cubic with cubic shows the noise.
 
-Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10).
-The processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
+Wave paces bursts and derives its pace from the arrivals of each burst. To measure it, use packets that hold a whole
+burst (--segments 10). The processor then mostly waits for the clock, so Wave and cubic differ in more than the cost of
+their arithmetic.
 
 Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. At the end the algorithms and
 namespaces are always removed and the setting is restored.

@@ -85,7 +85,8 @@ def flood(seconds: float, rate: float, size: int) -> tuple[list[str], list[str]]
 
 
 def wanted(emulator: Emulator, case: str) -> bool:
-    """Returns true if the case applies: variants matter in some cases, plain devices have no delay, rate or loss."""
+    """Returns true if the case applies: variants are measured in some cases only, and plain devices have no delay,
+    rate or loss."""
     if emulator.name == "veth":
         return case in ("tcp", "echo-0") or case.startswith("cpu")
     if "," in emulator.name:

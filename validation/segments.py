@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Comparison of the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
 
-Transfers use NewReno, 2 MB and a delayed ACK of 2, without SACK unless --sack is given. Each case loses packets by
-their arrival number at the car, so no random number is involved. The SYN is 0, the ACK of the handshake 1, and every IP
-fragment counts. Sequence, length and retransmission flag of every data segment must agree. The difference in time is
-reported, and bounded by --time-tolerance.
+Transfers of 2 MB use NewReno and an ACK for every second segment, without SACK unless --sack is given. Each case loses
+packets by their arrival number at the car, so no random number is involved. The SYN is 0, the ACK of the handshake 1,
+and every IP fragment counts. Sequence, length and retransmission flag of every data segment must agree. The difference
+in time is reported, and bounded by --time-tolerance.
 
 Links of ns-3 add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s. Times drift by that much per packet
 unless roughlink's links do the same (--link-overhead 2). The bulk application of ns-3 writes 512 bytes at a time, so a

@@ -89,7 +89,8 @@ def main() -> int:
         many, few = CASES["999"].with_(cc=o.cc, duration_s=1), BASE.with_(cc=o.cc, flows_per_group=3, duration_s=1)
         for name, simulator in simulators.items():
             cli.progress(f"memory, {simulator.name}")
-            # A few flows end too soon to measure their memory. Once windows are open, memory does not change with time.
+            # A run with few flows is over before its memory can be measured, so simulate it for longer. Once windows
+            # are open, memory does not change with time.
             peaks = [peak_rss_kb(simulator, s.with_(duration_s=s.duration_s * stretch[name] * scale))
                      for s, scale in ((many, 1), (few, 100 if name == "roughlink" else 1))]
             memory[f"{name}_kb_per_flow"] = (peaks[0] - peaks[1]) / 996

@@ -49,8 +49,8 @@ class CongestionControl:
         raise NotImplementedError(f"{type(self).__name__} has no on_ack")
 
     def on_congestion(self, flow: Flow, cause: Congestion) -> None:
-        """Reduces `cwnd` and `ssthresh` at the start of a loss episode. `flow` has the bytes in flight before the loss
-        was detected."""
+        """Reduces `cwnd` and `ssthresh` at the start of a loss episode. `flow.in_flight` and `flow.outstanding`
+        are the values at the detection of the loss."""
         raise NotImplementedError(f"{type(self).__name__} has no on_congestion")
 
     def permit(self, flow: Flow) -> Permit:
@@ -58,10 +58,10 @@ class CongestionControl:
         much faster.
 
         Returns:
-            Bytes that may be in flight; or bytes and a pacing rate in bit/s; or ``None``. The default is
-            ``flow.window(cwnd)``: the window or, during recovery, the limit of recovery. ``None`` freezes the
-            connection and its timers. The result may change to or from ``None`` only after a call of `on_link` or
-            `on_timer`.
+            Bytes that may be in flight; or bytes and a pacing rate in bit/s; or ``None``. By default the bytes are
+            ``flow.window(cwnd)``, which is `cwnd` or, during recovery, the limit of recovery, and the rate is
+            `rate_bps`. ``None`` freezes the connection and its timers. The result may change to or from ``None`` only
+            after a call of `on_link` or `on_timer`.
         """
         window = flow.window(int(self.cwnd))
         return window if self.rate_bps is None else (window, self.rate_bps)
@@ -99,8 +99,8 @@ class CongestionControl:
         return measured
 
     def starts_anew(self) -> bool:
-        """Returns true if the endpoint must discard its round-trip times when `permit` stops returning ``None``,
-        because the path changed."""
+        """Returns true if the path has changed while `permit` returned ``None``. The endpoint then discards its
+        round-trip times and its timeout when it may send again."""
         return False
 
 

@@ -31,7 +31,7 @@ class Decisions:
         self.max_window = max_window
         self.least, self.most, first = (1.0, max_window, 10.0) if action == "window" else (0.01, max_rate_mbps, 1.0)
         if not self.least < self.most < np.inf:
-            raise ValueError(f"the largest {action} is {self.most}; expected more than {self.least}")
+            raise ValueError(f"the largest {action} is {self.most}; expected a finite number above {self.least}")
         self.first = min(first, self.most)
 
     def after(self, value: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:

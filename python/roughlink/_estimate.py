@@ -79,7 +79,7 @@ class Estimate(NamedTuple):
 def _error(samples: Sequence[float]) -> tuple[float | None, float]:
     """Returns the standard error of a mean, and its degrees of freedom."""
     n = len(samples)
-    # The sign test of fewer than six values is never significant, even if all are equal.
+    # Fewer than six equal values give no interval: their variance is 0, and a sign test of so few is never significant.
     if n < 2 or (n < 6 and min(samples) == max(samples)):
         return None, 0.0
     return sqrt(variance(samples) / n), n - 1.0

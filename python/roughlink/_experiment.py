@@ -54,7 +54,7 @@ class Experiment:
           is a lower bound of it. ``difference`` is the median of the differences.
 
         A field without a value is ``None``. For example, a deterministic metric has no interval, and an end of an
-        interval is unknown if it lies past the end of the runs.
+        interval is unknown if the runs ended before it.
 
         Args:
             metric: Name of the metric, by default the main one.

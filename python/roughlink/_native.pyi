@@ -176,7 +176,7 @@ class Flow:
         delivered."""
     @property
     def max_outstanding(self) -> int:
-        """Bytes in flight when the last window of data began."""
+        """Largest number of outstanding bytes during the last window of data."""
     def window(self, cwnd: int) -> int:
         """Returns `cwnd`, or the limit of recovery while it is active; bytes."""
 
@@ -280,7 +280,7 @@ class LinkEvent:
 
 @final
 class Congestion:
-    """Reason why the window must shrink; reported once per episode."""
+    """Reason why the window must shrink. An episode is reported once, apart from repeated timeouts (TIMEOUT_AGAIN)."""
 
     LOSS: ClassVar[Congestion]
     """Fast retransmit."""

@@ -78,7 +78,7 @@ class Reward:
 
 
 class _Flows:
-    """Networks with the decisions of their agents."""
+    """Networks, each with the window or rate that its agent has set."""
 
     def __init__(
         self,

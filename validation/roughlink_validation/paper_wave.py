@@ -216,7 +216,7 @@ CLAIMS = [
           slower("reno 10 s to terrestrial", "wave 10 s to terrestrial"), least=1.05, published=6.7, unit="times"),
     Claim("sooner than CUBIC to L1", "from the satellite CUBIC needs longer than Wave", "ours",
           slower("cubic 2 s to terrestrial", "wave 2 s to terrestrial"), least=1.05, origin="ours", unit="times"),
-    Claim("starts at once", "at the start on the satellite Wave has 95 % of the link from 1.5 s on", "3.2",
+    Claim("starts at once", "started on the satellite, Wave has 95 % of the link's rate from 1.5 s on", "3.2",
           of("wave 2 s to terrestrial", "start_mbps"), least=7.2, unit="Mbit/s"),
     Claim("wave-fr recovers from the short outage",
           "with `wave-fr`, recovery on the satellite takes at most 5 s after an outage of 0.5 s", "ours",

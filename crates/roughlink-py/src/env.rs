@@ -25,7 +25,7 @@ const OBSERVATION_LENGTH: usize = 9;
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Segments in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
-/// Number of networks per thread below which a second thread does not pay off.
+/// Minimum number of networks per thread: with fewer, another thread does not pay off.
 const MIN_PER_THREAD: usize = 16;
 
 /// State shared by the algorithm inside a network and the caller outside.
@@ -228,8 +228,8 @@ pub(crate) struct Batch {
 
 #[pymethods]
 impl Batch {
-    /// Creates networks of these scenarios that control `flow`, by default the first transfer. A step takes `seconds`,
-    /// or else `round_trips`.
+    /// Creates a network for each scenario. In each, the caller controls `flow`, by default the first transfer. A step
+    /// takes `seconds`, or else `round_trips`.
     #[new]
     fn new(
         py: Python<'_>,

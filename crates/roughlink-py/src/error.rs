@@ -135,7 +135,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FailureReason>) -> PyR
 
 fn fault(text: &str) -> PyErr {
     Fault::new_err(format!(
-        "{text}\nThis is a bug in roughlink. Please report it, with the code that caused it, at {}/issues.",
+        "{text}\nThis is a bug in roughlink. Please report it, with the call that caused it, at {}/issues.",
         env!("CARGO_PKG_REPOSITORY")
     ))
 }

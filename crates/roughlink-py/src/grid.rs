@@ -55,8 +55,8 @@ impl PyPlan {
         folder_of(&base, &self.plan().identity())
     }
 
-    /// Runs the missing runs of the folder and calls `report` about once a second. After Ctrl-C or a failure of
-    /// `report`, it returns no results; finished runs are in the folder.
+    /// Runs the missing runs of the folder and calls `report` about once a second. If Ctrl-C is pressed or `report`
+    /// raises an exception, this exception is raised; finished runs stay in the folder.
     fn work(
         &self,
         py: Python<'_>,
@@ -212,8 +212,8 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
 #[derive(IntoPyObject)]
 pub(crate) enum PyFolder {
     Run(PyRun),
-    /// Statistics of experiments as JSON; the runs (absent for a paper alone); the planned number of runs if the folder
-    /// is not finished.
+    /// Statistics of experiments as JSON; the runs, or `None` for a paper; the planned number of runs if the folder is
+    /// not finished.
     Grid((String, Option<PyTable>, Option<usize>)),
 }
 

@@ -75,8 +75,8 @@ impl Work {
         Ok(Work { plan, max_memory, state: Mutex::new(state) })
     }
 
-    /// Returns the numbers of the next missing runs, with about this total cost and at most `most` of them, and their
-    /// cost; `None` if no run is left.
+    /// Returns the numbers of the next missing runs, and their total cost. There are at most `most` runs, with a total
+    /// cost of about `cost`. Returns `None` if no run is left.
     fn chunk(&self, py: Python<'_>, cost: u64, most: usize) -> PyResult<Option<(Vec<usize>, u64)>> {
         py.detach(|| {
             guarded(|| {

@@ -117,7 +117,7 @@ impl FlowView {
     fn app_limited(&self) -> bool {
         self.0.app_limited
     }
-    /// Bytes in flight when the last window of data began.
+    /// Largest number of outstanding bytes during the last window of data.
     #[getter]
     fn max_outstanding(&self) -> u64 {
         self.0.max_outstanding
@@ -309,7 +309,7 @@ impl LinkEventView {
     }
 }
 
-/// Reason why the window must shrink; reported once per episode.
+/// Reason why the window must shrink. An episode is reported once, apart from repeated timeouts (TIMEOUT_AGAIN).
 #[pyclass(frozen, eq, hash, name = "Congestion", module = "roughlink", rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CongestionCause {
