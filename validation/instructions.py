@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Count of instructions per delivered packet, including its acknowledgement: a cost independent of the machine's load.
+"""Count of instructions per delivered packet, including its acknowledgment: a cost independent of the machine's load.
 
 valgrind's callgrind counts the instructions of two runs of a scenario, one longer than the other. The difference,
 divided by the difference in delivered packets, is the cost of a packet without start-up. The count is the same in every

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
+"""Cost of an acknowledgment in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
 
 Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
 segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Each round has three

@@ -98,11 +98,11 @@ def draw(file: Path, title: str, sides: dict[str, list[dict]], until: float | No
     panels = [("cwnd, ssthresh: packets", ("cwnd_pkt", "ssthresh_pkt")), ("SRTT: ms", ("srtt_ms",)),
               ("retransmissions", ("retransmits",)), ("acknowledged: MB", ("acked_mb",))]
     figure, axes = pyplot.subplots(len(panels), sharex=True, figsize=(10, 11), constrained_layout=True)
-    for (name, rows), colour in zip(sides.items(), ("tab:orange", "tab:blue")):
+    for (name, rows), color in zip(sides.items(), ("tab:orange", "tab:blue")):
         shown = [r for r in rows if until is None or r["time_s"] <= until]
         for axis, (label, keys) in zip(axes, panels):
             for key, style in zip(keys, ("-", ":")):
-                axis.plot([r["time_s"] for r in shown], [r[key] for r in shown], style, color=colour, linewidth=1,
+                axis.plot([r["time_s"] for r in shown], [r[key] for r in shown], style, color=color, linewidth=1,
                           label=name if style == "-" else None)
             axis.set_ylabel(label)
             axis.grid(alpha=0.3)

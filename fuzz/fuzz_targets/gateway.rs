@@ -228,7 +228,7 @@ impl Port {
     }
 }
 
-/// External senders that use all of their windows; some segments bypass the gateway. Keeps the highest acknowledgement
+/// External senders that use all of their windows; some segments bypass the gateway. Keeps the highest acknowledgment
 /// and right edge that each sender has received, from a handshake until another SYN passes.
 #[derive(Default)]
 struct Senders {
@@ -240,10 +240,10 @@ struct Senders {
 /// Sequence numbers of a sender.
 #[derive(Clone, Copy)]
 struct Sender {
-    /// Highest acknowledgement and right edge.
+    /// Highest acknowledgment and right edge.
     una: u32,
     edge: u32,
-    /// Range of segments that the sender accepts: from its acknowledgement to at least the window of its SYN-ACK.
+    /// Range of segments that the sender accepts: from its acknowledgment to at least the window of its SYN-ACK.
     acked: u32,
     offered: u32,
 }

@@ -201,15 +201,15 @@ def draw(measured: list[tuple[Link, Samples]], path: Path) -> None:
     figure, both = plt.subplots(2, 1, figsize=(7, 13), layout="constrained")
     for axes, (metric, title) in zip(both, titles.items(), strict=True):
         for y, (_, found) in enumerate(measured):
-            for i, (name, (colour, marker, size)) in enumerate(shown.items()):
+            for i, (name, (color, marker, size)) in enumerate(shown.items()):
                 pairs = zip(found[name], found["cubic"], strict=True)
                 ratio = rl.Estimate.of_samples([math.log(mine[metric] / its[metric]) for mine, its in pairs])
                 low, high = ratio.interval()
                 at = y + (i - 1.5) * 0.18
                 middle = math.exp(ratio.mean or 0.0)
                 if low is not None and high is not None:
-                    axes.plot([math.exp(low), math.exp(high)], [at, at], color=colour, linewidth=2)
-                axes.plot([middle], [at], marker, color=colour, markersize=size, label=name if y == 0 else None)
+                    axes.plot([math.exp(low), math.exp(high)], [at, at], color=color, linewidth=2)
+                axes.plot([middle], [at], marker, color=color, markersize=size, label=name if y == 0 else None)
         axes.axvline(1, color="black", linewidth=1)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")

@@ -57,7 +57,7 @@ class Actor:
         Features have no unit, so that links of any rate and length look alike.
         """
         delivered, _, rtt, least, lost, window, in_flight, recovering, _ = seen.astype(np.float64).T
-        # With few segments in flight a delayed acknowledgement looks like a queue, and a small window would stay small.
+        # With few segments in flight a delayed acknowledgment looks like a queue, and a small window would stay small.
         believed = (rtt > 0) & (window >= 4)
         queued = np.where(believed, np.minimum(rtt / np.where(believed, least, 1) - 1, 4), 0)
         self.queued = self.queued + (queued - self.queued) / 8

@@ -36,7 +36,7 @@ class CongestionControl:
     ssthresh: float
     """Slow-start threshold, bytes, or :data:`UNLIMITED`. After ``Congestion.LOSS`` it is the target of recovery."""
     rate_bps: float | None = None
-    """Pacing rate, bit/s; ``None`` to send on acknowledgements only."""
+    """Pacing rate, bit/s; ``None`` to send on acknowledgments only."""
     phase: str = "python"
     """Name of the current phase, for the series."""
 
@@ -45,7 +45,7 @@ class CongestionControl:
         self.ssthresh = flow.initial_ssthresh
 
     def on_ack(self, flow: Flow, ack: Ack) -> None:
-        """Processes an acknowledgement. Called in every state, also for duplicates. Grow only if ``ack.may_grow``."""
+        """Processes an acknowledgment. Called in every state, also for duplicates. Grow only if ``ack.may_grow``."""
         raise NotImplementedError(f"{type(self).__name__} has no on_ack")
 
     def on_congestion(self, flow: Flow, cause: Congestion) -> None:
@@ -70,7 +70,7 @@ class CongestionControl:
         """Processes the departure of a segment."""
 
     def on_recovered(self, flow: Flow) -> None:
-        """Processes the end of recovery, before `on_ack` of the same acknowledgement."""
+        """Processes the end of recovery, before `on_ack` of the same acknowledgment."""
 
     def lower_window(self, flow: Flow, cwnd: int, ssthresh: int) -> None:
         """Sets `cwnd` and `ssthresh`, bytes, after an idle time or while the application does not fill the window.
@@ -94,7 +94,7 @@ class CongestionControl:
         return None
 
     def rto_sample(self, flow: Flow, ack: int, measured: float | None) -> float | None:
-        """Returns the round-trip time, s, that the retransmission timeout uses for an acknowledgement up to offset
+        """Returns the round-trip time, s, that the retransmission timeout uses for an acknowledgment up to offset
         `ack`. `measured` is the endpoint's sample."""
         return measured
 

@@ -169,7 +169,7 @@ class Flow:
         """Bytes that recovery allows in flight while it is active; else None."""
     @property
     def cwnd_limited(self) -> bool:
-        """True if the sender has used its whole congestion window since the last acknowledgement."""
+        """True if the sender has used its whole congestion window since the last acknowledgment."""
     @property
     def app_limited(self) -> bool:
         """True if the application had nothing to send, and the data in flight at that time has not all been
@@ -182,7 +182,7 @@ class Flow:
 
 @final
 class Ack:
-    """An acknowledgement, after it was processed."""
+    """An acknowledgment, after it was processed."""
 
     @property
     def acked(self) -> int:
@@ -201,16 +201,16 @@ class Ack:
         """True if the window may grow: not in recovery, not limited by the application."""
     @property
     def prior_una(self) -> int:
-        """Flow.snd_una before this acknowledgement."""
+        """Flow.snd_una before this acknowledgment."""
     @property
     def prior_in_flight(self) -> int:
-        """Flow.in_flight before this acknowledgement, bytes."""
+        """Flow.in_flight before this acknowledgment, bytes."""
     @property
     def rate(self) -> RateSample | None:
         """Delivery rate sample; None if nothing was delivered."""
     @property
     def ecn_echo(self) -> bool:
-        """True if the acknowledgement carries ECE and ECN was negotiated: the network marked packets."""
+        """True if the acknowledgment carries ECE and ECN was negotiated: the network marked packets."""
 
 @final
 class RateSample:
@@ -224,7 +224,7 @@ class RateSample:
         """Flow.delivered when the acknowledged segment was sent."""
     @property
     def interval(self) -> float:
-        """The longer of the send and the acknowledgement interval, s."""
+        """The longer of the send and the acknowledgment interval, s."""
     @property
     def rtt(self) -> float | None:
         """Round-trip time of the segment, s; None if the segment was retransmitted."""
@@ -236,10 +236,10 @@ class RateSample:
         """Bytes detected as lost since the previous sample."""
     @property
     def acked_sacked(self) -> int:
-        """Bytes that this acknowledgement delivered."""
+        """Bytes that this acknowledgment delivered."""
     @property
     def prior_in_flight(self) -> int:
-        """Flow.in_flight before this acknowledgement, bytes."""
+        """Flow.in_flight before this acknowledgment, bytes."""
     @property
     def app_limited(self) -> bool:
         """True if the sender had nothing more to send when it sent the segment."""

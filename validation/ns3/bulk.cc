@@ -245,7 +245,7 @@ void AddOptions(CommandLine& cmd, Options& o)
     cmd.AddValue("mtu", "MTU of both links, bytes", o.mtu);
     cmd.AddValue("segment", "payload bytes per segment, options not subtracted", o.segment);
     cmd.AddValue("timestamps", "RFC 7323 timestamps", o.timestamps);
-    cmd.AddValue("sack", "selective acknowledgement", o.sack);
+    cmd.AddValue("sack", "selective acknowledgment", o.sack);
     cmd.AddValue("window-scaling", "RFC 7323 window scaling", o.windowScaling);
     cmd.AddValue("delayed-ack", "segments per ACK, 1 = off", o.delayedAck);
     cmd.AddValue("delayed-ack-timeout", "delayed-ACK timer", o.delayedAckTimeout);

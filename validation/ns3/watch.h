@@ -1,4 +1,4 @@
-// Observation of the flows' segments and acknowledgements and of the arrivals at the car, and the trace file.
+// Observation of the flows' segments and acknowledgments and of the arrivals at the car, and the trace file.
 // The noise model is also here, because it processes every arrival.
 #pragma once
 

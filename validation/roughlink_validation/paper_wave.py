@@ -65,7 +65,7 @@ limited_transmit = false
 PLENTY = """snd_buf = "128 MiB"
 rcv_buf = "128 MiB"
 """
-# Linux's acknowledgements, and the maximum size of its receive buffer.
+# Linux's acknowledgments, and the maximum size of its receive buffer.
 LINUX_RECEIVER = """delayed_ack = 2
 delayed_ack_timeout = "40 ms"
 quick_ack = true

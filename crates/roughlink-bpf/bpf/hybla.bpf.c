@@ -30,7 +30,7 @@ static const u8 power[8] SEC(".rodata") = { 128, 139, 152, 165, 181, 197, 215, 2
 /*
  * Sets rho = max(RTT / RTT0, 1) and its dependents. Above rho = 16, slow start adds 65535 segments per ACK, as for 16.
  */
-INLINE void normalise(struct state *s, u32 srtt_us)
+INLINE void normalize(struct state *s, u32 srtt_us)
 {
 	u64 rho8 = srtt_us * 8ull / parameters.rrtt_ms; /* us, by its scale */
 
@@ -45,7 +45,7 @@ INLINE void start(struct state *s, struct flow *f)
 	if (!f->srtt_us)
 		return;
 	s->started = 1;
-	normalise(s, f->srtt_us);
+	normalize(s, f->srtt_us);
 	if (parameters.start_at_rho)
 		f->cwnd = s->rho8 / 8;
 }
@@ -69,7 +69,7 @@ INLINE void started(struct state *s, struct flow *f)
 INLINE void sample(struct state *s, struct flow *f)
 {
 	if (f->srtt_us && (!s->min_srtt || f->srtt_us < s->min_srtt))
-		normalise(s, f->srtt_us);
+		normalize(s, f->srtt_us);
 }
 
 INLINE void grow(struct state *s, struct flow *f)

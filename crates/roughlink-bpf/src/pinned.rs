@@ -193,13 +193,13 @@ impl Pinned {
 
     /// Records events and passes them to `on_events` until it returns false.
     ///
-    /// `on_events` is called at least every 100 ms. ACK events are included only with `acknowledgements`.
+    /// `on_events` is called at least every 100 ms. ACK events are included only with `acknowledgments`.
     ///
     /// # Errors
     /// Returns an error if a map cannot be read or written, or if the algorithm is unloaded meanwhile.
     pub fn follow(
         &self,
-        acknowledgements: bool,
+        acknowledgments: bool,
         mut on_events: impl FnMut(&[EventRecord]) -> bool,
     ) -> Result<(), KernelError> {
         let (ring, recording) = (self.map("ring")?, self.map("recording")?);
@@ -217,7 +217,7 @@ impl Pinned {
         };
         let ring_inode = || fs::metadata(folder(&self.name).join("ring")).map(|m| m.ino()).ok();
         let first_inode = ring_inode();
-        record(if acknowledgements { 2 } else { 1 })?;
+        record(if acknowledgments { 2 } else { 1 })?;
         loop {
             let polled = ring.poll(Duration::from_millis(100));
             let go_on = on_events(&events.take());

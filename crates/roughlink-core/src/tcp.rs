@@ -5,7 +5,7 @@
 //! packets and the time of the next wake-up; an endpoint has no clock and no socket. Deviations: no urgent data, no
 //! simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
 
-mod acknowledgement;
+mod acknowledgment;
 mod arrival;
 mod arrived;
 pub mod config;
@@ -39,7 +39,7 @@ pub(crate) use unread::Unread;
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
-use acknowledgement::{RttSample, age};
+use acknowledgment::{RttSample, age};
 use keepalive::Keepalive;
 use receive::TcpReceiver;
 use std::sync::Arc;
@@ -353,7 +353,7 @@ impl TcpEndpoint {
                 return None;
             }
             self.ack_first = false;
-            return self.earlier_acknowledgment(now).or_else(|| self.acknowledgement(now, sides));
+            return self.earlier_acknowledgment(now).or_else(|| self.acknowledgment(now, sides));
         }
         let snd = self.snd.as_mut()?;
         if self.offered.is_some()
@@ -389,7 +389,7 @@ impl TcpEndpoint {
 
     /// Returns the ACK that ends the handshake.
     #[cold]
-    fn acknowledgement(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+    fn acknowledgment(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let start = self.snd.as_ref()?.nxt();
         Some(self.segment(now, sides, start, 0, 0))
     }

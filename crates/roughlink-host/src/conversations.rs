@@ -309,7 +309,7 @@ impl ConversationDirection {
     /// Records a datagram of another protocol than TCP.
     fn message(&mut self, now: Time, payload: usize, seen: PathPoint) {
         if payload == 0 {
-            return; // for example an SCTP acknowledgement
+            return; // for example an SCTP acknowledgment
         }
         let (_, last) = self.active.get_or_insert((now, now));
         if matches!(seen, PathPoint::Received(_)) {

@@ -203,8 +203,8 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     for nobody in behind.iter().filter(speak) {
         all.push(format!("route add unreachable {nobody} proto {PROTOCOL}"));
     }
-    let neighbours = ethernet.iter().flat_map(|(_, neighbours)| neighbours).filter(|(a, _)| speaks(&a));
-    all.extend(neighbours.map(|(a, mac)| format!("neigh add {a} lladdr {} dev {name} nud permanent", text(*mac))));
+    let neighbors = ethernet.iter().flat_map(|(_, neighbors)| neighbors).filter(|(a, _)| speaks(&a));
+    all.extend(neighbors.map(|(a, mac)| format!("neigh add {a} lladdr {} dev {name} nud permanent", text(*mac))));
     all
 }
 

@@ -19,7 +19,7 @@
 //! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
 //! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
 
-use crate::neighbours::{self, NeighborMessage};
+use crate::neighbors::{self, NeighborMessage};
 use crate::snooping::Membership;
 use roughlink_core::net::{Network, NetworkOutput, Observer};
 use roughlink_core::scenario::{HostInterface, Scenario};
@@ -134,7 +134,7 @@ impl Switch {
             return datagram;
         };
         let is_here = self.others.contains(&to);
-        let heard = neighbours::read(bytes);
+        let heard = neighbors::read(bytes);
         if !is_group(from) {
             note(&mut self.learned, from, port);
         }
@@ -146,7 +146,7 @@ impl Switch {
             if let Some(NeighborMessage { has: Some(asker), asked: Some(asked) }) = heard
                 && (is_here || attached.senders.contains(&asked))
             {
-                let frame = neighbours::answer(bytes, asked, asker);
+                let frame = neighbors::answer(bytes, asked, asker);
                 self.ready.extend(frame.map(|frame| OutgoingFrame { port, frame, waited: None }));
             }
         }
@@ -270,7 +270,7 @@ impl AttachedHosts {
         let waiting = self.waiting.entry(to).or_insert_with(|| Resolution { asked: now, datagrams: VecDeque::new() });
         if is_new || now.saturating_sub(waiting.asked) >= ASKED_AGAIN {
             waiting.asked = now;
-            let question = neighbours::question(from, to);
+            let question = neighbors::question(from, to);
             ready.extend(question.map(|frame| OutgoingFrame { port: out.port, frame, waited: None }));
         }
         // Keep the latest datagrams (RFC 1122 section 2.3.2.2).
@@ -444,7 +444,7 @@ mod tests {
 
     /// Returns an answer from the host, whose address is 04:04:..., to the network.
     fn host_answers(to: Mac) -> Vec<u8> {
-        let mut answer = neighbours::answer(&neighbours::question(NODE, HOST).unwrap(), HOST, (NODE, to)).unwrap();
+        let mut answer = neighbors::answer(&neighbors::question(NODE, HOST).unwrap(), HOST, (NODE, to)).unwrap();
         answer[6..12].fill(4);
         answer[22..28].fill(4);
         answer
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn unresolved_hosts_are_requested_once_a_second() {
         let (mut network, mut switch, out) = attached();
-        let question = (neighbours::question(NODE, HOST).unwrap(), false);
+        let question = (neighbors::question(NODE, HOST).unwrap(), false);
         let at = Time::from_millis;
         assert_eq!(switch.transmit(at(0), &out), None);
         assert_eq!(switch.transmit(at(900), &out), None);
@@ -474,7 +474,7 @@ mod tests {
     fn addresses_are_learned_from_datagrams_and_neighbor_messages() {
         let datagram: [&[u8]; 3] =
             [&[2, 0, 0, 0, 0, 2], &[4; 6], &[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5]];
-        let mut asks = neighbours::question(HOST, "10.0.0.77".parse().unwrap()).unwrap();
+        let mut asks = neighbors::question(HOST, "10.0.0.77".parse().unwrap()).unwrap();
         asks[6..12].fill(4);
         asks[22..28].fill(4);
         let tagged = [&asks[..12], &[0x81, 0, 0, 5], &asks[12..]].concat();
@@ -492,7 +492,7 @@ mod tests {
     fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();
         let ask = |to: Mac, mac: Mac| {
-            let mut asks = neighbours::question(HOST, NODE).unwrap();
+            let mut asks = neighbors::question(HOST, NODE).unwrap();
             for (at, address) in [(0, to), (6, mac), (22, mac)] {
                 asks[at..at + 6].copy_from_slice(&address);
             }
@@ -503,7 +503,7 @@ mod tests {
             sent(switch).into_iter().map(|(frame, _)| frame).collect::<Vec<_>>()
         };
         assert!(answers(&mut switch, BROADCAST).is_empty(), "the address may be anybody's");
-        let answer = neighbours::answer(&ask(BROADCAST, [4; 6]), NODE, (HOST, [4; 6])).unwrap();
+        let answer = neighbors::answer(&ask(BROADCAST, [4; 6]), NODE, (HOST, [4; 6])).unwrap();
         assert_eq!(answers(&mut switch, NETWORK), std::slice::from_ref(&answer));
         assert_eq!(answers(&mut switch, node_mac(4)), std::slice::from_ref(&answer));
         assert!(switch.transmit(Time::ZERO, &out).is_some());

@@ -10,7 +10,7 @@
 //! | `namespace` | unnamed network namespaces, the user namespace of an emulation without root |
 //! | `block` | addresses for links without configured ones, also nested links |
 //! | `device` | TUN and TAP devices with their addresses and routes; common interface for these and attached devices |
-//! | `ethernet`, `neighbours` | Ethernet switch; ARP and neighbor discovery |
+//! | `ethernet`, `neighbors` | Ethernet switch; ARP and neighbor discovery |
 //! | `attached`, `offload` | attached existing devices |
 //! | `socket_option` | socket options that no library offers: the only unsafe code |
 //! | `snooping` | membership reports, which the switch forwards only to multicast routers |
@@ -53,7 +53,7 @@ mod ip;
 mod leftovers;
 mod live;
 mod namespace;
-mod neighbours;
+mod neighbors;
 mod nodes;
 mod offload;
 mod program;

@@ -336,7 +336,7 @@ fn simulated_tcp_interoperates_with_the_kernel() {
         let here = destination(&scenario);
         let Some(running) = start(scenario) else { return };
         let got = receive(running.namespace(0), here, || ());
-        thread::sleep(Duration::from_millis(500)); // time for its acknowledgements, so that all arrive
+        thread::sleep(Duration::from_millis(500)); // time for its acknowledgments, so that all arrive
         let outcome = finish(running);
         let mut expected = vec![0; BYTES];
         wire::pattern(1, &mut expected);

@@ -161,11 +161,11 @@ fn hosts_on_an_ethernet_find_each_other() {
     }
     exchange(ends, "192.168.7.2:7000".parse().unwrap());
     exchange(ends, "[fe80::aa2%2]:7000".parse().unwrap());
-    let neighbours = run(a, "ip neighbour show dev wire0");
+    let neighbors = run(a, "ip neighbor show dev wire0");
     for address in ["192.168.7.2", "fe80::aa2"] {
-        let line = neighbours.lines().find(|line| line.split(' ').next() == Some(address));
+        let line = neighbors.lines().find(|line| line.split(' ').next() == Some(address));
         let found = line.is_some_and(|line| line.contains("02:00:00:00:00:02") && !line.contains("PERMANENT"));
-        assert!(found, "{address}: {neighbours}");
+        assert!(found, "{address}: {neighbors}");
     }
     discover(ends);
     finish(running);
@@ -331,7 +331,7 @@ fn simulated_tcp_interoperates_with_the_kernel_on_ethernet() {
             let mut expected = vec![0; BYTES];
             wire::pattern(1, &mut expected);
             assert!(got == expected, "{} bytes", got.len());
-            thread::sleep(Duration::from_millis(300)); // time for its last acknowledgement
+            thread::sleep(Duration::from_millis(300)); // time for its last acknowledgment
         } else {
             let mut stream = kernel.within(|| TcpStream::connect(there)).unwrap().unwrap();
             stream.write_all(&vec![1; BYTES]).unwrap();
@@ -473,7 +473,7 @@ fn a_silent_host_is_found() {
         reno(kernel);
         transfer([kernel, host], far.parse().unwrap(), &content(100_000));
         // Flush the host's neighbor table, so that it sends a request.
-        run(host, &format!("ip -{version} neighbour flush dev eth0"));
+        run(host, &format!("ip -{version} neighbor flush dev eth0"));
         exchange([host, kernel], near.parse().unwrap());
         assert_eq!(finish(running).unanswered, 0);
     }

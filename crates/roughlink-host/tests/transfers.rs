@@ -64,7 +64,7 @@ fn kernel_transfers_fill_the_flow_results() {
     assert_eq!(result.flows[1].start_s, 0.3);
     let sum = |of: fn(&roughlink_core::metrics::FlowResult) -> u64| result.flows.iter().map(of).sum::<u64>();
     assert!(sum(|f| f.retransmits) > 0 && sum(|f| f.fast_recoveries + f.timeouts) > 0, "{:?}", result.flows);
-    // The link also carries a SYN, a FIN and pure acknowledgements.
+    // The link also carries a SYN, a FIN and pure acknowledgments.
     assert!(wire.packets + wire.dropped >= sum(|f| f.segments), "{wire:?} {:?}", result.flows);
     for flow in [0, 1] {
         let mine: Vec<_> = done.vitals.iter().filter(|v| v.flow == flow).collect();
@@ -82,12 +82,12 @@ fn kernel_transfers_use_windows_acks_and_priorities_of_the_scenario() {
     let later = narrow.vitals.iter().filter(|v| v.at > Time::from_millis(150));
     let most = later.map(|v| v.in_flight * v.mss).max().unwrap();
     assert!((8_000..=16_384).contains(&most), "{most}");
-    let acknowledgements = |more: &str| {
+    let acknowledgments = |more: &str| {
         let done = carry(&parse(&(LINK.to_owned() + &flow("it", &format!("bytes = \"2 MB\"\n{more}"))))).unwrap();
         let link = &done.outcome.result.links[0];
         link.reverse.packets as f64 / link.forward.packets as f64
     };
-    let (each, delayed) = (acknowledgements("tcp = { delayed_ack = 1 }"), acknowledgements(""));
+    let (each, delayed) = (acknowledgments("tcp = { delayed_ack = 1 }"), acknowledgments(""));
     // The kernel also acknowledges many other segments at once: at the start, and after PSH from the sender's kernel.
     assert!(each > 0.95 && delayed < each - 0.1, "{each} {delayed}");
 }

@@ -147,7 +147,7 @@ fn series_and_summary_agree() {
     assert_eq!(rows.last().unwrap().get_long(11).unwrap() as u64, flow.delivered_bytes);
     let state = |r: &parquet::record::Row| r.get_string(2).unwrap().clone();
     let threshold = |r: &parquet::record::Row| r.get_long(5).ok();
-    // The acknowledgement that ends a recovery may begin another one, which has another threshold.
+    // The acknowledgment that ends a recovery may begin another one, which has another threshold.
     let begins =
         |from: &_, to: &_| state(to) == "Recovery" && (state(from) != "Recovery" || threshold(from) != threshold(to));
     let episodes = rows.windows(2).filter(|w| begins(&w[0], &w[1])).count();

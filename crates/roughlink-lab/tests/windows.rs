@@ -76,7 +76,7 @@ fn windows_agree_with_the_whole_run() {
     let number = |name: &str| value(name).unwrap_or_else(|| panic!("{name}"));
     let r: &RunResult = &record.result;
     let delivered = |i: usize| r.flows[i].delivered_bytes as f64 * 8e-6 / 15.0;
-    // Deliveries are counted at events of the sender, so the count lags by the delay of an acknowledgement at the end.
+    // Deliveries are counted at events of the sender, so the count lags by the delay of an acknowledgment at the end.
     let lags = |got: f64, all: f64| (0.98 * all..=all).contains(&got);
     assert!(lags(number(names[0]), delivered(0)), "{} of {}", number(names[0]), delivered(0));
     assert!(lags(number(names[1]), delivered(0) + delivered(1)), "{}", number(names[1]));

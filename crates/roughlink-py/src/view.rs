@@ -107,7 +107,7 @@ impl FlowView {
     fn recovery_window(&self) -> Option<u64> {
         self.0.recovery_window
     }
-    /// True if the sender has used its whole congestion window since the last acknowledgement.
+    /// True if the sender has used its whole congestion window since the last acknowledgment.
     #[getter]
     fn cwnd_limited(&self) -> bool {
         self.0.cwnd_limited
@@ -131,7 +131,7 @@ impl FlowView {
     }
 }
 
-/// An acknowledgement, after it was processed.
+/// An acknowledgment, after it was processed.
 #[pyclass(frozen, name = "Ack", module = "roughlink")]
 pub(crate) struct AckView(pub(crate) Ack);
 
@@ -162,12 +162,12 @@ impl AckView {
     fn may_grow(&self) -> bool {
         self.0.may_grow
     }
-    /// Flow.snd_una before this acknowledgement.
+    /// Flow.snd_una before this acknowledgment.
     #[getter]
     fn prior_una(&self) -> u64 {
         self.0.prior_una
     }
-    /// Flow.in_flight before this acknowledgement, bytes.
+    /// Flow.in_flight before this acknowledgment, bytes.
     #[getter]
     fn prior_in_flight(&self) -> u64 {
         self.0.prior_in_flight
@@ -177,7 +177,7 @@ impl AckView {
     fn rate(&self) -> Option<RateView> {
         self.0.rate.map(RateView)
     }
-    /// True if the acknowledgement carries ECE and ECN was negotiated: the network marked packets.
+    /// True if the acknowledgment carries ECE and ECN was negotiated: the network marked packets.
     #[getter]
     fn ecn_echo(&self) -> bool {
         self.0.ecn_echo
@@ -200,7 +200,7 @@ impl RateView {
     fn prior_delivered(&self) -> u64 {
         self.0.prior_delivered
     }
-    /// The longer of the send and the acknowledgement interval, s.
+    /// The longer of the send and the acknowledgment interval, s.
     #[getter]
     fn interval(&self) -> f64 {
         self.0.interval.as_secs_f64()
@@ -220,12 +220,12 @@ impl RateView {
     fn losses(&self) -> u64 {
         self.0.losses
     }
-    /// Bytes that this acknowledgement delivered.
+    /// Bytes that this acknowledgment delivered.
     #[getter]
     fn acked_sacked(&self) -> u64 {
         self.0.acked_sacked
     }
-    /// Flow.in_flight before this acknowledgement, bytes.
+    /// Flow.in_flight before this acknowledgment, bytes.
     #[getter]
     fn prior_in_flight(&self) -> u64 {
         self.0.prior_in_flight

@@ -78,7 +78,7 @@ impl AdvertisedEdge {
         let mss = u64::from(want.mss);
         let coarse = 1 << shift > mss;
         let up = |window: u64| window.div_ceil(1 << shift);
-        let quantise = |window: u64| if coarse { window >> shift } else { up(window) };
+        let quantize = |window: u64| if coarse { window >> shift } else { up(window) };
         let least = original.min(2 * mss); // avoids silly windows and never closes
         if let Some(last) = self.last.filter(|l| s.ack == l.ack && s.payload == 0 && !s.is(flags::FIN)) {
             // Repeat the last window, unless the receiver's own window was the limit and has changed since.
@@ -90,7 +90,7 @@ impl AdvertisedEdge {
             Some(right) if !want.retract && before(s.ack, right) => u64::from(right.wrapping_sub(s.ack)),
             _ => 0,
         };
-        self.fit(quantise(want.window.max(kept)).max(up(least)), s)
+        self.fit(quantize(want.window.max(kept)).max(up(least)), s)
     }
 
     fn fit(&self, units: u64, s: &Segment) -> u16 {

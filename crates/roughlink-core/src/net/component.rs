@@ -152,8 +152,8 @@ impl Component {
         for (i, link) in notices.iter_mut().enumerate() {
             calendar.set(leaves.notices + i, link.next());
         }
-        let neighbours = Neighbors::new(&built, &paths, places.len());
-        let cascade = neighbours.cascades(&pipes, |place| gates.iter().any(|g| g.node == places[place].1));
+        let neighbors = Neighbors::new(&built, &paths, places.len());
+        let cascade = neighbors.cascades(&pipes, |place| gates.iter().any(|g| g.node == places[place].1));
         let mut component = Component {
             pipes,
             media,
@@ -164,7 +164,7 @@ impl Component {
             paths,
             calendar,
             sides: Sides::default(),
-            onward: neighbours.next,
+            onward: neighbors.next,
             cascade,
             notices,
             ports: None,
@@ -573,19 +573,19 @@ struct Neighbors {
 impl Neighbors {
     fn new(flows: &[NetworkFlow], paths: &[u32], places: usize) -> Self {
         let note = |slot: &mut u32, value| *slot = if [u32::MAX, value].contains(slot) { value } else { VARIES };
-        let mut neighbours = Neighbors { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
+        let mut neighbors = Neighbors { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
         for f in flows {
             for r in 0..2 {
                 let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
                 let mut before = HOST;
                 for (i, &place) in path.iter().enumerate() {
-                    note(&mut neighbours.feeder[place as usize], before);
-                    note(&mut neighbours.next[place as usize], path.get(i + 1).copied().unwrap_or(HOST));
+                    note(&mut neighbors.feeder[place as usize], before);
+                    note(&mut neighbors.next[place as usize], path.get(i + 1).copied().unwrap_or(HOST));
                     before = place;
                 }
             }
         }
-        neighbours
+        neighbors
     }
 
     /// Returns the pipe into which each pipe cascades: all flows that use the first continue to the second, and only

@@ -91,12 +91,12 @@ impl Routes {
         if from == to {
             return Some(Vec::new());
         }
-        let first = self.only_neighbour(from).map(|near| self.best(from, near));
+        let first = self.only_neighbor(from).map(|near| self.best(from, near));
         let start = first.map_or(from, |hop| self.end(hop));
         if start == to {
             return Some(first.into_iter().collect());
         }
-        let last = self.only_neighbour(to).map(|near| self.best(near, to));
+        let last = self.only_neighbor(to).map(|near| self.best(near, to));
         let goal = last.map_or(to, |hop| self.end(hop ^ 1));
         let tree = self.tree(start);
         let mut hops: Vec<Hop> = last.into_iter().collect();
@@ -129,7 +129,7 @@ impl Routes {
     }
 
     /// Returns the neighbor of `node` if it has only one.
-    fn only_neighbour(&self, node: usize) -> Option<usize> {
+    fn only_neighbor(&self, node: usize) -> Option<usize> {
         let mut ends = self.adjacency[node].iter().map(|&hop| self.end(hop));
         let first = ends.next()?;
         (first != node && ends.all(|end| end == first)).then_some(first)
@@ -139,7 +139,7 @@ impl Routes {
     fn best(&self, from: usize, to: usize) -> Hop {
         let fewer = if self.adjacency[from].len() < self.adjacency[to].len() { from } else { to };
         let hops = self.adjacency[fewer].iter().map(|&hop| if fewer == from { hop } else { hop ^ 1 });
-        hops.min_by_key(|&hop| (self.delay(hop), hop)).expect("they are neighbours")
+        hops.min_by_key(|&hop| (self.delay(hop), hop)).expect("they are neighbors")
     }
 
     fn tree(&mut self, from: usize) -> Arc<[Option<Hop>]> {

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::acknowledgement::{Acknowledgement, age, on_ack};
+use super::acknowledgment::{Acknowledgment, age, on_ack};
 use super::*;
 
 impl TcpEndpoint {
@@ -196,7 +196,7 @@ impl TcpEndpoint {
             on_ack(
                 snd,
                 now,
-                &Acknowledgement {
+                &Acknowledgment {
                     ack,
                     window,
                     payload: payload > 0 || fin,

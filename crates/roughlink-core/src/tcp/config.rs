@@ -98,7 +98,7 @@ pub struct TcpConfig {
     pub stack: Stack,
     /// Loss detection and repair.
     pub recovery: LossRecovery,
-    /// Offer and accept selective acknowledgements (RFC 2018).
+    /// Offer and accept selective acknowledgments (RFC 2018).
     pub sack: bool,
     /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks.
     /// Linux does not offer ECN by default, but accepts an offer (`tcp_ecn` = 2).

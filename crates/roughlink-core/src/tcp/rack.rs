@@ -11,7 +11,7 @@
 
 mod undo;
 
-use super::acknowledgement::RttSample;
+use super::acknowledgment::RttSample;
 use super::prr::{AckProgress, Prr};
 use super::recovery::{AckInfo, DUP_THRESH};
 use super::scoreboard::NewlyDelivered;

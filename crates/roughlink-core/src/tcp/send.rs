@@ -10,7 +10,7 @@ mod idle;
 mod rate;
 mod timers;
 
-use super::acknowledgement::RttSample;
+use super::acknowledgment::RttSample;
 use super::config::{Buffer, CwndLimited, LossRecovery, TcpConfig};
 use super::ecn::EcnSender;
 use super::prr::Prr;

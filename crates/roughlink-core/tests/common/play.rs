@@ -172,7 +172,7 @@ impl Player {
         equal((p.flags ^ want.flags) & !flags::PSH == 0, "a flag")?;
         equal(p.seq == self.iss.wrapping_add(seq as u32), "the sequence number")?;
         equal(u64::from(p.payload()) == len, "the length")?;
-        equal(want.ack.is_none_or(|a| p.ack == self.irs.wrapping_add(a as u32)), "the acknowledgement")?;
+        equal(want.ack.is_none_or(|a| p.ack == self.irs.wrapping_add(a as u32)), "the acknowledgment")?;
         equal(want.win.is_none_or(|w| p.window == w), "the window")?;
         let Some(o) = &want.options else { return Ok(()) };
         if let Some(SideContent::Syn(got)) = self.sides.get(p) {

@@ -3,10 +3,10 @@
 //! **Retransmissions.** A segment is a retransmission if it occupies sequence numbers (payload, SYN, FIN) and begins
 //! below the highest number sent. Linux sends probes of an idle connection without payload, so they do not count.
 //!
-//! **Round-trip times.** The time runs from sending to the first acknowledgement that covers the segment. A selective
-//! acknowledgement (RFC 2018) counts at once, so that the time of a segment behind a hole does not include the wait
+//! **Round-trip times.** The time runs from sending to the first acknowledgment that covers the segment. A selective
+//! acknowledgment (RFC 2018) counts at once, so that the time of a segment behind a hole does not include the wait
 //! until the hole is filled. By Karn's rule (RFC 6298 section 3) a retransmitted segment is not measured. An
-//! acknowledgement that reaches beyond such a segment measures nothing, because the receiver may have waited for it.
+//! acknowledgment that reaches beyond such a segment measures nothing, because the receiver may have waited for it.
 //! Memory for a window is bounded: if very many segments are in flight, only every second, fourth and so on is
 //! measured.
 //!
@@ -26,7 +26,7 @@ pub(super) struct SegmentFields {
     pub(super) syn: bool,
     pub(super) fin: bool,
     pub(super) payload: usize,
-    /// Selective acknowledgements that may be new: the first two blocks, of which the first may report a duplicate (RFC
+    /// Selective acknowledgments that may be new: the first two blocks, of which the first may report a duplicate (RFC
     /// 2883).
     pub(super) sacked: [Option<(u32, u32)>; 2],
 }
@@ -91,7 +91,7 @@ struct OpenConnection {
     fin: Option<u64>,
     /// Highest sequence number sent, plus one.
     next: u64,
-    /// Cumulative acknowledgement: as sent by the receiver, and as received by the sender.
+    /// Cumulative acknowledgment: as sent by the receiver, and as received by the sender.
     acknowledged: u64,
     heard: u64,
     /// Upper end of all retransmitted ranges.

@@ -72,7 +72,7 @@ fn connection_with_a_loss_is_measured() {
     pass(&mut seen, 33, &ack(1001, &[[2001, 3001]]));
     pass(&mut seen, 43, &data(1001, 1000));
     pass(&mut seen, 53, &ack(3001, &[]));
-    // Spurious retransmission, and its duplicate acknowledgement (RFC 2883).
+    // Spurious retransmission, and its duplicate acknowledgment (RFC 2883).
     pass(&mut seen, 64, &data(1, 1000));
     pass(&mut seen, 74, &ack(3001, &[[1, 1001]]));
     pass(
@@ -80,7 +80,7 @@ fn connection_with_a_loss_is_measured() {
         90,
         &from(TestSegment { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..TestSegment::default() }),
     );
-    // The receiving kernel delays this acknowledgement.
+    // The receiving kernel delays this acknowledgment.
     pass(&mut seen, 130, &ack(3502, &[]));
 
     let achieved = seen.results(10, std::iter::empty());
@@ -91,10 +91,10 @@ fn connection_with_a_loss_is_measured() {
     assert_eq!(d.sent.map(|s| s.packets), Some(8));
     assert_eq!(d.received.map(|s| s.bytes), Some(7 * 40 + 4500));
     assert_eq!((d.lost, d.retransmits, d.delivered_bytes), (Some(1), Some(2), Some(3500)));
-    // From the first payload at 21 ms to its acknowledgement at 130 ms.
+    // From the first payload at 21 ms to its acknowledgment at 130 ms.
     assert_eq!(d.throughput_mbps, Some(3500.0 * 8.0 / 1e6 / 0.109));
     let rtt = d.rtt_ms.unwrap();
-    // Samples: the SYN, the first segment, the third by its selective acknowledgement, and the last.
+    // Samples: the SYN, the first segment, the third by its selective acknowledgment, and the last.
     assert_eq!((rtt.min, rtt.max, rtt.mean), (20.0, 50.0, (3.0 * 20.0 + 50.0) / 4.0));
     assert_eq!(d.srtt_ms, Some(20.0 + 30.0 / 8.0));
     assert_eq!(d.delay_ms.map(|d| (d.min, d.max)), Some((10.0, 10.0)));
@@ -103,7 +103,7 @@ fn connection_with_a_loss_is_measured() {
     assert_eq!(d.rtt_ms.map(|rtt| rtt.max), Some(20.0), "the SYN");
 }
 
-/// Without selective acknowledgements, segments behind a hole are not measured: their time of arrival is unknown.
+/// Without selective acknowledgments, segments behind a hole are not measured: their time of arrival is unknown.
 #[test]
 fn data_behind_a_hole_is_measured_only_with_sack() {
     let (mut seen, isn) = (kernels(), [5, 5]);
@@ -119,7 +119,7 @@ fn data_behind_a_hole_is_measured_only_with_sack() {
     seen.sent(MS(530), &data(1001, 100));
     seen.received(MS(537), None, &ack(1101));
     assert_eq!(measured(&seen), Some((7.0, 7.0)));
-    // Acknowledgements of data that was never sent are ignored.
+    // Acknowledgments of data that was never sent are ignored.
     seen.received(MS(540), None, &ack(5001));
     assert_eq!(seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
 }
@@ -217,7 +217,7 @@ fn sctp_sacks_deliver_no_data() {
         seen.sent(MS(at), bytes);
         seen.received(MS(at + 10), Some(MS(at)), bytes);
     };
-    // Two messages after an acknowledgement; the first is padded.
+    // Two messages after an acknowledgment; the first is padded.
     pass(&mut seen, 0, &packet([1, 2], vec![sack(), chunk(0, 12 + 101), chunk(0, 12 + 50)]));
     pass(&mut seen, 10, &packet([2, 1], vec![sack()]));
     pass(&mut seen, 90, &packet([1, 2], vec![sack()]));

@@ -50,7 +50,7 @@ pub(super) fn draw_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawi
         series.sort_by_key(|(k, _)| order.values.iter().position(|v| v.value == *k).unwrap_or(usize::MAX));
     }
     let keys: Vec<String> = series.iter().map(|(k, _)| k.clone()).collect();
-    let colours = slots.assign(axis, &keys);
+    let colors = slots.assign(axis, &keys);
 
     let mut panels = Vec::new();
     for metric in &metrics {
@@ -58,7 +58,7 @@ pub(super) fn draw_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawi
             let shown: Vec<&Curve> =
                 curves.iter().filter(|c| c.metric == **metric && (c.stack.is_empty() || c.stack == **stack)).collect();
             if !shown.is_empty() {
-                let slot = |c: &Curve| keys.iter().position(|k| *k == key(c)).map_or(0, |i| colours[i]);
+                let slot = |c: &Curve| keys.iter().position(|k| *k == key(c)).map_or(0, |i| colors[i]);
                 panels.push(panel(experiment, metric, stack, &shown, slot));
             }
         }
@@ -72,7 +72,7 @@ pub(super) fn draw_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawi
     }
     let long = curves.iter().any(|c| c.x.len() > MOST);
     Drawing {
-        series: series.into_iter().map(|(_, name)| name).zip(colours).collect(),
+        series: series.into_iter().map(|(_, name)| name).zip(colors).collect(),
         form: if dashes(experiment) { SeriesStyle::Line } else { SeriesStyle::Thin },
         panels,
         published: false,

@@ -131,7 +131,7 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         None => vec![AxisValue { label: MEASURED.into(), ..AxisValue::default() }],
     };
     let names: Vec<String> = series_values.iter().map(|v| v.value.clone()).collect();
-    let colours = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
+    let colors = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
 
     let place = |c: &Cell, i: usize| all[i].position(cell_value(c, &all[i].name));
     let mut by_panel: BTreeMap<Vec<usize>, Vec<&Cell>> = BTreeMap::new();
@@ -154,7 +154,7 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
                 .filter_map(|c| place(c, plan.x).map(|p| (p, *c)))
                 .collect();
             points.sort_by_key(|(p, _)| *p);
-            let trace = Trace { slot: colours[s], name: &value.label, x: &all[plan.x], numeric: !plan.bars };
+            let trace = Trace { slot: colors[s], name: &value.label, x: &all[plan.x], numeric: !plan.bars };
             traces.extend(trace.measured(&points, experiment));
             traces.extend(trace.published(&points, experiment));
             for (_, c) in points {
@@ -206,7 +206,7 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let panel_note =
         if left_out > 0 { format!("{left_out} more combinations are in the table only.") } else { String::new() };
     Drawing {
-        series: series_values.iter().map(|v| v.label.clone()).zip(colours).collect(),
+        series: series_values.iter().map(|v| v.label.clone()).zip(colors).collect(),
         form: if plan.bars { SeriesStyle::Bar } else { SeriesStyle::Marked },
         panels,
         wide: plan.bars && all[plan.x].values.len() * names.len() > WIDE_BARS,

@@ -3,7 +3,7 @@
   const root = document.documentElement;
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down",
     "cross", "pentagon", "triangle-left", "triangle-right", "hourglass"];
-  const COLOURS = 10;
+  const COLORS = 10;
   const LONGEST = 16; // characters of a name at the end of a line
   const SMALL = 440; // narrower charts have no names at the ends of their lines
   const NAME = 14.5; // height of such a name
@@ -84,18 +84,18 @@
   }
 
   function traceOf(t, { kind, dashes, steps }, page, room) {
-    const colour = css("--s" + (t.slot % COLOURS));
+    const color = css("--s" + (t.slot % COLORS));
     const symbol = SYMBOLS[t.slot % SYMBOLS.length];
     // Solid, then dashed, and dotted if there are more series than colors.
-    const dash = !dashes || t.slot < COLOURS / 2 ? "solid" : t.slot < COLOURS ? "5px,3px" : "2px,3px";
+    const dash = !dashes || t.slot < COLORS / 2 ? "solid" : t.slot < COLORS ? "5px,3px" : "2px,3px";
     const out = {
       x: t.x.map(place), y: t.y, name: plain(t.name),
       hovertext: Array.isArray(t.text) ? t.text.map(lines) : lines(t.text), hovertemplate: "%{hovertext}<extra></extra>", showlegend: false,
-      error_y: t.ci ? { type: "data", array: t.ci, color: colour, thickness: 1.4, width: Math.min(3, room / 3) } : undefined,
+      error_y: t.ci ? { type: "data", array: t.ci, color: color, thickness: 1.4, width: Math.min(3, room / 3) } : undefined,
     };
     if (t.role === "curve") {
       return Object.assign(out, {
-        type: "scatter", mode: "lines", line: { color: colour, width: t.x.length > 400 ? 1.3 : 1.8, dash, shape: steps ? "hv" : "linear" },
+        type: "scatter", mode: "lines", line: { color: color, width: t.x.length > 400 ? 1.3 : 1.8, dash, shape: steps ? "hv" : "linear" },
         hovertemplate: "%{hovertext}<br>%{x:.5~g}, %{y:.5~s}<extra></extra>",
       });
     }
@@ -104,7 +104,7 @@
       // A bar that is only a lower bound is hatched and labeled with its figure.
       const pattern = t.bounds ? { shape: t.bounds.map((b) => (b ? "/" : "")), fgcolor: css("--ink"), size: 6, solidity: 0.2 } : undefined;
       const text = t.bounds ? { text: t.bounds.map((b) => b || ""), textposition: "outside", cliponaxis: false } : {};
-      return Object.assign(out, { type: "bar", offsetgroup: String(t.slot), marker: { color: colour, opacity: 0.82, pattern } }, text);
+      return Object.assign(out, { type: "bar", offsetgroup: String(t.slot), marker: { color: color, opacity: 0.82, pattern } }, text);
     }
     out.cliponaxis = false;
     if (t.role === "paper") {
@@ -113,13 +113,13 @@
         marker: kind === "bar"
           ? { symbol: "diamond", size: Math.max(4, Math.min(9, 0.7 * room)), color: page,
             line: { color: css("--ink"), width: room < 9 ? 1.2 : 1.8 } }
-          : { symbol, size: 10, color: page, line: { color: colour, width: 1.8 } },
+          : { symbol, size: 10, color: page, line: { color: color, width: 1.8 } },
       });
     }
     return Object.assign(out, {
-      type: "scatter", mode: t.bounds ? "lines+markers+text" : "lines+markers", line: { color: colour, width: 1.7, dash },
+      type: "scatter", mode: t.bounds ? "lines+markers+text" : "lines+markers", line: { color: color, width: 1.7, dash },
       text: t.bounds ? t.bounds.map((b) => b || "") : undefined, textposition: "top center",
-      marker: { symbol: t.bounds ? t.bounds.map((b) => (b ? "triangle-up-open" : symbol)) : symbol, size: 7, color: colour },
+      marker: { symbol: t.bounds ? t.bounds.map((b) => (b ? "triangle-up-open" : symbol)) : symbol, size: 7, color: color },
     });
   }
 
@@ -164,7 +164,7 @@
         rows.push(["yaxis" + (i > 1 ? i : ""), y]);
         layout.annotations.push({
           xref: "paper", yref: "paper", x: 0, y: y.domain[1], xanchor: "left", yanchor: "bottom", showarrow: false,
-          text: short(name, 40), font: { size: 12, color: css("--s" + (slot % COLOURS)) },
+          text: short(name, 40), font: { size: 12, color: css("--s" + (slot % COLORS)) },
         });
       }
       Object.assign(layout, Object.fromEntries(rows));
@@ -228,7 +228,7 @@
         const y = b.y + (i - (b.members.length - 1) / 2) * step;
         annotations.push({
           xref: "paper", yref: "paper", x: 1, y: 1 - y / height, xanchor: "left", yanchor: "middle", xshift: 5,
-          showarrow: false, text: short(m.t.name, LONGEST), font: { size: 12, color: css("--s" + (m.t.slot % COLOURS)) },
+          showarrow: false, text: short(m.t.name, LONGEST), font: { size: 12, color: css("--s" + (m.t.slot % COLORS)) },
         });
       });
     }

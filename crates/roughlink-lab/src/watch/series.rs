@@ -104,7 +104,7 @@ impl RunSeries {
         queue.dropped.set(now, drops as f64);
     }
 
-    /// Records the backlog in forward queues; the reverse direction carries acknowledgements.
+    /// Records the backlog in forward queues; the reverse direction carries acknowledgments.
     pub(crate) fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         if hop & 1 == 0 {
             for (i, flow) in self.flows.iter_mut().enumerate() {

@@ -261,12 +261,12 @@ impl<S> WatchedFlow<S> {
         // Sent data may be unknown: a first fragment shows only the beginning of its segment, and there may be another
         // path. However, the window limits the amount sent.
         let room = own.right.filter(|_| self.scaled()).is_some_and(|right| !before(right, s.ack));
-        let acknowledgement = peer.next.is_none_or(|next| {
+        let acknowledgment = peer.next.is_none_or(|next| {
             let oldest = next.wrapping_sub(own.widest.max(OLDEST_ACK));
             (room || !before(next, s.ack)) && !before(s.ack, oldest)
         });
         // Receivers drop segments without ACK (RFC 9293 section 3.10.7.4).
-        s.is(flags::ACK) && sequence && acknowledgement
+        s.is(flags::ACK) && sequence && acknowledgment
     }
 
     /// Returns true if the RST `s` ends the flow.

@@ -238,7 +238,7 @@ pub(super) struct PulseTrain {
 #[derive(Debug)]
 enum ImpulseState {
     /// Nominal center of the next burst, s; mu and sigma of the logarithm of lengths in s.
-    Mains { centre: f64, mu: f64, sigma: f64 },
+    Mains { center: f64, mu: f64, sigma: f64 },
     /// End of the generated part: the last start (Poisson) or the last end.
     Time(Time),
     /// End of the generated part, and the state there.
@@ -253,7 +253,7 @@ impl PulseTrain {
             TrainForm::Mains { mains_hz, length, variation, .. } => {
                 let sigma = libm::sqrt(libm::log(1.0 + variation * variation));
                 let mu = libm::log(length.as_secs_f64()) - sigma * sigma / 2.0;
-                ImpulseState::Mains { centre: stream.unit() / (2.0 * mains_hz), mu, sigma }
+                ImpulseState::Mains { center: stream.unit() / (2.0 * mains_hz), mu, sigma }
             }
             TrainForm::Poisson { .. } | TrainForm::Partitioned { .. } => ImpulseState::Time(Time::ZERO),
             TrainForm::MarkovMiddleton { .. } => ImpulseState::Middleton(Time::ZERO, 0),
@@ -290,13 +290,13 @@ impl PulseTrain {
         let PulseTrain { config, stream, state, .. } = self;
         let hit = config.hit;
         match (&config.source, state) {
-            (TrainForm::Mains { mains_hz, jitter, .. }, ImpulseState::Mains { centre, mu, sigma }) => {
+            (TrainForm::Mains { mains_hz, jitter, .. }, ImpulseState::Mains { center, mu, sigma }) => {
                 let spacing = 1.0 / (2.0 * mains_hz);
                 let shift = (jitter.as_secs_f64() * stream.normal()).clamp(-spacing / 4.0, spacing / 4.0);
                 let length = libm::exp(*mu + *sigma * stream.normal()).min(spacing / 2.0);
-                let start = Time::from_secs_f64(*centre + shift - length / 2.0);
-                let end = Time::from_secs_f64(*centre + shift + length / 2.0);
-                *centre += spacing;
+                let start = Time::from_secs_f64(*center + shift - length / 2.0);
+                let end = Time::from_secs_f64(*center + shift + length / 2.0);
+                *center += spacing;
                 Some(Pulse { start, end, hit })
             }
             (TrainForm::Poisson { rate, length, harmless }, ImpulseState::Time(last)) => loop {

@@ -12,7 +12,7 @@ use crate::packet::SackBlock;
 use crate::units::Time;
 
 /// Fields of an arriving acknowledgment.
-pub(super) struct Acknowledgement {
+pub(super) struct Acknowledgment {
     /// Offset of the next byte that the peer expects.
     pub(super) ack: u64,
     /// Offered window, bytes.
@@ -64,7 +64,7 @@ pub(super) fn age(echo: u32, now: Time) -> Time {
 
 /// Passes an acknowledgment to the sender: window, RTT, scoreboard, recovery.
 #[inline(always)]
-pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
+pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: &[SackBlock]) {
     let una = snd.una();
     if a.ack > snd.nxt() || a.ack < una {
         return; // stale, or acknowledges data never sent
@@ -105,7 +105,7 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgement, sacks:
 }
 
 /// Returns the sample that ns-3 takes: the RTT of the lowest newly acknowledged segment, if it was sent only once.
-fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
+fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgment) -> Option<RttSample> {
     let head = snd.board.head()?;
     if head.end() > a.ack || head.is(EVER_RETRANS | NO_SAMPLE) {
         return None;
@@ -118,7 +118,7 @@ fn sample_by_timestamp(snd: &TcpSender, now: Time, a: &Acknowledgement) -> Optio
 
 /// Returns the sample by Karn's rule (Linux `tcp_ack_update_rtt`): the age of the lowest newly acknowledged segment. If
 /// any acknowledged segment was retransmitted, returns the age of the first newly SACKed segment.
-fn sample_by_send_time(snd: &TcpSender, now: Time, a: &Acknowledgement, d: &NewlyDelivered) -> Option<RttSample> {
+fn sample_by_send_time(snd: &TcpSender, now: Time, a: &Acknowledgment, d: &NewlyDelivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;
     for s in snd.board.segments().take_while(|s| s.end() <= a.ack) {
