@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, SupportsInt, Union
 
 from . import _native
-from ._cc import Maker, bound
+from ._cc import Maker, bound, register
 from ._run import Run
 
 Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
@@ -24,7 +25,8 @@ class Scenario:
     """A network with its traffic and duration. Immutable: :meth:`set` returns a new one.
 
     Created by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that
-    they read.
+    they read and the Python algorithms that they use. The process that loads a pickle must be able to import the
+    algorithms.
     """
 
     def __init__(self, native: _native.Scenario) -> None:
@@ -118,8 +120,22 @@ class Scenario:
     def __hash__(self) -> int:
         return hash(self._native.text)
 
+    def __copy__(self) -> Scenario:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Scenario:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self._native.parts()
+        # Another process has to register the Python algorithms, too.
+        makers = dict(bound(self._native.algorithms, None))
+        for name, maker in makers.items():
+            if getattr(maker, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+                raise TypeError(
+                    f"cannot pickle a scenario with the Python algorithm {name!r}: another process cannot import "
+                    "it from an interactive session; define it in a module"
+                )
+        return _again, (*self._native.parts(), makers)
 
     def __repr__(self) -> str:
         return f"<roughlink.Scenario {self.name!r}: {_counted(self)}>"
@@ -264,7 +280,10 @@ def _again(
     allow_outside: bool,
     overrides: Iterable[tuple[str, str]],
     files: Iterable[tuple[str, str]] = (),
+    makers: Mapping[str, Maker] | None = None,
 ) -> Scenario:
+    for algorithm, maker in (makers or {}).items():
+        register(algorithm, maker)
     return Scenario(_native.Scenario.from_text(text, name, folder, allow_outside, list(overrides), list(files)))
 
 

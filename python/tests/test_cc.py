@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -301,3 +304,40 @@ def test_python_algorithm_cannot_be_an_inner_one() -> None:
 def test_sweeps_refuse_python_classes(tmp_path: Any) -> None:
     with pytest.raises(rl.RoughlinkError, match="Python class"):
         rl.sweep(rl.load("hello"), {"tcp.cc": ["cubic", "fixed"]}, folder=tmp_path)
+
+
+POOL = """
+import multiprocessing
+import roughlink as rl
+{algorithm}
+
+def delivered(scenario):
+    return scenario.run().flows[0]["delivered_bytes"]
+
+if __name__ == "__main__":
+    rl.register("fixed", Fixed)
+    scenario = rl.load("hello").set({{"tcp.cc": "fixed", "flow.*.bytes": "100 kB"}})
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(delivered, [scenario, scenario]))
+"""
+FIXED = """
+class Fixed(rl.CongestionControl):
+    cwnd = 20_000
+"""
+
+
+@pytest.mark.parametrize("algorithm", [FIXED, "from fixed import Fixed"])
+def test_other_processes_register_the_algorithms_of_a_scenario(algorithm: str, tmp_path: Path) -> None:
+    (tmp_path / "fixed.py").write_text("import roughlink as rl\n" + FIXED)
+    (tmp_path / "pool.py").write_text(POOL.format(algorithm=algorithm))
+    done = subprocess.run([sys.executable, "pool.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[100000, 100000]\n", done.stderr
+
+
+def test_algorithm_of_an_interactive_session_is_not_pickled() -> None:
+    code = "import pickle, roughlink as rl" + FIXED + (
+        "rl.register('fixed', Fixed)\ns = rl.load('hello').set('tcp.cc', 'fixed')\n"
+        "import copy; assert copy.deepcopy(s) == s\npickle.dumps(s)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "cannot import it from an interactive session" in done.stderr, done.stderr

@@ -1,7 +1,7 @@
 //! Default algorithms of network namespaces: net.ipv4.tcp_congestion_control, which also applies to IPv6.
 //!
-//! A namespace keeps its default for new connections after the loader of that algorithm has ended. Unloading must
-//! therefore change the default of each such namespace first.
+//! A namespace keeps its default for new connections, and the algorithm with it, after the algorithm was removed.
+//! Unloading must therefore change the default of each such namespace.
 
 use crate::error::KernelError;
 use roughlink_host::Namespace;
@@ -56,8 +56,8 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Replaces the default `name` in every namespace by the first of its `candidates` that the kernel accepts. Returns
-/// each changed namespace with its new default.
+/// Replaces the default `name`, which the kernel no longer offers, in every namespace by the first of its `candidates`
+/// that the kernel accepts. Returns each changed namespace with its new default.
 ///
 /// # Errors
 /// Returns an error if a namespace still has the default `name`.
@@ -66,21 +66,29 @@ pub fn replace(
     candidates: impl Fn(&NamedNamespace) -> Vec<String>,
 ) -> Result<Vec<(String, String)>, KernelError> {
     let mut changed = Vec::new();
-    for place in holders(name)? {
-        let mut others = candidates(&place).into_iter().filter(|other| !other.is_empty() && other != name);
-        match others.find(|other| set_default(&place, other).is_ok()) {
-            Some(other) => changed.push((place.0, other)),
-            None => {
-                let message = format!("`{name}` is still the default of {}, which accepted no other default", place.0);
-                return Err(KernelError::State(message));
+    // A namespace that is created meanwhile inherits the default of the first namespace.
+    for _ in 0..ROUNDS {
+        let holders = holders(name)?;
+        if holders.is_empty() {
+            return Ok(changed);
+        }
+        for place in holders {
+            let mut others = candidates(&place).into_iter().filter(|other| !other.is_empty() && other != name);
+            match others.find(|other| set_default(&place, other).is_ok()) {
+                Some(other) => changed.push((place.0, other)),
+                None => {
+                    let message =
+                        format!("`{name}` is still the default of {}, which accepted no other default", place.0);
+                    return Err(KernelError::State(message));
+                }
             }
         }
     }
-    match holders(name)?.first() {
-        Some(place) => Err(KernelError::State(format!("`{name}` has become the default of {} again", place.0))),
-        None => Ok(changed),
-    }
+    Err(KernelError::State(format!("new namespaces still have the default `{name}`")))
 }
+
+/// Number of times that all namespaces are visited to replace a default.
+const ROUNDS: usize = 10;
 
 fn within<T: Send>(place: &NamedNamespace, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
     place.1.within(work).map_err(|e| KernelError::State(format!("{}: {}", place.0, e.with_cause())))

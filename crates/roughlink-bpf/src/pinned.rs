@@ -357,8 +357,8 @@ impl LoadedAlgorithm {
     }
 }
 
-/// Removes `name` from the kernel after changing the default of the namespaces that use it. Connections keep the
-/// algorithm until they end.
+/// Removes `name` from the kernel and changes the default of the namespaces that use it. Connections keep the algorithm
+/// until they end.
 ///
 /// # Errors
 /// Returns an error if roughlink has not loaded `name`, if a process still holds it, or if a namespace accepts no other
@@ -386,15 +386,14 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         let last_resort = ["cubic", "reno"].map(str::to_owned);
         record.restored_default(place).into_iter().chain(last_resort).collect()
     };
-    let mut namespaces = defaults::replace(name, candidates)?;
+    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced.
     remove(&folder(name));
     if is_gone(name)? {
-        // Namespaces that selected the algorithm meanwhile.
-        namespaces.extend(defaults::replace(name, candidates)?);
+        let namespaces = defaults::replace(name, candidates)?;
         let connections = counters.opened.saturating_sub(counters.closed);
         return Ok(Unloaded { namespaces, connections });
     }
-    Err(KernelError::State(format!("`{name}` is no longer a default anywhere, but another program still holds it")))
+    Err(KernelError::State(format!("`{name}` is still in the kernel: another program holds it")))
 }
 
 /// Waits until the kernel has no algorithm `name`. Returns false if it is still there after the longest wait.

@@ -287,6 +287,34 @@ fn unloading_resets_the_default_of_every_namespace() {
     assert!(unload(&request.name).is_err(), "it is gone");
 }
 
+/// Any user may set a default in a namespace of their own, as often as they like.
+#[test]
+fn unload_does_not_race_with_other_users() {
+    or_skip!();
+    let pair = Pair::new();
+    let (request, mut held) = loaded("newreno-sc", "race");
+    held.pin(true);
+    held.end();
+    let place = pair.place(0);
+    let set = AtomicU32::new(0);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                set.fetch_add(set_default(&place, &request.name).is_ok().into(), Ordering::Relaxed);
+            }
+        });
+        while set.load(Ordering::Relaxed) < 10 {
+            thread::yield_now();
+        }
+        let done = unload(&request.name);
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(done.expect("it was loaded").namespaces.len(), 1);
+    });
+    assert!(holders(&request.name).expect("they can be looked at").is_empty());
+    assert!(set_default(&place, &request.name).is_err());
+}
+
 #[test]
 fn unload_resets_namespace_that_outlives_the_loader() {
     or_skip!();

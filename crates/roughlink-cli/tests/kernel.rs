@@ -291,6 +291,11 @@ mod built_in {
         assert!(out.contains("cc unload newreno_sc\n"), "{out}");
         let out = stdout(&roughlink(&["cc", "load", "newreno-sc", "--default", "--netns", "there/it/is", "--unit"]));
         assert!(out.contains("--netns /") && out.contains("/there/it/is --pin\n"), "{out}");
+        // A line break in an argument makes no new line of the unit.
+        let name = "a\nExecStartPre=/bin/false\r%i$x\"\\";
+        let out = stdout(&roughlink(&["cc", "load", "newreno-sc", "--default", "--netns", name, "--unit"]));
+        assert!(out.lines().all(|line| !line.starts_with("ExecStartPre")), "{out}");
+        assert!(out.contains("/a\\x0aExecStartPre=/bin/false\\x0d%%i$$x\\\"\\\\\" --pin\n"), "{out}");
         let out = roughlink(&["cc", "load", "newreno-sc", "--as", "reno", "--unit"]);
         assert_eq!(code(&out), 3, "{}", stderr(&out));
         assert!(stderr(&out).contains("already has an algorithm `reno`"), "{}", stderr(&out));

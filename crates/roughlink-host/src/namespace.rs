@@ -6,12 +6,16 @@ use crate::error::{HostError, Operation};
 use crate::ip::ip;
 use crate::nodes::path_of;
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::stat::Mode;
+use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use nix::unistd::{getgid, getuid};
+use roughlink_core::text::visible;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -48,7 +52,7 @@ impl Namespace {
         self.0.as_raw_fd()
     }
 
-    /// Opens the namespace with a name of `ip netns`, or at a path.
+    /// Opens the namespace with a name of `ip netns`, or at a path. Files other than network namespaces are not opened.
     ///
     /// ```
     /// use roughlink_host::Namespace;
@@ -62,7 +66,7 @@ impl Namespace {
     /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
-        File::open(&path).map(Namespace).map_err(HostError::io(Operation::OpenNamespace(path)))
+        Candidate::at(path.clone()).open().map(Namespace).map_err(HostError::io(Operation::OpenNamespace(path)))
     }
 
     /// Visits all namespaces that can be found from here, each once, with a description. Sources are processes,
@@ -70,19 +74,25 @@ impl Namespace {
     /// containers. The caller's namespace comes first. Only one namespace is held at a time.
     ///
     /// # Errors
-    /// Returns an error if an existing namespace cannot be opened, for example for lack of descriptors.
+    /// Returns an error if descriptors or memory run out.
     pub fn visit(mut visitor: impl FnMut(String, Self)) -> Result<(), HostError> {
         let mut seen = HashSet::new();
-        for (words, path) in paths() {
-            let file = match File::open(&path) {
-                Ok(file) => file,
-                // The process has ended since, or is hidden from ordinary users.
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
-                Err(e) if e.raw_os_error() == Some(Errno::ESRCH as i32) => continue,
-                Err(e) => return Err(HostError::io(Operation::OpenNamespace(path))(e)),
-            };
-            if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
-                visitor(words, Namespace(file));
+        for (words, candidate) in candidates() {
+            match candidate.open() {
+                Ok(file) => {
+                    if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
+                        visitor(words, Namespace(file));
+                    }
+                }
+                Err(e)
+                    if [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM]
+                        .map(|e| Some(e as i32))
+                        .contains(&e.raw_os_error()) =>
+                {
+                    return Err(HostError::io(Operation::OpenNamespace(candidate.path))(e));
+                }
+                // The process has ended since, hides its namespaces, or has something else there by now.
+                Err(_) => {}
             }
         }
         Ok(())
@@ -144,10 +154,48 @@ impl Namespace {
     }
 }
 
-/// Returns paths where namespaces may be found, each with a description; processes of other users hide theirs.
-fn paths() -> Vec<(String, String)> {
-    let mut all = vec![("this namespace".to_owned(), "/proc/thread-self/ns/net".to_owned())];
-    all.extend(mounts("self", ""));
+/// Path where a network namespace may be found.
+struct Candidate {
+    /// Folder of /proc whose root the path starts from; `None` is this process's own root.
+    process: Option<String>,
+    path: String,
+}
+
+impl Candidate {
+    fn at(path: String) -> Self {
+        Candidate { process: None, path }
+    }
+
+    /// Opens the namespace. Other users choose what is at the path, at any time. A path in the view of another process
+    /// is therefore resolved below that root and without symbolic links. `O_PATH` opens nothing yet: a FIFO does not
+    /// block, and a device does not notice. Only a network namespace is then opened for use.
+    fn open(&self) -> io::Result<File> {
+        let found = match &self.process {
+            None => open(&*self.path, PATH_ONLY, Mode::empty())?,
+            Some(process) => {
+                let root = open(&*format!("/proc/{process}/root"), PATH_ONLY, Mode::empty())?;
+                let resolve = ResolveFlag::RESOLVE_IN_ROOT
+                    | ResolveFlag::RESOLVE_NO_SYMLINKS
+                    | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+                openat2(root, &*self.path, OpenHow::new().flags(PATH_ONLY).resolve(resolve))?
+            }
+        };
+        reopen(&found)
+    }
+}
+
+/// Opens a file that was found with `O_PATH`, if it is a namespace. The kernel refuses to join one of another kind.
+fn reopen(found: &OwnedFd) -> io::Result<File> {
+    if fstatfs(found.as_fd())?.filesystem_type() != NSFS_MAGIC {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a network namespace"));
+    }
+    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+/// Lists where namespaces may be found, each with a description; processes of other users hide theirs.
+fn candidates() -> Vec<(String, Candidate)> {
+    let mut all = vec![("this namespace".to_owned(), Candidate::at("/proc/thread-self/ns/net".into()))];
+    all.extend(mounts("self", None));
     let entries = |folder: &str| -> Vec<String> {
         let read = fs::read_dir(folder).into_iter().flatten();
         read.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect()
@@ -157,26 +205,36 @@ fn paths() -> Vec<(String, String)> {
     for process in entries("/proc").into_iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) {
         let words = format!("process {process}");
         if mount_namespace(&process).is_some_and(|namespace| looked_at.insert(namespace)) {
-            all.extend(mounts(&process, &format!("/proc/{process}/root")));
+            all.extend(mounts(&process, Some(&process)));
         }
-        all.push((words.clone(), format!("/proc/{process}/ns/net")));
+        all.push((words.clone(), Candidate::at(format!("/proc/{process}/ns/net"))));
         let folder = format!("/proc/{process}/fd");
         let is_net = |path: &String| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["));
         let held = entries(&folder).into_iter().map(|fd| format!("{folder}/{fd}")).filter(is_net);
-        all.extend(held.map(|path| (words.clone(), path)));
+        all.extend(held.map(|path| (words.clone(), Candidate::at(path))));
     }
     all
 }
 
-/// Returns the network namespaces that are mounted in the view of a process, with paths below `root`.
-fn mounts(process: &str, root: &str) -> Vec<(String, String)> {
+/// Returns the network namespaces that are mounted in the view of a process, with paths from the root of `root`.
+fn mounts(process: &str, root: Option<&str>) -> Vec<(String, Candidate)> {
     let table = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
     let mounted = |line: &str| {
         let fields: Vec<&str> = line.split(' ').collect();
-        let path = fields.get(4).filter(|_| fields[3].starts_with("net:["))?.replace("\\040", " ");
-        Some((path.strip_prefix("/run/netns/").unwrap_or(&path).to_owned(), format!("{root}{path}")))
+        let path = unescaped(fields.get(4).filter(|_| fields[3].starts_with("net:["))?);
+        // Other users choose the path, and terminals would interpret control characters.
+        let words = visible(path.strip_prefix("/run/netns/").unwrap_or(&path)).into_owned();
+        Some((words, Candidate { process: root.map(str::to_owned), path }))
     };
     table.lines().filter_map(mounted).collect()
+}
+
+/// Replaces the escapes of a path in mountinfo, such as `\\040` for a space: proc(5).
+fn unescaped(path: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"]
+        .iter()
+        .zip([" ", "\t", "\n", "\\"])
+        .fold(path.to_owned(), |path, (code, text)| path.replace(code, text))
 }
 
 /// Runs `work` in a separate thread.
@@ -209,6 +267,8 @@ pub fn become_root() -> Result<(), HostError> {
     Ok(())
 }
 
+/// Flags that find a file without opening it.
+const PATH_ONLY: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 /// Files that turn on forwarding in the namespace of the thread that opens them.
 const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
 /// Bit numbers in capability sets, capabilities(7).

@@ -330,3 +330,29 @@ fn no_chart_is_empty() {
         assert!(seen >= 4, "{name}: {seen} charts");
     }
 }
+
+/// A folder may come from a stranger: a time outside of the run is refused and takes neither memory nor time.
+#[test]
+fn impossible_times_are_refused() {
+    let run = shipped("hello", &[("flow.*.bytes", "1 MB")]);
+    let path = run.dir.path().join("summary.json");
+    let summary: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for (pointer, value) in
+        [("/flows/0/start_s", -1e300), ("/flows/0/end_s", 1e300), ("/sim_s", -1.0), ("/sim_s", 1e300)]
+    {
+        let mut wrong = summary.clone();
+        *wrong.pointer_mut(pointer).unwrap() = value.into();
+        fs::write(&path, wrong.to_string()).unwrap();
+        let error = folder::read(run.dir.path()).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("must be between 0 and"), "{pointer}: {cause}");
+    }
+    // Possible, but after the end.
+    let mut late = summary.clone();
+    *late.pointer_mut("/flows/0/start_s").unwrap() = 1e9.into();
+    fs::write(&path, late.to_string()).unwrap();
+    assert!(folder::read(run.dir.path()).is_ok());
+    fs::File::create(&path).unwrap().set_len(2_000_000_000).unwrap();
+    let error = folder::read(run.dir.path()).unwrap_err();
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("more than"), "{error}");
+}

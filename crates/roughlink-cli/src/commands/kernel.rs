@@ -19,6 +19,8 @@ use roughlink_lab::nearest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -288,15 +290,39 @@ fn places(args: &LoadArgs) -> Result<Vec<NamedNamespace>, Failure> {
     args.netns.iter().map(open).collect()
 }
 
+/// Returns true if users other than root may replace the file `program`, or a folder in which it is.
+fn others_may_replace(program: &Path) -> bool {
+    // In a sticky folder, only its owner and the file's may replace a file.
+    program
+        .ancestors()
+        .filter_map(|path| path.metadata().ok())
+        .any(|m| m.uid() != 0 || m.mode() & 0o022 != 0 && m.mode() & 0o1000 == 0)
+}
+
+/// Quotes a word for a systemd unit: systemd.syntax(7), "Quoting", and the specifiers of systemd.unit(5).
+fn quoted(word: &str) -> String {
+    if word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=".contains(c)) {
+        return word.to_owned();
+    }
+    let escaped = word.chars().map(|c| match c {
+        '\\' | '"' => format!("\\{c}"),
+        '%' | '$' => format!("{c}{c}"),
+        c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
 /// Returns a systemd unit that repeats this command line, without --unit, at each boot.
 fn unit(name: &str) -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Machine(e.to_string(), None))?;
-    let quoted = |word: String| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=".contains(c)) {
-        true => word,
-        false => {
-            format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
-        }
-    };
+    if others_may_replace(&program) {
+        print_stderr(&format!(
+            "warning: other users may replace `{}`, which systemd will run as root\nhelp: install roughlink where only \
+             root may write, such as /usr/local/bin",
+            program.display()
+        ));
+    }
     // systemd starts units in the root folder.
     let absolute = |name: &str| match name.contains('/') {
         true => std::path::absolute(name).map_or(name.to_owned(), |path| path.display().to_string()),
@@ -314,8 +340,8 @@ fn unit(name: &str) -> Result<String, Failure> {
     if !words.iter().any(|w| w == "--pin") {
         words.push("--pin".into());
     }
-    let words: Vec<String> = words.into_iter().map(quoted).collect();
-    let program = quoted(program.display().to_string());
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let program = quoted(&program.display().to_string());
     Ok(format!(
         "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
 [Unit]

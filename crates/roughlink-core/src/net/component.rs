@@ -383,7 +383,7 @@ impl Component {
     fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
         let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
         if p.size > pipe.mtu() || self.cascade[next] != u32::MAX {
-            return self.send_in_parts(now, leaf, next, p, observer);
+            return self.send_in_parts(now, leaf, p, observer);
         }
         let sides = &mut self.sides;
         let Some(arrival) = pipe.pass(now, p.size).filter(|t| *t <= self.end) else {
@@ -396,21 +396,31 @@ impl Component {
         }
     }
 
-    /// Like [`Component::send_through`], for packets that need fragmentation and chains of three or more pipes: one
-    /// step after the other.
+    /// Like [`Component::send_through`], for packets that need fragmentation and chains of three or more pipes. Carries
+    /// each fragment to the end of the chain before the next one leaves. A loop, since the chain may be long.
     #[cold]
-    fn send_in_parts<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
-        let mtu = self.pipes[leaf].mtu();
-        let mut fragments = (p.size > mtu).then(|| Fragments::new(*p, mtu));
-        let mut whole = Some(*p).filter(|_| fragments.is_none());
-        while let Some(f) = whole.take().or_else(|| fragments.as_mut()?.next()) {
-            match self.pipes[leaf].pass(now, f.size).filter(|t| *t <= self.end) {
-                Some(arrival) => {
-                    self.events += 1;
-                    self.send(arrival, next, &f, observer);
+    fn send_in_parts<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
+        // Time, pipe and fragments not yet sent of each packet that was divided.
+        let mut divided: Vec<(Time, usize, Fragments)> = Vec::new();
+        let (mut now, mut leaf, mut p) = (now, leaf, *p);
+        let mut fits = false;
+        loop {
+            let mtu = self.pipes[leaf].mtu();
+            if p.size > mtu && !fits {
+                divided.push((now, leaf, Fragments::new(p, mtu)));
+            } else if let Some(arrival) = self.pipes[leaf].pass(now, p.size).filter(|t| *t <= self.end) {
+                self.events += 1;
+                (now, leaf, fits) = (arrival, self.cascade[leaf] as usize, false);
+                if self.cascade[leaf] != u32::MAX {
+                    continue;
                 }
-                None => self.sides.free(&f),
+                self.send(now, leaf, &p, observer);
+            } else {
+                self.sides.free(&p);
             }
+            let Some(fragment) = next_fragment(&mut divided) else { return };
+            (now, leaf, p) = fragment;
+            fits = true;
         }
     }
 
@@ -562,6 +572,17 @@ impl Component {
 const HOST: u32 = u32::MAX - 1;
 /// Marks places whose next place depends on the flow.
 const VARIES: u32 = u32::MAX - 2;
+
+/// Takes the next fragment of the packet that was divided last, with the time and the pipe at which it leaves.
+fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, usize, Packet)> {
+    while let Some((now, leaf, fragments)) = divided.last_mut() {
+        if let Some(fragment) = fragments.next() {
+            return Some((*now, *leaf, fragment));
+        }
+        divided.pop();
+    }
+    None
+}
 
 /// Place before and after each place on the paths of all flows that use it: a place, [`HOST`], or [`VARIES`];
 /// `u32::MAX` if no flow uses it.

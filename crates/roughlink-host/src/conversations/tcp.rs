@@ -89,6 +89,8 @@ struct OpenConnection {
     syn: bool,
     /// Sequence number of the FIN.
     fin: Option<u64>,
+    /// Payload of all segments, bytes. No more is delivered, whatever the sequence numbers say.
+    payload: u64,
     /// Highest sequence number sent, plus one.
     next: u64,
     /// Cumulative acknowledgment: as sent by the receiver, and as received by the sender.
@@ -128,6 +130,7 @@ impl TcpDirection {
         let open = self.open.get_or_insert_with(|| OpenConnection::new(segment));
         let start = near(open.next, segment.seq);
         let end = start.wrapping_add(length);
+        open.payload += segment.payload as u64;
         if segment.fin {
             open.fin = Some(end - 1);
         }
@@ -206,6 +209,7 @@ impl OpenConnection {
             first,
             syn: segment.syn,
             fin: None,
+            payload: 0,
             next: first,
             acknowledged: first,
             heard: first,
@@ -219,8 +223,8 @@ impl OpenConnection {
     fn delivered(&self) -> u64 {
         let numbers = self.acknowledged - self.first;
         let syn = self.syn && numbers > 0;
-        let fin = self.fin.is_some_and(|fin| self.acknowledged > fin);
-        numbers - u64::from(syn) - u64::from(fin)
+        let fin = self.fin.is_some_and(|fin| (self.first..self.acknowledged).contains(&fin));
+        numbers.saturating_sub(u64::from(syn) + u64::from(fin)).min(self.payload)
     }
 
     fn remember(&mut self, flying: Flying) {

@@ -199,6 +199,30 @@ fn datagrams_of_other_protocols_are_counted() {
     assert_eq!((all[3].sent, all[3].received, all[3].lost), (count(2, 72), count(0, 0), Some(2)));
 }
 
+/// Sequence numbers that a peer chooses neither overflow the counters nor count as data.
+#[test]
+fn delivered_bytes_do_not_exceed_the_payload_seen() {
+    let isn = [5, 5];
+    let data = |seq, flags, payload| TestSegment { seq, ack: 1, flags, payload, ..TestSegment::default() }.bytes(isn);
+    let ack = |ack| TestSegment { back: true, seq: 1, ack, flags: ACK, ..TestSegment::default() }.bytes(isn);
+    let delivered = |seen: &Conversations| seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes;
+    // A FIN below the first sequence number.
+    let mut seen = kernels();
+    seen.sent(MS(0), &data(1000, ACK, 1));
+    seen.sent(MS(1), &data(500, ACK | FIN, 0));
+    seen.received(MS(2), None, &ack(1000));
+    assert_eq!(delivered(&seen), Some(0));
+    seen.received(MS(3), None, &ack(1001));
+    assert_eq!(delivered(&seen), Some(1));
+    // Jumps of the sequence number, all acknowledged.
+    let mut seen = kernels();
+    for seq in [0, 0x7000_0000, 0xe000_0000, 0x5000_0000] {
+        seen.sent(MS(0), &data(seq, ACK, 10));
+        seen.received(MS(1), None, &ack(seq + 10));
+    }
+    assert_eq!(delivered(&seen), Some(40));
+}
+
 /// In SCTP only user data are delivered: a SACK carries none and does not move the time of the last arrival.
 #[test]
 fn sctp_sacks_deliver_no_data() {

@@ -12,6 +12,7 @@ use crate::report::thin::{CurvePoint, Thinner};
 use hdrhistogram::Histogram;
 use roughlink_core::metrics::{FlowResult, RunResult};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 
 /// A single run.
@@ -61,8 +62,8 @@ pub struct FlowCurves {
     pub throughput_mbps: Vec<CurvePoint>,
     /// Distribution of the measured RTTs: ms, and the share of samples up to it.
     pub rtt_cdf: Vec<(f64, f64)>,
-    /// Deliveries in each stay in coverage listed by the manifest.
-    pub stays: Vec<StayDeliveries>,
+    /// Deliveries in the stays in coverage that the flow used, by their number in the manifest.
+    pub stays: BTreeMap<usize, StayDeliveries>,
 }
 
 /// Deliveries in a stay in coverage.
@@ -96,6 +97,7 @@ pub(super) fn read(folder: &Path) -> Result<SingleRun, LabError> {
     let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let row_s = manifest.as_ref().map_or(0.0, |m| m.sample_ms * 1e-3);
     let axis = TimeAxis { end: result.sim_s, stretches, row_s };
+    check(&result).map_err(|why| LabError::Read { path: folder.join(SUMMARY), source: io::Error::other(why) })?;
     let (emulation, (queues, outages)) = match emulation::read(folder, &result, axis)? {
         Some((emulation, links)) => (Some(emulation), links),
         None => (None, links(&folder.join("links.parquet"), &result, axis)?),
@@ -112,6 +114,22 @@ pub(super) fn read(folder: &Path) -> Result<SingleRun, LabError> {
     })
 }
 
+/// Checks that times of a result are possible.
+fn check(result: &RunResult) -> Result<(), String> {
+    let possible = |what: String, time: f64| match (0.0..=MAX_TIME).contains(&time) {
+        true => Ok(()),
+        false => Err(format!("{what} must be between 0 and {MAX_TIME}, found {time}")),
+    };
+    possible("`sim_s`".into(), result.sim_s)?;
+    for f in &result.flows {
+        let times = [("start_s", Some(f.start_s)), ("end_s", f.end_s), ("failed_s", f.failed_s)];
+        for (key, time) in times.into_iter().filter_map(|(key, time)| Some((key, time?))) {
+            possible(format!("`{key}` of the flow `{}`", f.name), time)?;
+        }
+    }
+    Ok(())
+}
+
 /// Time axis of a run.
 #[derive(Clone, Copy)]
 pub(super) struct TimeAxis {
@@ -122,6 +140,10 @@ pub(super) struct TimeAxis {
 }
 
 impl TimeAxis {
+    /// Moves a time of a file, s, into the run. Memory for curves depends on the distance between times.
+    pub(super) fn within(self, time: f64) -> f64 {
+        time.clamp(0.0, self.end)
+    }
     pub(super) fn thinner(self) -> Thinner {
         Thinner::new((0.0, self.end), self.stretches)
     }
@@ -137,32 +159,67 @@ impl TimeAxis {
     }
 }
 
-fn seconds(time: &ColumnValues, row: usize) -> f64 {
-    time.number(row).unwrap_or_default() * 1e-9
+/// Returns the time of a row, s, within the run.
+fn seconds(time: &ColumnValues, row: usize, axis: TimeAxis) -> f64 {
+    axis.within(time.number(row).unwrap_or_default() * 1e-9)
 }
 
-struct FlowReader {
+struct FlowReader<'s> {
     thinners: [Thinner; 4],
     delivered: Delivery,
-    stays: Vec<StayDeliveries>,
+    stays: StayReader<'s>,
     rtts: Histogram<u64>,
     samples: f64,
     any: bool,
 }
 
+/// Deliveries of a flow in the stays in coverage that list it. Keeps nothing for other stays, so that memory grows with
+/// the file and not with stays times flows.
+struct StayReader<'s> {
+    /// Stays and their numbers in the manifest, by their start.
+    stays: Vec<(usize, &'s StayEntry)>,
+    /// Number of stays that ended before the last row.
+    past: usize,
+    delivered: BTreeMap<usize, StayDeliveries>,
+}
+
+impl<'s> StayReader<'s> {
+    fn new(mut stays: Vec<(usize, &'s StayEntry)>) -> Self {
+        stays.sort_by(|a, b| a.1.from_s.total_cmp(&b.1.from_s));
+        StayReader { stays, past: 0, delivered: BTreeMap::new() }
+    }
+
+    /// Adds `bytes` delivered at `now`. Times must not fall.
+    fn add(&mut self, now: f64, bytes: f64) {
+        while self.stays.get(self.past).is_some_and(|(_, stay)| stay.until_s < now) {
+            self.past += 1;
+        }
+        let begun = self.stays[self.past..].iter().take_while(|(_, stay)| stay.from_s <= now);
+        for &(number, stay) in begun.filter(|(_, stay)| now <= stay.until_s) {
+            let here = self.delivered.entry(number).or_default();
+            here.bytes += bytes;
+            here.first_s.get_or_insert(now - stay.from_s);
+        }
+    }
+}
+
 fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -> Result<Vec<FlowCurves>, LabError> {
     let Some(table) = FolderTable::open(path)? else { return Ok(Vec::new()) };
     let bin = bin(axis.end.max(200.0 * axis.row_s));
-    let reader = |f: &FlowResult| FlowReader {
+    let mut listed: BTreeMap<&str, Vec<(usize, &StayEntry)>> = BTreeMap::new();
+    for (number, stay) in stays.iter().enumerate() {
+        stay.flows.iter().for_each(|flow| listed.entry(flow.as_str()).or_default().push((number, stay)));
+    }
+    let mut reader = |f: &FlowResult| FlowReader {
         thinners: std::array::from_fn(|_| axis.thinner()),
-        delivered: Delivery::new(bin, f.start_s),
-        stays: vec![StayDeliveries::default(); stays.len()],
+        delivered: Delivery::new(bin, axis.within(f.start_s)),
+        stays: StayReader::new(listed.remove(f.name.as_str()).unwrap_or_default()),
         rtts: Histogram::new(3).expect("three digits are possible"),
         samples: 0.0,
         any: false,
     };
-    let mut readers: Vec<FlowReader> = result.flows.iter().map(reader).collect();
-    let ends: Vec<f64> = result.flows.iter().map(|f| f.end_s.unwrap_or(axis.end).min(axis.end)).collect();
+    let mut readers: Vec<FlowReader> = result.flows.iter().map(&mut reader).collect();
+    let ends: Vec<f64> = result.flows.iter().map(|f| axis.within(f.end_s.unwrap_or(axis.end))).collect();
     let index: BTreeMap<&str, usize> = result.flows.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
     let names = [
         "time_ns",
@@ -179,7 +236,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
         for row in 0..rows {
             let Some(&i) = index.get(flow.word(row)) else { continue };
             let r = &mut readers[i];
-            let now = seconds(time, row);
+            let now = seconds(time, row, axis);
             r.any = true;
             for (thinner, (values, factor)) in
                 r.thinners.iter_mut().zip([(cwnd, 1e-3), (ssthresh, 1e-3), (in_flight, 1e-3), (srtt, 1.0)])
@@ -189,11 +246,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
             let bytes = delivered.number(row).unwrap_or_default();
             let more = r.delivered.at(now.min(ends[i]), bytes);
             if more > 0.0 {
-                for (stay, here) in stays.iter().zip(&mut r.stays).filter(|(s, _)| s.from_s <= now && now <= s.until_s)
-                {
-                    here.bytes += more;
-                    here.first_s.get_or_insert(now - stay.from_s);
-                }
+                r.stays.add(now, more);
             }
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
@@ -216,7 +269,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
                 srtt_ms,
                 throughput_mbps: r.delivered.rates(),
                 rtt_cdf: if axis.row_s > 0.0 { Vec::new() } else { cdf(&r.rtts) },
-                stays: r.stays,
+                stays: r.stays.delivered,
             }
         })
         .collect())
@@ -307,7 +360,7 @@ fn links(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Links, LabEr
     table.read(["time_ns", "link", "direction", "up", "queue_pkt"], |rows, [time, link, direction, up, queue]| {
         for row in 0..rows {
             let place = (link.word(row), direction.word(row) == "reverse");
-            links.add(seconds(time, row), place, up.number(row) != Some(0.0), queue.number(row));
+            links.add(seconds(time, row, axis), place, up.number(row) != Some(0.0), queue.number(row));
         }
     })?;
     Ok(links.finish())
@@ -417,13 +470,15 @@ fn gateways(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Vec<Allow
                 all.push((gateway.to_owned(), flow.to_owned(), axis.thinner()));
                 all.len() - 1
             });
-            all[i].2.step(seconds(time, row), awnd.number(row));
+            all[i].2.step(seconds(time, row, axis), awnd.number(row));
         }
     })?;
     let done = |(gateway, flow, thinner)| AllowedCurves { gateway, flow, awnd_sdu: axis.steps(thinner, axis.end) };
     Ok(all.into_iter().map(done).collect())
 }
 
+/// Upper limit of all times, s: the largest time of a run in nanoseconds.
+const MAX_TIME: f64 = 1.9e10;
 /// Maximum number of stretches of all curves of a page, which limits its size.
 const MAX_STRETCHES: usize = 8_000;
 /// Number of steps in a drawn distribution.

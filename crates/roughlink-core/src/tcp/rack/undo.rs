@@ -70,12 +70,12 @@ impl TcpSender {
     pub(super) fn on_duplicate_report(&mut self, (left, right): (u64, u64)) -> bool {
         let segments = right.saturating_sub(left).div_ceil(u64::from(self.core.flow.mss));
         let undo = &mut self.rack.undo;
-        undo.reported += segments;
+        undo.reported = undo.reported.saturating_add(segments);
         if segments == 0 || undo.reported > self.core.stats.retransmits {
             return false;
         }
         if undo.unreported > 0 && undo.marker.is_some_and(|marker| right > marker) {
-            undo.unreported = (undo.unreported - segments as i64).max(0);
+            undo.unreported = undo.unreported.saturating_sub_unsigned(segments).max(0);
         }
         true
     }

@@ -2,10 +2,11 @@
 
 use super::answer::{flows_of_kind, outcome, satisfaction, timeout};
 use super::{percent, seconds, size, three};
-use crate::folder::run::SingleRun;
+use crate::folder::run::{SingleRun, StayDeliveries};
 use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of sessions whose message tables are unfolded.
 const OPEN: usize = 2;
@@ -215,13 +216,17 @@ fn stays(run: &SingleRun) -> (&'static str, String) {
     let head =
         ["Station", "Class", "From, s", "Usable for, s", "Delivered", "Mean rate, Mbit/s", "First data after, s"];
     let mut table = HtmlTable::new("Coverage", 2, &head);
-    let transfers: Vec<_> =
-        run.flows.iter().filter(|c| run.result.flows.iter().any(|f| f.name == c.flow && f.kind == "bulk")).collect();
+    let bulk: BTreeSet<&str> = flows_of_kind(run, "bulk").iter().map(|f| &*f.name).collect();
+    let transfers: Vec<_> = run.flows.iter().filter(|c| bulk.contains(&*c.flow)).collect();
     let end = run.result.sim_s;
+    let mut all: BTreeMap<usize, StayDeliveries> = BTreeMap::new();
+    for (number, here) in transfers.iter().flat_map(|c| &c.stays) {
+        let sum = all.entry(*number).or_default();
+        sum.bytes += here.bytes;
+        sum.first_s = sum.first_s.into_iter().chain(here.first_s).reduce(f64::min);
+    }
     for (i, stay) in entries.iter().enumerate().filter(|(_, s)| s.from_s < end && !transfers.is_empty()) {
-        let crosses = |name: &String| stay.flows.contains(name);
-        let here = || transfers.iter().filter(|c| crosses(&c.flow)).filter_map(|c| c.stays.get(i));
-        let bytes: f64 = here().map(|d| d.bytes).sum();
+        let StayDeliveries { bytes, first_s } = all.get(&i).copied().unwrap_or_default();
         let usable = stay.until_s.min(end) - stay.from_s;
         table.rows.push(vec![
             escape(&stay.station),
@@ -230,7 +235,7 @@ fn stays(run: &SingleRun) -> (&'static str, String) {
             seconds(usable),
             size(bytes),
             number(bytes * 8e-6 / usable),
-            here().filter_map(|d| d.first_s).reduce(f64::min).map_or("none".into(), number),
+            first_s.map_or("none".into(), number),
         ]);
     }
     ("Transfers by stay in coverage", table.html())
