@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _with_options(text: str) -> str:
-    """Replaces Python arguments in a message by command-line options."""
+    """Replaces Python arguments in a message with command-line options."""
     for argument, option in _OPTIONS.items():
         text = text.replace(argument, option)
     return text

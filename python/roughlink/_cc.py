@@ -20,9 +20,9 @@ class CongestionControl:
     """Base class of congestion controls in Python, one instance per connection.
 
     The methods match the Rust trait ``cc::CongestionControl`` and are called at the same times. Subclasses must
-    define :meth:`on_ack` and :meth:`on_congestion`. The simulator reads the attributes after each call. `cwnd` and
-    `rate_bps` limit the sender, unless the class overrides :meth:`permit`. All attributes appear in the series of the
-    run.
+    define :meth:`on_ack` and :meth:`on_congestion`. After each call the simulator reads the attributes `cwnd`,
+    `ssthresh`, `rate_bps` and `phase`, which also appear in the series of the run. `cwnd` and `rate_bps` limit the
+    sender, unless the class overrides :meth:`permit`.
 
     An exception ends the run and reaches the caller of :meth:`Scenario.run`. Runs are reproducible if the class is
     deterministic: use no clock and no random numbers without a seed.
@@ -34,9 +34,10 @@ class CongestionControl:
     cwnd: float
     """Congestion window, bytes. Fractions are truncated on use."""
     ssthresh: float
-    """Slow-start threshold, bytes, or :data:`UNLIMITED`. After ``Congestion.LOSS`` it is the target of recovery."""
+    """Slow-start threshold, bytes, or :data:`UNLIMITED`. After ``Congestion.LOSS``, recovery lowers the window to this
+    value."""
     rate_bps: float | None = None
-    """Pacing rate, bit/s; ``None`` to send on acknowledgments only."""
+    """Pacing rate, bit/s; ``None`` for no pacing."""
     phase: str = "python"
     """Name of the current phase, for the series."""
 
@@ -74,8 +75,8 @@ class CongestionControl:
 
     def lower_window(self, flow: Flow, cwnd: int, ssthresh: int) -> None:
         """Sets `cwnd` and `ssthresh`, bytes, after an idle time or while the application does not fill the window.
-        Override this method with an empty one if the algorithm has a model of the path, which a pause does not
-        change."""
+        If the algorithm has a model of the path, override this method with an empty one: a pause does not change the
+        path."""
         self.cwnd = cwnd
         self.ssthresh = ssthresh
 

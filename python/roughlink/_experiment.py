@@ -53,8 +53,8 @@ class Experiment:
           had not happened yet. Then ``mean`` is ``None``, and either ``median`` is the median of all runs or ``bound``
           is a lower bound of it. ``difference`` is the median of the differences.
 
-        A field without a value is ``None``. For example, a deterministic metric has no interval, and an end of an
-        interval is unknown if the runs ended before it.
+        A field without a value is ``None``. For example, a deterministic metric has no interval. If runs ended
+        before their value was known, one end of the interval may be unknown.
 
         Args:
             metric: Name of the metric, by default the main one.

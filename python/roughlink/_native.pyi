@@ -192,7 +192,8 @@ class Ack:
         """Bytes newly delivered: acknowledged cumulatively or selectively for the first time."""
     @property
     def segments(self) -> int:
-        """Whole segments credited to growth; 0 for a duplicate."""
+        """Whole segments credited to window growth. For a duplicate: 0, or the segments that it newly acknowledges
+        selectively."""
     @property
     def rtt(self) -> float | None:
         """Round-trip time sample, s; None if there is no sample."""

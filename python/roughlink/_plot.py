@@ -50,7 +50,7 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     if len(left_out) < len(run.flows):
         drawn.legend()
     if left_out:
-        warnings.warn(f"not drawn, because they have no series: {', '.join(left_out)}", stacklevel=3)
+        warnings.warn(f"not drawn, because they are not transfers: {', '.join(left_out)}", stacklevel=3)
     return drawn
 
 

@@ -76,8 +76,8 @@ class Run:
         return Table(native) if columns is None else Table(native.select(columns))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Plots the throughput of transfers over time, in Mbit/s over a hundred intervals. Needs matplotlib and a run
-        with series. Calls, sessions and constant-rate flows have no series and are left out with a warning.
+        """Plots the throughput of transfers over time: the mean of each hundredth of the run, in Mbit/s. Needs
+        matplotlib and a run with series. Flows of other kinds are left out with a warning.
 
         Args:
             axes: Axes to draw on; new ones by default.

@@ -265,7 +265,7 @@ impl Batch {
         Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
     }
 
-    /// Restarts the networks with these numbers, each as a replica of its scenario.
+    /// Restarts networks. Each pair in `which` has the index of a network and the replica of its scenario to start.
     fn reset(&self, py: Python<'_>, which: Vec<(usize, u32)>) -> PyResult<()> {
         py.detach(|| {
             guarded(|| {

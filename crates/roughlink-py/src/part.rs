@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Description of a plan for a worker: its order, and the maximum memory of a run in bytes.
+/// Description of a plan for a worker: what to run, and the maximum memory of a run in bytes.
 type WorkerPlan = (Order, Option<u64>);
 
 /// Missing runs of a plan's folder.
@@ -200,7 +200,7 @@ pub(crate) struct WorkerShare {
     limits: RunLimits,
 }
 
-/// Lines of the run store, and the failed runs: true if roughlink is at fault, and the message.
+/// Lines of the run store, and a pair for each failed run: true if roughlink is at fault, and the message.
 type WorkerResults<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
 
 #[pymethods]

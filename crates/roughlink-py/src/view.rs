@@ -147,7 +147,8 @@ impl AckView {
     fn delivered(&self) -> u64 {
         self.0.delivered
     }
-    /// Whole segments credited to growth; 0 for a duplicate.
+    /// Whole segments credited to window growth. For a duplicate: 0, or the segments that it newly acknowledges
+    /// selectively.
     #[getter]
     fn segments(&self) -> u32 {
         self.0.segments
