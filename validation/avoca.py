@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calibration of the loss of each class of stations on the Circle line from the AVOCA paper's volumes of its "TCP".
+"""Calibration: the loss in each class of Circle line stations, fitted to the AVOCA paper's volumes of its "TCP".
 
 The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; the
 loss of each class and day is unknown. The script runs the loop at a common loss, for a grid of losses. For each class

@@ -110,7 +110,8 @@ def line(r: dict) -> str:
 
 
 def is_beyond(r: dict) -> bool:
-    # With losses the queue depends on when the estimate falls: runs of ns-3 differ by a factor of three.
+    # With losses the queue depends on when BBR's bandwidth estimate falls, so the queues of ns-3's runs differ by a
+    # factor of three.
     lossless = r["ns3"]["retransmits"] == 0
     return lossless and abs(r["rtt_error"]) > DELAY_BOUND or abs(r["goodput_error"]) > GOODPUT_BOUND
 

@@ -89,8 +89,8 @@ def send_for(c, seconds, acks=1 << 32):
                 break
     return time.monotonic() - begin, windows
 
-# The kernel applies a route's window from its entry for the destination, which the first orderly closed connection
-# makes.
+# The kernel applies a route's window through its TCP metrics of the destination. It creates these metrics when the
+# first connection is closed in the normal way.
 with socket.create_connection((os.environ["PEER"], 7000)) as c:
     c.send(block)
     c.shutdown(socket.SHUT_WR)

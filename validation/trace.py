@@ -21,7 +21,7 @@ from roughlink_validation.simulators import Missing, call
 
 COLUMNS = ("time_s", "cwnd_pkt", "ssthresh_pkt", "in_flight_pkt", "srtt_ms", "pacing_mbps", "retransmits", "acked_mb")
 STEP_S = 0.01
-# The kernel's value before the first RTT: the largest number, in bytes per second.
+# Rates above this (Mbit/s) mean "no rate yet": before the first RTT, the kernel reports the largest number.
 UNLIMITED = 1e9
 
 

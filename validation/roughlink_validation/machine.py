@@ -95,5 +95,5 @@ def ran(task: Path) -> float:
 
 
 def between(first: dict[str, float], last: dict[str, float]) -> dict[str, float]:
-    """Returns the time used between two samples, and the times of the samples in ns, on the clock of the timestamps."""
+    """Returns the processor time used between two samples, and when they were taken (ns, wall clock)."""
     return {"from": first["ns"], "to": last["ns"]} | {who: last[who] - first[who] for who in ("emulator", "ends")}

@@ -127,7 +127,7 @@ class AtLeast(float):
 
 
 class AtMost(float):
-    """Upper bound of a ratio to such a time."""
+    """Upper bound of a ratio whose divisor is such a lower bound."""
 
 
 def ratio(a: float | None, b: float | None) -> float | None:

@@ -216,7 +216,7 @@ def tables(groups: list[dict]) -> str:
         lines.append(f"| {', '.join(g['algorithms'])} | {g['queue_pkt']} | {g['runs']} | " + " | ".join(cells) + " |")
     furthest = max(groups, key=lambda g: g["difference"])
     return "\n".join(lines) + (
-        f"\n\nThe largest difference from the kernel's share of the goodput is {furthest['difference']:.1%} "
+        f"\n\nA flow's share differs from the kernel's by at most {furthest['difference']:.1%} of the total goodput "
         f"({', '.join(furthest['algorithms'])})."
     )
 

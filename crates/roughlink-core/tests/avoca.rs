@@ -79,8 +79,8 @@ fn transmission_resumes_at_182_28_s() {
 /// Rows 3 to 7 of table 4, from the time-out on, to the table's 0.1 ms. The scenario sets the instant of the time-out;
 /// the back-off and the growth follow. Rows 1 and 2, with windows of 3146 and 2936 bytes before the time-out, are not
 /// reproduced. The window grows from 2936 to 4404 bytes at 182.5517 s as in the table: SCTP is in slow start while the
-/// window is at most ssthresh. Over TCP the window does not grow, because RFC 5681 leaves the choice open when the
-/// window equals ssthresh.
+/// window is at most ssthresh. Over TCP the window does not grow to 4404 bytes: our TCP is in congestion avoidance when
+/// the window equals ssthresh (RFC 5681 leaves the choice open).
 #[test]
 fn trajectory_matches_table_4_after_the_timeout() {
     for reading in [&[][..], &OVER_TCP] {

@@ -52,7 +52,7 @@ fn compare(algorithms: &[&str], trace: &str) {
                 }
                 "P" => cc.on_ack(&flow, &duplicate),
                 "E" => {
-                    // ns-3 subtracts the duplicates and passes nothing on if the result is negative.
+                    // ns-3 subtracts the duplicate ACKs from the segments and reports no RTT if the result is negative.
                     ack.rtt = ack.rtt.filter(|_| segments >= duplicates);
                     flow.state = CongestionState::Open;
                     cc.on_ack(&flow, &ack);

@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(cases(1000))]
 
     /// Whole networks with links that lose, delay and fragment. Every sized flow completes, is reported as failed, or
-    /// still delivers something in each half hour, as over a link that loses every second fragment.
+    /// still delivers something in each half hour (for example over a link that loses every second fragment).
     #[test]
     fn sized_flows_complete_or_make_progress(scenario in networks::networks(150_000)) {
         let mut network = Network::new(scenario.clone(), RunOptions::default()).expect("the chain is connected");

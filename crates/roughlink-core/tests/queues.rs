@@ -97,7 +97,7 @@ fn keys_without_effect_are_refused() {
     assert!(refused(&text("", PIPE, &[("f", "kind = \"bulk\"\ndscp = 64")])).contains("DSCP"));
 }
 
-/// A datagram from a port leaves with two bits changed, and the checksum that covers them.
+/// Marking a datagram from a port changes only its ECN field and the checksum that covers it.
 #[test]
 fn a_datagram_from_outside_is_marked_in_place() {
     let link =
