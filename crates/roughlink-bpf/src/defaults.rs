@@ -56,11 +56,11 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Replaces the default `name`, which the kernel no longer offers, in every namespace by the first of its `candidates`
-/// that the kernel accepts. Returns each changed namespace with its new default.
+/// Replaces the default `name` in every namespace by the first of its `candidates` that the kernel accepts. Holds one
+/// namespace at a time. Returns each changed namespace with its new default.
 ///
 /// # Errors
-/// Returns an error if a namespace still has the default `name`.
+/// Returns an error if a namespace still has the default `name`; the others are changed.
 pub fn replace(
     name: &str,
     candidates: impl Fn(&NamedNamespace) -> Vec<String>,
@@ -68,23 +68,31 @@ pub fn replace(
     let mut changed = Vec::new();
     // A namespace that is created meanwhile inherits the default of the first namespace.
     for _ in 0..ROUNDS {
-        let holders = holders(name)?;
-        if holders.is_empty() {
-            return Ok(changed);
-        }
-        for place in holders {
+        let (before, mut refused) = (changed.len(), None);
+        let visited = Namespace::visit(|name_or_path, namespace| {
+            let place = (name_or_path, namespace);
+            if !default_of(&place).is_ok_and(|default| default == name) {
+                return;
+            }
             let mut others = candidates(&place).into_iter().filter(|other| !other.is_empty() && other != name);
             match others.find(|other| set_default(&place, other).is_ok()) {
                 Some(other) => changed.push((place.0, other)),
-                None => {
-                    let message =
-                        format!("`{name}` is still the default of {}, which accepted no other default", place.0);
-                    return Err(KernelError::State(message));
-                }
+                None => refused = Some(place.0),
             }
+        });
+        visited.map_err(|e| KernelError::State(e.with_cause()))?;
+        match refused {
+            Some(place) => {
+                return Err(KernelError::State(format!(
+                    "`{name}` is still the default of {place}, which accepted no other: set its default and run \
+                     `roughlink cc unload {name}` again"
+                )));
+            }
+            None if changed.len() == before => return Ok(changed),
+            None => {}
         }
     }
-    Err(KernelError::State(format!("new namespaces still have the default `{name}`")))
+    Err(KernelError::State(format!("new namespaces have the default `{name}`: run `roughlink cc unload {name}` again")))
 }
 
 /// Number of times that all namespaces are visited to replace a default.

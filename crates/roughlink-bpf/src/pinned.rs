@@ -321,7 +321,8 @@ impl LoadedAlgorithm {
             }
             has_root()?;
         }
-        fs::create_dir(&folder).map_err(|e| {
+        // Others must not hold the link open: the algorithm would outlive its removal.
+        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| {
             let there = e.kind() == ErrorKind::AlreadyExists;
             let help = if there {
                 format!("; run `roughlink cc unload {name}` to remove what a killed loader left")
@@ -386,10 +387,13 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         let last_resort = ["cubic", "reno"].map(str::to_owned);
         record.restored_default(place).into_iter().chain(last_resort).collect()
     };
-    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced.
+    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced. Its record stays
+    // until all are replaced.
+    let _ = fs::remove_file(folder(name).join(LINK));
+    let is_gone = is_gone(name)?;
+    let namespaces = defaults::replace(name, candidates)?;
     remove(&folder(name));
-    if is_gone(name)? {
-        let namespaces = defaults::replace(name, candidates)?;
+    if is_gone {
         let connections = counters.opened.saturating_sub(counters.closed);
         return Ok(Unloaded { namespaces, connections });
     }

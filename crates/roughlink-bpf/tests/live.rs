@@ -12,6 +12,7 @@ use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
 use roughlink_host::Namespace;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -295,6 +296,9 @@ fn unload_does_not_race_with_other_users() {
     let (request, mut held) = loaded("newreno-sc", "race");
     held.pin(true);
     held.end();
+    // Nobody else may hold the link open.
+    let folder = format!("/sys/fs/bpf/roughlink/{}", request.name);
+    assert_eq!(std::fs::metadata(folder).expect("pinned").permissions().mode() & 0o777, 0o700);
     let place = pair.place(0);
     let set = AtomicU32::new(0);
     let is_over = AtomicBool::new(false);

@@ -18,6 +18,7 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::fs::Metadata;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -160,13 +161,10 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     let mut loaded = request.load().map_err(failure)?;
     loaded.pin(&request.name, args.pin).map_err(failure)?;
     let named = if request.name == request.entry.name { String::new() } else { format!(" as `{}`", request.name) };
-    let undo = |e: KernelError| {
-        // Without a pinned link, dropping `loaded` unregisters the algorithm.
-        let _ = pinned::unload(&request.name);
-        failure(e)
-    };
-    for place in &places {
-        set_default(place, &request.name).map_err(undo)?;
+    if let Some(e) = places.iter().find_map(|place| set_default(place, &request.name).err()) {
+        drop(loaded); // it holds the link
+        pinned::unload(&request.name).map_err(failure)?;
+        return Err(failure(e));
     }
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
@@ -292,11 +290,12 @@ fn places(args: &LoadArgs) -> Result<Vec<NamedNamespace>, Failure> {
 
 /// Returns true if users other than root may replace the file `program`, or a folder in which it is.
 fn others_may_replace(program: &Path) -> bool {
-    // In a sticky folder, only its owner and the file's may replace a file.
-    program
-        .ancestors()
-        .filter_map(|path| path.metadata().ok())
-        .any(|m| m.uid() != 0 || m.mode() & 0o022 != 0 && m.mode() & 0o1000 == 0)
+    let is_open = |m: Metadata| {
+        // In a sticky folder, only the owners of the folder and of a file may replace the file.
+        let is_sticky = m.is_dir() && m.mode() & 0o1000 != 0;
+        m.uid() != 0 || m.mode() & 0o022 != 0 && !is_sticky
+    };
+    program.ancestors().filter_map(|path| path.metadata().ok()).any(is_open)
 }
 
 /// Quotes a word for a systemd unit: systemd.syntax(7), "Quoting", and the specifiers of systemd.unit(5).
