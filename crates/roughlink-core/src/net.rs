@@ -40,7 +40,7 @@ use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, InterfaceDirection, LinkState, NoObserver, Observer};
 pub use reading::LinkReading;
-use routing::Hop;
+use routing::FlowPath;
 pub use routing::NoPath;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -170,6 +170,9 @@ pub enum NetworkError {
     /// A flow has no path.
     #[error(transparent)]
     NoPath(#[from] NoPath),
+    /// The paths of the flows are too long together.
+    #[error("the paths of all flows together have more than {} hops", routing::MAX_HOPS)]
+    TooManyHops,
     /// Two ports are at one node.
     #[error("node `{node}` has two ports")]
     Ports {
@@ -182,8 +185,8 @@ pub enum NetworkError {
 pub struct Network {
     scenario: Arc<Scenario>,
     options: RunOptions,
-    /// Path of each flow: forward, reverse.
-    paths: Vec<[Vec<Hop>; 2]>,
+    /// Path of each flow.
+    paths: Vec<FlowPath>,
     parts: Vec<ComponentSlot>,
     /// Time up to which all events have been processed.
     now: Time,

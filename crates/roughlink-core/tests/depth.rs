@@ -1,12 +1,12 @@
 //! Scenarios that are valid and deep: no recursion follows the length of a path.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, RunOptions};
+use roughlink_core::net::{Network, NetworkError, RunOptions};
 use std::fmt::Write as _;
 use std::thread;
 
-/// Runs a datagram flow over a chain of `links` pipes in a thread with a small stack. The pipes have the MTUs in turn.
-fn chain(links: usize, mtus: &[u16]) -> RunResult {
+/// Returns a scenario with a chain of `links` pipes, without flows. The pipes have the MTUs in turn.
+fn nodes_and_links(links: usize, mtus: &[u16]) -> String {
     let mut text = String::from("duration = \"1 s\"\n");
     for i in 0..=links {
         let _ = write!(text, "[[node]]\nname = \"n{i}\"\n");
@@ -19,6 +19,12 @@ fn chain(links: usize, mtus: &[u16]) -> RunResult {
              mtu = \"{mtu} B\"\n"
         );
     }
+    text
+}
+
+/// Runs a datagram flow over a chain of `links` pipes in a thread with a small stack.
+fn chain(links: usize, mtus: &[u16]) -> RunResult {
+    let mut text = nodes_and_links(links, mtus);
     let _ = write!(
         text,
         "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"n0\"\nto = \"n{links}\"\nrate = \"400 kbit/s\"\n\
@@ -45,4 +51,24 @@ fn fragments_of_a_long_chain_are_reassembled() {
     // them, with 300 bytes 280.
     let packets: Vec<u64> = result.links[..4].iter().map(|link| link.forward.packets).collect();
     assert_eq!(packets, [5, 4 * 2 + 1, 4 * (3 + 2) + 1, 21]);
+}
+
+/// Paths of flows between the same nodes are stored once; the others are limited.
+#[test]
+fn paths_of_many_flows_are_limited() {
+    let network = |ends: &dyn Fn(usize) -> usize| {
+        let mut text = nodes_and_links(5_000, &[1500]);
+        for i in 0..2_000 {
+            let (from, to) = (ends(i), 5_000 - ends(i));
+            let _ = write!(
+                text,
+                "[[flow]]\nname = \"f{i}\"\nkind = \"cbr\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nrate = \"1 kbit/s\"\n"
+            );
+        }
+        let (scenario, _) =
+            roughlink_scenario::parse(&text, "flows", &[], &|name| Err(name.to_owned())).expect("valid");
+        Network::new(scenario, RunOptions::default()).map(drop)
+    };
+    assert_eq!(network(&|_| 0), Ok(()));
+    assert_eq!(network(&|i| i), Err(NetworkError::TooManyHops));
 }

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::calendar::Calendar;
 use super::flow::NetworkFlow;
-use super::routing::Hop;
+use super::routing::{FlowPath, Hop};
 use super::{Crossing, InterfaceDirection, LinkChange, LinkState, Observer, RunOptions};
 use crate::cc::LinkEvent;
 use crate::link::Model;
@@ -15,6 +15,7 @@ use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::Time;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ impl Component {
     pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
-        all_paths: &[[Vec<Hop>; 2]],
+        all_paths: &[FlowPath],
         flows: &[usize],
         links: &[usize],
         options: &RunOptions,
@@ -119,15 +120,20 @@ impl Component {
         }
         let media = Media::new(s, seed, (flows, links), &mut places, &mut local);
         let mut paths = Vec::new();
+        // Flows between the same nodes share a path.
+        let mut known: BTreeMap<(usize, usize), [u32; 3]> = BTreeMap::new();
         let mut built = Vec::with_capacity(flows.len());
         for &global in flows {
             let spec = &s.flows[global];
             let index = built.len() as u32;
-            let mut path = [paths.len() as u32; 3];
-            for (i, p) in all_paths[global].iter().enumerate() {
-                paths.extend(p.iter().map(|&h| local[h as usize]));
-                path[i + 1] = paths.len() as u32;
-            }
+            let path = *known.entry((spec.from, spec.to)).or_insert_with(|| {
+                let mut path = [paths.len() as u32; 3];
+                for (i, p) in all_paths[global].iter().enumerate() {
+                    paths.extend(p.iter().map(|&h| local[h as usize]));
+                    path[i + 1] = paths.len() as u32;
+                }
+                path
+            });
             let stays = options.inside.contains(&global);
             let ends = [spec.from, spec.to].map(|node| !stays && options.ports.contains(&node));
             built.push(NetworkFlow::new(spec, (index, global), path, ends, s.duration, seed));

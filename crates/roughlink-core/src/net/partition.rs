@@ -1,11 +1,11 @@
 //! Partition of a network into components that share no state.
 
-use super::routing::Hop;
+use super::routing::FlowPath;
 use crate::scenario::LinkSpec;
 use std::collections::BTreeMap;
 
 /// Returns groups of flows and links: two links belong together if a flow uses both, or if they share a cable.
-pub(super) fn components(paths: &[[Vec<Hop>; 2]], specs: &[LinkSpec]) -> Vec<(Vec<usize>, Vec<usize>)> {
+pub(super) fn components(paths: &[FlowPath], specs: &[LinkSpec]) -> Vec<(Vec<usize>, Vec<usize>)> {
     let links = specs.len();
     let mut parent: Vec<usize> = (0..links).collect();
     fn root(parent: &mut [usize], mut i: usize) -> usize {
@@ -15,7 +15,7 @@ pub(super) fn components(paths: &[[Vec<Hop>; 2]], specs: &[LinkSpec]) -> Vec<(Ve
         }
         i
     }
-    let used = |p: &[Vec<Hop>; 2]| p.iter().flatten().map(|h| (h / 2) as usize).collect::<Vec<_>>();
+    let used = |p: &FlowPath| p.iter().flat_map(|hops| hops.iter()).map(|h| (h / 2) as usize).collect::<Vec<_>>();
     for p in paths {
         let p = used(p);
         for &l in &p[1..] {

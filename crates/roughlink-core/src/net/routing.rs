@@ -10,6 +10,7 @@
 //! assert_eq!(routes.path(0, 4), None);
 //! ```
 
+use super::NetworkError;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::units::Time;
 use std::cmp::Reverse;
@@ -40,20 +41,38 @@ pub struct NoPath {
     pub to: String,
 }
 
-/// Returns the paths of the flows of a scenario, each forward and reverse.
+/// Hops of a flow, forward and reverse. Flows between the same nodes share them.
+pub type FlowPath = [Arc<[Hop]>; 2];
+
+/// Returns the paths of the flows of a scenario.
 ///
 /// # Errors
-/// Returns an error if a flow has no path.
-pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
+/// Returns an error if a flow has no path, or if the paths are too long together.
+pub fn paths(s: &Scenario) -> Result<Vec<FlowPath>, NetworkError> {
     let mut routes = Routes::from_scenario(s);
     let mut route = |f: &FlowSpec, from: usize, to: usize| {
-        routes.path(from, to).ok_or_else(|| NoPath {
+        let hops = routes.path(from, to).ok_or_else(|| NoPath {
             flow: f.name.clone(),
             from: s.nodes[f.from].clone(),
             to: s.nodes[f.to].clone(),
-        })
+        });
+        hops.map(Arc::<[Hop]>::from)
     };
-    s.flows.iter().map(|f| Ok([route(f, f.from, f.to)?, route(f, f.to, f.from)?])).collect()
+    let mut known: BTreeMap<(usize, usize), FlowPath> = BTreeMap::new();
+    let mut hops = 0;
+    let mut path = |f: &FlowSpec| {
+        if let Some(path) = known.get(&(f.from, f.to)) {
+            return Ok(path.clone());
+        }
+        let path = [route(f, f.from, f.to)?, route(f, f.to, f.from)?];
+        hops += path.iter().map(|hops| hops.len()).sum::<usize>();
+        if hops > MAX_HOPS {
+            return Err(NetworkError::TooManyHops);
+        }
+        known.insert((f.from, f.to), path.clone());
+        Ok(path)
+    };
+    s.flows.iter().map(&mut path).collect()
 }
 
 /// Routes of a network.
@@ -170,6 +189,8 @@ impl Routes {
     }
 }
 
+/// Maximum number of hops of all paths together. A hop takes 8 bytes, here and in the component.
+pub(super) const MAX_HOPS: usize = 10_000_000;
 /// Maximum number of nodes stored in all trees together, 8 bytes each.
 const MAX_REMEMBERED: usize = 10_000_000;
 

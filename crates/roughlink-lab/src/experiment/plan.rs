@@ -16,7 +16,7 @@ use crate::runner::{Job, key};
 use crate::statistics::{ConfidenceInterval, quantile, spearman, summary, wilson};
 use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
-use roughlink_core::net::{NetworkError, routing};
+use roughlink_core::net::routing;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::tcp::Stack;
 use roughlink_core::units::Time;
@@ -189,7 +189,7 @@ impl ExperimentPlan {
             self.files.borrow_mut().entry(key).or_insert_with(|| text.clone());
         }
         let scenario = &parsed.scenario;
-        routing::paths(scenario).map_err(NetworkError::from)?;
+        routing::paths(scenario)?;
         e.metrics.iter().try_for_each(|m| m.check(scenario))?;
         for flow in e.watch.iter().flat_map(|w| w.flow.iter().chain(&w.flows)).filter(|flow| *flow != TOTAL) {
             known("flow", flow, scenario.flows.iter().map(|f| f.name.as_str()))?;
