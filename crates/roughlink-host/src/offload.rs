@@ -113,7 +113,10 @@ fn divide(
     let own = if is_tcp { usize::from(*whole.get(transport + 12)? >> 4) * 4 } else { least };
     let header = transport + own;
     let payload = whole.get(header..envelope.end)?;
-    if size == 0 || own < least || !fits(&frame[..(ip + header + size).min(frame.len())]) {
+    // A frame of more parts, each with its headers, would take many times its size.
+    let most = if is_tcp { MAX_TCP_SEGMENTS } else { MAX_UDP_DATAGRAMS };
+    if size == 0 || payload.len() > size * most || own < least || !fits(&frame[..(ip + header + size).min(frame.len())])
+    {
         return None;
     }
     let last = payload.len().div_ceil(size).saturating_sub(1);
@@ -166,6 +169,12 @@ fn divide(
     }
     Some(())
 }
+
+/// Maximum number of joined TCP segments: 64 KiB in segments of 8 bytes, the least that Linux joins in large frames
+/// (`TCP_MIN_GSO_SIZE`).
+const MAX_TCP_SEGMENTS: usize = 8192;
+/// Maximum number of joined UDP datagrams (Linux `UDP_MAX_SEGMENTS`).
+const MAX_UDP_DATAGRAMS: usize = 128;
 
 /// Size of the header before each frame, bytes.
 pub(crate) const HEADER: usize = 10;
@@ -233,6 +242,13 @@ mod tests {
             assert_eq!(finished(undone, &joined, 1000), (vec![], 1), "the parts are too long as well");
             assert_eq!(finished(PendingOffloads { joined: None, ..undone }, &joined, 1500), (vec![], 1));
             assert_eq!(finished(undone, &joined, 9000), (parts, 0), "they are several also where they fit as one");
+        }
+        // Few small segments may be joined, but not so many that they take a thousand times the memory.
+        for (payload, size, expected) in [(60, 1, (60, 0)), (60_000, 8, (7500, 0)), (60_000, 1, (0, 1))] {
+            let joined = Some((MergedKind::Tcp, size));
+            let (parts, lost) =
+                finished(PendingOffloads { checksum: None, joined }, &frame(V4, &vec![1; payload]), 1500);
+            assert_eq!((parts.len(), lost), expected, "{payload} {size}");
         }
         let noise = [&[2; 12][..], &[0x08, 0x06], &[1; 2000]].concat();
         let joined = Some((MergedKind::Tcp, 1400));
