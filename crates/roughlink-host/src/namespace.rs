@@ -13,9 +13,11 @@ use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use nix::unistd::{getgid, getuid};
 use roughlink_core::text::visible;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -66,7 +68,7 @@ impl Namespace {
     /// Returns an error if there is no such namespace.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
-        Candidate::at(path.clone()).open().map(Namespace).map_err(HostError::io(Operation::OpenNamespace(path)))
+        Candidate::at(&path).open().map(Namespace).map_err(HostError::io(Operation::OpenNamespace(path)))
     }
 
     /// Visits all namespaces that can be found from here, each once, with a description. Sources are processes,
@@ -89,7 +91,7 @@ impl Namespace {
                         .map(|e| Some(e as i32))
                         .contains(&e.raw_os_error()) =>
                 {
-                    return Err(HostError::io(Operation::OpenNamespace(candidate.path))(e));
+                    return Err(HostError::io(Operation::OpenNamespace(candidate.path.display().to_string()))(e));
                 }
                 // The process has ended since, hides its namespaces, or has something else there by now.
                 Err(_) => {}
@@ -158,12 +160,12 @@ impl Namespace {
 struct Candidate {
     /// Folder of /proc whose root the path starts from; `None` is this process's own root.
     process: Option<String>,
-    path: String,
+    path: PathBuf,
 }
 
 impl Candidate {
-    fn at(path: String) -> Self {
-        Candidate { process: None, path }
+    fn at(path: impl Into<PathBuf>) -> Self {
+        Candidate { process: None, path: path.into() }
     }
 
     /// Opens the namespace. Other users choose what is at the path, at any time. A path in the view of another process
@@ -171,13 +173,13 @@ impl Candidate {
     /// block, and a device does not notice. Only a network namespace is then opened for use.
     fn open(&self) -> io::Result<File> {
         let found = match &self.process {
-            None => open(&*self.path, PATH_ONLY, Mode::empty())?,
+            None => open(&self.path, PATH_ONLY, Mode::empty())?,
             Some(process) => {
                 let root = open(&*format!("/proc/{process}/root"), PATH_ONLY, Mode::empty())?;
                 let resolve = ResolveFlag::RESOLVE_IN_ROOT
                     | ResolveFlag::RESOLVE_NO_SYMLINKS
                     | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-                openat2(root, &*self.path, OpenHow::new().flags(PATH_ONLY).resolve(resolve))?
+                openat2(root, &self.path, OpenHow::new().flags(PATH_ONLY).resolve(resolve))?
             }
         };
         reopen(&found)
@@ -194,7 +196,7 @@ fn reopen(found: &OwnedFd) -> io::Result<File> {
 
 /// Lists where namespaces may be found, each with a description; processes of other users hide theirs.
 fn candidates() -> Vec<(String, Candidate)> {
-    let mut all = vec![("this namespace".to_owned(), Candidate::at("/proc/thread-self/ns/net".into()))];
+    let mut all = vec![("this namespace".to_owned(), Candidate::at("/proc/thread-self/ns/net"))];
     all.extend(mounts("self", None));
     let entries = |folder: &str| -> Vec<String> {
         let read = fs::read_dir(folder).into_iter().flatten();
@@ -218,23 +220,30 @@ fn candidates() -> Vec<(String, Candidate)> {
 
 /// Returns the network namespaces that are mounted in the view of a process, with paths from the root of `root`.
 fn mounts(process: &str, root: Option<&str>) -> Vec<(String, Candidate)> {
-    let table = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
-    let mounted = |line: &str| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let path = unescaped(fields.get(4).filter(|_| fields[3].starts_with("net:["))?);
-        // Other users choose the path, and terminals would interpret control characters.
-        let words = visible(path.strip_prefix("/run/netns/").unwrap_or(&path)).into_owned();
-        Some((words, Candidate { process: root.map(str::to_owned), path }))
+    let table = fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+    let mounted = |line: &[u8]| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let path = *fields.get(4).filter(|_| fields[3].starts_with(b"net:["))?;
+        // The description keeps the escapes. Other users choose their paths, so only ours get short names.
+        let words = String::from_utf8_lossy(path);
+        let short = words.strip_prefix("/run/netns/").filter(|_| root.is_none()).unwrap_or(&words);
+        let path = PathBuf::from(OsString::from_vec(unescaped(path)));
+        Some((visible(short).into_owned(), Candidate { process: root.map(str::to_owned), path }))
     };
-    table.lines().filter_map(mounted).collect()
+    table.split(|byte| *byte == b'\n').filter_map(mounted).collect()
 }
 
-/// Replaces the escapes of a path in mountinfo, such as `\\040` for a space: proc(5).
-fn unescaped(path: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"]
-        .iter()
-        .zip([" ", "\t", "\n", "\\"])
-        .fold(path.to_owned(), |path, (code, text)| path.replace(code, text))
+/// Replaces the escapes of a path in mountinfo, such as `\040` for a space: proc(5).
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, after @ ..] = rest {
+        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        out.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    out
 }
 
 /// Runs `work` in a separate thread.

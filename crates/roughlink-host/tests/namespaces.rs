@@ -62,7 +62,7 @@ fn hide(folder: &Path, script: &str) -> Option<Child> {
 
 #[test]
 fn mounts_of_other_users_are_not_followed() {
-    for script in ["mkfifo m/d/ns", "ln -s /proc/1/ns/net m/d/ns", "mkdir m/d/ns"] {
+    for script in ["mkfifo m/d/ns", "ln -s /proc/$$/ns/net m/d/ns", "mkdir m/d/ns"] {
         let folder = tempfile::tempdir().unwrap();
         let Some(mut child) = hide(folder.path(), script) else { return };
         let names = within_time(|| {
