@@ -293,6 +293,19 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
+/// Returns the content of the JSON file of a result folder at `path`, at most [`MAX_JSON_SIZE`].
+pub(crate) fn read_json(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    reader(path)?.take(MAX_JSON_SIZE + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_JSON_SIZE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_JSON_SIZE} bytes")));
+    }
+    Ok(text)
+}
+
+/// Maximum size of a JSON file of a result folder, bytes.
+const MAX_JSON_SIZE: u64 = 256_000_000;
+
 /// Returns the content of the regular file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = OpenFolder::open_parent(path)?;

@@ -18,7 +18,7 @@ use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
 use run::SingleRun;
 use std::collections::BTreeSet;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// File with the statistics of a grid of runs.
@@ -144,7 +144,7 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<FolderTable>), LabEr
 pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     let path = folder.join(SUMMARY);
     let read = || {
-        let text = String::from_utf8(read_bounded(&path)?).map_err(io::Error::other)?;
+        let text = String::from_utf8(disk::read_json(&path)?).map_err(io::Error::other)?;
         Ok((serde_json::from_str(&text)?, text))
     };
     read().map_err(|source| LabError::Read { path: path.clone(), source })
@@ -174,19 +174,6 @@ fn not_found(folder: &Path) -> LabError {
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let failed = |source| LabError::Read { path: path.to_path_buf(), source };
-    let text = read_bounded(path).map_err(failed)?;
+    let text = disk::read_json(path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|e| failed(io::Error::other(e)))
 }
-
-/// Reads a file of at most [`MAX_JSON_SIZE`].
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    disk::reader(path)?.take(MAX_JSON_SIZE + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_JSON_SIZE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_JSON_SIZE} bytes")));
-    }
-    Ok(text)
-}
-
-/// Maximum size of a JSON file of a result folder, bytes.
-const MAX_JSON_SIZE: u64 = 256_000_000;

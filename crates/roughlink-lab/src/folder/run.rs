@@ -250,8 +250,8 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
             }
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
-                // Microseconds resolve three digits of any realistic RTT.
-                let _ = r.rtts.record_n((ms * 1e3) as u64, (so_far - r.samples) as u64);
+                // Microseconds resolve three digits of any realistic RTT. The memory grows with the largest RTT.
+                let _ = r.rtts.record_n((ms * 1e3).min(MAX_RTT_US) as u64, (so_far - r.samples) as u64);
                 r.samples = so_far;
             }
         }
@@ -477,6 +477,8 @@ fn gateways(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Vec<Allow
     Ok(all.into_iter().map(done).collect())
 }
 
+/// Upper limit of RTTs in the distribution, us.
+const MAX_RTT_US: f64 = 1e9;
 /// Upper limit of all times, s: the largest time of a run in nanoseconds.
 const MAX_TIME: f64 = 1.9e10;
 /// Maximum number of stretches of all curves of a page, which limits its size.
