@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
-from typing import Union
+from typing import Any, Union
 
 from . import _native
 from ._native import Ack, Congestion, Flow, LinkEvent, Sent
@@ -148,3 +149,30 @@ def bound(used: list[str], given: Mapping[str, Maker] | None) -> list[tuple[str,
     found = {name: _registered[name] for name in used if name in _registered}
     found.update(given or {})
     return list(found.items())
+
+
+def place(maker: Maker) -> tuple[str, str]:
+    """Returns the module and the name by which other processes find an algorithm."""
+    return str(getattr(maker, "__module__", "")), str(getattr(maker, "__qualname__", ""))
+
+
+def register_from(name: str, where: tuple[str, str]) -> None:
+    """Registers the algorithm at a place, unless this process has registered the name. Never raises: an exception while
+    a worker of ``multiprocessing`` loads its task would leave the pool waiting for ever."""
+    if name in _registered:
+        return
+    module, attribute = where
+    try:
+        maker: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            maker = getattr(maker, part)
+        register(name, maker)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+
+        def unknown(flow: Flow) -> CongestionControl:
+            raise RuntimeError(
+                f"cannot import the Python algorithm {name!r} in this process ({reason}): define it in a module"
+            )
+
+        register(name, unknown)

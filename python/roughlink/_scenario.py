@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, SupportsInt, Union
 
 from . import _native
-from ._cc import Maker, bound, register
+from ._cc import Maker, bound, place, register_from
 from ._run import Run
 
 Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
@@ -25,8 +24,8 @@ class Scenario:
     """A network with its traffic and duration. Immutable: :meth:`set` returns a new one.
 
     Created by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that
-    they read and the Python algorithms that they use. The process that loads a pickle must be able to import the
-    algorithms.
+    they read. A process that loads a pickle imports the Python algorithms that it has not registered; if it cannot,
+    :meth:`run` raises an error.
     """
 
     def __init__(self, native: _native.Scenario) -> None:
@@ -128,14 +127,8 @@ class Scenario:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process has to register the Python algorithms, too.
-        makers = dict(bound(self._native.algorithms, None))
-        for name, maker in makers.items():
-            if getattr(maker, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
-                raise TypeError(
-                    f"cannot pickle a scenario with the Python algorithm {name!r}: another process cannot import "
-                    "it from an interactive session; define it in a module"
-                )
-        return _again, (*self._native.parts(), makers)
+        places = {name: place(maker) for name, maker in bound(self._native.algorithms, None)}
+        return _again, (*self._native.parts(), places)
 
     def __repr__(self) -> str:
         return f"<roughlink.Scenario {self.name!r}: {_counted(self)}>"
@@ -280,10 +273,10 @@ def _again(
     allow_outside: bool,
     overrides: Iterable[tuple[str, str]],
     files: Iterable[tuple[str, str]] = (),
-    makers: Mapping[str, Maker] | None = None,
+    places: Mapping[str, tuple[str, str]] | None = None,
 ) -> Scenario:
-    for algorithm, maker in (makers or {}).items():
-        register(algorithm, maker)
+    for algorithm, where in (places or {}).items():
+        register_from(algorithm, where)
     return Scenario(_native.Scenario.from_text(text, name, folder, allow_outside, list(overrides), list(files)))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
 import threading
@@ -320,24 +322,41 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(delivered, [scenario, scenario]))
 """
-FIXED = """
+CLASS = """
 class Fixed(rl.CongestionControl):
     cwnd = 20_000
 """
 
 
-@pytest.mark.parametrize("algorithm", [FIXED, "from fixed import Fixed"])
-def test_other_processes_register_the_algorithms_of_a_scenario(algorithm: str, tmp_path: Path) -> None:
-    (tmp_path / "fixed.py").write_text("import roughlink as rl\n" + FIXED)
-    (tmp_path / "pool.py").write_text(POOL.format(algorithm=algorithm))
-    done = subprocess.run([sys.executable, "pool.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+def pool(algorithm: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "fixed.py").write_text("import roughlink as rl\n" + CLASS)
+    (folder / "pool.py").write_text(POOL.format(algorithm=algorithm))
+    return subprocess.run([sys.executable, "pool.py"], cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("algorithm", [CLASS, "from fixed import Fixed"])
+def test_other_processes_import_the_algorithms_of_a_scenario(algorithm: str, tmp_path: Path) -> None:
+    done = pool(algorithm, tmp_path)
     assert done.stdout == "[100000, 100000]\n", done.stderr
 
 
-def test_algorithm_of_an_interactive_session_is_not_pickled() -> None:
-    code = "import pickle, roughlink as rl" + FIXED + (
-        "rl.register('fixed', Fixed)\ns = rl.load('hello').set('tcp.cc', 'fixed')\n"
-        "import copy; assert copy.deepcopy(s) == s\npickle.dumps(s)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert "cannot import it from an interactive session" in done.stderr, done.stderr
+def test_algorithm_that_cannot_be_imported_is_an_error_and_not_a_wait(tmp_path: Path) -> None:
+    done = pool("from fixed import Fixed as Class\nFixed = lambda flow: Class(flow)", tmp_path)
+    assert "cannot import the Python algorithm 'fixed'" in done.stderr, done.stderr
+
+
+def test_unpickling_keeps_the_registered_class() -> None:
+    rl.register("kept", NewReno)
+    scenario = rl.load("hello").set("tcp.cc", "kept")
+    packed = pickle.dumps(scenario)
+    rl.register("kept", AskedNewReno)
+    assert pickle.loads(packed) == copy.deepcopy(scenario) == scenario
+    made: list[type] = []
+
+    def maker(flow: rl.Flow) -> rl.CongestionControl:
+        made.append(AskedNewReno)
+        return AskedNewReno(flow)
+
+    rl.register("kept", maker)
+    pickle.loads(pickle.dumps(scenario)).run()
+    assert made
