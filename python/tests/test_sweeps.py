@@ -200,7 +200,7 @@ def test_invalid_sweeps_are_refused(
     with pytest.warns(UserWarning, match="never starts: the scenario ends first"):
         rl.sweep(s, {"flow.download.start": ["0 s", "20 s"]}, replicas=1, folder=tmp_path / "late")
     helps: list[tuple[dict[str, Any], str]] = [
-        ({"replicas": 0}, "help: replicas=1 or more"),
+        ({"replicas": 0}, "help: use replicas=1 or more"),
         ({"max_runs": 5}, "help: vary fewer values, or allow all with max_runs=6"),
         ({"folder": tmp_path / "late"}, "help: name another folder with folder=..., or remove this one"),
     ]
