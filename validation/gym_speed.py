@@ -3,9 +3,9 @@
 
 Gymnasium runs environments in one process each (`AsyncVectorEnv`) or one after the other (`SyncVectorEnv`). Rounds
 alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes.
-The last column is a row's steps per second of CPU time divided by those of the first row in the same round. CPU time
-varies less than elapsed time with other load on the machine. A step is a round trip of a flow with 10 segments in its
-window. Linux only; needs `roughlink` and `gymnasium`.
+The last column is a row's steps per second of CPU time divided by the same figure of the first row in the same round.
+CPU time varies less than elapsed time with other load on the machine. A step is a round trip of a flow with 10 segments
+in its window. Linux only; needs `roughlink` and `gymnasium`.
 
     PYTHONPATH=python target/python/bin/python validation/gym_speed.py
 

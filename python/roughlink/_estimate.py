@@ -28,8 +28,8 @@ class Estimate(NamedTuple):
     @classmethod
     def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
         """Returns the mean of result cells, which all have the same weight. Replicas with the same number share their
-        random numbers in all cells. The cells are therefore averaged within each replica first, and the standard error
-        is that of these averages."""
+        random numbers in all cells. The cells are therefore averaged within each replica first, and the result
+        has the standard error of these averages."""
         if any(cell["measured"] is None or cell.get("at_least") for cell in cells):
             return cls(None, None, 0.0)
         mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)

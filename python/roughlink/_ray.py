@@ -87,7 +87,7 @@ class _Driver:
             self.end()
             raise
         if self.faults:
-            # As on one machine, a failed run does not end the others.
+            # A failed run does not end the others, as on one machine.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
             text += f"\n{others} other runs also failed" if others else ""
