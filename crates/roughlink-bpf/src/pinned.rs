@@ -321,7 +321,7 @@ impl LoadedAlgorithm {
             }
             has_root()?;
         }
-        // Others must not hold the link open: the algorithm would outlive its removal.
+        // Deny other users access: a link held open would let the algorithm outlive its removal.
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| {
             let there = e.kind() == ErrorKind::AlreadyExists;
             let help = if there {
@@ -387,8 +387,8 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         let last_resort = ["cubic", "reno"].map(str::to_owned);
         record.restored_default(place).into_iter().chain(last_resort).collect()
     };
-    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced. Its record stays
-    // until all are replaced.
+    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced. The
+    // algorithm's record stays until all defaults are replaced.
     let _ = fs::remove_file(folder(name).join(LINK));
     let is_gone = is_gone(name)?;
     let namespaces = defaults::replace(name, candidates)?;

@@ -288,7 +288,7 @@ fn unloading_resets_the_default_of_every_namespace() {
     assert!(unload(&request.name).is_err(), "it is gone");
 }
 
-/// Any user may set a default in a namespace of their own, as often as they like.
+/// Any user may create a namespace and set its default, as often as they like.
 #[test]
 fn unload_does_not_race_with_other_users() {
     or_skip!();
@@ -296,7 +296,7 @@ fn unload_does_not_race_with_other_users() {
     let (request, mut held) = loaded("newreno-sc", "race");
     held.pin(true);
     held.end();
-    // Nobody else may hold the link open.
+    // No other user may hold the link open.
     let folder = format!("/sys/fs/bpf/roughlink/{}", request.name);
     assert_eq!(std::fs::metadata(folder).expect("pinned").permissions().mode() & 0o777, 0o700);
     let place = pair.place(0);

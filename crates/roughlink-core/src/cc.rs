@@ -257,8 +257,8 @@ pub enum LinkEvent {
 pub enum Permit {
     /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
     /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Until the handshake
-    /// completes, a temporary instance of the algorithm receives the link events and nothing else. While it returns
-    /// `Hold`, no SYN or INIT leaves.
+    /// completes, a temporary instance of the algorithm receives only the link events. While it returns `Hold`, no SYN
+    /// or INIT leaves.
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, otherwise clocked by ACKs.
     Send {

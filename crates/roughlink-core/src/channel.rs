@@ -38,8 +38,8 @@ pub(crate) struct EndpointPair<P> {
     pub up: bool,
     /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
-    /// Data packets to lose, and data packets to mark with CE if they are ECN-capable: zero-based numbers in the order
-    /// of sending, which counts both ends together.
+    /// Data packets to lose, and data packets to mark with CE if they are ECN-capable. Packets are numbered from zero
+    /// in the order of sending, which counts both ends together.
     pub lost: Vec<usize>,
     pub marked: Vec<usize>,
     /// Packets sent: time, sending end, packet.

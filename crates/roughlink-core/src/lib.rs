@@ -40,8 +40,8 @@
 //! # The same network in real time
 //!
 //! [`Network::wake`](net::Network::wake) processes all events due, each at its own time. Results are available at any
-//! time, and links can be changed from outside. A host may be outside the network. Its node then has a port, where
-//! datagrams enter and leave, each with its due time. In `examples/open_port.rs` a program is the other end of a
+//! time, and links can be changed from outside. A host may be outside the network. The host's node then has a port,
+//! where datagrams enter and leave, each with its due time. In `examples/open_port.rs` a program is the other end of a
 //! simulated cable.
 //!
 //! ```

@@ -10,10 +10,10 @@
 //! named, so the partition cannot change a result.
 //!
 //! Each link direction has one event in the calendar of its component: the next arrival. Each flow also has one: its
-//! next timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. If all packets of
-//! one link continue to a second link that no other link feeds, queueing and departure at the second link are computed
-//! when a packet enters the first. The arrival between the links is counted as an event but not scheduled; results are
-//! the same.
+//! next timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. Two links form
+//! a cascade if all packets of the first continue to the second and no other link feeds the second. Queueing and
+//! departure at the second link are then computed when a packet enters the first. The arrival between the
+//! links is counted as an event but not scheduled; results are the same.
 
 pub mod addresses;
 mod budget;

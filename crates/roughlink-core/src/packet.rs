@@ -536,8 +536,8 @@ impl Sides {
             }
         }
     }
-    /// Stores external bytes with the position of the IP datagram in them (empty if there is none). Returns the index
-    /// of the side slot.
+    /// Stores external bytes with the position of the IP datagram in them (empty if the bytes contain no datagram).
+    /// Returns the index of the side slot.
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;

@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Ring<T> {
     /// Slots: a power of two, or none. Unused ones hold earlier values.
     slots: Vec<T>,
-    /// Position of the first element. It only grows; the mask maps it to a slot.
+    /// Position of the first element. The position only grows; the mask maps it to a slot.
     head: usize,
     len: usize,
 }

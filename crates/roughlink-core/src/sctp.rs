@@ -2,8 +2,9 @@
 //!
 //! Implemented:
 //!
-//! - RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks,
-//!   T3-rtx, fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown.
+//! - RFC 9260, association: four-way handshake with a sealed cookie, HEARTBEAT, shutdown.
+//! - RFC 9260, data: DATA in one or several streams, SACKs with gap ack blocks, T3-rtx, fast retransmit and recovery,
+//!   zero window probes.
 //! - Messages in order or not, also in several chunks (section 6.9).
 //! - RFC 3758 and RFC 7496: FORWARD TSN, a lifetime of messages, a limit of retransmissions.
 //!

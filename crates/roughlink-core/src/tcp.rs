@@ -188,7 +188,7 @@ impl TcpEndpoint {
         }
     }
     /// Appends `bytes` to the data already written. Either end may write any number of times once the handshake is
-    /// over. If all earlier data has been sent, the new data leaves in segments of its own, the last one with PSH.
+    /// over. If all earlier data has been sent, the new data leaves in separate segments, the last one with PSH.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         if let Some(s) = &mut self.snd {

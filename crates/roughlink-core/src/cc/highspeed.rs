@@ -168,7 +168,8 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// Table of appendix B. Row `i` applies to windows above that of row `i - 1` up to its own, and has a(w) = `i + 1`.
+/// Table of appendix B. Row `i` applies to windows above the `w` of row `i - 1`, up to the `w` of row `i`. Row `i`
+/// has a(w) = `i + 1`.
 #[derive(Clone, Debug)]
 pub struct ResponseTable {
     rows: Vec<ResponseRow>,

@@ -196,8 +196,8 @@ impl Algorithm {
         self
     }
 
-    /// Returns the parameters in effect under `stack` before those of the scenario: the defaults, overridden by this
-    /// name's and then the stack's.
+    /// Returns the parameters in effect under `stack` before the scenario's parameters apply. Parameters of this
+    /// name override the defaults, and parameters of the stack override both.
     ///
     /// ```
     /// use roughlink_core::cc::algorithm;

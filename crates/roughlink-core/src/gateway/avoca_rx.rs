@@ -8,8 +8,9 @@
 //! never received the closed window, so it repairs its losses.
 //!
 //! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). Apart from this, the gateway stays within what the receiver sent: it never
-//! advertises or acknowledges more, and its own segments repeat earlier ones except for the window.
+//! the usable window may become negative). Apart from this, the gateway stays within the receiver's limits: it
+//! never advertises or acknowledges more than the receiver did. The gateway's own segments repeat earlier segments
+//! except for the window.
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
 //! be wrong or late. If data arrives from outside more than `lead_ms` after a warning, the train still has coverage,
@@ -59,7 +60,7 @@ impl Default for Params {
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
-            // Outside coverage every flow is idle. The timeout is that of NATs (RFC 5382, REQ-5).
+            // Outside coverage every flow is idle. The timeout is the one required of NATs (RFC 5382, REQ-5).
             table: flows::Params { idle_ms: 7_440_000, ..Default::default() },
         }
     }

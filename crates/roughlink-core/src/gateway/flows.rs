@@ -389,7 +389,7 @@ impl<S: Default> Flows<S> {
     }
 
     /// Removes the oldest entry of `part`; among confirmed flows, the one that has been inactive for longest. Returns
-    /// false if there is none to remove.
+    /// false if `part` has no entries.
     fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();

@@ -3,8 +3,8 @@
 //!
 //! Node 0 has the addresses 10.0.0.1 and fd00::1, node 254 has 10.0.1.1 and fd00::ff. Flow 0 goes from port 50000 to
 //! port 42000.
-//! No Wireshark dissector claims these ports. As ISO 15118-2 requires, a charging session over IPv6 uses link-local
-//! addresses (fe80::1 for node 0). The charger's port is always 15118.
+//! No Wireshark dissector claims these ports. A charging session over IPv6 uses link-local addresses (fe80::1 for
+//! node 0), as ISO 15118-2 requires. The charger's port is always 15118.
 
 use crate::app::{Traffic, request};
 use crate::scenario::Scenario;

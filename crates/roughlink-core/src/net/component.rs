@@ -44,9 +44,9 @@ pub(super) struct Component {
     sides: Sides,
     /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
-    /// For each pipe, the next pipe to which all its packets continue, if nothing else feeds the next pipe and this one
-    /// loses no packets. No event is then needed between the two. Empty once the component has an observer, has open
-    /// ports, or runs in steps.
+    /// For each pipe, the next pipe to which all its packets continue, if the next pipe has no other source and this
+    /// one loses no packets. No event is then needed between the two. Empty once the component has an observer, has
+    /// open ports, or runs in steps.
     cascade: Vec<u32>,
     /// Links with notifications for hosts.
     notices: Vec<PendingNotices>,

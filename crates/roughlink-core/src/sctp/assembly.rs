@@ -10,7 +10,7 @@ pub(super) struct PartRun {
     /// First and last TSN.
     pub first: u64,
     pub last: u64,
-    /// Stream, number and flags of the run; the length is that of its first part.
+    /// Stream, number and flags of the run; `len` is the length of the first part only.
     pub part: MessagePart,
     /// Bytes of the received parts not yet delivered.
     pub bytes: u64,

@@ -361,7 +361,7 @@ impl Outstanding {
     }
 
     /// Ends the last message with an empty chunk for the caller to abandon. The receiver may already have all other
-    /// chunks of the message. It would wait for the rest unless a FORWARD TSN covers this chunk.
+    /// chunks of the message. The receiver would wait for the rest unless a FORWARD TSN covers this chunk.
     pub(super) fn cut_short(&mut self) {
         if let Some(&last) = self.chunks.back() {
             let part = MessagePart { len: 0, begins: false, ends: true, ..last.part };

@@ -127,8 +127,8 @@ impl SctpReceiver {
         self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
     /// Frees `bytes` that the application read. Sends a window update once the window has grown by half the buffer, or
-    /// from less than `packet` bytes to at least `packet` bytes (receiver-side silly window avoidance, RFC 9260 section
-    /// 6.2).
+    /// from less than `packet` bytes to at least `packet` bytes. This is the receiver-side silly window avoidance of
+    /// RFC 9260 section 6.2.
     pub(super) fn on_read(&mut self, bytes: u64, packet: u16) {
         let Some(by_hand) = &mut self.by_hand else { return };
         by_hand.unread -= bytes;
@@ -344,7 +344,8 @@ impl SctpReceiver {
         }
     }
 
-    /// Drops parts of messages whose other parts were skipped or, in violation of section 6.9, never sent.
+    /// Drops parts of messages that can never be complete: the other parts were skipped or, in violation of section
+    /// 6.9, never sent.
     fn drop_broken(&mut self) {
         while let Some(run) = self.assembly.broken(self.cumulative) {
             self.drop_run(run);

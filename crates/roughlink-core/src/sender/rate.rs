@@ -19,7 +19,7 @@ pub(crate) struct RateStamp {
 
 impl RateStamp {
     /// Returns true if a segment with this stamp replaces an earlier one with `other` in the sample of ns-3
-    /// (`TcpRateLinux::SkbDelivered`). It does if more bytes had been delivered when this segment left than when the
+    /// (`TcpRateLinux::SkbDelivered`). This segment does if more bytes had been delivered when it left than when the
     /// other left, or if none had been delivered when the other left.
     #[inline]
     pub(crate) fn replaces(&self, other: &RateStamp) -> bool {
@@ -147,9 +147,9 @@ impl DeliveryRate {
         })
     }
 
-    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval is measured anew only
-    /// if the stamp of `newest` replaces that of the kept sample ([`RateStamp::replaces`]). Newly delivered data counts
-    /// in both cases. Samples that share an interval may therefore exceed the delivery rate.
+    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval is remeasured only if
+    /// the stamp of `newest` replaces the stamp of the kept sample ([`RateStamp::replaces`]). Newly delivered data
+    /// counts in both cases. Samples that share an interval may therefore exceed the delivery rate.
     pub(crate) fn on_ack_kept(
         &mut self,
         now: Time,

@@ -116,7 +116,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
             let kernels = vec![(QueuedWriter::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
-            // Write what is still queued. `Files` keeps an error of the write.
+            // Write the packets still queued. `Files` keeps an error of the write.
             let _ = capture.finish();
             done
         }

@@ -112,8 +112,8 @@ impl V2gMessage {
             PowerDelivery => (18, 18), // both from the Alpitronic's session
             CurrentDemand => (49, 44),
             // No capture has the messages below; all sizes are assumptions. The requests of ChargingStatus and
-            // SessionStop are only a header. The response of ChargingStatus is as long as CurrentDemand's, and that of
-            // SessionStop (a header and a code) as long as PaymentServiceSelection's.
+            // SessionStop are only a header. The response of ChargingStatus is as long as CurrentDemand's. The
+            // response of SessionStop (a header and a code) is as long as PaymentServiceSelection's.
             ChargingStatus => (13, 44),
             WeldingDetection => (16, 22),
             SessionStop => (13, 14),

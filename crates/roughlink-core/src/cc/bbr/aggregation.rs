@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(a.max(), 1000);
     }
 
-    /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds: within the first
+    /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds. Within the first
     /// second the expected amount is zero, and an epoch ends before it reaches 4096 bytes.
     #[test]
     fn ns3_expects_no_bytes_within_the_first_second() {

@@ -252,8 +252,8 @@ fn repair_ends_the_train_and_gives_no_pace() {
     }
     assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
     near(c.interval_ms(), 40.0); // from the ACKs before the repair
-    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments, so this
-    // burst gives an RTT but no pace.
+    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments. This
+    // burst therefore gives an RTT but no pace.
     assert_eq!(c.ack(664.0, 36), Some(milliseconds(84.0)));
     c.acks(664.5, 36, 40, 0.5);
     // a = 20/84, avg = a 64 + (1 - a) 84 = 79.24, dRTT = 15.24.

@@ -473,7 +473,7 @@ impl Attack {
                     }
                     offered = units;
                 }
-                // This handshake repeats that of a known flow, so keep the state of that flow.
+                // If the flow was known, this handshake is a repetition, so keep the state of the flow.
                 if let Some(senders) = self.senders.as_mut().filter(|_| known) {
                     senders.edges.remove(&a);
                     senders.edges.extend(before.map(|edge| (a, edge)));

@@ -13,8 +13,8 @@ pub struct BucketConfig {
     pub burst: u64,
 }
 
-/// A token bucket in operation. Its tokens are units of 1e-9 bit, which avoids rounding: each nanosecond adds as many
-/// tokens as the rate in bit/s.
+/// A token bucket in operation. A token is 1e-9 bit, which avoids rounding: each nanosecond adds as many tokens as the
+/// rate in bit/s.
 #[derive(Debug)]
 pub(super) struct Bucket {
     config: BucketConfig,

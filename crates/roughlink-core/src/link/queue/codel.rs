@@ -1,5 +1,5 @@
 //! Controlled Delay (RFC 8289). Once the delay of packets has exceeded a target for an interval, packets are dropped or
-//! marked, at a rate that grows with the square root of the number of drops. Dropping ends when a packet has waited
+//! marked. The rate of drops grows with the square root of their number. Dropping ends when a packet has waited
 //! less than the target.
 //!
 //! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet

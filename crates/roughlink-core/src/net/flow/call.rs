@@ -1,7 +1,7 @@
 //! Voice calls.
 //!
 //! An end in the network has a talker and a listener. For an end outside, the network measures both directions with its
-//! own clock: the departure of a packet is its entry at the port, and the arrival of a packet is its exit there.
+//! own clock. The departure of a packet is its entry at the port, and the arrival of a packet is its exit there.
 
 use super::{Application, FlowProgress, datagram};
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
