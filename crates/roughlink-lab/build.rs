@@ -1,5 +1,5 @@
-//! Embeds `scenarios/` and `experiments/`, packs the chart library of reports, and gives the engine a fingerprint:
-//! results of one engine must never be taken for those of another.
+//! Embeds `scenarios/` and `experiments/`, packs the chart library of reports, and gives the engine a fingerprint. The
+//! fingerprint keeps the results of different engines apart.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -222,7 +222,7 @@ fn log_with_a_threshold_gives_coverage() {
             (70_000, false, 2000)
         ]
     );
-    // The log ends within coverage. Its last measurement is valid for as long as the others, or until the log repeats.
+    // The log ends within coverage. The last measurement is valid for as long as the others, or until the log repeats.
     assert!(warnings[0].message.contains("ends within coverage at 60 s"), "{warnings:?}");
     let (s, _) = parse("log = \"l.csv\"\nhysteresis = \"5 dB\"\nrepeat = \"100 s\"", &load).unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1 && s.2 == 5000).map(|s| s.0 / 1000).collect();

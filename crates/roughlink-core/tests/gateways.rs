@@ -55,8 +55,8 @@ fn jain(x: &[f64]) -> f64 {
 }
 
 /// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. The upper bound of a
-/// single flow's window is the bandwidth-delay product, which does not include the wait for a PDU, so the flow does not
-/// fill the link.
+/// single flow's window is the bandwidth-delay product. This product does not include the wait for a PDU, so the flow
+/// does not fill the link.
 #[test]
 fn muniz_shares_the_power_line_fairly() {
     for cc in ["newreno", "cubic"] {

@@ -182,9 +182,9 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // The first ACK after the outage is that of the third burst; in the paper it arrives at 32.75 s. It reflects the
-    // last burst over the old link, so the next bursts leave at the old rate: first retransmissions of lost packets,
-    // then new data beyond packet 7400.
+    // The first ACK after the outage answers the third burst; in the paper it arrives at 32.75 s. This ACK reflects the
+    // last burst over the old link, so the next bursts leave at the old rate. These bursts carry retransmissions of
+    // lost packets, then new data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -208,9 +208,10 @@ fn wave_continues_through_the_handover_to_the_satellite() {
 }
 
 /// Figure 4: NewReno's slow start overflows the slower link. By the rules of ns-3.23, the sender can start a fast
-/// recovery right after the time-out and then repairs one loss per round trip. In the paper this takes from 305 to 315
-/// s, and the rate is steady near 317 s. (RFC 6582 keeps fast retransmit off until all data sent before the time-out is
-/// acknowledged.) No further time-out interrupts the repair: with timestamps, each ACK of new data ends the back-off.
+/// recovery right after the time-out and then repairs one loss per round trip. By contrast, RFC 6582 keeps fast
+/// retransmit off until all data sent before the time-out is acknowledged. In the paper the repair takes from 305 to
+/// 315 s, and the rate is steady near 317 s. No further time-out interrupts the repair: with timestamps, each ACK of
+/// new data ends the back-off.
 #[test]
 fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);

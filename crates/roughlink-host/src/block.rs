@@ -66,7 +66,7 @@ fn v6(v4: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0).to_bits() | u128::from(low))
 }
 
-/// Reservation of a block that is free on this machine. It ends when this value is dropped or released.
+/// Reservation of a block that is free on this machine. The reservation ends when this value is dropped or released.
 #[derive(Debug)]
 pub struct BlockReservation {
     /// Reserved block.
@@ -76,7 +76,7 @@ pub struct BlockReservation {
 
 impl BlockReservation {
     /// Reserves the first block that is free in the namespace of the calling thread. Only one process of a network
-    /// namespace can hold a reservation. Other processes wait for a limited time, since any process may lock the
+    /// namespace can hold a reservation. The other processes wait for a limited time, since any process may lock the
     /// namespace's file.
     ///
     /// # Errors

@@ -168,9 +168,10 @@ impl Candidate {
         Candidate { process: None, path: path.into() }
     }
 
-    /// Opens the namespace. Other users choose what is at the path, at any time. A path in the view of another process
-    /// is therefore resolved below that root and without symbolic links. `O_PATH` opens nothing yet: a FIFO does not
-    /// block, and a device does not notice. Only a network namespace is then opened for use.
+    /// Opens the namespace. Another user may control the path and replace its file at any time. A path in the view of
+    /// another process is therefore resolved below that process's root and without symbolic links. `O_PATH` opens
+    /// nothing yet: a FIFO does not block, and a device does not notice. Only a network namespace is then opened for
+    /// use.
     fn open(&self) -> io::Result<File> {
         let found = match &self.process {
             None => open(&self.path, PATH_ONLY, Mode::empty())?,
@@ -224,7 +225,7 @@ fn mounts(process: &str, root: Option<&str>) -> Vec<(String, Candidate)> {
     let mounted = |line: &[u8]| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let path = *fields.get(4).filter(|_| fields[3].starts_with(b"net:["))?;
-        // The description keeps the escapes. Other users choose their paths, so only ours get short names.
+        // The description keeps the escapes. Only paths in our own view are shortened: other users choose theirs.
         let words = String::from_utf8_lossy(path);
         let short = words.strip_prefix("/run/netns/").filter(|_| root.is_none()).unwrap_or(&words);
         let path = PathBuf::from(OsString::from_vec(unescaped(path)));

@@ -1,8 +1,8 @@
 //! Transfers carried by the kernels of this machine.
 //!
-//! The TCP of kernels carries the `bulk` flows of a scenario over the simulated network. Each flow goes from the
-//! network namespace of one of its nodes to that of the other. All other flows stay simulated, even at these nodes. A
-//! flow keeps its simulated addresses and ports, so links recognize it and its priority class.
+//! The TCP of kernels carries the `bulk` flows of a scenario over the simulated network. Each flow connects the network
+//! namespaces of its two nodes. All other flows stay simulated, even at these nodes. A flow keeps its simulated
+//! addresses and ports, so links recognize it and its priority class.
 //!
 //! | Scenario | Kernel |
 //! |---|---|

@@ -35,7 +35,7 @@ fn only_namespaces_are_opened() {
     assert!(Namespace::named("/proc/self/ns/uts").unwrap().within(|| ()).is_err());
 }
 
-/// Hides the mount of a namespace below a file system in which `script` puts something else in its place.
+/// Hides the mount of a namespace below a file system, where `script` puts something else at the namespace's path.
 fn hide(folder: &Path, script: &str) -> Option<Child> {
     if !geteuid().is_root() {
         eprintln!("skipped: acting as another user needs root");

@@ -34,7 +34,7 @@ pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &
                 let (channel, common) = (channel(&written[i].value, own, shared), shared.channel());
                 // Give both the same channel, so that they differ only if keys of the medium do.
                 let alike = own.with_channel(common.clone()) == shared.with_channel(common.clone());
-                // Only the first link's model builds the medium; others show the values of their own pair.
+                // Only the first link's model builds the medium; the models of other links show their pair's values.
                 **own = shared.with_channel(channel.clone());
                 if channel != common {
                     shared.channels.resize(pair, common);

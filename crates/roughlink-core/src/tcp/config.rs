@@ -89,7 +89,7 @@ pub enum FrOffUntil {
     LastAcked,
 }
 
-/// The keys of a TCP connection, without those of its congestion control. An absent key defaults to the value that the
+/// Keys of a TCP connection, except the keys of its congestion control. An absent key defaults to the value that the
 /// algorithm requires, or else to the stack's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

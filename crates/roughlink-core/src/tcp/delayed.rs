@@ -7,7 +7,7 @@
 //! without data to send, and stays between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
 //! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
 //!
-//! Linux also compresses SACKs: while a gap remains, acknowledgments after the third are held back until 44 have
+//! Linux also compresses SACKs while a gap remains. Acknowledgments after the third are held back until 44 have
 //! accumulated, or for the shorter of a millisecond and a twentieth of the RTT (`__tcp_ack_snd_check`). An
 //! acknowledgment has room for few blocks, so under strong reordering the sender does not receive all of them.
 
@@ -93,7 +93,7 @@ impl DelayedAck {
         true
     }
 
-    /// Handles data that continues the stream; `rto` and `srtt` are those of the connection.
+    /// Handles data that continues the stream; `rto` and `srtt` are the connection's values.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
         if !self.linux {

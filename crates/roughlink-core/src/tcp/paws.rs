@@ -85,8 +85,8 @@ impl PeerTimestamps {
         };
         age > tolerated && self.is_valid(now)
     }
-    /// Returns true if TS.Recent is valid. It expires after a long time without progress (RFC 7323 section 5.5), and
-    /// Linux treats 0 as no timestamp (`tcp_paws_check`).
+    /// Returns true if TS.Recent is valid. TS.Recent expires after a long time without progress (RFC 7323 section 5.5),
+    /// and Linux treats 0 as no timestamp (`tcp_paws_check`).
     fn is_valid(&self, now: Time) -> bool {
         match self.rule {
             Paws::Linux => self.recent != 0 && now - self.recorded < LINUX_VALID,

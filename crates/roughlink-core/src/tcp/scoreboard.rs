@@ -226,8 +226,8 @@ impl Scoreboard {
     }
 
     /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once, none of them SACKed, lost or repaired.
-    /// They were sent in this order, so the first and the last represent all. Returns false and changes nothing if the
-    /// segments do not qualify.
+    /// The segments were sent in this order, so the first and the last represent all. Returns false and changes nothing
+    /// if the segments do not qualify.
     #[inline(always)]
     fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
         let Some(first) = self.segments.front() else { return false };

@@ -236,8 +236,8 @@ impl TcpSender {
         (writes * write).min(room.saturating_sub(queued)).min(self.backlog)
     }
     /// Returns the payload for which `memory` has room. Each socket buffer of the sender takes `SKB_OVERHEAD` bytes in
-    /// addition to its data. It holds as much data as the pacing rate sends in a millisecond, but at least two segments
-    /// (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
+    /// addition to its data. A buffer holds as much data as the pacing rate sends in a millisecond, but at least two
+    /// segments (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let per_millisecond = self.window_rate(self.core.cc.trace().cwnd).bytes_per_sec() / 1000;
         let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), MAX_SKB);

@@ -1,8 +1,8 @@
 //! Capture of a run as `tcpdump` on each host would record it: pcapng with one interface per host and link.
 //!
-//! The capture shows packets that pass between the host's IP layer and the interface. It shows outgoing datagrams after
-//! fragmentation to the link's MTU and before the interface's queue, which may still drop them. It shows incoming
-//! packets after the link and before reassembly. Packets that a node only forwards are not shown.
+//! The capture shows packets that pass between the host's IP layer and the interface. Outgoing datagrams are shown
+//! after fragmentation to the link's MTU and before the interface's queue, which may still drop them. Incoming packets
+//! are shown after the link and before reassembly. Packets that a node only forwards are not shown.
 //!
 //! Ethernet frames without an IP datagram are shown at a second interface of the host and link. The file declares this
 //! interface before the first such frame.

@@ -89,7 +89,7 @@ struct OpenConnection {
     syn: bool,
     /// Sequence number of the FIN.
     fin: Option<u64>,
-    /// Payload of all segments, bytes. No more is delivered, whatever the sequence numbers say.
+    /// Payload of all segments, bytes. The delivered bytes are at most this, even if sequence numbers suggest more.
     payload: u64,
     /// Highest sequence number sent, plus one.
     next: u64,

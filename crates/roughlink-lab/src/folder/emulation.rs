@@ -177,8 +177,8 @@ fn number(text: &str) -> Option<f64> {
 struct RateSeries(Delivery);
 
 impl RateSeries {
-    /// Creates the rates of a total whose first sample is at `now`. Its growth is assumed to begin one sampling
-    /// interval before.
+    /// Creates the rates of a total whose first sample is at `now`. The total is assumed to grow from one sampling
+    /// interval earlier.
     fn new(now: f64, axis: TimeAxis) -> Self {
         RateSeries(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }

@@ -155,7 +155,7 @@ impl Space {
 
 /// Returns the payload per 256 bytes of memory (`scaling_ratio`) of a full segment with `mss` bytes of payload and
 /// options. The memory is the `sk_buff` and a block for the packet, its headroom and `skb_shared_info`, rounded up to a
-/// power of two. 1448 bytes of payload take 2304 bytes of memory.
+/// power of two. For example, 1448 bytes of payload take 2304 bytes of memory.
 fn payload_share(mss: u32) -> u64 {
     let payload = u64::from(mss) - 12;
     if payload <= TCP_MSS_DEFAULT {
