@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
     of.add_argument("--allow-outside", action="store_true", help="let the scenario read files outside its own folder")
     of.add_argument("-o", dest="folder", metavar="DIR", help="result folder; a sweep in it is resumed")
     of.add_argument(
-        "--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the cluster on this machine, or `local`"
+        "--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for a running one, or `local` for a new one"
     )
     given = parser.parse_args(words)
     try:

@@ -21,9 +21,9 @@ class CongestionControl:
     """Base class of congestion controls in Python, one instance per connection.
 
     The methods match the Rust trait ``cc::CongestionControl`` and are called at the same times. Subclasses must
-    define :meth:`on_ack` and :meth:`on_congestion`. After each call the simulator reads the attributes `cwnd`,
-    `ssthresh`, `rate_bps` and `phase`, which also appear in the series of the run. `cwnd` and `rate_bps` limit the
-    sender, unless the class overrides :meth:`permit`.
+    define :meth:`on_ack` and :meth:`on_congestion`. The simulator reads the attributes `cwnd`, `ssthresh`, `rate_bps`
+    and `phase` after the constructor, after each ``on_`` method, and after :meth:`lower_window`. They also appear in
+    the series of the run. `cwnd` and `rate_bps` limit the sender, unless the class overrides :meth:`permit`.
 
     An exception ends the run and reaches the caller of :meth:`Scenario.run`. Runs are reproducible if the class is
     deterministic: use no clock and no random numbers without a seed.
@@ -61,9 +61,9 @@ class CongestionControl:
 
         Returns:
             Bytes that may be in flight; or bytes and a pacing rate in bit/s; or ``None``. By default the bytes are
-            ``flow.window(cwnd)``, which is `cwnd` or, during recovery, the limit of recovery, and the rate is
-            `rate_bps`. ``None`` freezes the connection and its timers. The result may change to or from ``None`` only
-            after a call of `on_link` or `on_timer`.
+            ``flow.window(cwnd)``: `cwnd`, or the limit of recovery while it is active. The default rate is `rate_bps`.
+            ``None`` freezes the connection and its timers. The result may change to or from ``None`` only after a call
+            of `on_link` or `on_timer`.
         """
         window = flow.window(int(self.cwnd))
         return window if self.rate_bps is None else (window, self.rate_bps)
@@ -91,8 +91,8 @@ class CongestionControl:
         """Processes the expiry of `timer`, which must then return a later time or ``None``."""
 
     def timer(self) -> float | None:
-        """Returns the time of the next `on_timer`, s since the start of the scenario. Called after each call of another
-        method."""
+        """Returns the time of the next `on_timer`, s since the start of the scenario. Called whenever the simulator
+        reads the attributes."""
         return None
 
     def rto_sample(self, flow: Flow, ack: int, measured: float | None) -> float | None:
@@ -158,7 +158,7 @@ def place(maker: Maker) -> tuple[str, str]:
 
 def register_from(name: str, where: tuple[str, str]) -> None:
     """Registers the algorithm at a place, unless this process has registered the name. Never raises: an exception while
-    a worker of ``multiprocessing`` loads its task would leave the pool waiting for ever."""
+    a worker of ``multiprocessing`` loads its task would leave the pool waiting forever."""
     if name in _registered:
         return
     module, attribute = where

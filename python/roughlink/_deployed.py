@@ -48,7 +48,7 @@ class Deployed(CongestionControl):
     """Congestion control that runs a policy, for any flow of any scenario. Observations and decisions are the same, bit
     for bit, as for the agent of :class:`TransportEnv` with the same arguments.
 
-        >>> import roughlink.gym as rg
+        >>> import roughlink, roughlink.gym as rg
         >>> roughlink.register("learned", lambda flow: rg.Deployed(flow, lambda seen: 0.1 if seen[4] < 0.01 else -0.1))
 
     The cost is a few microseconds per segment plus one call of the policy per step.

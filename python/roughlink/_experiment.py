@@ -26,7 +26,7 @@ class Experiment:
         return [metric["name"] for metric in self.result["metrics"]]
 
     def unit(self, key: str) -> str | None:
-        """Returns the common unit of a key's values. Units are available only for sweeps; the default is ``None``."""
+        """Returns the common unit of a key's values. Only a :class:`Sweep` has units; otherwise returns ``None``."""
         del key
         return None
 

@@ -62,8 +62,8 @@ def read(
         A :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Series are read on first use, so the
         folder must not change until then.
 
-        A :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep`` and ``compare``. An unfinished sweep, or one
-        part of several, has the runs finished so far (:attr:`Sweep.planned`).
+        A :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep`` and ``compare``. An unfinished sweep, or
+        one part of a sweep (``--part``), has only the finished runs. :attr:`Sweep.planned` is the number of all runs.
 
         A :class:`Paper` for folders of ``roughlink reproduce``.
 

@@ -277,7 +277,7 @@ class LinkEvent:
         """Value in dBm for 'signal' and 'threshold', bit/s for 'rate', s (one way) for 'delay'; else None."""
     @property
     def hysteresis(self) -> float | None:
-        """Margin above 'threshold' at which coverage begins, dB; else None."""
+        """For 'threshold', the margin above the threshold at which coverage begins, dB; else None."""
 
 @final
 class Congestion:

@@ -94,8 +94,9 @@ def sweep(
     engine: str = "local",
     ray_address: str | None = None,
 ) -> Sweep:
-    """Runs a scenario for all combinations of the given values, on all cores. The run store is the same as for
-    ``roughlink sweep``, so each can continue the other's sweeps. Runs with a result in the folder are not repeated.
+    """Runs a scenario for all combinations of the given values, on all cores. The run store has the same
+    format as that of ``roughlink sweep``. A sweep begun with one can be continued with the other. Runs with a result in
+    the folder are not repeated.
 
     Args:
         what: The scenario, in any form that :func:`scenario` accepts.
@@ -117,7 +118,7 @@ def sweep(
     Raises:
         ScenarioError: One of the scenarios is invalid.
         ValueError: A key has no values or the same value twice, or a number is out of range.
-        KeyboardInterrupt: Ctrl-C was pressed; the same call continues after the finished runs.
+        KeyboardInterrupt: Ctrl-C was pressed. Repeat the call to execute the remaining runs.
         RoughlinkError: The folder has other results, or cannot be written.
     """
     if engine not in ("local", "ray"):

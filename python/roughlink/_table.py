@@ -54,7 +54,7 @@ class Table:
         """Returns a table of these columns, without a copy.
 
         Raises:
-            KeyError: No column has one of these names.
+            KeyError: One of the names is not a column.
         """
         return Table(self._native.select(list(names)))
 

@@ -30,7 +30,7 @@ change the window.
 An episode begins with the first data segment and a window of 10 segments. The episode is terminated when all bytes have
 arrived or the connection gives up, and truncated at the end of the scenario.
 
-Policies also work without Gymnasium, for any flow of any scenario: :class:`Deployed`.
+A policy can also control any flow of any scenario outside these environments: :class:`Deployed`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
             value.
         interval_s: Length of a step, s. By default `round_trips` determines the length.
         round_trips: Length of a step in smoothed round-trip times; at least 10 ms and at most 1 s.
-        max_window: Largest window, segments, also with ``action="rate"``.
+        max_window: Largest window, segments. With ``action="rate"`` the window always has this size.
         max_rate_mbps: Largest pacing rate, Mbit/s.
         reward: Weights.
         render_mode: Must be ``None``.
@@ -301,7 +301,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
 
 
 def _made(sources: list[ScenarioLike]) -> list[Scenario]:
-    """Reads the scenarios, each repeated object only once."""
+    """Creates the scenarios. An object that occurs several times in `sources` is read only once."""
     made: dict[int, Scenario] = {}
     return [made[id(each)] if id(each) in made else made.setdefault(id(each), scenario_of(each)) for each in sources]
 

@@ -22,7 +22,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Adds a name that scenarios read later can use.
+/// Adds a name to the registry. Scenarios that are read after this call can use it.
 #[pyfunction]
 pub(crate) fn register(name: &str, summary: &str) -> PyResult<()> {
     let kept = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };

@@ -41,7 +41,7 @@ impl PyPlan {
         self.plan().runs()
     }
 
-    /// Returns warnings: input that is allowed but probably a mistake.
+    /// Returns warnings about input that is valid but probably a mistake.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |(name, text, warning): &(String, String, _)| {
@@ -55,8 +55,8 @@ impl PyPlan {
         folder_of(&base, &self.plan().identity())
     }
 
-    /// Runs the missing runs of the folder and calls `report` about once a second. If Ctrl-C is pressed or `report`
-    /// raises an exception, this exception is raised; finished runs stay in the folder.
+    /// Executes the runs that are missing from the folder, and calls `report` about once a second. Ctrl-C raises
+    /// KeyboardInterrupt, and an exception from `report` is passed on. In both cases finished runs stay in the folder.
     fn work(
         &self,
         py: Python<'_>,
@@ -187,8 +187,8 @@ pub(crate) fn interval(values: Vec<f64>) -> Option<(f64, f64)> {
     roughlink_lab::statistics::interval(&values).map(|[low, high]| (low, high))
 }
 
-/// Returns the difference of two cells given as JSON, with its 95 % interval. An unknown end is absent, and so is the
-/// interval if neither cell is random.
+/// Returns the difference of two cells given as JSON, and the ends of its 95 % interval. Unknown values are `None`.
+/// Both ends are `None` if neither cell is random.
 #[pyfunction]
 pub(crate) fn difference(cell: &str, other: &str) -> PyResult<(Option<f64>, Option<f64>, Option<f64>)> {
     let read = |text| serde_json::from_str::<Cell>(text).map_err(|e| PyValueError::new_err(e.to_string()));
@@ -202,7 +202,7 @@ pub(crate) fn difference(cell: &str, other: &str) -> PyResult<(Option<f64>, Opti
     Ok((difference.known(), low, high))
 }
 
-/// Splits a key and its values as for `--set`.
+/// Splits `KEY=A,B,...`, as given to `--set`, into the key and its values.
 #[pyfunction]
 pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))

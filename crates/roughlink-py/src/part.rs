@@ -157,8 +157,8 @@ impl Work {
         })
     }
 
-    /// Returns the number of all runs, of finished runs, and of runs found in the folder. The last two are costs: of
-    /// all missing runs, partly estimated, and of the missing runs that have finished since.
+    /// Returns five numbers: all runs, finished runs, and runs found in the folder at the start; then the cost of the
+    /// runs not found there, partly estimated, and the cost of those that have finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &WorkerState| self.plan.get().plan().runs() - s.next;
         let s = self.state();

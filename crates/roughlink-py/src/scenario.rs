@@ -66,7 +66,7 @@ impl PyScenario {
         })
     }
 
-    /// Returns a copy with other values of keys, as with `--set KEY=VALUE`.
+    /// Returns a copy with some keys changed, as by `--set KEY=VALUE`.
     fn set(&self, pairs: Overrides) -> PyResult<Self> {
         let overrides = self.overrides.iter().cloned().chain(pairs).collect();
         guarded(|| PyScenario::new(self.source.clone(), overrides))
@@ -122,7 +122,7 @@ impl PyScenario {
         self.scenario.flows.iter().map(|flow| flow.cc.clone()).collect()
     }
 
-    /// Returns warnings with their places: input that is allowed but probably a mistake.
+    /// Returns warnings about input that is valid but probably a mistake, with its position.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |warning| {
@@ -132,8 +132,9 @@ impl PyScenario {
         self.warnings.iter().map(of).collect()
     }
 
-    /// Runs the scenario. `series` sets the minimum interval between rows of a flow or link direction, apart from
-    /// changes of state, and the maximum bytes of all series. `limits` are the maximum bytes and events.
+    /// Runs the scenario. `series` has the minimum time between rows of the same flow or link direction, and the
+    /// maximum memory of all series in bytes; `None` keeps no series. Changes of state always get a row. `limits` has
+    /// the maximum memory in bytes and the maximum number of events.
     #[pyo3(signature = (replica, series, limits, cc))]
     fn run(
         &self,

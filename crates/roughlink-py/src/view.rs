@@ -300,7 +300,7 @@ impl LinkEventView {
             _ => None,
         }
     }
-    /// Margin above "threshold" at which coverage begins, dB; else None.
+    /// For "threshold", the margin above the threshold at which coverage begins, dB; else None.
     #[getter]
     fn hysteresis(&self) -> Option<f64> {
         match self.0 {
