@@ -21,8 +21,8 @@ pub(super) static FORM: LazyLock<Value> =
 /// Returns the schema of the tables as written: tables with kinds list them next to the keys common to all kinds.
 fn flat() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<ScenarioFile>().to_value();
-    strip_null(&mut schema);
-    strip_prefix(&mut schema);
+    for_each_object(&mut schema, strip_null);
+    for_each_object(&mut schema, strip_prefix);
     as_written(&mut schema);
     // The default depends on the profile.
     schema["$defs"]["GreenPhyMac"]["properties"]["max_pbs"].as_object_mut().and_then(|says| says.remove("default"));
@@ -81,7 +81,7 @@ pub fn schema() -> Value {
             schema["$defs"]["Tcp"]["properties"][key]["x-default"][stack.name()] = value.clone();
         }
     }
-    remove_internal(&mut schema);
+    for_each_object(&mut schema, remove_internal);
     schema["title"] = "roughlink scenario".into();
     schema
 }
@@ -140,62 +140,53 @@ fn keys_of(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 /// Removes keywords that only the check of the form needs: Rust's names of integers, whose bounds are given, and
 /// [`INTERNAL`].
-fn remove_internal(schema: &mut Value) {
-    match schema {
-        Value::Array(all) => all.iter_mut().for_each(remove_internal),
-        Value::Object(object) => {
-            // `format` is a keyword if its value is a text. Otherwise it is the schema of a key of this name.
-            object.retain(|key, value| key != "format" || !value.is_string());
-            INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
-            object.values_mut().for_each(remove_internal);
-        }
-        _ => {}
-    }
+fn remove_internal(object: &mut Map<String, Value>) {
+    // `format` is a keyword if its value is a text. Otherwise it is the schema of a key of this name.
+    object.retain(|key, value| key != "format" || !value.is_string());
+    INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
 }
 
 /// Names each definition after its table: `Pipe`, not `TomlPipe`.
-fn strip_prefix(schema: &mut Value) {
-    match schema {
-        Value::Array(all) => all.iter_mut().for_each(strip_prefix),
-        Value::Object(object) => {
-            object.values_mut().for_each(strip_prefix);
-            if let Some(Value::String(name)) = object.get_mut("$ref") {
-                *name = name.replacen("/Toml", "/", 1);
-            }
-            if let Some(Value::Object(definitions)) = object.get_mut("$defs") {
-                let named = mem::take(definitions).into_iter();
-                *definitions = named.map(|(name, says)| (name.trim_start_matches("Toml").to_owned(), says)).collect();
-            }
-        }
-        _ => {}
+fn strip_prefix(object: &mut Map<String, Value>) {
+    if let Some(Value::String(name)) = object.get_mut("$ref") {
+        *name = name.replacen("/Toml", "/", 1);
+    }
+    if let Some(Value::Object(definitions)) = object.get_mut("$defs") {
+        let named = mem::take(definitions).into_iter();
+        *definitions = named.map(|(name, says)| (name.trim_start_matches("Toml").to_owned(), says)).collect();
     }
 }
 
 /// Removes null, which TOML does not have: an optional key may be absent.
-fn strip_null(schema: &mut Value) {
+fn strip_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(words)) = object.get_mut("enum") {
+        words.retain(|w| !w.is_null());
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|t| t != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+        any.retain(|one| one["type"] != "null");
+        if any.len() == 1
+            && let Some(Value::Object(only)) = any.pop()
+        {
+            object.remove("anyOf");
+            object.extend(only);
+        }
+    }
+}
+
+/// Applies `change` to every object of a schema, the inner ones first.
+fn for_each_object(schema: &mut Value, change: fn(&mut Map<String, Value>)) {
     match schema {
-        Value::Array(all) => all.iter_mut().for_each(strip_null),
+        Value::Array(all) => all.iter_mut().for_each(|inner| for_each_object(inner, change)),
         Value::Object(object) => {
-            object.values_mut().for_each(strip_null);
-            if let Some(Value::Array(words)) = object.get_mut("enum") {
-                words.retain(|w| !w.is_null());
-            }
-            if let Some(Value::Array(types)) = object.get_mut("type") {
-                types.retain(|t| t != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    object.insert("type".into(), only);
-                }
-            }
-            if let Some(Value::Array(any)) = object.get_mut("anyOf") {
-                any.retain(|one| one["type"] != "null");
-                if any.len() == 1
-                    && let Some(Value::Object(only)) = any.pop()
-                {
-                    object.remove("anyOf");
-                    object.extend(only);
-                }
-            }
+            object.values_mut().for_each(|inner| for_each_object(inner, change));
+            change(object);
         }
         _ => {}
     }
