@@ -126,14 +126,8 @@ impl Component {
         for &global in flows {
             let spec = &s.flows[global];
             let index = built.len() as u32;
-            let path = *known.entry((spec.from, spec.to)).or_insert_with(|| {
-                let mut path = [paths.len() as u32; 3];
-                for (i, p) in all_paths[global].iter().enumerate() {
-                    paths.extend(p.iter().map(|&h| local[h as usize]));
-                    path[i + 1] = paths.len() as u32;
-                }
-                path
-            });
+            let path =
+                *known.entry((spec.from, spec.to)).or_insert_with(|| append(&mut paths, &all_paths[global], &local));
             let stays = options.inside.contains(&global);
             let ends = [spec.from, spec.to].map(|node| !stays && options.ports.contains(&node));
             built.push(NetworkFlow::new(spec, (index, global), path, ends, s.duration, seed));
@@ -578,6 +572,17 @@ impl Component {
 const HOST: u32 = u32::MAX - 1;
 /// Marks places whose next place depends on the flow.
 const VARIES: u32 = u32::MAX - 2;
+
+/// Appends the places of a path's hops to `paths`. Returns the start of the forward part, of the reverse part, and the
+/// end.
+fn append(paths: &mut Vec<u32>, hops: &[impl AsRef<[Hop]>; 2], places: &[u32]) -> [u32; 3] {
+    let mut path = [paths.len() as u32; 3];
+    for (i, hops) in hops.iter().enumerate() {
+        paths.extend(hops.as_ref().iter().map(|&hop| places[hop as usize]));
+        path[i + 1] = paths.len() as u32;
+    }
+    path
+}
 
 /// Takes the next fragment of the packet that was divided last, with the time and the pipe at which it leaves.
 fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, usize, Packet)> {

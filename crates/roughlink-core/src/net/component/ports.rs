@@ -21,9 +21,9 @@
 //! connection; the inside end is found by its address and port. Packets of that end leave with the bytes of the flow's
 //! application, or else with [`Implied`] bytes.
 
-use super::{Component, NetworkFlow, Observer, VARIES};
+use super::{Component, NetworkFlow, Observer, VARIES, append};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
-use crate::net::routing::{Hop, Routes};
+use crate::net::routing::Routes;
 use crate::net::{Crossing, InterfaceDirection, NetworkOutput, PortStats, RunOptions};
 use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, SideContent, flags};
 use crate::scenario::Scenario;
@@ -329,11 +329,7 @@ impl Component {
             }
         }
         let hops = [ports.routes.path(nodes[0], nodes[1])?, ports.routes.path(nodes[1], nodes[0])?];
-        let mut path = [self.paths.len() as u32; 3];
-        for (i, hops) in hops.iter().enumerate() {
-            self.paths.extend(hops.iter().map(|&hop: &Hop| ports.places[hop as usize]));
-            path[i + 1] = self.paths.len() as u32;
-        }
+        let path = append(&mut self.paths, &hops, &ports.places);
         let open = nodes.map(|node| ports.nodes.contains(&node));
         let index = self.flows.len() as u32;
         let ipv6 = matches!(addresses.ip, IpPair::V6 { .. });
