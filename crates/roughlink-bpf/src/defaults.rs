@@ -37,14 +37,19 @@ pub fn set_default(place: &NamedNamespace, name: &str) -> Result<(), KernelError
 /// Returns an error if the namespaces cannot be listed.
 pub fn holders(name: &str) -> Result<Vec<NamedNamespace>, KernelError> {
     let mut all = Vec::new();
+    visit_holders(name, |place| all.push(place))?;
+    Ok(all)
+}
+
+/// Visits the namespaces whose default is `name`.
+fn visit_holders(name: &str, mut visitor: impl FnMut(NamedNamespace)) -> Result<(), KernelError> {
     let visited = Namespace::visit(|name_or_path, namespace| {
         let place = (name_or_path, namespace);
         if default_of(&place).is_ok_and(|default| default == name) {
-            all.push(place);
+            visitor(place);
         }
     });
-    visited.map_err(|e| KernelError::State(e.with_cause()))?;
-    Ok(all)
+    visited.map_err(|e| KernelError::State(e.with_cause()))
 }
 
 /// Lists the algorithms that the kernel has.
@@ -69,18 +74,13 @@ pub fn replace(
     // A namespace that is created meanwhile inherits the default of the first namespace.
     for _ in 0..ROUNDS {
         let (before, mut refused) = (changed.len(), None);
-        let visited = Namespace::visit(|name_or_path, namespace| {
-            let place = (name_or_path, namespace);
-            if !default_of(&place).is_ok_and(|default| default == name) {
-                return;
-            }
+        visit_holders(name, |place| {
             let mut others = candidates(&place).into_iter().filter(|other| !other.is_empty() && other != name);
             match others.find(|other| set_default(&place, other).is_ok()) {
                 Some(other) => changed.push((place.0, other)),
                 None => refused = Some(place.0),
             }
-        });
-        visited.map_err(|e| KernelError::State(e.with_cause()))?;
+        })?;
         match refused {
             Some(place) => {
                 return Err(KernelError::State(format!(
