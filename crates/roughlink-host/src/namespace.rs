@@ -87,9 +87,10 @@ impl Namespace {
                     }
                 }
                 Err(e)
-                    if [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM]
-                        .map(|e| Some(e as i32))
-                        .contains(&e.raw_os_error()) =>
+                    if matches!(
+                        e.raw_os_error().map(Errno::from_raw),
+                        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)
+                    ) =>
                 {
                     return Err(HostError::io(Operation::OpenNamespace(candidate.path.display().to_string()))(e));
                 }
@@ -198,7 +199,7 @@ fn reopen(found: &OwnedFd) -> io::Result<File> {
 /// Lists where namespaces may be found, each with a description; processes of other users hide theirs.
 fn candidates() -> Vec<(String, Candidate)> {
     let mut all = vec![("this namespace".to_owned(), Candidate::at("/proc/thread-self/ns/net"))];
-    all.extend(mounts("self", None));
+    all.extend(mounts(None));
     let entries = |folder: &str| -> Vec<String> {
         let read = fs::read_dir(folder).into_iter().flatten();
         read.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect()
@@ -208,7 +209,7 @@ fn candidates() -> Vec<(String, Candidate)> {
     for process in entries("/proc").into_iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) {
         let words = format!("process {process}");
         if mount_namespace(&process).is_some_and(|namespace| looked_at.insert(namespace)) {
-            all.extend(mounts(&process, Some(&process)));
+            all.extend(mounts(Some(&process)));
         }
         all.push((words.clone(), Candidate::at(format!("/proc/{process}/ns/net"))));
         let folder = format!("/proc/{process}/fd");
@@ -219,17 +220,17 @@ fn candidates() -> Vec<(String, Candidate)> {
     all
 }
 
-/// Returns the network namespaces that are mounted in the view of a process, with paths from the root of `root`.
-fn mounts(process: &str, root: Option<&str>) -> Vec<(String, Candidate)> {
-    let table = fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+/// Returns the network namespaces that are mounted in the view of a process; `None` is this process.
+fn mounts(process: Option<&str>) -> Vec<(String, Candidate)> {
+    let table = fs::read(format!("/proc/{}/mountinfo", process.unwrap_or("self"))).unwrap_or_default();
     let mounted = |line: &[u8]| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let path = *fields.get(4).filter(|_| fields[3].starts_with(b"net:["))?;
         // The description keeps the escapes. Only paths in our own view are shortened: other users choose theirs.
         let words = String::from_utf8_lossy(path);
-        let short = words.strip_prefix("/run/netns/").filter(|_| root.is_none()).unwrap_or(&words);
+        let short = words.strip_prefix("/run/netns/").filter(|_| process.is_none()).unwrap_or(&words);
         let path = PathBuf::from(OsString::from_vec(unescaped(path)));
-        Some((visible(short).into_owned(), Candidate { process: root.map(str::to_owned), path }))
+        Some((visible(short).into_owned(), Candidate { process: process.map(str::to_owned), path }))
     };
     table.split(|byte| *byte == b'\n').filter_map(mounted).collect()
 }
