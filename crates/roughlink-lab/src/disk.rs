@@ -21,7 +21,7 @@ use unix as system;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, ErrorKind, Read as _, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use system::Handle;
 
@@ -295,12 +295,15 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
 
 /// Returns the content of the JSON file of a result folder at `path`, at most [`MAX_JSON_SIZE`].
 pub(crate) fn read_json(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    reader(path)?.take(MAX_JSON_SIZE + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_JSON_SIZE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_JSON_SIZE} bytes")));
-    }
-    Ok(text)
+    let larger = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_JSON_SIZE} bytes"));
+    read_at_most(reader(path)?, MAX_JSON_SIZE)?.ok_or_else(larger)
+}
+
+/// Returns the content of `file`; `None` if it has more than `most` bytes.
+pub(crate) fn read_at_most(file: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most))
 }
 
 /// Maximum size of a JSON file of a result folder, bytes.

@@ -11,7 +11,7 @@
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```
 
-use crate::disk;
+use crate::disk::{self, read_at_most};
 use crate::error::LabError;
 use crate::nearest;
 use roughlink_core::scenario::Scenario;
@@ -202,11 +202,9 @@ fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// Returns an error if it has more than `most` bytes or is not UTF-8.
 pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
+    let Some(bytes) = read_at_most(file, most)? else {
         return refuse(format!("it is larger than {} MB", most / 1_000_000));
-    }
+    };
     String::from_utf8(bytes).or_else(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         refuse(format!("line {}: it is not UTF-8 text", 1 + good.iter().filter(|b| **b == b'\n').count()))

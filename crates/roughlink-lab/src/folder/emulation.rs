@@ -166,7 +166,7 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
 
 /// A time of a row, s, within the axis.
 fn seconds(time_ns: &str, axis: TimeAxis) -> Option<f64> {
-    time_ns.parse::<u64>().ok().map(|ns| (ns as f64 * 1e-9).min(axis.end))
+    time_ns.parse::<u64>().ok().map(|ns| axis.within(ns as f64 * 1e-9))
 }
 
 fn number(text: &str) -> Option<f64> {
