@@ -119,12 +119,6 @@ class Scenario:
     def __hash__(self) -> int:
         return hash(self._native.text)
 
-    def __copy__(self) -> Scenario:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Scenario:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process has to register the Python algorithms, too.
         places = {name: place(maker) for name, maker in bound(self._native.algorithms, None)}
