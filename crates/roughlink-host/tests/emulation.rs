@@ -114,7 +114,7 @@ fn echo_takes_the_delay_of_the_link() {
 }
 
 /// Returns the first sample that fulfills a condition.
-fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&EmulationSample) -> bool) -> Arc<EmulationSample> {
+fn await_sample((live, seen): (&Live, &mut u64), is: impl Fn(&EmulationSample) -> bool) -> Arc<EmulationSample> {
     for _ in 0..1000 {
         if let Some(sample) = live.samples(seen).into_iter().find(|s| is(s)) {
             return sample;
@@ -132,7 +132,7 @@ fn running_links_can_be_observed_and_changed() {
     let mut at = 0;
     let echo = || running.namespace(0).within(|| ping("10.0.0.2:0".parse().unwrap())).unwrap();
     assert!(echo() >= Duration::from_millis(40));
-    let sample = seen((&live, &mut at), |s| s.links[0][1].packets > 0 && s.lateness.is_some());
+    let sample = await_sample((&live, &mut at), |s| s.links[0][1].packets > 0 && s.lateness.is_some());
     let state = |r: &LinkReading| (r.up, r.rate, r.delay, r.loss);
     let before = (true, Rate::from_mbps(10), Time::from_millis(20), Some(0.0));
     assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
@@ -141,7 +141,7 @@ fn running_links_can_be_observed_and_changed() {
     let ask = |change, directions, outage| live.request(ChangeRequest { link: 0, directions, change, outage });
     let slower = LinkChange { delay: Some(Time::from_millis(70)), ..LinkChange::default() };
     ask(slower.clone(), [true, false], None).unwrap();
-    let sample = seen((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));
+    let sample = await_sample((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));
     assert_eq!(state(&sample.links[0][1]), before);
     assert!(echo() >= Duration::from_millis(90));
 
@@ -150,12 +150,12 @@ fn running_links_can_be_observed_and_changed() {
     let up = LinkChange { up: Some(true), ..LinkChange::default() };
     let is = |up: bool| move |s: &EmulationSample| s.links[0].iter().all(|r| r.up == up);
     ask(down.clone(), [true; 2], Some(Time::from_millis(300))).unwrap();
-    seen((&live, &mut at), is(false));
-    seen((&live, &mut at), is(true));
+    await_sample((&live, &mut at), is(false));
+    await_sample((&live, &mut at), is(true));
     ask(down.clone(), [true; 2], Some(Time::from_secs(3600))).unwrap();
-    seen((&live, &mut at), is(false));
+    await_sample((&live, &mut at), is(false));
     ask(up.clone(), [true; 2], None).unwrap();
-    seen((&live, &mut at), is(true));
+    await_sample((&live, &mut at), is(true));
 
     let none = LinkChange { rate: Some(Rate(0)), ..LinkChange::default() };
     assert!(matches!(ask(none, [true; 2], None), Err(ChangeRequestError::Change(_))));

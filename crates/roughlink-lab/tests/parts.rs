@@ -36,7 +36,7 @@ from = "a"
 to = "b"
 "#;
 
-fn of(text: &str) -> GridPart {
+fn grid_part(text: &str) -> GridPart {
     text.parse().unwrap()
 }
 
@@ -51,13 +51,13 @@ fn plan(replicas: u32) -> ExperimentPlan {
 /// Describes a part in a folder and executes its runs.
 fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
     let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
-    of(part).describe(plan, &store).unwrap();
-    let jobs = plan.jobs_at(of(part).numbers(plan.runs()));
+    grid_part(part).describe(plan, &store).unwrap();
+    let jobs = plan.jobs_at(grid_part(part).numbers(plan.runs()));
     let ending = runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(ending, GridEnd::Complete);
 }
 
-fn whole(plan: &ExperimentPlan, folder: &Path) -> Store {
+fn run_all(plan: &ExperimentPlan, folder: &Path) -> Store {
     let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     store
@@ -74,7 +74,7 @@ fn parts_divide_the_runs_evenly() {
         let mut all = BTreeSet::new();
         let mut sizes = BTreeSet::new();
         for number in 1..=parts {
-            let numbers: Vec<usize> = of(&format!("{number}/{parts}")).numbers(runs).collect();
+            let numbers: Vec<usize> = grid_part(&format!("{number}/{parts}")).numbers(runs).collect();
             sizes.insert(numbers.len());
             numbers.iter().for_each(|n| assert!(all.insert(*n), "run {n} is in two parts"));
         }
@@ -98,7 +98,7 @@ fn parts_divide_the_runs_evenly() {
 fn merged_parts_equal_the_whole() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(3);
-    let alone = whole(&plan, &dir.path().join("whole"));
+    let alone = run_all(&plan, &dir.path().join("whole"));
     let parts: Vec<PathBuf> = (1..=4).map(|n| dir.path().join(n.to_string())).collect();
     for (n, folder) in parts.iter().enumerate() {
         work(&plan, &format!("{}/4", n + 1), folder);
@@ -128,7 +128,7 @@ fn missing_runs_are_reported_with_their_parts() {
     assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
     // A sweep of the scenario continues with the merged runs.
     drop(merged);
-    let again = whole(&plan, &dir.path().join("merged"));
+    let again = run_all(&plan, &dir.path().join("merged"));
     assert_eq!(again.len(), 6);
 }
 
@@ -154,10 +154,10 @@ fn unfinished_folders_can_be_read() {
 fn sweep_continued_with_more_replicas_is_unfinished() {
     let root = tempfile::tempdir().unwrap();
     let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
-    folder::finish(&few, &whole(&few, &path), "test").unwrap();
+    folder::finish(&few, &run_all(&few, &path), "test").unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Grid);
     // Repeating the sweep with the same replicas loses nothing.
-    drop(whole(&few, &path));
+    drop(run_all(&few, &path));
     assert!(matches!(folder::read(&path), Ok(folder::FolderContent::Grid(_))) && path.join(RUNS_TABLE).exists());
     work(&many, "2/3", &path);
     for name in [folder::RESULTS, RUNS_TABLE, folder::REPORT] {
@@ -225,7 +225,7 @@ fn files_read_during_the_sweep_are_described_at_its_end() {
     let vary = [("link.l.timeline.file".to_owned(), names)];
     let plan = sweep(source, &vary, &Grid { replicas: 1, ..Grid::default() }).unwrap();
     let mut store = Store::open_or_create(&path, &plan.identity()).unwrap();
-    let mut description = of("1002/1002").describe(&plan, &store).unwrap();
+    let mut description = grid_part("1002/1002").describe(&plan, &store).unwrap();
     let jobs = plan.jobs_at([0, 1001].into_iter());
     runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
     fs::remove_dir_all(&home).unwrap(); // as on another machine
@@ -327,7 +327,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     let parts = [dir.path().join("1"), dir.path().join("2")];
     work(&plan, "1/2", &parts[0]);
     work(&plan, "2/2", &parts[1]);
-    let alone = whole(&plan, &dir.path().join("whole"));
+    let alone = run_all(&plan, &dir.path().join("whole"));
     fs::remove_dir_all(&home).unwrap(); // as on another machine
     let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     merged.complete().unwrap();

@@ -157,8 +157,8 @@ impl Work {
         })
     }
 
-    /// Returns five numbers: all runs, finished runs, and runs found in the folder at the start; then the cost of the
-    /// runs not found there, partly estimated, and the cost of those that have finished since.
+    /// Returns three numbers of runs and two costs. The runs: all, finished, and found in the folder at the start. The
+    /// costs: of the runs not found there, partly estimated, and of those that have finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &WorkerState| self.plan.get().plan().runs() - s.next;
         let s = self.state();
