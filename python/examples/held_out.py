@@ -14,12 +14,13 @@ import roughlink as rl
 from learn import Policy, between, cable
 
 ALGORITHMS = ["learned", "cubic", "newreno", "newreno-sc", "illinois-aa", "bbr"]
-"""Compared algorithms. Tables show the differences of `learned` from CUBIC and BBR; pictures compare all with CUBIC."""
+"""Compared algorithms. Tables also have the differences of `learned` from CUBIC and BBR; the picture shows some of the
+algorithms relative to CUBIC."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link that is drawn for each replica, or a scenario with random parts that differ between replicas."""
+    """A kind of link. `make` creates the scenario of a replica, with random values or from a built-in scenario."""
 
     name: str
     what: str
@@ -32,7 +33,8 @@ class Link:
 def near(
     rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4
 ) -> Callable[[np.random.Generator], rl.Scenario]:
-    """Returns a maker of cables with up to a quarter more or a fifth less rate and delay."""
+    """Returns a function that creates a cable. It multiplies the rate and the delay by random factors from 0.8 to
+    1.25."""
 
     def make(random: np.random.Generator) -> rl.Scenario:
         rate, delay = (x * between(random, 0.8, 1.25) for x in (rate_mbps, delay_ms))
@@ -42,13 +44,13 @@ def near(
 
 
 def fixed(name: str, **keys: object) -> Callable[[np.random.Generator], rl.Scenario]:
-    """Returns a maker of a built-in scenario on the Linux stack."""
+    """Returns a function that creates a built-in scenario with the Linux stack."""
     values = {"tcp.stack": "linux", **{key.replace("__", "."): str(value) for key, value in keys.items()}}
     return lambda random: rl.load(name).set(values)
 
 
 def shared(loss_percent: float, start: str = "0 s") -> Callable[[np.random.Generator], rl.Scenario]:
-    """Returns a maker of a cable of 10 Mbit/s with another download, under CUBIC unless set otherwise."""
+    """Returns a function that creates a cable of about 10 Mbit/s with a second download, `other`, which uses CUBIC."""
 
     def make(random: np.random.Generator) -> rl.Scenario:
         one = near(10, 10, loss_percent, 100)(random)
@@ -74,7 +76,7 @@ LINKS = [
     Link("clean, far server", "10 Mbit/s, 100 ms, 50 packets, no noise", near(10, 100, 0, 50)),
     Link(
         "Green PHY",
-        "the modem's cable of charging-download with its heavy noise, which costs TCP no packets",
+        "charging-download, the Green PHY cable with heavy noise: the modems retransmit, so TCP loses no packets",
         fixed(
             "charging-download",
             link__cable__noise='{ kind = "measured", class = "heavy" }',
@@ -85,14 +87,14 @@ LINKS = [
     ),
     Link(
         "charging session",
-        "charging-firmware: a download beside a session with a limit of 250 ms",
+        "charging-firmware: a download beside a charging session that waits at most 250 ms for an answer",
         fixed("charging-firmware"),
         "firmware",
     ),
     Link("satellite", "8 Mbit/s, 250 ms, 200 packets, 0.2 %", near(8, 250, 0.2, 200)),
     Link(
         "handover",
-        "satellite-handover: 2 Mbit/s and 30 ms, from 30 s on 8 Mbit/s and 240 ms",
+        "satellite-handover: 2 Mbit/s and 30 ms until 30 s, then 8 Mbit/s and 240 ms",
         fixed("satellite-handover"),
         "transfer",
     ),
@@ -116,7 +118,7 @@ def metrics(flow: dict[str, Any], other: dict[str, Any] | None) -> dict[str, flo
         "segments that are retransmissions, %": 100 * flow["retransmits"] / flow["segments"],
     }
     if other and "session" in other:
-        found["limits of 250 ms passed by the session"] = float(sum(other["session"]["violations"].values()))
+        found["violated limits of the charging session"] = float(sum(other["session"]["violations"].values()))
     elif other:
         found["throughput of the other flow, Mbit/s"] = other["throughput_mbps"]
     return found
@@ -127,7 +129,7 @@ Samples = dict[str, list[dict[str, float]]]
 
 
 def measure(link: Link, replicas: Iterable[int]) -> Samples:
-    """Runs all algorithms, with the same links and random numbers in the same replicas."""
+    """Runs every algorithm in every replica. All algorithms get the same link and random numbers in a replica."""
     found: Samples = {name: [] for name in ALGORITHMS}
     for replica in replicas:
         scenario = link.make(np.random.default_rng([SEED, replica]))

@@ -4,10 +4,10 @@
     python python/examples/learn.py train --out policy.json --curve curve.png
     python python/examples/learn.py evaluate --policy policy.json --picture learned.png
 
-The policy is a weighted sum of nine features of the last round trip; the action is the factor of the window for the
-next. An evolution strategy with antithetic sampling trains it in one `roughlink.gym.TransportVectorEnv`;
-docs/how-to/learning.md explains the details. The same options give the same policy bit for bit, with any number of
-threads.
+Once per round trip the policy multiplies the window by a factor. The binary logarithm of the factor is a weighted sum
+of nine features of the last round trip, plus a constant. An evolution strategy with antithetic sampling trains the
+policy. All training runs of a generation share one `roughlink.gym.TransportVectorEnv`. docs/how-to/learning.md explains
+the details. The same options give the same policy bit for bit, with any number of threads.
 
 Needs `roughlink[gym]`, and matplotlib for pictures.
 """
@@ -43,8 +43,8 @@ class PolicyError(ValueError):
 class Actor:
     """Running policies, one for each row of weights, each with its own memory.
 
-    Only sums and quotients in a fixed order are used, because the last bits of NumPy's powers and matrix products
-    depend on the machine.
+    The code uses only elementwise arithmetic in a fixed order, because the last bits of NumPy's powers and matrix
+    products depend on the machine.
     """
 
     def __init__(self, weights: Floats) -> None:
@@ -71,7 +71,7 @@ class Actor:
         return [queued, self.queued, lost, self.lost, used, recovering, trend, of_best, self.last]
 
     def act(self, seen: rg.Numbers) -> rg.Numbers:
-        """Returns an action for each row: the binary logarithm of the factor of the window, from -1 to 1."""
+        """Returns an action for each row: the binary logarithm of the factor for the window, from -1 to 1."""
         out = self.weights[:, -1]
         for i, feature in enumerate(self.features(seen)):
             out = out + self.weights[:, i] * feature
@@ -132,8 +132,8 @@ MAX_WINDOW = 500
 def cable(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4) -> rl.Scenario:
     """Returns a download to a car over a charging cable that loses packets in bursts of 1 to `burst`.
 
-    This is the path of the scenario v2g-one-car with another rate, one-way delay, mean loss and queue, packets of 1500
-    bytes and the Linux stack.
+    The path is that of the scenario v2g-one-car, but with packets of 1500 bytes and the Linux stack. The other
+    arguments are the rate, one-way delay, mean loss and queue of the path.
     """
     noise: dict[str, Any] = {"kind": "burst", "mean": f"{loss_percent} %", "length": [1, burst], "direction": "forward"}
     plc: dict[str, Any] = {"rate": f"{rate_mbps} Mbit/s", "delay": "0.9 ms", "queue": f"{queue} pkt"}
@@ -175,8 +175,8 @@ def returns(
 ) -> Floats:
     """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
 
-    The return is the mean of `delivered - DELAY * queued - LOSS * lost` over the time of an episode. All three are
-    shares: of the link's rate, of the round-trip time spent in queues, and of the packets.
+    The return is the time average of `delivered / rate - DELAY * queued - LOSS * lost` over an episode. `queued` is the
+    share of the round-trip time that is spent in queues, and `lost` the share of bytes that are lost.
     """
     many, count = len(weights), len(links)
     scenarios = [scenario for scenario, _ in links] * many
@@ -200,7 +200,7 @@ DELAY, LOSS = 0.5, 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Options of a training."""
+    """Options of a training run."""
 
     seed: int = 1
     generations: int = 100
@@ -222,7 +222,7 @@ def train(
     Args:
         plan: Options of the training; `plan.seed` determines all random numbers.
         threads: Threads for the simulations. Default: the number of cores.
-        report: Called with the generation, the mean return on separate links, and the weights.
+        report: Called with the generation, the mean return on links that training does not use, and the weights.
         every: Generations between reports.
     """
     random = np.random.default_rng([plan.seed, 0])
@@ -254,13 +254,13 @@ def train(
 
 
 def mean_of(values: Floats) -> float:
-    """Returns the mean, added in a fixed order."""
+    """Returns the mean. The values are added in a fixed order."""
     return float(sum(values.tolist()) / len(values))
 
 
 FIRST_SEED = 1_000_000
 CHECKED = 32
-"""Number of links of the training curve."""
+"""Number of links for the training curve. Training does not use them."""
 
 
 def main() -> int:
@@ -328,7 +328,7 @@ def train_and_save(args: argparse.Namespace) -> int:
 
 
 def draw(curve: list[tuple[int, float]], path: Path) -> None:
-    """Draws the returns on separate links by generation."""
+    """Draws the training curve: the mean return by generation."""
     import matplotlib
 
     matplotlib.use("Agg")
