@@ -15,10 +15,10 @@ create_exception!(
     roughlink,
     RoughlinkError,
     PyException,
-    "Base class of all errors; the message has the reason and advice."
+    "Base class of roughlink's errors; the message has the reason and advice."
 );
 create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is invalid; the message has the position.");
-create_exception!(roughlink, LimitError, RoughlinkError, "A run exceeded its limits.");
+create_exception!(roughlink, LimitError, RoughlinkError, "A run or a stored table exceeds a limit.");
 create_exception!(roughlink, Fault, RoughlinkError, "A bug in roughlink; please report it.");
 
 /// Reason of a failure.
