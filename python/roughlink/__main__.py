@@ -12,7 +12,7 @@ from . import RoughlinkError, __version__, _native, load, sweep
 def main(words: Sequence[str] | None = None) -> int:
     """Executes a command line and returns the exit code.
 
-    The code is 0, 2 for invalid input, 3 for a missing package, or 130 for Ctrl-C.
+    The code is 0 for success, 2 for an error, 3 for a missing package, and 130 for Ctrl-C.
     """
     parser = argparse.ArgumentParser(
         prog="python -m roughlink", description="Simulates transport over links that lose packets."

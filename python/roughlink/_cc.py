@@ -51,8 +51,8 @@ class CongestionControl:
         raise NotImplementedError(f"{type(self).__name__} has no on_ack")
 
     def on_congestion(self, flow: Flow, cause: Congestion) -> None:
-        """Reduces `cwnd` and `ssthresh` at the start of a loss episode. `flow.in_flight` and `flow.outstanding`
-        are the values at the detection of the loss."""
+        """Reduces `cwnd` and `ssthresh`. Called at the start of each episode of losses or ECN marks, and for repeated
+        timeouts. `flow.in_flight` and `flow.outstanding` are the values at the detection."""
         raise NotImplementedError(f"{type(self).__name__} has no on_congestion")
 
     def permit(self, flow: Flow) -> Permit:
@@ -157,8 +157,9 @@ def place(maker: Maker) -> tuple[str, str]:
 
 
 def register_from(name: str, where: tuple[str, str]) -> None:
-    """Registers the algorithm at a place, unless this process has registered the name. Never raises: an exception while
-    a worker of ``multiprocessing`` loads its task would leave the pool waiting forever."""
+    """Imports and registers an algorithm, unless this process has already registered `name`. `where` is the result of
+    :func:`place`. Never raises: an exception while a worker of ``multiprocessing`` loads its task would leave the pool
+    waiting forever."""
     if name in _registered:
         return
     module, attribute = where

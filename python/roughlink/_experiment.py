@@ -41,7 +41,8 @@ class Experiment:
 
         A row has:
 
-        - The values of the keys. If a key's values are quantities of one unit, ``KEY.number`` has the number.
+        - The values of the keys. If all values of a key are numbers with the same unit, or all without a unit,
+          ``KEY.number`` is the number.
         - ``mean``, ``low`` and ``high``: the mean and its 95 % interval. The interval is Student's; for shares of runs
           it is Wilson's, and for percentiles it comes from order statistics. The ``mean`` of a metric such as
           ``duration_s:p90`` is that percentile.

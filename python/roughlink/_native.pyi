@@ -288,7 +288,7 @@ class Congestion:
     TIMEOUT: ClassVar[Congestion]
     """Retransmission timeout."""
     TIMEOUT_AGAIN: ClassVar[Congestion]
-    """A timeout within an episode already reported: ssthresh stays, the window falls to one segment."""
+    """Another timeout in the same episode. ssthresh stays, and the window falls to one segment."""
     ECN: ClassVar[Congestion]
     """ECN-Echo."""
 

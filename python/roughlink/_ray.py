@@ -87,7 +87,7 @@ class _Driver:
             self.end()
             raise
         if self.faults:
-            # A failed run does not end the others, as on one machine.
+            # As on one machine, the other runs continue after a failed one, and the error is raised at the end.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
             text += f"\n{others} other runs also failed" if others else ""

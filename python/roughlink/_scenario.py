@@ -153,7 +153,8 @@ def scenario(
 
     Args:
         what: The keys of a scenario file, the text of one, a path, or a name.
-        folder: Folder of the files that the scenario refers to, by default the working directory.
+        folder: Folder of the files that a dictionary or text refers to, by default the working directory. Not used
+            for a path or a name.
 
     Raises:
         ScenarioError: The scenario is invalid.

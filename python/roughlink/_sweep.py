@@ -94,9 +94,9 @@ def sweep(
     engine: str = "local",
     ray_address: str | None = None,
 ) -> Sweep:
-    """Runs a scenario for all combinations of the given values, on all cores. The run store has the same
-    format as that of ``roughlink sweep``. A sweep begun with one can be continued with the other. Runs with a result in
-    the folder are not repeated.
+    """Runs a scenario for all combinations of the given values, on all cores. Runs with a result in the folder are not
+    repeated. The folder has the same format as one of ``roughlink sweep``: the command line can continue a sweep that
+    this function began, and vice versa.
 
     Args:
         what: The scenario, in any form that :func:`scenario` accepts.

@@ -25,7 +25,8 @@ The network is simulated in this process, without compilation, sockets or other 
 logarithm of a factor for the current value, from -1 (half) to 1 (double). The endpoint repairs losses; they do not
 change the window.
 
-**Reward**: ``throughput * delivered - delay * (rtt - min_rtt) - loss * loss``, with the weights of :class:`Reward`.
+**Reward**: ``w.throughput * delivered - w.delay * (rtt - min_rtt) - w.loss * loss``, where ``w`` is a :class:`Reward`
+with the weights. The delay term is 0 if no round-trip time was measured.
 
 An episode begins with the first data segment and a window of 10 segments. The episode is terminated when all bytes have
 arrived or the connection gives up, and truncated at the end of the scenario.

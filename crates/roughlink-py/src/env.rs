@@ -265,7 +265,8 @@ impl Batch {
         Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
     }
 
-    /// Restarts networks. Each pair in `which` has the index of a network and the replica of its scenario to start.
+    /// Restarts networks. `which` has a pair for each: the index of the network, and the number of the replica to
+    /// simulate next.
     fn reset(&self, py: Python<'_>, which: Vec<(usize, u32)>) -> PyResult<()> {
         py.detach(|| {
             guarded(|| {

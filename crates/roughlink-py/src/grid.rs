@@ -217,7 +217,8 @@ pub(crate) enum PyFolder {
     Grid((String, Option<PyTable>, Option<usize>)),
 }
 
-/// Reads a result folder. Limits: size of a table in bytes, and number of planned runs of an unfinished folder.
+/// Reads a result folder. `most` is the maximum size of a table in bytes, and `max_runs` the maximum number of planned
+/// runs of an unfinished sweep.
 #[pyfunction]
 pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<PyFolder> {
     let read = || match folder::kind(&folder)? {

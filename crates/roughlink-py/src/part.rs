@@ -115,7 +115,7 @@ impl Work {
         self.plan.get().plan().files()
     }
 
-    /// Returns the description from which a [`WorkerShare`] is created.
+    /// Returns the description from which a worker creates its `Share`.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let order = self.plan.get().plan().portable();
         let told: WorkerPlan = (order.expect("it is a sweep"), self.max_memory);
@@ -158,7 +158,7 @@ impl Work {
     }
 
     /// Returns three numbers of runs and two costs. The runs: all, finished, and found in the folder at the start. The
-    /// costs: of the runs not found there, partly estimated, and of those that have finished since.
+    /// first cost is that of the runs not found there, partly estimated. The second is that of the runs finished since.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &WorkerState| self.plan.get().plan().runs() - s.next;
         let s = self.state();
@@ -193,7 +193,7 @@ impl Work {
     }
 }
 
-/// A plan of which a worker executes some runs.
+/// A worker's copy of a plan. The worker executes some of its runs.
 #[pyclass(frozen, name = "Share", module = "roughlink._native")]
 pub(crate) struct WorkerShare {
     plan: Mutex<ExperimentPlan>,

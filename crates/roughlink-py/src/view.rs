@@ -318,7 +318,7 @@ pub(crate) enum CongestionCause {
     Loss,
     /// Retransmission timeout.
     Timeout,
-    /// Timeout within an episode already reported: ssthresh stays, the window falls to one segment.
+    /// Another timeout in the same episode. ssthresh stays, and the window falls to one segment.
     TimeoutAgain,
     /// ECN-Echo.
     Ecn,
