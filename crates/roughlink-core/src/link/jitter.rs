@@ -5,10 +5,12 @@
 //! distribution. Here a first-order autoregression of normal numbers preserves it for any correlation.
 
 use super::Direction;
+use crate::packet::Packet;
 use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Distribution of the random part of a delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,8 +42,6 @@ pub(super) struct Jitter {
     shape: JitterShape,
     /// The last standard normal number, if successive ones are correlated.
     last: Option<f64>,
-    /// Packets may overtake each other.
-    pub reorder: bool,
 }
 
 impl Jitter {
@@ -52,7 +52,6 @@ impl Jitter {
             size: direction.jitter,
             shape: direction.jitter_shape,
             last: None,
-            reorder: direction.reorder,
         })
     }
 
@@ -81,6 +80,43 @@ impl Jitter {
         };
         self.last = (correlation != 0.0).then_some(next);
         next
+    }
+}
+
+/// Packets on air that may overtake each other. A packet is inserted in logarithmic time, however many are on air.
+#[derive(Debug, Default)]
+pub(super) struct Reordered {
+    /// Packets by arrival, then by the order of insertion.
+    packets: BTreeMap<(Time, u64), Packet>,
+    /// Packets inserted so far.
+    inserted: u64,
+}
+
+impl Reordered {
+    pub(super) fn insert(&mut self, arrival: Time, p: Packet) {
+        self.packets.insert((arrival, self.inserted), p);
+        self.inserted += 1;
+    }
+
+    /// Returns the earliest arrival, [`Time::MAX`] if no packet is on air.
+    pub(super) fn next_arrival(&self) -> Time {
+        self.packets.first_key_value().map_or(Time::MAX, |((arrival, _), _)| *arrival)
+    }
+
+    /// Removes the earliest packet if it arrives at `now` or before.
+    pub(super) fn pop_until(&mut self, now: Time) -> Option<(Time, Packet)> {
+        let first = self.packets.first_entry().filter(|first| first.key().0 <= now)?;
+        let ((arrival, _), p) = first.remove_entry();
+        Some((arrival, p))
+    }
+
+    /// Returns the memory of the packets, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.packets.len() * size_of::<((Time, u64), Packet)>()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.values()
     }
 }
 

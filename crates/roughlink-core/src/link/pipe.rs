@@ -5,7 +5,7 @@
 //! only when the serializer is free, which is another event.
 
 use super::Direction;
-use super::jitter::Jitter;
+use super::jitter::{Jitter, Reordered};
 use super::noise::{LossProcess, Noise};
 use super::queue::{ActiveQueue, QueueStats};
 use super::timeline::{Changes, DirectionState, Serialized, Step, Timeline};
@@ -59,6 +59,8 @@ pub struct Pipe {
     busy_until: Time,
     /// Packets in transit, by arrival.
     ring: Ring<(Time, Packet)>,
+    /// Packets in transit if they may overtake each other; `ring` then stays empty.
+    reordered: Option<Box<Reordered>>,
     /// Packets that wait for the serializer.
     waiting: Ring<WaitingPacket>,
     waiting_bytes: u64,
@@ -146,6 +148,7 @@ impl Pipe {
             jitter: Jitter::new(direction, name, seed),
             busy_until: Time::ZERO,
             ring: Ring::default(),
+            reordered: (direction.reorder && !direction.jitter.is_zero()).then(Box::default),
             waiting: Ring::default(),
             waiting_bytes: 0,
             changes: match (&direction.timeline, &direction.discipline) {
@@ -182,6 +185,7 @@ impl Pipe {
 
     /// Returns the earlier of the next arrival and the next event of changes or discipline.
     fn next_beside(&self, arrival: Time) -> Time {
+        let arrival = self.reordered.as_ref().map_or(arrival, |packets| packets.next_arrival());
         let service = self.queue.as_ref().map_or(Time::MAX, |q| q.next());
         let early = self.jitter.as_ref().is_some_and(Jitter::can_be_early);
         self.changes.as_ref().map_or(arrival, |changes| arrival.min(changes.next_wake(early))).min(service)
@@ -259,14 +263,13 @@ impl Pipe {
     /// Puts a packet on air that arrives at `arrival` without jitter, `delay` after its last bit was sent. Keeps the
     /// order unless jitter may change it.
     fn launch(&mut self, arrival: Time, delay: Time, p: Packet) {
-        let jitter = self.jitter.as_mut().map(|j| (j.apply(arrival, delay), j.reorder));
-        let (arrival, reorder) = jitter.unwrap_or((arrival, false));
-        if reorder {
-            let at = self.ring.partition_point(|e| e.0 <= arrival);
-            self.ring.insert(at, (arrival, p));
-        } else {
-            let last = self.ring.back().map_or(Time::ZERO, |e| e.0);
-            self.ring.push_back((arrival.max(last), p));
+        let arrival = self.jitter.as_mut().map_or(arrival, |j| j.apply(arrival, delay));
+        match &mut self.reordered {
+            Some(packets) => packets.insert(arrival, p),
+            None => {
+                let last = self.ring.back().map_or(Time::ZERO, |e| e.0);
+                self.ring.push_back((arrival.max(last), p));
+            }
         }
     }
 
@@ -422,8 +425,8 @@ impl Pipe {
     /// another reason. Packets that a discipline drops when their turn comes go to `dropped`.
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
-        if !self.plain && self.changes.is_some() {
-            return self.transmit_changing(now, dropped);
+        if !self.plain {
+            return self.transmit_beside(now, dropped);
         }
         let (arrival, p) = self.ring.pop_front()?;
         let lost = self.judge.loses(arrival, p.size, self.serializer.rate());
@@ -459,14 +462,22 @@ impl Pipe {
         stats
     }
 
-    /// Like [`Pipe::transmit`], for a link that changes.
+    /// Like [`Pipe::transmit`], for pipes that are not plain.
     #[cold]
-    fn transmit_changing(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
+    fn transmit_beside(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
         self.serve(now, dropped);
-        let (arrival, p) = *self.ring.front().filter(|e| e.0 <= now)?;
-        self.ring.drop_front(1);
-        let changes = self.changes.as_mut()?;
-        let lost = changes.loses(arrival, p.size, &mut self.judge);
+        let (arrival, p) = match &mut self.reordered {
+            Some(packets) => packets.pop_until(now)?,
+            None => {
+                let first = *self.ring.front().filter(|e| e.0 <= now)?;
+                self.ring.drop_front(1);
+                first
+            }
+        };
+        let lost = match &mut self.changes {
+            Some(changes) => changes.loses(arrival, p.size, &mut self.judge),
+            None => self.judge.loses(arrival, p.size, self.serializer.rate()),
+        };
         self.stats.lost += u64::from(lost);
         Some((p, lost))
     }
@@ -475,6 +486,7 @@ impl Pipe {
     pub fn bytes(&self) -> usize {
         let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
         changing
+            + self.reordered.as_ref().map_or(0, |packets| packets.bytes())
             + self.ring.capacity() * size_of::<(Time, Packet)>()
             + self.waiting.capacity() * size_of::<WaitingPacket>()
     }
@@ -482,7 +494,9 @@ impl Pipe {
     /// Returns packets in transit, to count those left at the end.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         let waiting = self.queue.iter().flat_map(|q| q.packets());
-        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets())).chain(waiting)
+        let reordered = self.reordered.iter().flat_map(|packets| packets.iter());
+        let changing = self.changes.iter().flat_map(|c| c.packets());
+        self.ring.iter().map(|e| &e.1).chain(reordered).chain(changing).chain(waiting)
     }
 }
 
@@ -664,5 +678,24 @@ mod tests {
             }
             assert_eq!(seqs.is_sorted(), !reorder);
         }
+    }
+
+    /// The cost of a packet hardly depends on how many are on air.
+    #[test]
+    fn reordering_many_packets_takes_near_linear_time() {
+        let time = |packets: u32| {
+            let jitter = Time::from_secs(100);
+            let direction = Direction { jitter, reorder: true, ..direction(QueueLimit::Packets(u32::MAX)) };
+            let mut pipe = Pipe::new(&direction, (1500, 0), "x", &SEED);
+            let start = std::time::Instant::now();
+            for _ in 0..packets {
+                pipe.receive(Time::ZERO, packet(100), &mut |_| {});
+            }
+            let arrived = std::iter::from_fn(|| pipe.transmit(pipe.next_wake(), &mut |_| {})).count();
+            assert_eq!(arrived, packets as usize);
+            start.elapsed()
+        };
+        let [few, many] = [5_000, 80_000].map(|packets| (0..3).map(|_| time(packets)).min());
+        assert!(many < few.map(|t| 100 * t), "16 times the packets take {many:?} instead of {few:?}");
     }
 }
