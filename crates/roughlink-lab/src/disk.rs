@@ -3,9 +3,8 @@
 //! Users with write access to a result folder can create symbolic links to files of other users, FIFOs or devices under
 //! the program's file names. Therefore a folder is kept open, and its files are accessed through this handle by plain
 //! names. Links are never followed, only regular files are opened, and renaming a complete file replaces an existing
-//! one. The user chooses the path of the folder, which may contain links.
-//!
-//! All changes on disk are made here, so tests can make each of them fail (`faults`).
+//! one. The user chooses the path of the folder, which may contain links. All changes on disk are made here, so tests
+//! can make each of them fail (`faults`).
 
 #[cfg(test)]
 pub(crate) mod faults;
@@ -40,21 +39,16 @@ mod faults {
     }
 }
 
-/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
-    /// A regular file.
     File,
-    /// A folder.
     Folder,
     /// A link, FIFO, device or anything else.
     Other,
 }
 
-/// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// An existing file, for reading.
     Read,
     /// A new file, for appending.
     New,
@@ -62,7 +56,6 @@ enum Access {
     Append,
 }
 
-/// An open folder.
 #[derive(Debug)]
 pub(crate) struct OpenFolder {
     path: PathBuf,
@@ -88,17 +81,14 @@ impl OpenFolder {
         Ok((OpenFolder::open(parent)?, name.to_owned()))
     }
 
-    /// Returns the path with which the folder was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the folder `name` in this one.
     pub(crate) fn inside(&self, name: &str) -> io::Result<Self> {
         Ok(OpenFolder { path: self.path.join(name), handle: system::inside(&self.handle, plain(name)?)? })
     }
 
-    /// Creates the folder `name` in this one and opens it.
     pub(crate) fn make_inside(&self, name: &str) -> io::Result<Self> {
         faults::step()?;
         system::make(&self.handle, plain(name)?)?;
@@ -112,7 +102,6 @@ impl OpenFolder {
         Ok(names)
     }
 
-    /// Returns the kind of the entry `name`, if it exists.
     pub(crate) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         match system::kind(&self.handle, plain(name)?) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -135,12 +124,10 @@ impl OpenFolder {
         Ok(OutputFile(file))
     }
 
-    /// Opens the file `name` for reading.
     pub(crate) fn reader(&self, name: &str) -> io::Result<fs::File> {
         self.file(name, Access::Read).map(|f| f.0)
     }
 
-    /// Returns the content of the file `name`.
     pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.reader(name)?.read_to_end(&mut bytes)?;
@@ -192,7 +179,6 @@ impl OpenFolder {
         system::exchange(&self.handle, plain(a)?, plain(b)?)
     }
 
-    /// Removes the file or link `name`.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         faults::step()?;
         system::remove(&self.handle, plain(name)?)
@@ -204,7 +190,6 @@ impl OpenFolder {
         system::remove_folder(&self.handle, plain(name)?)
     }
 
-    /// Syncs the entries of the folder to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         faults::step()?;
         if faults::SYNC { system::sync(&self.handle) } else { Ok(()) }
@@ -239,7 +224,6 @@ impl OpenFolder {
     }
 }
 
-/// A file for writing.
 #[derive(Debug)]
 pub(crate) struct OutputFile(fs::File);
 
@@ -262,7 +246,6 @@ impl OutputFile {
         self.0.set_len(size)
     }
 
-    /// Syncs the file to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         faults::step()?;
         if faults::SYNC { self.0.sync_all() } else { Ok(()) }
@@ -309,7 +292,6 @@ pub(crate) fn read_at_most(file: impl Read, most: u64) -> io::Result<Option<Vec<
 /// Maximum size of a JSON file of a result folder, bytes.
 const MAX_JSON_SIZE: u64 = 256_000_000;
 
-/// Returns the content of the regular file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = OpenFolder::open_parent(path)?;
     folder.read(&name)
@@ -335,10 +317,7 @@ fn plain(name: &str) -> io::Result<&str> {
     }
 }
 
-/// Checks that a file is regular.
-///
-/// # Errors
-/// Fails if the file is not regular, e.g. a FIFO or a device, which might never end.
+/// Fails if a file is not regular, e.g. a FIFO or a device, which might never end.
 pub(crate) fn regular(found: &fs::Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(refused("it is not a regular file")) }
 }

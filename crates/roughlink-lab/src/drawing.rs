@@ -48,7 +48,6 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: MessageStyle) -> St
     out
 }
 
-/// Renders the first problems of a file, and the number of further ones.
 fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: MessageStyle) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();

@@ -68,8 +68,7 @@ pub struct Experiment {
     pub function: Option<functions::Function>,
     /// Use fewer and smaller cells.
     pub quick: bool,
-    /// The same experiment with the transfers on this machine's kernel. These runs take real time, so there are usually
-    /// fewer and smaller cells.
+    /// The same experiment with transfers on this machine's kernel, in real time and usually in fewer, smaller cells.
     pub on_kernel: Option<Box<Experiment>>,
 }
 

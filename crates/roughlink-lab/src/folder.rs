@@ -1,5 +1,4 @@
-//! Result folders: the `results.json` of a grid, or the `summary.json` and the series of `run -o`, as input of a report
-//! and as tables.
+//! Result folders as input of a report and as tables: `results.json` of a grid, `summary.json` and series of `run -o`.
 
 pub mod emulation;
 pub mod run;
@@ -23,14 +22,12 @@ use std::path::{Path, PathBuf};
 
 /// File with the statistics of a grid of runs.
 pub const RESULTS: &str = "results.json";
-/// File with the result of a single run.
 const SUMMARY: &str = "summary.json";
 
 /// File with the report.
 pub const REPORT: &str = "report.html";
 
-/// Writes the table of runs, the statistics and the report of a plan whose runs are in the store. Returns the path of
-/// the report.
+/// Writes the table of runs, the statistics and the report of a plan that has run. Returns the path of the report.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.

@@ -178,10 +178,7 @@ impl ScenarioFolder {
     }
 }
 
-/// Reads a text file from disk.
-///
-/// # Errors
-/// Returns an error if it is not a regular file, and the errors of [`text_of`].
+/// Reads a text file from disk. Fails if it is not a regular file, and with the errors of [`text_of`].
 fn read_text(path: &Path, most: u64) -> io::Result<String> {
     disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
     text_of(File::open(path)?, most)
@@ -211,8 +208,7 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     })
 }
 
-/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. Parsing takes up to 80 times as much
-/// memory.
+/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. Parsing takes up to 80 times the memory.
 pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;

@@ -8,8 +8,7 @@
 //! class.
 //!
 //! A window, as in `throughput_mbps[10..60]@download`, limits the metric to the time from 10 s to 60 s
-//! ([`crate::watch::windows`]). A percentile at the end, as in `throughput_mbps:p50`, replaces the mean over the
-//! replicas.
+//! ([`crate::watch::windows`]). A percentile at the end (`throughput_mbps:p50`) replaces the mean over the replicas.
 //!
 //! ```
 //! use roughlink_core::units::Time;
@@ -421,8 +420,7 @@ impl Metric {
         self.bounds(record).and_then(|[from, to]| (from == to).then_some(from))
     }
 
-    /// Returns a lower bound if the run ended before the value was reached; `None` if there is a value, or never will
-    /// be.
+    /// Returns a lower bound if the run ended before the value; `None` if there is a value, or never will be.
     pub fn at_least(&self, record: &RunRecord) -> Option<f64> {
         self.bounds(record).and_then(|[from, to]| (from != to).then_some(from))
     }
@@ -505,7 +503,6 @@ pub fn default_metrics(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Ve
     if names.is_empty() { vec!["throughput_mbps", "loss"] } else { names }
 }
 
-/// The metrics of a charging session.
 const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"];
 
 /// Forms of metric names, one per line.

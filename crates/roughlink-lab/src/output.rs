@@ -38,8 +38,7 @@ use table::{Csv, ParquetTable};
 /// Options of a result folder: its content, and permission to replace results.
 #[derive(Clone, Debug)]
 pub struct OutputSettings {
-    /// Minimum interval between the rows of a flow or link direction in a series, apart from changes of state; zero
-    /// keeps all rows.
+    /// Minimum interval between rows of a flow or link direction, apart from changes of state; zero keeps all rows.
     pub sample: Time,
     /// Write `segments.csv`.
     pub csv: bool,
@@ -224,7 +223,6 @@ fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(Strin
     Ok(captures)
 }
 
-/// Series with their files.
 struct Tables {
     tables: Vec<(Series, ParquetTable)>,
     csv: Option<Csv>,
@@ -264,7 +262,6 @@ impl ColumnSink for Tables {
     }
 }
 
-/// Returns the file name of a series.
 pub(crate) fn table_name(series: Series) -> &'static str {
     match series {
         Series::Flows => "flows.parquet",
@@ -288,7 +285,6 @@ const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
-/// Prefix of the names of captures.
 const CAPTURE: &str = "capture";
 /// Maximum number of hosts with one file each: a run with a thousand hosts must not need a thousand open files.
 pub const MAX_CAPTURES: usize = 64;
@@ -307,7 +303,6 @@ const RESULTS: [&str; 9] = [
     MANIFEST, // last: it makes the folder complete
 ];
 
-/// Returns true if a run may write a file of this name.
 fn is_result(name: &str) -> bool {
     let capture = name.starts_with(CAPTURE) && name.ends_with(".pcapng") && !name.contains(['/', '\\']);
     RESULTS.contains(&name) || capture

@@ -16,8 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A part of a grid: `3/20` is the third of twenty. Each part has every twentieth run, so that all parts take about the
-/// same time.
+/// A part of a grid: `3/20` is the third of twenty and has every twentieth run, so all parts take about the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridPart {
     number: usize,
@@ -67,9 +66,8 @@ impl Description {
         Ok(description)
     }
 
-    /// Rewrites the description if scenarios have read further files since: in large grids, most scenarios are read
-    /// only just before they run. Finished runs cannot be identified without these files, so call this however the runs
-    /// ended.
+    /// Rewrites the description if scenarios have read further files since: in large grids, most are read just before
+    /// they run. Finished runs cannot be identified without these files, so call this however the runs ended.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -221,9 +219,8 @@ impl Merged {
 /// several folders must have equal results, apart from their wall-clock time.
 ///
 /// # Errors
-/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use. Also returns an
-/// error if results of a run differ, if the plan has more than `most` runs, or if `output` has other contents or cannot
-/// be written.
+/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use; if results of a run
+/// differ, if the plan has more than `most` runs, or if `output` has other contents or cannot be written.
 pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, LabError> {
     let wrong = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
     let mut first: Option<(&Path, String)> = None;
@@ -281,14 +278,12 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
     Ok(Merged { plan, store, damage, missing, parts })
 }
 
-/// Records of several folders.
 #[derive(Default)]
 struct PartRecords {
     records: HashMap<String, (RunRecord, PathBuf)>,
 }
 
 impl PartRecords {
-    /// Adds the records of a folder.
     fn take(&mut self, folder: &Path, part: Store, plan: &ExperimentPlan) -> Result<(), LabError> {
         for record in part.into_records() {
             match self.records.get(&record.key) {
@@ -352,7 +347,6 @@ fn differ(plan: &ExperimentPlan, key: &str, one: &Path, other: &Path) -> LabErro
     }
 }
 
-/// Returns true if both paths are the same folder.
 fn same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
@@ -376,7 +370,5 @@ fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
 
 /// File with the description of the whole grid.
 pub const DESCRIPTION: &str = "plan.json";
-/// Largest number of missing runs in a message.
 const MAX_SHOWN: usize = 10;
-/// Number of runs written at a time.
 const BATCH: usize = 256;

@@ -1,10 +1,8 @@
-//! Reports: self-contained HTML files, which include the chart library and load nothing from the network.
-//!
-//! The same input gives the same bytes. Charts are drawn by plotly.js (`vendor/`).
+//! Reports: self-contained HTML files, which include the chart library (plotly.js, `vendor/`) and load nothing from the
+//! network. The same input gives the same bytes.
 
 mod answer;
 mod claims;
-/// The data behind a figure as CSV.
 pub mod csv;
 mod curve;
 mod figure;

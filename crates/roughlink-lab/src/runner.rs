@@ -102,7 +102,6 @@ impl From<Exceeded> for Failed {
     }
 }
 
-/// Returns the key of the result of a run.
 pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> String {
     let watched = watch.map_or_else(String::new, |w| {
         let flow = w.flow.as_deref().unwrap_or_default();
@@ -178,9 +177,8 @@ pub enum GridEnd {
     Stopped,
 }
 
-/// Executes the jobs that the store lacks on `threads` threads, until all are done or `stop` is set.
-///
-/// Calls `report` every second and after each run. Jobs are planned in batches, and the longest of a batch start first.
+/// Executes the jobs that the store lacks on `threads` threads, until all are done or `stop` is set. Calls `report`
+/// every second and after each run. Jobs are planned in batches, and the longest of a batch start first.
 ///
 /// # Errors
 /// Returns an error at once if a job cannot be planned or the store cannot be written. Failed runs do not end the
@@ -271,14 +269,11 @@ pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<RunRecord, LabError> {
     }
 }
 
-/// Failures of runs.
 #[derive(Default)]
 struct Faults {
-    /// Messages of panics.
     broken: Vec<String>,
     /// Titles of runs that the machine could not execute, with the reasons.
     not_done: Vec<(String, String)>,
-    /// Titles of runs that exceeded their limits.
     exceeded: Vec<(String, Exceeded)>,
     /// First error of writing a result.
     store: Option<LabError>,

@@ -61,8 +61,7 @@ pub fn student95(freedom: f64) -> f64 {
 }
 
 /// Returns the 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992,
-/// *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None where [`summary`] has
-/// none.
+/// *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None as in [`summary`].
 pub fn interval(values: &[f64]) -> Option<ConfidenceInterval> {
     let MetricSummary { n, mean, deviation, ci95 } = summary(values)?;
     let (s, n) = (deviation.filter(|_| ci95.is_some())?, n as f64);
@@ -296,8 +295,7 @@ mod tests {
     #[test]
     fn quantiles_have_binomial_intervals() {
         let values: Vec<ConfidenceInterval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
-        // Order statistics of 100 values around the 90th percentile: the 84th and the 96th (binomial, 2.5 % at either
-        // end).
+        // Order statistics of 100 values around the 90th percentile: the 84th and 96th (binomial, 2.5 % at each end).
         let ([low, high], interval) = quantile(&values, 0.9).unwrap();
         assert!((low - 90.1).abs() < 1e-9 && low == high && interval == Some([84.0, 96.0]), "{low} {interval:?}");
         assert_eq!(quantile(&values[..10], 0.9).unwrap().1, None, "ten values do not bound it from above");

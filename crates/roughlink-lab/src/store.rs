@@ -150,10 +150,8 @@ impl Store {
     }
 
     /// Opens the store of the experiment with this [identity](crate::experiment::ExperimentPlan::identity) and writes
-    /// the identity into the folder.
-    ///
-    /// Rejects a folder with results of another experiment or a paper, or with more runs per cell. If it has fewer runs
-    /// per cell, its statistics are removed, because the folder is unfinished until all runs are done.
+    /// the identity into the folder. Rejects a folder with results of another experiment or a paper, or with more runs
+    /// per cell. Removes the statistics of a folder with fewer, because it is unfinished until all runs are done.
     pub fn open_or_create(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
         let others = || LabError::Usage {
             message: format!("`{}` has the results of another experiment, or of more replicas", folder.display()),
@@ -322,7 +320,6 @@ fn check_ours(folder: &OpenFolder) -> Result<(), LabError> {
     }
 }
 
-/// Reads the process ID in `runs.lock`.
 fn process(folder: &OpenFolder) -> Option<u32> {
     String::from_utf8(folder.read(LOCK).ok()?).ok()?.trim().parse().ok()
 }

@@ -1,5 +1,4 @@
-//! Captures of real runs, checked with tshark; skipped with a message if tshark is missing. docs/how-to/captures.md
-//! explains the counts.
+//! Captures of real runs, checked with tshark if it exists. docs/how-to/captures.md explains the counts.
 
 mod common;
 
@@ -32,7 +31,6 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// Returns the number of packets that pass `filter`.
 fn count(file: &Path, filter: &str) -> usize {
     tshark(file, filter, &["frame.number"]).unwrap().len()
 }
@@ -43,12 +41,10 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
     Some(CaptureSettings { snaplen: Some(0), hosts: hosts.map(|h| vec![h.to_owned()]), one_file })
 }
 
-/// Filter for packets with errors.
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
                      || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
 
-/// Filter for packets that repeat sequence numbers. tshark distinguishes four kinds, by time and by the packets in the
-/// other direction.
+/// Filter for packets that repeat sequence numbers; tshark has four kinds, by time and packets in the other direction.
 const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission \
                      || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
 
@@ -105,8 +101,7 @@ fn tshark_reports_no_errors() {
     }
 }
 
-/// A capture at the sender contains exactly the packets that it sends and receives, so tshark must count the same
-/// number of retransmissions, of any kind.
+/// A capture at the sender has exactly its packets, so tshark must count the same retransmissions, of any kind.
 #[test]
 fn tshark_counts_the_same_retransmissions_at_the_sender() {
     let mut compared = 0;
@@ -125,7 +120,6 @@ fn tshark_counts_the_same_retransmissions_at_the_sender() {
     assert!(compared > 700, "{compared} retransmissions compared");
 }
 
-/// The one exception: tshark counts a repeated SYN as a retransmission.
 #[test]
 fn repeated_syn_is_counted_only_by_tshark() {
     let noise = "{ kind = \"list\", drop = [0, 100], direction = \"forward\" }";
@@ -162,7 +156,6 @@ fn tshark_reads_sctp() {
     assert!(compared > 20, "{compared} retransmissions compared");
 }
 
-/// The default snap length keeps whole headers, and tshark reports no malformed packet.
 #[test]
 fn a_short_capture_keeps_the_headers() {
     let Run { dir, .. } = run(&[("tcp.stack", "ns3")], |_| {});
@@ -266,7 +259,6 @@ fn session_decodes_as_v2gtp_over_ipv6() {
     }
 }
 
-/// Captured packets have the lengths that were simulated.
 #[test]
 fn a_session_is_captured_as_it_was_simulated() {
     for (ip, header) in [("4", 20), ("6", 40)] {

@@ -416,7 +416,6 @@ fn combinations_that_ran_are_never_left_out() {
             let first = judged.evidence.split("; ").next().unwrap();
             assert_eq!(first, "5 %: without a known bound (FAST > 18, SLOW > 18)");
         }
-        // No run has a value.
         let none = with_cell(result(), "fast", "5 %", &[], &[]);
         for kind in ["value", "ratio", "difference", "rank"] {
             let judged = verdict(head, &claim(kind, "min = 0"), &none);

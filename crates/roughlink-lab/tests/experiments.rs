@@ -95,7 +95,6 @@ fn file_experiments(source: &ScenarioText) -> Vec<String> {
     roughlink_lab::experiment::claims::experiments_needed(source).unwrap()
 }
 
-/// A valid experiment.
 const GOOD: &str = r#"title = "t"
 place = "p"
 scenario = "hello"
@@ -301,8 +300,7 @@ fn errors_in_papers_are_explained() {
     }
 }
 
-/// Table 2 has 70 values, figure 4 has two others and figure 6 has four. Figures 11a and 11b and the other readings
-/// repeat them.
+/// Table 2 has 70 values, figure 4 two others, and figure 6 four; figures 11a and 11b and other readings repeat them.
 #[test]
 fn each_published_value_of_v2g_is_counted_once() {
     let experiments = Paper::named("v2g").unwrap().experiments(&[], false).unwrap();

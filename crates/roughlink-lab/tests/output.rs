@@ -60,13 +60,11 @@ fn finished_folder_has_all_files() {
     let hosts: Vec<_> = hosts.into_iter().map(|(host, e)| (host, e.file, e.addresses[0].to_string())).collect();
     let entry = |host: &str, address: &str| (host.to_owned(), format!("capture-{host}.pcapng"), address.to_owned());
     assert_eq!(hosts, [entry("evcc", "10.0.0.3"), entry("sa", "10.0.0.1")]);
-    // Without CSV and captures.
     let Run { dir, .. } = run(&[], |s| (s.csv, s.capture) = (false, None));
     assert_eq!(
         names(dir.path()),
         EVERYTHING.into_iter().filter(|n| !n.contains("csv") && !n.contains("pcap")).collect::<Vec<_>>()
     );
-    // A changed file is detected.
     fs::write(dir.path().join("config.toml"), "seed = 8").unwrap();
     let changed = Manifest::read(dir.path()).unwrap().verify(dir.path());
     assert!(matches!(changed, Err(OutputError::Changed { .. })), "{changed:?}");
@@ -130,7 +128,6 @@ fn observing_changes_nothing() {
     }
 }
 
-/// Returns the rows of a Parquet file.
 fn parquet_rows(file: &Path) -> Vec<parquet::record::Row> {
     let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
     reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
@@ -181,7 +178,6 @@ fn series_and_summary_agree() {
     });
     assert!(lines.eq(expected));
 
-    // Tables contain the units of their columns.
     let file = fs::File::open(dir.path().join("flows.parquet")).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let notes = reader.metadata().file_metadata().key_value_metadata().unwrap();
@@ -206,7 +202,6 @@ fn sampling_keeps_state_changes() {
     assert_eq!(all, kept);
 }
 
-/// A run with more rows than fit in a batch.
 #[test]
 fn long_runs_have_several_batches() {
     let Run { dir, result } = run(&[("link.plc.noise.start", "0 %"), ("flow.download.bytes", "120 MB")], |s| {
@@ -303,8 +298,7 @@ fn failures_are_explained() {
     assert_eq!(names(dir.path()), ["file"]);
 }
 
-/// A capture has a file for each host, or a single file on request or for many hosts. The files of an earlier run are
-/// replaced.
+/// A capture has a file per host, or one on request or for many hosts. The files of an earlier run are replaced.
 #[test]
 fn captures_are_split_by_host() {
     let captures = |dir: &Path| names(dir).into_iter().filter(|n| n.ends_with(".pcapng")).collect::<Vec<_>>();
@@ -340,8 +334,7 @@ fn captures_are_split_by_host() {
     assert_eq!(many(MAX_CAPTURES + 1), (1, MAX_CAPTURES + 1));
 }
 
-/// Returns a command that runs this test program in `dir` until it is stopped. `limit` is the maximum size of its files
-/// in blocks of `ulimit -f`.
+/// Returns a command that runs this test program in `dir` until stopped, with `limit` as its `ulimit -f`.
 fn child(dir: &Path, limit: Option<u32>) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut command = match limit {
@@ -395,7 +388,6 @@ fn killed_run_does_not_look_finished() {
         run.wait().unwrap();
         let left = Manifest::read(dir.path());
         if finished_before {
-            // Earlier results are still complete.
             let left = left.unwrap();
             assert_eq!(left.seed, s.seed);
             left.verify(dir.path()).unwrap();

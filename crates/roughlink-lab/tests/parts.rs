@@ -148,8 +148,7 @@ fn unfinished_folders_can_be_read() {
     assert!(folder::read(&path).is_err(), "there is nothing to report yet");
 }
 
-/// When a sweep continues with more replicas, the statistics of fewer replicas are removed first. The folder is
-/// unfinished until all runs are done.
+/// Statistics of fewer replicas are removed first; the folder is unfinished until all runs are done.
 #[test]
 fn sweep_continued_with_more_replicas_is_unfinished() {
     let root = tempfile::tempdir().unwrap();
@@ -290,8 +289,7 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     let plan = plan(1);
     work(&plan, "1/1", &parts[0]);
     work(&plan, "1/1", &parts[1]);
-    // Records with another wall-clock time are equal, and records with another result are not. Both have correct
-    // checksums.
+    // Records with another wall-clock time are equal, those with another result differ; both have valid checksums.
     let mut store = Store::open(&parts[1]).unwrap();
     let key = plan.jobs().next().unwrap().unwrap().key;
     let mut record = store.get(&key).unwrap().clone();

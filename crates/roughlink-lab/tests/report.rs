@@ -128,7 +128,6 @@ fn empty_input_gives_a_report() {
     assert!(html.contains("<h1>roughlink report</h1>"));
 }
 
-/// Asserts that the page contains the texts in this order.
 fn in_order(page: &str, texts: &[&str]) {
     let places: Vec<usize> = texts.iter().map(|t| page.find(t).unwrap_or_else(|| panic!("no {t}"))).collect();
     assert!(places.is_sorted(), "{texts:?} at {places:?}");

@@ -1,8 +1,5 @@
-//! The report in headless Chromium: it draws all its charts from `file://`, without network and without console
-//! messages.
-//!
-//! `CHROMIUM` is the path of Chromium; by default `PATH` is searched. Without Chromium, the tests are skipped with a
-//! message.
+//! The report in headless Chromium: it draws all charts from `file://`, without network and console messages.
+//! `CHROMIUM` is its path; by default `PATH` is searched. Without Chromium, the tests are skipped with a message.
 
 mod common;
 mod sample;
@@ -29,7 +26,6 @@ fn chromium() -> Option<PathBuf> {
     names.iter().flat_map(|n| dirs.iter().map(move |d| d.join(n))).find(|p| p.is_file())
 }
 
-/// Creates a folder for the files of one test.
 fn folder(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();

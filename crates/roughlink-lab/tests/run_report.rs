@@ -1,5 +1,4 @@
-//! The report of a single run: its curves agree with the data, the results come first, and it shows nothing that the
-//! run lacks.
+//! The report of a single run: its curves match the data, results come first, and nothing appears that the run lacks.
 
 mod common;
 
@@ -228,7 +227,6 @@ fn calls_and_gateways_are_shown_if_present() {
     assert!(charts(&html, "queues")[0].1["traces"].as_array().unwrap().iter().any(|t| t["name"] == "plc"));
 }
 
-/// Returns times and rates of the first throughput curve of a page.
 fn throughput(html: &str) -> (Vec<f64>, Vec<f64>) {
     let curve = &charts(html, "throughput")[0].1["traces"][0];
     let numbers = |axis: &str| curve[axis].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();

@@ -1,8 +1,7 @@
 //! Congestion controls that are Python classes.
 //!
-//! A name is added to the registry once, so that scenarios can use it. The start of a run decides which class the name
-//! refers to. An exception ends the run: no Python code is called after it, and the run's observer stops the network
-//! before its next event.
+//! A name is added to the registry once, so that scenarios can use it; the start of a run binds it to a class. An
+//! exception ends the run: no Python code is called after it, and the observer stops the network before its next event.
 
 use crate::error::Misuse;
 use crate::view::{AckView, CongestionCause, FlowView, LinkEventView, SentView};
@@ -31,7 +30,6 @@ pub(crate) fn register(name: &str, summary: &str) -> PyResult<()> {
     REGISTRY.add(entry).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Source of these algorithms in the registry.
 const PYTHON: &str = "a Python class";
 
 /// Returns the algorithm of the first flow that uses a Python class.
@@ -65,7 +63,6 @@ impl ExceptionObserver {
     fn is_raised(&self) -> bool {
         self.0.0.load(Ordering::Relaxed)
     }
-    /// Takes the exception, if there was one.
     pub(crate) fn raised(&self) -> Option<PyErr> {
         self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -232,7 +229,6 @@ impl PythonAlgorithm {
         }
     }
 
-    /// Calls a method and converts its result.
     fn call<T>(&self, method: Option<&Py<PyAny>>, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         let method = method.filter(|_| !self.ends.is_raised())?;
         match Python::attach(|py| ask(method.bind(py))) {
@@ -354,8 +350,7 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     Ok(Permit::window(integer(value, "the window", "bytes")?))
 }
 
-/// Returns a copy of a phase's name that lives as long as the process. Returns "other" for long names, and for new
-/// names beyond `MAX_PHASES`.
+/// Returns a copy of a phase's name that lives as long as the process; "other" if it is long or beyond `MAX_PHASES`.
 fn interned(phase: &str) -> &'static str {
     static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,10 +18,8 @@ use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of values in an observation.
 const OBSERVATION_LENGTH: usize = 9;
-/// Shortest and longest interval if intervals are given in round trips. Before the first RTT sample, an interval has
-/// the shortest length.
+/// Shortest and longest interval if given in round trips; the shortest applies before the first RTT sample.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Segments in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
@@ -113,7 +111,6 @@ impl CongestionControl for ExternalControl {
     }
 }
 
-/// Length of a step.
 #[derive(Clone, Copy)]
 enum StepLength {
     Fixed(Time),
@@ -163,7 +160,6 @@ impl World {
         Ok(())
     }
 
-    /// Runs for an interval and returns its outcome.
     fn step(&mut self, interval: StepLength, window: f64, rate: f64) -> Result<u8, FailureReason> {
         let Some(network) = &mut self.network else {
             return Err(usage(&"cannot step before the first reset", "call reset() first").into());

@@ -21,13 +21,11 @@ create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is inval
 create_exception!(roughlink, LimitError, RoughlinkError, "A run or a stored table exceeds a limit.");
 create_exception!(roughlink, Fault, RoughlinkError, "A bug in roughlink; please report it.");
 
-/// Reason of a failure.
 pub(crate) enum FailureReason {
     Lab(LabError),
     Folder(OutputError),
     /// Series need more than this number of bytes.
     Series(u64),
-    /// Exception raised by Python code.
     Python(PyErr),
 }
 

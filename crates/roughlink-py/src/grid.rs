@@ -115,8 +115,7 @@ pub(crate) fn opened(plan: &ExperimentPlan, folder: &Path) -> Result<(Store, Des
     Ok((store, description))
 }
 
-/// Checks that a run store can keep the result of a job: it reuses results of previous runs, and cannot compare the
-/// code of Python classes.
+/// Checks that a run store can keep the result of a job: stored results cannot tell whether a Python class has changed.
 fn storable(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
         None => Ok(job),
@@ -133,7 +132,6 @@ pub(crate) fn outcome(plan: &ExperimentPlan, store: &Store) -> Result<GridResult
     Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
 }
 
-/// Returns the table of finished runs.
 fn table(plan: &ExperimentPlan, runs: &impl AsRef<Records>) -> PyTable {
     let columns = plan.columns(runs);
     PyTable::from_columns(

@@ -42,7 +42,6 @@ pub(crate) struct PyRun {
     series: SeriesLocation,
 }
 
-/// Location of a run's series.
 enum SeriesLocation {
     Nowhere,
     Here(HashMap<Series, PyTable>),
@@ -72,7 +71,6 @@ impl PyRun {
         }
     }
 
-    /// Reads a series of a result folder.
     fn stored(&self, folder: &Path, most: u64, series: Series) -> Result<Option<PyTable>, FailureReason> {
         match folder::series(folder, series)? {
             Some(file) => PyTable::stored(&file, most).map(Some),
@@ -149,7 +147,6 @@ pub(crate) fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Sen
     })
 }
 
-/// Interval between checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[pymethods]

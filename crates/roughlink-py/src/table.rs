@@ -30,7 +30,6 @@ pub(crate) struct PyTable {
     batches: Vec<RecordBatch>,
 }
 
-/// Column of a small table.
 pub(crate) struct PyColumn<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
@@ -39,7 +38,6 @@ pub(crate) struct PyColumn<'a> {
 }
 
 impl PyTable {
-    /// Creates a table from columns of the same length.
     pub(crate) fn from_columns(columns: Vec<PyColumn<'_>>) -> Self {
         let field = |c: &PyColumn<'_>| {
             let kind = c.values.data_type();
@@ -210,22 +208,18 @@ fn heading(name: &str, kind: DataType, nullable: bool, unit: &str, meaning: &str
     Field::new(name, kind, nullable).with_metadata(HashMap::from(notes))
 }
 
-/// Creates a column of words.
 pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(words.into_iter().collect::<StringViewArray>())
 }
 
-/// Creates a column of whole numbers.
 pub(crate) fn integers(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().map(|n| n as i64).collect::<Int64Array>())
 }
 
-/// Creates a column of floating-point numbers.
 pub(crate) fn reals(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Float64Array>())
 }
 
-/// Creates a column of booleans.
 pub(crate) fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
 }
@@ -246,7 +240,6 @@ impl SeriesBuffer {
         SeriesBuffer { batches: HashMap::new(), bytes: 0, most }
     }
 
-    /// Returns a table for each series.
     pub(crate) fn tables(mut self) -> HashMap<Series, PyTable> {
         let mut table =
             |series| PyTable { batches: self.batches.remove(&series).unwrap_or_default(), ..PyTable::empty(series) };

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Returns the addresses given to nodes, by index.
 pub(super) fn addresses(
     all: &[At<TomlNode>],
     names: &ElementNames,

@@ -1,7 +1,6 @@
-//! `noise` of a medium that divides its air time into blocks: additive layers, each of which may hit a block.
-//!
-//! A layer is named noise (`cable`, `inverter45`) or a single source with its parameters. Without `noise` the medium
-//! has the noise of its profile. A list replaces that noise as a whole, so `{ kind = "none" }` is a line without noise.
+//! `noise` of a medium that divides its air time into blocks: additive layers, each of which may hit a block. A layer
+//! is named noise (`cable`, `inverter45`) or a single source with its parameters. Without `noise` the medium has the
+//! noise of its profile. A list replaces that noise as a whole, so `{ kind = "none" }` is a line without noise.
 
 use super::leaf::{At, Hertz, Leaf};
 use super::link::{FileLoader, TomlLink, span};
@@ -233,8 +232,7 @@ pub(super) struct NoisePeriod {
     pub lasts: Option<Leaf<Time>>,
 }
 
-/// Returns the noise of a shared medium. `usual` is the noise of its profile; `block` is the air time of the blocks
-/// that `mean` refers to.
+/// Returns the noise of a shared medium. `usual` is its profile's, and `mean` refers to blocks of air time `block`.
 pub(super) fn air(
     link: &TomlLink,
     usual: AirNoise,
@@ -272,7 +270,6 @@ pub(super) fn air(
     all
 }
 
-/// Adds the layer of one table.
 fn layer(
     At { span: here, value: kind }: &At<NoiseKind>,
     block: Time,
@@ -349,7 +346,6 @@ fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report
     scaled(named, &n.mean, block, report)
 }
 
-/// Applies the keys common to all trains to a train of impulses.
 fn with_common_keys(
     mut train: Impulses,
     hit: &Option<Leaf<Share>>,
@@ -531,7 +527,6 @@ fn mixed(list: &At<Vec<At<Exponential>>>, report: &mut Problems) -> Option<Vec<(
     Some(parts)
 }
 
-/// Returns a time unless it is zero.
 fn not_zero(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
     let time = report.read(leaf)?;
     if time.is_zero() {
@@ -548,6 +543,5 @@ const USUAL_IMPULSES: f64 = 5.0;
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 pub(super) const MIN_GAP: Time = Time::from_micros(10);
-/// Upper limit of `harmless`, in mean lengths. One impulse in 22 000 is longer than ten means, so finding one that has
-/// an effect takes 22 000 draws.
+/// Upper limit of `harmless`, in mean lengths: one impulse in 22 000 is longer, so finding one takes 22 000 draws.
 const MAX_IN_MEANS: u64 = 10;

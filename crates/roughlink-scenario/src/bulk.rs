@@ -37,7 +37,6 @@ pub(super) enum Transport {
 }
 
 impl TomlBulk {
-    /// Resolves the amount of data and the transport.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

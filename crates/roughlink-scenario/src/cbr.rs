@@ -27,7 +27,6 @@ pub(super) struct TomlCbr {
 }
 
 impl TomlCbr {
-    /// Resolves the datagrams to send.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

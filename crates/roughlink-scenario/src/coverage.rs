@@ -305,7 +305,6 @@ pub(super) fn coverage(
     loads
 }
 
-/// Reports keys that have no effect with the source of this coverage.
 fn report_ineffective_keys(c: &TomlCoverage, report: &mut Problems) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
@@ -328,7 +327,6 @@ fn report_ineffective_keys(c: &TomlCoverage, report: &mut Problems) {
     }
 }
 
-/// A class with its resolved values.
 struct ResolvedClass {
     rate: Option<Rate>,
     delay: Option<Time>,

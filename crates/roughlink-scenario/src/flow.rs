@@ -108,9 +108,7 @@ impl TomlFlow {
     }
 }
 
-/// Place of a flow in the file and in the network.
 pub(super) struct FlowPosition<'p> {
-    /// Table of the flow.
     pub table: Range<usize>,
     /// Text to underline when a fault has no key.
     pub name: Range<usize>,
@@ -118,7 +116,6 @@ pub(super) struct FlowPosition<'p> {
     pub path: &'p [usize],
 }
 
-/// Context in which flows are resolved.
 pub(super) struct Context<'f> {
     pub tcp: &'f TomlTcp,
     pub common: Common,
@@ -141,7 +138,6 @@ pub(super) struct Context<'f> {
 }
 
 impl Context<'_> {
-    /// Resolves a flow.
     pub(crate) fn flow(&mut self, flow: &At<TomlFlow>, name: String, report: &mut Problems) -> FlowSpec {
         let f = &flow.value;
         let here = f.name.as_ref().map_or(flow.span.clone(), |n| n.span.clone());
@@ -189,7 +185,6 @@ impl Context<'_> {
         spec
     }
 
-    /// Returns the flow's class on a charging cable.
     fn priority(&self, f: &TomlFlow, path: &[usize], report: &mut Problems) -> Option<PriorityClass> {
         let priority = report.read(&f.priority)?;
         let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
@@ -200,7 +195,6 @@ impl Context<'_> {
         Some(priority)
     }
 
-    /// Resolves the flow's connection over TCP.
     pub(crate) fn over_tcp(
         &mut self,
         spec: &mut FlowSpec,
@@ -245,7 +239,6 @@ impl Context<'_> {
         config
     }
 
-    /// Returns the links between two nodes on the path of packets.
     fn path(
         &mut self,
         flow: &TomlFlow,
@@ -283,7 +276,6 @@ impl Context<'_> {
         Vec::new()
     }
 
-    /// Returns the hops that the data of TCP flows takes.
     pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
         let mut hops = |from, to| self.routes.path(from, to);
         let mut of = |f: &FlowSpec| match f.traffic {
@@ -331,7 +323,6 @@ impl Context<'_> {
     }
 }
 
-/// Returns true if the flow uses IPv6.
 pub(super) fn ipv6(f: &TomlConnection, default: bool, report: &mut Problems) -> bool {
     match report.read(&f.ip) {
         None => default,
@@ -356,7 +347,6 @@ pub(super) fn bytes(leaf: &Option<Leaf<TransferSize>>, name: &str, report: &mut 
     bytes
 }
 
-/// Returns the end of a flow of datagrams.
 pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Problems) -> Option<Time> {
     let stop = report.read(leaf)?;
     if stop <= start {
@@ -366,8 +356,7 @@ pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Problems
     Some(stop)
 }
 
-/// Returns the number of fragments of a packet of `length` bytes (RFC 791: all but the last carry a multiple of 8
-/// bytes).
+/// Counts the fragments of a packet of `length` bytes (RFC 791: all but the last carry a multiple of 8 bytes).
 fn fragments(length: u64, mtu: u16) -> u64 {
     (length - 20).div_ceil(u64::from((mtu - 20) & !7))
 }

@@ -80,8 +80,7 @@ fn unused(given: &At<Params>, report: &mut Problems) {
     }
 }
 
-/// Rejects gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
-/// a link.
+/// Rejects gateways that work against each other: two of a kind, or two rate controls, at the same end of a link.
 pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Problems) {
     // Rate controls count as one kind.
     let mut standing: BTreeMap<(usize, usize, &str), &(Range<usize>, GatewaySpec)> = BTreeMap::new();
@@ -97,8 +96,7 @@ pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Prob
     }
 }
 
-/// Warns of a gateway without effect: no flow carries data in its direction. `paths` are the hops that the data of TCP
-/// flows take.
+/// Warns of a gateway in whose direction no flow carries data. `paths` are the hops that the data of TCP flows take.
 pub(super) fn idle(
     all: &[(Range<usize>, GatewaySpec)],
     paths: &[Vec<Hop>],
@@ -186,7 +184,6 @@ fn named(
     Some(i)
 }
 
-/// Returns the node's only rough link.
 fn only_rough(
     node: &str,
     links: &[LinkSpec],

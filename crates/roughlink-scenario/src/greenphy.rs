@@ -51,7 +51,6 @@ impl TomlGreenPhy {
     }
 }
 
-/// Resolves the model of a link.
 pub(super) fn greenphy(
     link: &TomlLink,
     own: &TomlGreenPhy,

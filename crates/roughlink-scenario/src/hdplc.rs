@@ -49,8 +49,7 @@ impl TomlHdplc {
     }
 }
 
-/// Resolves an HD-PLC link. Reports a missing or invalid value and continues with the default, so that the rest can be
-/// checked.
+/// Resolves an HD-PLC link. Reports a missing or invalid value and uses the default, so that the rest is checked.
 pub(super) fn hdplc(link: &TomlLink, own: &TomlHdplc, load: FileLoader<'_>, report: &mut Problems) -> HdplcConfig {
     let mut c = HdplcConfig::default();
     if let Some(mac) = &own.mac {

@@ -35,12 +35,10 @@ pub(super) const WITHIN: &str = "x-within";
 /// Keywords that only the schema check needs.
 pub(super) const INTERNAL: [&str; 4] = [IN, EXCLUDES, GIVEN_BY, GIVEN];
 
-/// Returns the kinds of a table.
 pub(super) fn kinds(table: &Schema) -> &[Schema] {
     table[KINDS].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the name of a kind.
 pub(super) fn name(kind: &Schema) -> &str {
     kind["name"].as_str().unwrap_or_default()
 }
@@ -55,7 +53,6 @@ pub(super) fn has(of: &Schema, key: &str) -> bool {
     of["properties"].get(key).is_some()
 }
 
-/// Returns the required keys of a table or kind.
 pub(super) fn required(of: &Schema) -> impl Iterator<Item = &str> {
     of["required"].as_array().into_iter().flatten().filter_map(Schema::as_str)
 }
@@ -99,7 +96,6 @@ pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &st
     all().filter(either).map(|(name, _)| name).collect()
 }
 
-/// Converts the schema of the structs into the schema of the tables as written.
 pub(super) fn as_written(schema: &mut Schema) {
     let mut inner = BTreeSet::new();
     let names: Vec<String> = schema["$defs"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
@@ -111,8 +107,7 @@ pub(super) fn as_written(schema: &mut Schema) {
     }
 }
 
-/// Returns a table with the keys of the fields marked with [`FLAT`]. Adds the names of the merged definitions to
-/// `inner`.
+/// Returns a table with the keys of fields marked with [`FLAT`]; adds the names of merged definitions to `inner`.
 fn unfolded(table: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     let mut out = table.clone();
     for (field, says) in keys(table).filter(|(_, says)| says.get(FLAT).is_some()) {

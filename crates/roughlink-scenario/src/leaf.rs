@@ -123,7 +123,6 @@ impl Problems {
     }
 }
 
-/// The name of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub String);
 
@@ -303,8 +302,7 @@ impl Read for Vec<u64> {
     }
 }
 
-/// Implements `Read` for quantities of core, each with the largest value that can be simulated and the amount to
-/// compare with bounds.
+/// Implements `Read` for quantities of core: the largest value that can be simulated, and the amount for bounds.
 macro_rules! quantities {
     ($($name:ty: $schema:literal, $most:expr, $amount:expr;)*) => {$(
         impl Read for $name {

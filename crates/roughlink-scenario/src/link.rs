@@ -55,7 +55,6 @@ pub(super) struct TomlMedium {
 }
 
 impl TomlLink {
-    /// Returns the medium of the link, if it shares one.
     pub(crate) fn medium(&self) -> Option<&TomlMedium> {
         match &self.kind.as_ref()?.value {
             LinkKind::Pipe(_) => None,
@@ -64,7 +63,6 @@ impl TomlLink {
         }
     }
 
-    /// Returns the size of the largest IP packet.
     pub(crate) fn mtu(&self, report: &mut Problems) -> u16 {
         report.read(&self.mtu).unwrap_or(MTU).0 as u16
     }

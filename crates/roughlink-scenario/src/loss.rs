@@ -128,7 +128,6 @@ pub(super) struct RecordedStep {
     pub loss: Option<Leaf<Share>>,
 }
 
-/// Returns the losses of a table of noise.
 pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mut Problems) -> Noise {
     let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);

@@ -39,7 +39,6 @@ pub(super) struct TomlMessages {
 }
 
 impl TomlMessages {
-    /// Resolves the messages and the association.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

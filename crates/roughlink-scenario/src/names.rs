@@ -6,7 +6,6 @@ use super::problem::{Problem, Problems, suggest};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The names of a kind of element.
 pub(super) struct ElementNames {
     what: &'static str,
     /// One name for each element; empty for an element without a name, which cannot be referred to.
@@ -43,7 +42,6 @@ impl ElementNames {
         names
     }
 
-    /// Returns the index of the element called `name`.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }

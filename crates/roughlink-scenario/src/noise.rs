@@ -89,8 +89,7 @@ pub(super) enum NoiseKind {
     Events(TomlEvents),
 }
 
-/// Returns the keys that the name of a noise stands for: its kind, or the kind `measured` with a class of the
-/// measurements.
+/// Returns the keys that the name of a noise stands for: its kind, or `measured` with a class of measurements.
 pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
     if names_of::<MeasuredClass>().iter().any(|class| class == name) {
         return vec![("kind", "measured".into()), ("class", name.into())];
@@ -105,7 +104,6 @@ pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
     kinds.chain(names_of::<MeasuredClass>()).collect()
 }
 
-/// A table of noise, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) enum Noises {
     One(Box<TomlNoise>),

@@ -39,7 +39,6 @@ pub(super) struct TomlOnOff {
 }
 
 impl TomlOnOff {
-    /// Resolves the writes and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

@@ -78,8 +78,7 @@ pub(super) struct TomlAsymmetric {
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
-/// Resolves the model of a pipe. Reports a missing or invalid value and continues with a harmless one, so that the rest
-/// can be checked.
+/// Resolves a pipe. Reports a missing or invalid value and uses a harmless one, so that the rest is checked.
 pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report: &mut Problems) -> PipeConfig {
     let mtu = link.mtu(report);
     let overhead = report.read(&own.overhead).map_or(0, |bytes| bytes.0 as u16);
@@ -128,7 +127,6 @@ pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report
     PipeConfig { forward, reverse, mtu, overhead }
 }
 
-/// Returns the noise of both directions.
 fn noises(link: &TomlLink, load: FileLoader<'_>, report: &mut Problems) -> (Noise, Noise) {
     let tables = tables(link);
     let mut found: [Option<(Noise, Range<usize>)>; 2] = [None, None];

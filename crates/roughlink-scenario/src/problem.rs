@@ -203,7 +203,6 @@ impl<'t> SpanStart<'t> {
     }
 }
 
-/// Faults and warnings found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub problems: Vec<Problem>,
@@ -211,12 +210,10 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// Notes a fault.
     pub(crate) fn error(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// Notes a warning.
     pub(crate) fn warn(&mut self, warning: Warning) {
         self.warnings.push(warning);
     }
@@ -266,8 +263,7 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, k)| k)
 }
 
-/// Returns "did you mean `x`?", or the alternative for a well-known unavailable name, or the whole list after
-/// `introduction`.
+/// Returns "did you mean `x`?", the alternative to a well-known unavailable name, or all names after `introduction`.
 pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match (absent(word), nearest(word, known.iter().copied())) {

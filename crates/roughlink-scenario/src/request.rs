@@ -59,7 +59,6 @@ pub(super) struct TomlRequest {
 }
 
 impl TomlRequest {
-    /// Resolves the session and its connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,
@@ -95,7 +94,6 @@ pub(super) struct ChargingMessages {
 }
 
 impl ChargingMessages {
-    /// Returns the written keys of a message.
     pub(crate) fn message_spec(&self, message: V2gMessage) -> Option<&At<StructKeys<MessageSpec>>> {
         let keys = match message {
             V2gMessage::SupportedAppProtocol => &self.supported_app_protocol,
@@ -117,7 +115,6 @@ impl ChargingMessages {
     }
 }
 
-/// Resolves the session of a flow.
 fn session(f: &TomlRequest, report: &mut Problems) -> SessionConfig {
     let mut c = match report.read(&f.mode) {
         None | Some(ChargingMode::Dc) => SessionConfig::dc(),

@@ -1,5 +1,4 @@
-//! From the file to the [`Scenario`]: names become indices, defaults are filled in, and values that depend on each
-//! other are checked.
+//! From the file to the [`Scenario`]: resolves names, fills in defaults, and checks values that depend on each other.
 
 use super::addresses::addresses;
 use super::cable::cables;
@@ -181,7 +180,6 @@ fn model(link: &TomlLink, duration: Time, load: FileLoader<'_>, report: &mut Pro
     }
 }
 
-/// Returns the two nodes of a link.
 fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {

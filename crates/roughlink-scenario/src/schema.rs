@@ -1,8 +1,7 @@
 //! JSON Schema of scenario files, for editors and reference pages, and the form of a file for [`super::shape`].
 //!
-//! The form is the part of the schema needed to check a file: tables, keys, the tables and lists among them, bounds and
-//! defaults. Generating the schema takes longer than reading a file, so the form is stored in `form.json`, and a test
-//! compares it with the schema.
+//! The form is the part of the schema that checks a file: tables, keys, their tables and lists, bounds and defaults.
+//! Generating the schema takes longer than reading a file, so `form.json` stores the form; a test compares the two.
 
 use super::file::ScenarioFile;
 use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, required};
@@ -14,7 +13,6 @@ use serde_json::{Map, Value, json};
 use std::mem;
 use std::sync::LazyLock;
 
-/// The form of a scenario file.
 pub(super) static FORM: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("form.json")).expect("a test reads it"));
 
@@ -138,8 +136,7 @@ fn keys_of(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }
 
-/// Removes keywords that only the check of the form needs: Rust's names of integers, whose bounds are given, and
-/// [`INTERNAL`].
+/// Removes keywords for the check of the form only: Rust's names of integers, whose bounds are given, and [`INTERNAL`].
 fn remove_internal(object: &mut Map<String, Value>) {
     // `format` is a keyword if its value is a text. Otherwise it is the schema of a key of this name.
     object.retain(|key, value| key != "format" || !value.is_string());

@@ -1,5 +1,4 @@
-//! Resolved keys of an SCTP flow: RFC 9260's values, overridden by the keys of `[sctp]`, then by the flow's own `sctp`
-//! table.
+//! Resolved keys of an SCTP flow: RFC 9260's values, overridden by `[sctp]`, then by the flow's own `sctp` table.
 
 use super::file::Params;
 use super::flow::TomlConnection;
@@ -29,7 +28,6 @@ pub(super) struct TomlSctp {
     pub keys: StructKeys<SctpConfig>,
 }
 
-/// A flow's association.
 pub(super) struct ResolvedSctp {
     pub config: SctpConfig,
     pub cc: &'static Algorithm,
@@ -39,7 +37,6 @@ pub(super) struct ResolvedSctp {
     pub place: Range<usize>,
 }
 
-/// The congestion control of an SCTP flow without `cc`.
 const DEFAULT_CC: &str = "sctp";
 
 /// Resolves the association of `flow`, whose keys may be in `global`. A fault without a key underlines `span`. Reports

@@ -123,7 +123,6 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
     }
 }
 
-/// Names and values.
 type Parameters<'v> = Vec<(String, &'v str)>;
 
 /// Splits an algorithm from the parameters in braces after its name, if any.
@@ -303,7 +302,6 @@ fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
     item.as_value_mut()
 }
 
-/// Removes the keys that the new key excludes.
 fn remove_excluded(table: &mut dyn TableLike, schema: &Schema, key: &str) {
     let kind = chosen(schema, table.get("kind").and_then(Item::as_str));
     for other in excluded(schema, kind, key) {

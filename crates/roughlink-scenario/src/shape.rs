@@ -15,7 +15,6 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Current position of the check.
 struct Position<'s> {
     /// Name of the table in messages.
     noun: String,
@@ -32,8 +31,7 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
     table(document.get_mut(), &here, root, report);
 }
 
-/// Checks a single value and its bounds; returns true if it can be kept. Skips values without bounds that are read
-/// again later.
+/// Checks a value and its bounds; returns true if it can be kept. Skips values without bounds that are read later.
 fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema, report: &mut Problems) -> bool {
     if let Some(problem) = missing_unit(item.get_ref(), schema) {
         report.error(problem.at(item.span(), ""));
@@ -85,7 +83,6 @@ const BOUNDS: [&str; 8] = [
     "x-exclusiveMaximum",
 ];
 
-/// Returns the fault of a value outside the bounds of its schema.
 fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
     let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
     let bound = |name: &str| {
@@ -139,7 +136,6 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
     }
 }
 
-/// The key of a value.
 #[derive(Clone, Copy)]
 struct SchemaKey<'k> {
     name: &'k str,
@@ -403,7 +399,6 @@ fn no_kind(word: &Spanned<DeValue<'_>>, all: &[&str]) -> Problem {
     Problem { help: fault.help, ..Problem::new(fault.message) }.at(word.span(), "")
 }
 
-/// Returns the list of keys of a table of `kind`.
 fn list_keys(kind: &Schema, table: &Schema) -> String {
     let (must, may): (Vec<&str>, Vec<&str>) =
         keys(kind).map(|(key, _)| key).partition(|key| required(kind).any(|k| k == *key));
@@ -433,7 +428,6 @@ fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
     }
 }
 
-/// Returns the description of a table of some kind.
 fn article(kind: &str, here: &Position<'_>) -> String {
     match here.definition {
         "Noise" => format!("noise of kind `{kind}`"),

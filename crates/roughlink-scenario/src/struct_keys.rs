@@ -1,7 +1,6 @@
-//! Tables whose keys are the fields of a plain struct in core, which defines help, bounds and defaults.
-//!
-//! The written values keep their places in the file; [`super::shape`] has checked them against the struct's schema.
-//! These values then override the values of a stack, or the defaults.
+//! Tables whose keys are the fields of a plain struct in core, which defines help, bounds and defaults. The written
+//! values keep their places in the file; [`super::shape`] has checked them against the struct's schema. They then
+//! override the values of a stack, or the defaults.
 
 use super::problem::{Problem, Problems};
 use super::schema::GIVEN;
@@ -28,12 +27,10 @@ impl<T> Default for StructKeys<T> {
 }
 
 impl<T> StructKeys<T> {
-    /// Returns the place of the value of `key`.
     pub(crate) fn span(&self, key: &str) -> Option<Range<usize>> {
         self.keys.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value.span())
     }
 
-    /// Returns the value of `key`.
     pub(crate) fn get<V: DeserializeOwned>(&self, key: &str) -> Option<V> {
         let (_, value) = self.keys.iter().find(|(name, _)| name.get_ref() == key)?;
         value.get_ref().clone().try_into().ok()
@@ -58,7 +55,6 @@ impl<T: Serialize + DeserializeOwned> StructKeys<T> {
     }
 }
 
-/// Overrides `values` with `keys`.
 pub(super) fn over<T: Serialize + DeserializeOwned>(
     values: &mut T,
     keys: impl IntoIterator<Item = (String, Value)>,

@@ -1,5 +1,4 @@
-//! Faults of TOML syntax, with suggestions. The TOML parser reports the expected token; the intention is guessed from
-//! its message and the line.
+//! Faults of TOML syntax, with suggestions. The intention is guessed from the parser's message and the line.
 
 use super::problem::{Problem, Problems};
 use std::ops::Range;
@@ -122,7 +121,6 @@ fn bare(value: &str) -> &str {
     value.trim_matches(['"', '\'', '“', '”', '„', ';', ' '])
 }
 
-/// Probable mistake.
 #[derive(Clone, Copy)]
 enum Mistake {
     /// Mistake with fixed advice.

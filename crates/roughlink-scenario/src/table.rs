@@ -33,7 +33,6 @@ pub(super) struct TraceTable<'k> {
     decimal_comma: bool,
 }
 
-/// A known column of the file.
 #[derive(Clone, Debug)]
 struct KnownColumn<'k> {
     known: &'k str,
@@ -42,7 +41,6 @@ struct KnownColumn<'k> {
     place: usize,
 }
 
-/// Origin of times.
 #[derive(Clone, Copy, Debug, Default)]
 enum TimeOrigin {
     /// No line has been read.
@@ -105,12 +103,10 @@ impl<'k> TraceTable<'k> {
         Ok(TraceTable { columns, lines, decimal_comma: delimiter != b',' })
     }
 
-    /// Returns true if there is such a column.
     pub(crate) fn has(&self, known: &str) -> bool {
         self.columns.iter().any(|c| c.known == known)
     }
 
-    /// Returns the number of known columns.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
@@ -261,7 +257,6 @@ fn likely(heading: &str) -> Delimiter {
     candidates.into_iter().max_by_key(|d| count(*d)).unwrap_or(Delimiter::Comma)
 }
 
-/// Returns the known columns of a heading.
 fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> Result<Vec<KnownColumn<'k>>, String> {
     let mut out = Vec::new();
     for &known in known {
@@ -298,8 +293,7 @@ struct LineCounter<'t> {
 }
 
 impl LineCounter<'_> {
-    /// Returns the line number of the first character at or after byte `at` that belongs to a record. `at` must never
-    /// decrease.
+    /// Returns the line number of the first character of a record at or after byte `at`, which must never decrease.
     fn line_of(&mut self, at: usize) -> u64 {
         let mut start = at;
         for line in self.text[at..].split_inclusive('\n') {

@@ -54,7 +54,6 @@ pub(super) const DEFAULT_CC: &str = "cubic";
 /// Keys of `[tcp]` that a flow has outside of its `tcp` table.
 pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];
 
-/// A flow's transport.
 pub(super) struct ResolvedTcp {
     pub config: TcpConfig,
     pub cc: &'static Algorithm,
@@ -74,9 +73,7 @@ pub(super) type Common = BTreeMap<(&'static str, bool, String), TcpConfig>;
 pub(super) struct Sources<'f> {
     /// `[tcp]`.
     pub global: &'f TomlTcp,
-    /// Table of the flow.
     pub flow: &'f TomlConnection,
-    /// Set if the flow uses IPv6.
     pub ipv6: bool,
     /// Place to underline when a fault has no key.
     pub span: Range<usize>,
@@ -219,8 +216,7 @@ impl Sources<'_> {
             let key = if self.is_set("min_rto") { "min_rto" } else { "max_rto" };
             wrong(key, message, "lower `min_rto` or raise `max_rto`");
         }
-        // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293
-        // section 3.1).
+        // A packet has at most 65535 B, without jumbograms (RFC 2675). Options may take 40 B (RFC 9293 section 3.1).
         let options = if config.mss_includes_options { 0 } else { 40 };
         let most = u32::from(u16::MAX) - 40 - options - if self.ipv6 { u32::from(IPV6_EXTRA) } else { 0 };
         if !(MIN_MSS..=most).contains(&config.mss) {
@@ -295,7 +291,6 @@ pub(super) fn factory(
     Some((made.ok()?, params))
 }
 
-/// Returns the defaults of the given parameters.
 fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
     let all = cc.parameters(stack.name());
     let defaults: Vec<String> = given.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?))).collect();

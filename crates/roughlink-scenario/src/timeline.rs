@@ -1,8 +1,6 @@
 //! `timeline`: changes of a link, from a list, a table of numbers or recorded traces. The changes become the states of
-//! its two directions and the notifications for hosts.
-//!
-//! Every source becomes a list of [`TomlStep`]s. Unlike the steps of [`roughlink_core::link::timeline`], these may
-//! apply to one direction only, and they contain their noise.
+//! its two directions and the notifications for hosts. Every source becomes a list of [`TomlStep`]s. Unlike the steps
+//! of [`roughlink_core::link::timeline`], these may apply to one direction only, and they contain their noise.
 
 mod traces;
 
@@ -187,7 +185,6 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// Returns the properties that the table `asymmetric` of a link sets.
     pub(super) fn from_link(link: &TomlLink) -> Self {
         let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
         let of = |own: &At<TomlAsymmetric>| Fixed {
@@ -515,7 +512,6 @@ fn read_file<'h, T>(
     }
 }
 
-/// Reads a table with a heading; each line applies until the next.
 fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
     let table = table::TraceTable::read(text, &COLUMNS, &Dialect::default())?;
     if !table.has(TIME) {

@@ -51,7 +51,6 @@ pub(super) struct TomlVoip {
 }
 
 impl TomlVoip {
-    /// Resolves the call.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

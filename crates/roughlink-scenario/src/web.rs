@@ -33,7 +33,6 @@ pub(super) struct TomlWeb {
 }
 
 impl TomlWeb {
-    /// Resolves the requests and the connection.
     pub(crate) fn resolve(
         &self,
         spec: &mut FlowSpec,

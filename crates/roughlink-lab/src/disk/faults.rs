@@ -22,7 +22,6 @@ pub(crate) fn end() -> u32 {
     DONE.replace(0)
 }
 
-/// Returns true after a simulated kill.
 pub(crate) fn killed() -> bool {
     FAILING.get().is_some_and(|(n, killed)| killed && DONE.get() >= n)
 }
@@ -50,5 +49,4 @@ pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
 /// Files are not synced to disk: these tests simulate no power failure, and would spend most of their time waiting.
 pub(super) const SYNC: bool = false;
 
-/// Message of an injected error.
 pub(crate) const FAULT: &str = "injected by a test";

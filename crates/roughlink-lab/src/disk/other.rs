@@ -1,12 +1,10 @@
-//! The functions behind [`super::OpenFolder`] on systems other than Unix, which use paths and check the kind of an
-//! entry before they open it.
+//! The functions behind [`super::OpenFolder`] on systems other than Unix: they use paths and check an entry before use.
 
 use super::{Access, EntryKind, refused};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The path of a folder.
 pub(super) type Handle = PathBuf;
 
 pub(super) fn open(path: &Path) -> io::Result<Handle> {

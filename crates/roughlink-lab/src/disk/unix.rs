@@ -6,7 +6,6 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// An open folder.
 pub(super) type Handle = File;
 
 pub(super) fn open(path: &Path) -> io::Result<Handle> {

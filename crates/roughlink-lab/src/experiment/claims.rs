@@ -29,7 +29,6 @@ struct ClaimsFile {
     claim: Vec<Claim>,
 }
 
-/// The statistic of a cell's replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Statistic {
@@ -82,9 +81,8 @@ struct Claim {
     over: BTreeMap<String, Vec<String>>,
     /// The criterion for a confirmed claim.
     confirmed: Spanned<Criterion>,
-    /// Reason why the claim is not confirmed, by stack; shown only in that case. `{measured}` is replaced by the figure
-    /// of the run, and `{range}` by the smallest and largest of several figures. `{published}` and `{criterion}` are
-    /// replaced by the values of the claim.
+    /// Reason why the claim is not confirmed, by stack; only shown then. Placeholders: `{measured}`, the figure of the
+    /// run; `{range}`, the smallest and largest of several figures; `{published}` and `{criterion}`, as in the claim.
     #[serde(default)]
     reason: BTreeMap<String, Spanned<String>>,
     /// Overrides the file's `statistic`.
@@ -344,13 +342,11 @@ impl Claim {
         }
     }
 
-    /// Computes the verdict from the results of the experiments of `a` and `b`.
     fn verdict(&self, stack: &str, results: [&ExperimentResult; 2]) -> Verdict {
         let figures = self.figures(stack, results);
         let criterion = self.confirmed.get_ref();
         let bounds = criterion.bounds(self.published);
-        // Distance from the nearest bound. Among figures with the same outcome, the one with the smallest distance is
-        // shown.
+        // Distance from the nearest bound; among equal outcomes, the figure with the smallest distance is shown.
         let margin =
             |f: &ClaimFigure| f.range.map_or(f64::NEG_INFINITY, |[from, to]| (from - bounds.0).min(bounds.1 - to));
         let mut order: Vec<&ClaimFigure> = figures.iter().collect();
@@ -385,7 +381,6 @@ impl Claim {
         }
     }
 
-    /// Returns the written reason, with the figures of this run inserted.
     fn reason_missed(
         &self,
         stack: &str,
@@ -393,8 +388,7 @@ impl Claim {
         deciding: &ClaimFigure,
         all: &[ClaimFigure],
     ) -> String {
-        // A reason written for the stack that behaves like Linux also applies to the kernel, unless the file has
-        // another.
+        // A reason for the stack that behaves like Linux also applies to the kernel, unless the file has another.
         let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
         let Some(reason) = self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref) else { return String::new() };
         let unit = self.unit(result);
@@ -435,7 +429,6 @@ impl Claim {
     }
 }
 
-/// The placeholders of written reasons.
 const PLACEHOLDERS: [&str; 4] = ["measured", "range", "published", "criterion"];
 
 /// Returns the single words between braces.

@@ -52,7 +52,6 @@ struct ExperimentFile {
     /// Reduction for `--quick`.
     quick: Option<Reduction>,
     /// Reduction for `--stack kernel`, in addition to `--quick`'s; without it the kernel does not run the experiment.
-    /// These runs take real time.
     kernel: Option<Reduction>,
     /// How to draw the results.
     #[serde(default)]
@@ -203,7 +202,6 @@ pub(super) fn read<T: DeserializeOwned>(source: &ScenarioText) -> Result<T, LabE
     })
 }
 
-/// Creates the error of a file from its problems.
 pub(super) fn fault(source: &ScenarioText, problems: Vec<Problem>) -> LabError {
     ScenarioError { name: source.name.clone(), text: source.text.clone(), problems }.into()
 }
@@ -427,7 +425,6 @@ impl ProblemList {
         }
     }
 
-    /// Returns the time span of the curves.
     fn span(&mut self, table: &Curves) -> (Time, Time) {
         let mut read = |text: &Option<Spanned<String>>, default: Time| {
             let Some(text) = text else { return default };

@@ -1,7 +1,6 @@
 //! Grids of runs: [`sweep`] varies keys of a scenario, [`compare`] runs scenarios and algorithms side by side.
 //!
-//! Both return a [`ExperimentPlan`]. [`runner::run`](crate::runner::run) executes its runs into a
-//! [`Store`](crate::store::Store), and [`ExperimentPlan::result`] computes the statistics:
+//! Both return an [`ExperimentPlan`]; [`runner::run`](crate::runner::run) executes its runs:
 //!
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};
@@ -77,7 +76,6 @@ pub fn sweep(scenario: ScenarioText, vary: &[(String, Vec<String>)], grid: &Grid
     Order::new(GridKind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }
 
-/// Like [`sweep`], with `make` as the constructor of the plan.
 pub(super) fn sweep_by(
     make: Make,
     scenario: ScenarioText,
@@ -116,7 +114,6 @@ pub fn compare(
     Order::new(kind, scenarios, grid).plan()
 }
 
-/// Like [`compare`], with `make` as the constructor of the plan.
 pub(super) fn compare_by(
     make: Make,
     scenarios: Vec<ScenarioText>,

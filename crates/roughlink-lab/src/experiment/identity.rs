@@ -20,8 +20,7 @@ impl Identity {
         identity
     }
 
-    /// Returns true if results with the identity `known` belong to this experiment with the same number of runs per
-    /// cell or fewer. Then only further runs are needed.
+    /// Returns true if results with the identity `known` are of this experiment with at most as many runs per cell.
     pub fn continues(&self, known: &str) -> bool {
         (1..=self.replicas).rev().any(|replicas| Identity { replicas, ..*self }.to_string() == known)
     }

@@ -78,8 +78,7 @@ impl Order {
         cells.saturating_mul(u128::from(self.grid.replicas))
     }
 
-    /// Creates the plan for a worker that executes some of its runs. Cells are read when needed, and default metrics
-    /// are unknown.
+    /// Creates the plan for a worker that executes some runs. Reads cells when needed; default metrics are unknown.
     ///
     /// # Errors
     /// Returns the errors of [`Order::plan`] that can be found without reading a scenario.
@@ -104,8 +103,7 @@ impl Order {
         Ok(plan)
     }
 
-    /// Provides files for its scenarios: name of the scenario, name of the file, text of the file. The scenarios then
-    /// read no files from disk.
+    /// Provides files, each as scenario name, file name and text; the scenarios then read no files from disk.
     pub fn give<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a str, &'a str)>) {
         let folders = self.scenarios.iter_mut().filter_map(|s| Some((&*s.name, s.folder.as_mut()?)));
         let mut folders: Vec<(&str, &mut ScenarioFolder)> = folders.collect();
@@ -130,8 +128,7 @@ impl Order {
 }
 
 impl ExperimentPlan {
-    /// Returns the order of the plan, with the texts of all files that its scenarios have read so far; `None` unless it
-    /// is a sweep or a comparison.
+    /// Returns the order with the texts of all files read so far; `None` unless the plan is a sweep or comparison.
     pub fn portable(&self) -> Option<Order> {
         let mut order = self.order.clone()?;
         let files = self.files.borrow();

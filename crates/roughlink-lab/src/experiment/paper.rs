@@ -33,7 +33,6 @@ pub struct Paper {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PaperFile {
-    /// Title of the paper.
     title: String,
     /// Head of the report: paragraphs separated by an empty line.
     about: String,
@@ -55,7 +54,6 @@ struct PaperFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinuxTable {
-    /// Experiment.
     experiment: Spanned<String>,
     /// Axis of the candidates.
     #[serde(default = "claims::cc")]
@@ -63,7 +61,6 @@ struct LinuxTable {
     /// Deciding metric; the experiment's first if absent.
     #[serde(default)]
     metric: String,
-    /// Direction of the best value.
     best: BestDirection,
     /// Candidates that come with Linux; all if absent.
     #[serde(default)]
@@ -73,7 +70,6 @@ struct LinuxTable {
     note: String,
 }
 
-/// Direction of the best value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum BestDirection {

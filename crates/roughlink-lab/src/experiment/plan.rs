@@ -57,17 +57,14 @@ const READ_FIRST: usize = 1000;
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) stack: String,
-    /// See [`Cell::ran_on`].
     ran_on: String,
     pub(super) at: Vec<String>,
     labels: Vec<String>,
     fingerprint: u128,
-    /// See [`Scenario::is_random`].
     random: bool,
 }
 
 impl Planned {
-    /// See [`Cell::real_stack`].
     pub(super) fn real_stack(&self) -> &str {
         real_stack(&self.stack, &self.ran_on)
     }
@@ -118,7 +115,6 @@ impl ExperimentPlan {
         })
     }
 
-    /// Returns the number of cells.
     pub(super) fn cells(&self) -> usize {
         let e = &self.experiment;
         if e.function.is_some() { 0 } else { e.stacks.len().saturating_mul(self.combinations()) }
@@ -169,7 +165,6 @@ impl ExperimentPlan {
         Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint, random }
     }
 
-    /// Reads the scenario of cell `i`.
     fn read(&self, i: usize) -> Result<(Planned, Parsed, &ScenarioText), LabError> {
         let (e, points) = (&self.experiment, self.points(i));
         let own = points.iter().find_map(|(_, point)| point.scenario.as_ref());
@@ -263,8 +258,7 @@ impl ExperimentPlan {
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
-    /// Returns the identity that distinguishes the experiment from others. For a large grid it covers the cells that
-    /// are read first and all axis values.
+    /// Returns the experiment's identity. For a large grid it covers the cells that are read first and all axis values.
     pub fn identity(&self) -> Identity {
         let e = &self.experiment;
         let mut texts: Vec<String> = e.axes.iter().map(|a| a.name.clone()).collect();
@@ -281,7 +275,6 @@ impl ExperimentPlan {
         Identity::new(texts, e.replicas)
     }
 
-    /// Returns the key of a run's result in the store.
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
         let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
         match cell.stack == KERNEL {
@@ -342,8 +335,7 @@ impl ExperimentPlan {
         if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
-    /// Like [`ExperimentPlan::result`], with one more stack: the results of `kernel`, the plan of
-    /// [`Experiment::on_kernel`].
+    /// Like [`ExperimentPlan::result`], with `kernel`, the plan of [`Experiment::on_kernel`], as one more stack.
     pub fn result_beside(&self, kernel: &ExperimentPlan, runs: &impl AsRef<Records>) -> ExperimentResult {
         let (e, own) = (&self.experiment, &kernel.experiment);
         let mut how = vec![match own.replicas {
@@ -498,7 +490,6 @@ impl ExperimentPlan {
 pub struct Jobs<'p, I = Range<usize>> {
     plan: &'p ExperimentPlan,
     numbers: I,
-    /// The cell of the last run.
     cell: Option<(usize, Planned, Arc<Scenario>)>,
 }
 
@@ -577,7 +568,6 @@ mod tests {
     use crate::store::Store;
     use std::sync::atomic::AtomicBool;
 
-    /// A grid over seeds up to `seeds` and a window up to `windows`.
     fn grid(seeds: usize, windows: usize) -> Experiment {
         let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\n\
             replicas = 1\n[set]\nduration = \"10 ms\"\n\

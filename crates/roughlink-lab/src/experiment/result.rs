@@ -1,7 +1,6 @@
 //! The results of an experiment: cells with their statistics, curves, and the verdicts on a paper's claims.
 //!
-//! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
-//! input of a report.
+//! These types are the `--json` of `reproduce` and `sweep`, the `results.json` of a folder, and the input of a report.
 
 use crate::statistics::{self, ConfidenceInterval, all_equal, correlation, difference_of_shares, interval, median};
 use schemars::{JsonSchema, schema_for};
@@ -218,10 +217,8 @@ impl Cell {
     }
 
     /// Returns the difference `self - other`, computed within replicas, which share their random numbers. None if no
-    /// replica has both values.
-    ///
-    /// The result is the mean of the differences, or their median if either cell is a median or has bounds. For shares
-    /// of runs it is the difference of shares, and for other quantiles the difference without an interval.
+    /// replica has both values. The result is the mean of the differences, or their median if either cell is a median
+    /// or has bounds. For shares of runs it is their difference, and for other quantiles it has no interval.
     pub fn difference(&self, other: &Cell) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
@@ -251,8 +248,7 @@ impl Cell {
         of([mean; 2], interval(&each).filter(|_| self.has_spread() && other.has_spread()), false)
     }
 
-    /// Returns the values of the replicas that both cells have. A cell that is not random pairs with each replica of
-    /// the other.
+    /// Returns the values of replicas that both cells have. A cell that is not random pairs with each of the other's.
     pub fn pairs(&self, other: &Cell) -> Vec<(ConfidenceInterval, ConfidenceInterval)> {
         let (own, others) = (self.by_replica(), other.by_replica());
         let numbers = if self.deterministic { others.keys() } else { own.keys() };

@@ -1,5 +1,4 @@
-//! Reader of the folder of `emulate -o`: the part of its result that a run does not have, and its CSV files thinned for
-//! drawing.
+//! Reader of the folder of `emulate -o`: the results that a run does not have, and the CSV files thinned for drawing.
 
 use super::run::{Delivery, LinkDirection, LinkRows, Links, TimeAxis, bin};
 use super::{SUMMARY, json};
@@ -123,8 +122,7 @@ pub struct ConversationCurves {
     pub srtt_ms: Vec<CurvePoint>,
 }
 
-/// Reads an emulation's part of a folder, with queues and outages of its links; `None` if the folder is not from an
-/// emulation.
+/// Reads an emulation's part of a folder, with queues and outages of its links; `None` for other folders.
 pub(super) fn read(
     folder: &Path,
     result: &RunResult,
@@ -177,8 +175,7 @@ fn number(text: &str) -> Option<f64> {
 struct RateSeries(Delivery);
 
 impl RateSeries {
-    /// Creates the rates of a total whose first sample is at `now`. The total is assumed to grow from one sampling
-    /// interval earlier.
+    /// Creates the rates of a total first sampled at `now`; it is assumed to grow from one sampling interval earlier.
     fn new(now: f64, axis: TimeAxis) -> Self {
         RateSeries(Delivery::new(bin(axis.end.max(200.0 * axis.row_s)), (now - axis.row_s).max(0.0)))
     }
@@ -243,7 +240,6 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
     Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
 }
 
-/// File with the description of an emulation.
 const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;

@@ -1,7 +1,6 @@
-//! Reader of the folder of `run -o`: the result, and its series thinned for drawing.
-//!
-//! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row is
-//! valid until the next one, so curves are steps, and thinning keeps the extremes of the rows.
+//! Reader of the folder of `run -o`: the result, and its series thinned for drawing. Series are read and thinned one
+//! row group at a time, so a long run needs no more memory than a short one. A row is valid until the next one, so
+//! curves are steps, and thinning keeps the extremes of the rows.
 
 use super::emulation::{self, EmulationFolderContent};
 use super::table::{ColumnValues, FolderTable};
@@ -86,7 +85,6 @@ pub struct AllowedCurves {
     pub awnd_sdu: Vec<CurvePoint>,
 }
 
-/// Reads the folder of a run.
 pub(super) fn read(folder: &Path) -> Result<SingleRun, LabError> {
     let result: RunResult = json(&folder.join(SUMMARY))?;
     let manifest = Manifest::read(folder).ok();
@@ -130,7 +128,6 @@ fn check(result: &RunResult) -> Result<(), String> {
     Ok(())
 }
 
-/// Time axis of a run.
 #[derive(Clone, Copy)]
 pub(super) struct TimeAxis {
     pub(super) end: f64,
@@ -336,7 +333,6 @@ impl Delivery {
     }
 }
 
-/// Returns quantiles from the smallest value to the largest.
 fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     if values.is_empty() {
         return Vec::new();
@@ -351,7 +347,6 @@ fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     (0..points.len()).filter(|&i| !inner(i)).map(|i| points[i]).collect()
 }
 
-/// Queue lengths of link directions, and outages of links by name.
 pub(super) type Links = (Vec<(LinkDirection, Vec<CurvePoint>)>, Vec<(String, Vec<(f64, f64)>)>);
 
 fn links(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Links, LabError> {
@@ -366,7 +361,6 @@ fn links(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Links, LabEr
     Ok(links.finish())
 }
 
-/// Queues and outages, row by row.
 pub(super) struct LinkRows<'r> {
     result: &'r RunResult,
     axis: TimeAxis,
@@ -441,7 +435,6 @@ impl<'r> LinkRows<'r> {
     }
 }
 
-/// Merges overlapping spans.
 pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<(f64, f64)> = Vec::new();
@@ -493,8 +486,7 @@ mod tests {
     #[test]
     fn throughput_is_the_mean_of_each_bin() {
         assert_eq!([bin(8.3), bin(60.0), bin(900.0), bin(0.01)], [0.05, 0.5, 5.0, 0.001]);
-        // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow starts at 0.5 s and ends at 2.5
-        // s.
+        // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow lasts from 0.5 s to 2.5 s.
         let mut delivered = Delivery::new(1.0, 0.5);
         let more: Vec<f64> =
             [(0.7, 4e5), (1.0, 1e6), (2.0, 1e6), (2.5, 3e6)].map(|(now, bytes)| delivered.at(now, bytes)).into();

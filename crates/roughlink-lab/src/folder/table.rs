@@ -1,6 +1,5 @@
-//! Columns of a Parquet file, read some rows at a time, so that memory does not grow with the file.
-//!
-//! The file is untrusted, and so are its statements about its size. The decompressed size of a page is checked before
+//! Columns of a Parquet file, read some rows at a time, so that memory does not grow with the file. The file is
+//! untrusted, and so are its statements about its size. The decompressed size of a page is checked before
 //! decompression, rows are counted while they are read, and files that expand too much are rejected.
 
 use crate::disk;
@@ -126,8 +125,7 @@ impl FolderTable {
         about.schema_descr().columns().iter().map(heading).collect()
     }
 
-    /// Calls `each` with a number of rows and their columns `names`, from the first rows to the last, or until `each`
-    /// breaks.
+    /// Calls `each` with a number of rows and their columns `names`, from the first rows on, until it breaks.
     ///
     /// # Errors
     /// Fails if the file cannot be read.
@@ -145,7 +143,6 @@ impl FolderTable {
         Ok(())
     }
 
-    /// Calls [`FolderTable::each`] for all rows.
     pub(super) fn read<const N: usize>(
         &self,
         names: [&str; N],
@@ -289,8 +286,7 @@ fn read_optional<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Op
 const AT_ONCE: usize = 1 << 16;
 /// Maximum size of a page, bytes: a batch of the largest series has pages of one megabyte.
 const MAX_PAGE_SIZE: usize = 1 << 24;
-/// Maximum number of rows per byte of a file: similar rows share some bytes, but no row takes less than a thousandth of
-/// a byte.
+/// Maximum number of rows per byte of a file: similar rows share bytes, but each takes at least a thousandth of one.
 const ROWS_OF_A_BYTE: u64 = 1000;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Writing of a result folder.
 //!
-//! All files are first written into `.unfinished` within the folder. When all are on disk, with the manifest as the
-//! last file, the folder is published:
+//! All files are first written into `.unfinished` within the folder, the manifest last. Then the folder is published:
 //! - In an empty folder the files move up one by one, the manifest last.
 //! - Existing results are replaced in a single step: `.unfinished` moves beside the folder and is exchanged with it;
 //!   then the old files are removed. At any moment the folder contains the old or the new results.
@@ -34,7 +33,6 @@ pub(super) struct Draft {
     unfinished: OpenFolder,
     /// True if this run created the folder.
     made: bool,
-    /// True if `.unfinished` is complete.
     complete: bool,
     files: Vec<FileEntry>,
     _marker: Option<disk::OutputFile>,
@@ -82,7 +80,6 @@ impl Draft {
         }
     }
 
-    /// Creates the file `name`.
     pub(super) fn create(&self, name: &str) -> Result<HashedFile, OutputError> {
         let path = self.unfinished.path().join(name);
         let file = self.unfinished.create(name).map_err(write_error(&path))?;
@@ -90,20 +87,17 @@ impl Draft {
         Ok(HashedFile { name: name.to_owned(), path, out, hash: Sha256::new(), bytes: 0 })
     }
 
-    /// Adds a complete file.
     pub(super) fn keep(&mut self, file: HashedFile) -> Result<(), OutputError> {
         self.files.push(file.close()?);
         Ok(())
     }
 
-    /// Writes a whole file.
     pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
         let mut file = self.create(name)?;
         file.write_all(bytes).map_err(write_error(&file.path))?;
         self.keep(file)
     }
 
-    /// Returns the files added so far.
     pub(super) fn files(&self) -> Vec<FileEntry> {
         self.files.clone()
     }
@@ -191,8 +185,7 @@ fn publish(dir: &OpenFolder, unfinished: &OpenFolder) -> Result<(), OutputError>
     move_up(dir, unfinished, &held, &new)
 }
 
-/// Exchanges the folders `dir` and `unfinished` atomically and removes the old one. Returns false if this is not
-/// possible.
+/// Atomically exchanges `dir` and `unfinished` and removes the old folder; returns false if this is not possible.
 fn exchange(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String]) -> Result<bool, OutputError> {
     let Some((parent, name)) = dir.place() else { return Ok(false) };
     let beside = beside(&name);
@@ -214,7 +207,6 @@ fn exchange(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String]) -> Resul
     Ok(true)
 }
 
-/// Moves the files into place one by one.
 fn move_up(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String], new: &FileNames) -> Result<(), OutputError> {
     let at = |name: &str| write_error(&dir.path().join(name));
     if held.iter().any(|n| n == MANIFEST) {
@@ -228,7 +220,6 @@ fn move_up(dir: &OpenFolder, unfinished: &OpenFolder, held: &[String], new: &Fil
     }
     dir.sync().map_err(at(""))?;
     unfinished.rename(MANIFEST, dir, MANIFEST).map_err(at(MANIFEST))?;
-    // The new results are published.
     let _ = dir.sync();
     let _ = clear(unfinished, in_draft, dir, UNFINISHED);
     Ok(())
@@ -248,7 +239,6 @@ fn replaced(held: &[String], name: &str) -> bool {
     disk::is_leftover(name) || held.iter().any(|n| n == name)
 }
 
-/// Returns true if a draft may contain a file of this name.
 fn in_draft(name: &str) -> bool {
     is_result(name) || [MARKER, MANIFEST_PART, REPLACED].contains(&name)
 }
@@ -270,8 +260,7 @@ fn is_draft(folder: &OpenFolder) -> Result<bool, OutputError> {
     }
 }
 
-/// Checks that all files `held` in `dir` are results: a report, or listed by one of the manifests, which may be of any
-/// version of the program.
+/// Checks that all files `held` in `dir` are results: a report, or listed in a manifest of any version of the program.
 fn check_results(dir: &OpenFolder, held: &[String], manifests: &[Option<FileNames>]) -> Result<(), OutputError> {
     let known = manifests.iter().any(Option::is_some);
     let listed =
@@ -300,7 +289,6 @@ fn listed(folder: &OpenFolder, name: &str) -> Option<FileNames> {
     Some(manifest.files.into_iter().map(|f| f.name).collect())
 }
 
-/// Names of files in a manifest.
 type FileNames = BTreeSet<String>;
 
 /// Returns the entries of `dir` except drafts.
@@ -322,7 +310,6 @@ fn locked(dir: &OpenFolder, free: io::Result<bool>) -> Result<(), OutputError> {
     }
 }
 
-/// File that is being written, with its hash.
 #[derive(Debug)]
 pub(super) struct HashedFile {
     name: String,
@@ -333,7 +320,6 @@ pub(super) struct HashedFile {
 }
 
 impl HashedFile {
-    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -358,7 +344,6 @@ impl Write for HashedFile {
     }
 }
 
-/// Returns size and SHA-256 of the file at `path`.
 pub(super) fn measure(path: &Path) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let bytes = io::copy(&mut disk::reader(path)?, &mut Hashing(&mut hash))?;

@@ -70,7 +70,6 @@ fn each_fault(root: &Path, replace: bool, mut check: impl FnMut(u32, bool, Resul
             if all {
                 break;
             }
-            // The next run succeeds and cleans up.
             run(&dir, 3, true).unwrap();
             assert_eq!(seed(&dir), Some(3), "{n}");
             assert!(!names(&dir).iter().any(|n| n.starts_with('.')), "{n}: {:?}", names(&dir));
@@ -80,7 +79,6 @@ fn each_fault(root: &Path, replace: bool, mut check: impl FnMut(u32, bool, Resul
     }
 }
 
-/// At any moment the folder contains the old results or the new ones.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 #[test]
 fn results_are_replaced_in_one_step() {
@@ -97,8 +95,7 @@ fn results_are_replaced_in_one_step() {
     assert_eq!(names(root.path()), ["results"]);
 }
 
-/// If folders cannot be exchanged, here because a foreign folder occupies the name, the next command completes the
-/// replacement.
+/// Without an exchange (a foreign folder occupies the name), the next command completes the replacement.
 #[test]
 fn results_are_replaced_file_by_file() {
     let root = tempfile::tempdir().unwrap();
@@ -130,7 +127,6 @@ fn new_folder_is_complete_or_marked_unfinished() {
     });
 }
 
-/// Files of other versions are replaced if their manifest lists them.
 #[test]
 fn the_results_of_an_earlier_version_are_replaced() {
     let root = tempfile::tempdir().unwrap();
@@ -227,7 +223,6 @@ fn links_are_not_followed() {
     assert!(untouched());
 }
 
-/// Deleting the marker of a running command does not let a second one in.
 #[cfg(unix)]
 #[test]
 fn lock_survives_deletion_of_its_marker() {

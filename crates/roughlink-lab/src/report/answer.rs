@@ -54,7 +54,6 @@ fn sentence(e: &ExperimentResult, compared: &Compared, first: &Cell, metric: &Me
     }
 }
 
-/// Returns the labels of a cell's axis values.
 fn label(e: &ExperimentResult, at: &std::collections::BTreeMap<String, String>) -> String {
     let label = |axis: &crate::experiment::result::AxisResult| {
         let value = at.get(&axis.name)?;

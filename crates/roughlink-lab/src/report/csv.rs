@@ -2,8 +2,7 @@
 //!
 //! A spreadsheet interprets a cell that begins with `=` as a formula, and some also do so with `+`, `-`, `@`, a tab or
 //! a line end. Names come from the authors of scenarios, so such a cell gets an apostrophe in front, unless it is a
-//! number. The page's script follows the same rule for the points as drawn; `tests/report_in_browser.rs` compares the
-//! two.
+//! number. The page's script does the same for the points as drawn; `tests/report_in_browser.rs` compares them.
 
 use crate::experiment::result::ExperimentResult;
 use std::borrow::Cow;
@@ -11,9 +10,8 @@ use std::borrow::Cow;
 /// Returns one line per cell: stack, axes, metric, unit, published, measured, quantile, ci95, interval_low,
 /// interval_high, at_least, values and replicas, with the meanings of [`Cell`](crate::experiment::result::Cell).
 /// `at_least` is the `bound` of the cell, and `values` counts the replicas that have a value. An infinite end is
-/// absent. Samples would double the size of the page; `results.json` has them.
-///
-/// Parsing a number returns the same bits; absent numbers are empty.
+/// absent. Samples would double the size of the page; `results.json` has them. Parsing a number returns the same bits;
+/// absent numbers are empty.
 pub fn cells(experiment: &ExperimentResult) -> String {
     let axes = experiment.axes.iter().map(|a| a.name.as_str());
     let mut rows = vec![["stack"].into_iter().chain(axes).chain(COLUMNS).map(String::from).collect::<Vec<_>>()];

@@ -21,9 +21,7 @@ pub(super) const MEASURED: &str = "Measured";
 pub(super) struct Drawing {
     /// Series in order: name and slot.
     pub series: Vec<(String, usize)>,
-    /// How the series are drawn.
     pub form: SeriesStyle,
-    /// The charts.
     pub panels: Vec<Panel>,
     /// True if some points are published values.
     pub published: bool,
@@ -35,7 +33,6 @@ pub(super) struct Drawing {
     pub note: String,
 }
 
-/// A small chart.
 pub(super) struct Panel {
     /// Caption, such as `ns3 stack`; may be empty.
     pub caption: String,
@@ -325,8 +322,7 @@ fn x_scale(experiment: &ExperimentResult, x: &ViewDimension, numeric: bool) -> V
     })
 }
 
-/// Returns the values that can be written below a narrow chart without touching: the outermost ones and as many others
-/// as fit.
+/// Returns the values that fit below a narrow chart without touching: the outermost, and as many others as possible.
 fn ticks(numbers: &[f64], log: bool) -> Vec<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -358,8 +354,7 @@ pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(
     Some(span.map_or((value, value), |(a, b)| (a.min(value), b.max(value))))
 }
 
-/// Extends a span to its confidence intervals, unless wide intervals, as with few runs, would compress the points too
-/// much.
+/// Extends a span to its confidence intervals, unless wide intervals (few runs) would compress the points too much.
 fn with_intervals((low, high): (f64, f64), ends: Option<(f64, f64)>) -> (f64, f64) {
     let Some((bottom, top)) = ends else { return (low, high) };
     let room = 0.4 * (high.max(0.0) - low.min(0.0));

@@ -49,7 +49,6 @@ pub(super) fn slug(experiment: &str) -> String {
     text::slug(experiment, "experiment")
 }
 
-/// Returns the number of decimals for a number of this size.
 fn decimals(x: f64) -> usize {
     match x.abs() {
         a if a >= 1000.0 => 0,

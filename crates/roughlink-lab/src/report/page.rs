@@ -25,7 +25,6 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
     out
 }
 
-/// Returns true if the text is such a page.
 pub(super) fn is_page(text: &str) -> bool {
     text.contains(BRAND)
 }

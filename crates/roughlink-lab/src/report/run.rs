@@ -13,7 +13,6 @@ use charts::Section;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Renders the report.
 pub(super) fn render(run: &SingleRun) -> String {
     let result = &run.result;
     let title = if result.name.is_empty() { "roughlink run" } else { &result.name };

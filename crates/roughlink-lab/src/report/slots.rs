@@ -73,7 +73,6 @@ pub(super) fn sample(slot: usize, form: SeriesStyle) -> String {
     format!("<svg width=\"24\" height=\"14\" viewBox=\"0 0 24 14\" aria-hidden=\"true\">{shape}</svg>")
 }
 
-/// How a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeriesStyle {
     /// A line of many points, never dashed.
@@ -82,7 +81,6 @@ pub(super) enum SeriesStyle {
     Line,
     /// A line with a marker at each point.
     Marked,
-    /// Bars.
     Bar,
 }
 

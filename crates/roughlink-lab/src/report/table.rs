@@ -1,5 +1,4 @@
-//! The numbers behind a figure: published value, measured value with its interval, and ratio, in a column group per
-//! stack.
+//! The numbers behind a figure: published value, measured value with interval, and ratio, in columns per stack.
 
 use super::html::{escape, exact, number, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};

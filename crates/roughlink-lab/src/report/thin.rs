@@ -12,7 +12,6 @@ pub(super) const MOST: usize = 1600;
 const KEPT: usize = 4;
 const KEPT_OF_STEPS: usize = 6;
 
-/// Returns the points of a curve, thinned if there are too many.
 pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<CurvePoint> {
     let points: Vec<CurvePoint> = x.iter().copied().zip(y.iter().copied()).collect();
     match points.as_slice() {
@@ -66,7 +65,6 @@ impl Thinner {
         self.points.push((x, y));
     }
 
-    /// Returns the remaining points.
     pub(crate) fn finish(self) -> Vec<CurvePoint> {
         if self.points.len() > KEPT_OF_STEPS * self.stretches {
             thin(&self.points, self.range, self.stretches, true)

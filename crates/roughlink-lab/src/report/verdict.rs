@@ -116,8 +116,7 @@ fn metric<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> &'a str {
     }
 }
 
-/// Returns the cells of the metric on Linux (on the kernel if it was measured), for each combination of the other axes
-/// in the order of the experiment.
+/// Returns the cells of the metric on Linux (the kernel if measured), by combination of the other axes in their order.
 fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTreeMap<String, String>, Vec<&'a Cell>)> {
     let metric = metric(experiment, choice);
     let mut out: Vec<(BTreeMap<String, String>, Vec<&Cell>)> = Vec::new();
@@ -134,7 +133,6 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
     out
 }
 
-/// The best candidate at a place.
 struct BestCandidate<'a> {
     at: BTreeMap<String, String>,
     best: &'a Cell,
@@ -207,5 +205,4 @@ fn row(
     format!("<li>{place}<b>{}</b> {}{notes}</li>\n", escape(&name(b.best)), escape(&figure(b.best)))
 }
 
-/// Maximum number of equal candidates to list.
 const MAX_NAMES: usize = 3;

@@ -3,20 +3,16 @@
 use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult, ReportInput};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The dimension of metrics.
 pub(super) const METRIC: &str = "metric";
-/// The dimension of stacks.
 pub(super) const STACK: &str = "stack";
 
-/// One dimension and its values in order.
 pub(super) struct ViewDimension {
     pub name: String,
     pub label: String,
     pub values: Vec<AxisValue>,
 }
 
-/// Returns the axes of an experiment, then `metric`, then `stack` with the stacks that ran. Values that occur only in
-/// cells are appended.
+/// Returns the axes, then `metric`, then `stack` with the stacks that ran. Values found only in cells come last.
 pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<ViewDimension> {
     let named = |value: &str, label: &str| AxisValue {
         value: value.into(),
@@ -56,7 +52,6 @@ pub(super) fn cell_value<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
     coordinate(&cell.axes, &cell.metric, &cell.stack, dimension)
 }
 
-/// Returns the value of a curve on a dimension; empty without a value.
 pub(super) fn curve_value<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
     coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
 }
@@ -71,12 +66,10 @@ fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'
 }
 
 impl ViewDimension {
-    /// Returns the index of a value.
     pub(crate) fn position(&self, value: &str) -> Option<usize> {
         self.values.iter().position(|v| v.value == value)
     }
 
-    /// Returns the label of a value.
     pub(crate) fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
         self.position(value).map_or(value, |i| &self.values[i].label)
     }
@@ -98,7 +91,6 @@ impl ViewDimension {
     }
 }
 
-/// Returns a metric with its unit, as the caption of a scale.
 pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> String {
     let plain = MetricResult { name: name.into(), ..MetricResult::default() };
     let metric = experiment.metrics.iter().find(|m| m.name == name).unwrap_or(&plain);
@@ -106,13 +98,11 @@ pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> Strin
     if metric.unit.is_empty() { label.clone() } else { format!("{label} ({})", metric.unit) }
 }
 
-/// Formats a stack as a caption.
 pub(super) fn stack_caption(stack: &str) -> String {
     if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
 }
 
-/// Formats a stack as the heading of a column or a chart. If some of the values below ran on another stack, they name
-/// it, and the heading says so.
+/// Formats a stack as a heading, which says so if values below ran on another stack; those values name it.
 pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> String {
     let cells = experiment.cells.iter().map(|c| (&c.stack, &c.ran_on));
     let all = cells.chain(experiment.curves.iter().map(|c| (&c.stack, &c.ran_on)));

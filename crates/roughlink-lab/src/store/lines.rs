@@ -1,8 +1,6 @@
-//! The lines of `runs.jsonl`: a header, then a finished run with its checksum on each line.
-//!
-//! A line is the JSON object of a [`RunRecord`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0)
-//! of everything before its comma, in hexadecimal. Every bit of a line is covered, and other programs can still read
-//! the lines as JSON.
+//! The lines of `runs.jsonl`: a header, then a finished run with its checksum on each line. A line is the JSON object
+//! of a [`RunRecord`] with a last member `"check"`: SipHash-1-3 (64 bits, key 0) of all before its comma, in
+//! hexadecimal. It covers every bit of a line, which other programs can still read as JSON.
 
 use super::RunRecord;
 use crate::error::LabError;
@@ -11,7 +9,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The first line.
 pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
 
 /// Formats the line of a record, including the line feed.
@@ -33,13 +30,11 @@ fn check(text: &[u8]) -> String {
 
 const CHECK: &str = ",\"check\":\"";
 
-/// Content of a store.
 #[derive(Debug, Default)]
 pub(super) struct StoreContent {
     pub(super) records: Vec<RunRecord>,
     /// The header and the intact lines.
     pub(super) sound: Vec<u8>,
-    /// The damaged lines.
     pub(super) damaged: Vec<u8>,
     /// Numbers of the damaged lines, from one.
     pub(super) lines: Vec<usize>,
@@ -48,8 +43,7 @@ pub(super) struct StoreContent {
 }
 
 impl StoreContent {
-    /// Parses the text of a store. Returns `None` if it is something else. Ignores an incomplete last line, which a
-    /// killed process leaves.
+    /// Parses a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut found = StoreContent { sound: HEADER.to_vec(), unchecked: true, ..StoreContent::default() };
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
@@ -117,10 +111,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Maximum number of line numbers in a message.
 const MAX_SHOWN: usize = 10;
 
-/// Creates the error for a folder with a foreign file.
 pub(super) fn foreign(folder: &std::path::Path, example: &str) -> LabError {
     LabError::Foreign { path: folder.to_path_buf(), example: example.to_owned() }
 }

@@ -95,7 +95,6 @@ fn damaged_line_is_set_aside_and_reported() {
     }
 }
 
-/// Lines of an earlier version are not used, but kept.
 #[test]
 fn a_store_without_checksums_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +162,6 @@ fn links_are_not_followed() {
     assert_eq!(Store::open(&real).unwrap().len(), 1);
 }
 
-/// Deleting files of the folder does not allow a second process to open it.
 #[cfg(unix)]
 #[test]
 fn the_lock_survives_deleted_files() {

@@ -16,7 +16,6 @@ pub(super) struct CoverageCounters {
 }
 
 impl CoverageCounters {
-    /// Creates counters for a run of `scenario`.
     pub(super) fn new(scenario: &Scenario) -> Self {
         let stays = scenario.links.iter().map(|l| &l.stays).find(|s| !s.is_empty());
         let stays: Vec<_> = stays.into_iter().flatten().map(|s| (s.from, s.class.clone())).collect();

@@ -72,7 +72,6 @@ impl OutageRecovery {
         })
     }
 
-    /// Records that `bytes` have been delivered by `now`.
     pub(super) fn delivered(&mut self, now: Time, bytes: u64) {
         while now > self.from + STEP * self.steps.len() as u64 {
             self.steps.push(self.last);
@@ -89,8 +88,7 @@ impl OutageRecovery {
         }
     }
 
-    /// Returns the time from the end of the outage to the next transmission; `None` if the flow or the run had ended by
-    /// then.
+    /// Returns the time from the end of the outage to the next transmission; `None` if flow or run ended before.
     pub(super) fn resumed(&self, end: Time) -> Option<Wait> {
         let took = self.resumed.map(|at| Wait::Took(at.saturating_sub(self.from)));
         took.or((end > self.from).then(|| Wait::Longer(end - self.from)))

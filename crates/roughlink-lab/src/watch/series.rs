@@ -24,7 +24,6 @@ pub const CURVES: &[Quantity] = &[
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps(Vec<(Time, f64)>);
 
-/// A flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowSeries {
     pub name: String,
@@ -48,21 +47,18 @@ pub(crate) struct FlowSeries {
     pub delays: [Vec<(Time, f64)>; 2],
 }
 
-/// A link direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueSeries {
     pub waiting: Steps,
     pub dropped: Steps,
 }
 
-/// All series of a run.
 #[derive(Debug)]
 pub(crate) struct RunSeries {
     pub flows: Vec<FlowSeries>,
     /// By hop: forward and reverse of each link.
     pub queues: Vec<QueueSeries>,
     pub links: Vec<String>,
-    /// End of the run.
     pub end: Time,
 }
 
@@ -153,7 +149,6 @@ impl RunSeries {
 }
 
 impl FlowSeries {
-    /// Returns the value of the curve `name` at point `k` of a grid.
     fn point(&self, name: &str, every: Time, k: usize) -> f64 {
         let now = every * k as u64;
         let before = now.saturating_sub(every);
@@ -169,7 +164,6 @@ impl FlowSeries {
 }
 
 impl Steps {
-    /// Sets the value from `now` on.
     fn set(&mut self, now: Time, value: f64) {
         match self.0.last_mut() {
             Some(last) if last.1 == value => {}
@@ -184,7 +178,6 @@ impl Steps {
         passed.checked_sub(1).map_or(0.0, |i| self.0[i].1)
     }
 
-    /// Returns the increase from one time to another.
     pub(crate) fn increase(&self, from: Time, to: Time) -> f64 {
         self.at(to) - self.at(from)
     }
@@ -207,7 +200,6 @@ impl Steps {
     }
 }
 
-/// Returns the values of (time, value) pairs between two times.
 pub(crate) fn within(sample: &[(Time, f64)], from: Time, to: Time) -> Vec<f64> {
     let range = sample.partition_point(|s| s.0 < from)..sample.partition_point(|s| s.0 < to);
     sample[range].iter().map(|s| s.1).collect()
@@ -217,7 +209,6 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Curves that can be summed.
 const SUMMED: [&str; 2] = ["throughput_mbps", "backlog_pkt"];
 /// Name of the sum over the flows.
 pub const TOTAL: &str = "total";

@@ -114,7 +114,6 @@ pub(crate) fn parse(name: &str) -> Option<(&str, TimeWindow, &str)> {
     ))
 }
 
-/// Computes the metrics `names` of a run.
 pub(crate) fn measure(names: &[String], seen: &RunSeries) -> BTreeMap<String, f64> {
     names.iter().filter_map(|name| Some((name.clone(), value(name, seen)?))).collect()
 }
@@ -183,7 +182,6 @@ impl FlowSeries {
     }
 }
 
-/// Values with their durations.
 struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {

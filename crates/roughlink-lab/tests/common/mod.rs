@@ -44,7 +44,6 @@ to = "evcc"
 bytes = "2 MB"
 "#;
 
-/// A run and its result folder.
 pub struct Run {
     pub dir: TempDir,
     pub result: RunResult,
@@ -69,7 +68,6 @@ pub fn run_text(text: &str, overrides: &[(&str, &str)], change: impl FnOnce(&mut
     Run { dir, result }
 }
 
-/// Runs [`SCENARIO`].
 pub fn run(overrides: &[(&str, &str)], change: impl FnOnce(&mut OutputSettings)) -> Run {
     run_text(SCENARIO, overrides, change)
 }

@@ -1,5 +1,4 @@
-//! Invented results for testing reports: the shapes of the V2G paper, its quoted numbers, and noise around them. None
-//! of them comes from a simulation.
+//! Invented results for testing reports, none simulated: shapes of the V2G paper, its quoted numbers, and noise.
 
 use roughlink_lab::experiment::result::*;
 use std::collections::BTreeMap;

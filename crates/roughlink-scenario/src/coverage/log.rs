@@ -7,7 +7,6 @@ use crate::problem::{Problem, Problems, suggest};
 use crate::table::{Dialect, POSITION, TIME, TraceTable};
 use roughlink_core::units::{Rate, Time};
 
-/// A line of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LogRow {
     pub at: Time,

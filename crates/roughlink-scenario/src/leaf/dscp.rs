@@ -9,7 +9,6 @@ use toml::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dscp(pub u8);
 
-/// List of DSCPs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DscpList(pub Vec<Dscp>);
 
@@ -51,8 +50,7 @@ impl Read for DscpList {
     }
 }
 
-/// Returns a DSCP by name: RFC 2474 section 4.2.2 (class selectors), RFC 2597 section 6 (assured forwarding), RFC 3246
-/// (expedited forwarding).
+/// Returns a DSCP by name: class selector (RFC 2474 section 4.2.2), AF (RFC 2597 section 6) or EF (RFC 3246).
 fn named(name: &str) -> Option<u8> {
     let digit = |c: u8, most: u8| Some(c.wrapping_sub(b'0')).filter(|d| *d <= most);
     match name.to_ascii_lowercase().as_bytes() {

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// A value for each axis except the one with `a` and `b`.
 type FixedAxes = BTreeMap<String, String>;
 
-/// The figure of one combination.
 pub(super) struct ClaimFigure {
     pub at: String,
     /// Bounds of the figure; they are equal if all runs reached a value. None without a value.
@@ -32,7 +31,6 @@ impl ClaimFigure {
         self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
     }
 
-    /// Formats the figure without its unit.
     pub(crate) fn words(&self) -> String {
         self.range.map_or("no value".into(), words)
     }
@@ -77,7 +75,6 @@ impl Estimate {
     }
 }
 
-/// Explains why a mean, or a comparison in pairs, has no interval.
 fn reason_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
     let runs = [Some(a), b].into_iter().flatten().filter(|c| !c.has_spread()).map(|c| c.by_replica().len()).min();
     match runs.unwrap_or_else(|| b.map_or(usize::MAX, |b| a.pairs(b).len())) {
@@ -89,7 +86,6 @@ fn reason_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
 }
 
 impl Claim {
-    /// Computes the figures of all combinations that were run.
     pub(super) fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<ClaimFigure> {
         let mut places = vec![self.at.clone()];
         for (axis, values) in &self.over {
@@ -233,7 +229,6 @@ impl Claim {
         Some(Estimate::from_means(s.mean, interval, cell, None))
     }
 
-    /// `a - b`
     fn difference(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
         if self.statistic == Statistic::Median {
             return paired_estimate(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
@@ -306,7 +301,6 @@ fn paired_estimate(
     Estimate::from_median(&pairs, a.deterministic && b.deterministic)
 }
 
-/// Formats an interval for users.
 pub(super) fn words([from, to]: ConfidenceInterval) -> String {
     match (from.is_finite(), to.is_finite()) {
         (true, true) if from == to => short(from),

@@ -27,7 +27,6 @@ pub(super) struct Section {
     pub drawing: Drawing,
 }
 
-/// A chart and its curves.
 pub(super) struct Chart<'a> {
     caption: String,
     /// Caption of the y axis.

@@ -13,7 +13,6 @@ use roughlink_core::metrics::frames::FrameCount;
 /// Maximum numbers of conversations described in sentences, and of link directions drawn.
 const DESCRIBED: usize = 3;
 const MAX_LINKS: usize = 6;
-/// Maximum number of rows of a table.
 const MAX_ROWS: usize = 200;
 
 /// Returns the results in sentences: conversations, timing, end, changes.
@@ -91,7 +90,6 @@ fn describe_end(ended: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the charts of the CSV files.
 pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Section> {
     let talks = || e.conversations.iter();
     let throughput = Chart::new("Delivered", "Mbit/s", talks().map(|c| (c.name.clone(), &c.throughput_mbps[..])));
@@ -109,13 +107,11 @@ pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Secti
     [talks, sent, late].into_iter().flatten().map(wide).collect()
 }
 
-/// Gives a single chart the whole width.
 fn wide(mut section: Section) -> Section {
     section.drawing.wide = section.drawing.panels.len() == 1;
     section
 }
 
-/// Renders the tables of conversations, frames, timing and changes.
 pub(super) fn tables(e: &EmulationFolderContent) -> String {
     let tables = [
         ("Conversations", conversations(e)),
@@ -199,7 +195,6 @@ fn changes(all: &[RecordedChange]) -> HtmlTable {
     table
 }
 
-/// Returns the facts for the heading: duration of the emulation, and kernel.
 pub(super) fn facts(run: &SingleRun, e: &EmulationFolderContent) -> Vec<String> {
     let mut facts = vec![format!("{} s emulated in real time", seconds(run.result.sim_s))];
     if !e.about.kernel.is_empty() {

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of sessions whose message tables are unfolded.
 const OPEN: usize = 2;
 
-/// A table under construction.
 pub(super) struct HtmlTable {
     label: &'static str,
     head: Vec<&'static str>,
@@ -210,7 +209,6 @@ fn transfers(run: &SingleRun) -> (&'static str, String) {
     ("Transfers", table.html())
 }
 
-/// Renders the volume that transfers delivered in each stay in coverage.
 fn stays(run: &SingleRun) -> (&'static str, String) {
     let entries = run.manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let head =
