@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Creates `flows` unlimited flows in groups of three, for `seconds`, over links with loss bursts that start with
-/// probability `start`.
+/// Creates `flows` unlimited flows in groups of three, over links whose loss bursts start with probability `start`.
 fn scenario(flows: usize, seconds: u32, start: f64, stack: &str, cc: &str) -> Scenario {
     let mut text = format!(
         "name = \"bench\"\nduration = \"{seconds} s\"\n[tcp]\nstack = \"{stack}\"\ncc = \"{cc}\"\nmss = \"1448 B\"\n\

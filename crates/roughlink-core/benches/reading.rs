@@ -1,6 +1,5 @@
-//! Cost of scenarios of several sizes, per element: tables of changes and recorded traces, repetitions, chains and
-//! stars, and files with many faults; `make bench`. If the time per element grows with the size, something is
-//! quadratic.
+//! Cost of scenarios of several sizes, per element: tables of changes, recorded traces, repetitions, chains, stars, and
+//! files with many faults; `make bench`. If the time per element grows with the size, something is quadratic.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
@@ -13,7 +12,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Creates two nodes and a link with the additional lines `link`; runs for `seconds`.
 fn one_link(seconds: u32, link: &str) -> String {
     format!(
         "duration = \"{seconds} s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
@@ -44,7 +42,6 @@ fn measure<O>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, size: u32, m
     group.bench_function(BenchmarkId::new(name, size), |b| b.iter(|| black_box(of())));
 }
 
-/// Measures reading a table of changes and running through it, per line.
 fn tables(c: &mut Criterion) {
     let mut group = sized(c, "table");
     for lines in [10_000, 100_000, 1_000_000] {
@@ -71,8 +68,7 @@ fn repetitions(c: &mut Criterion) {
     group.finish();
 }
 
-/// Measures a run over a recorded trace in which each packet needs a search for its transmission opportunity, per
-/// second of trace.
+/// Measures a run over a recorded trace in which each packet needs a search for its opportunity, per second of it.
 fn traces(c: &mut Criterion) {
     let mut group = sized(c, "mahimahi");
     for seconds in [30, 60, 120, 240] {
@@ -84,12 +80,10 @@ fn traces(c: &mut Criterion) {
     group.finish();
 }
 
-/// Nodes with the numbers `names`.
 fn nodes(names: impl Iterator<Item = u32>) -> String {
     names.fold("duration = \"1 s\"\n".to_owned(), |text, n| text + &format!("[[node]]\nname = \"n{n}\"\n"))
 }
 
-/// Creates `nodes` nodes with the links `links` between them and a flow between each pair of `flows`.
 fn topology(nodes: u32, links: impl Iterator<Item = (u32, u32)>, flows: impl Iterator<Item = (u32, u32)>) -> String {
     let mut text = self::nodes(0..nodes);
     for (i, (a, b)) in links.enumerate() {
@@ -105,7 +99,6 @@ fn topology(nodes: u32, links: impl Iterator<Item = (u32, u32)>, flows: impl Ite
     text
 }
 
-/// Measures reading networks, valid and invalid, and routing, per node, flow or fault.
 fn networks(c: &mut Criterion) {
     let mut group = sized(c, "network");
     for size in [10_000, 100_000] {

@@ -7,7 +7,6 @@ use roughlink_core::scenario::Scenario;
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// A path on which one flow recovers.
 struct Path {
     name: &'static str,
     tcp: &'static str,

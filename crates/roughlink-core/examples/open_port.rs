@@ -1,7 +1,5 @@
-//! A network with an open port. One host of the scenario is outside the network: a TCP endpoint in this program reads
-//! the bytes that a simulated server sends over a noisy cable. A real-time program would take `now` from a clock.
-//!
-//! `cargo run --example open_port`
+//! A network with an open port, at which a TCP endpoint in this program reads the bytes that a simulated server sends
+//! over a noisy cable. A real-time program would take `now` from a clock. Run: `cargo run --example open_port`.
 
 use roughlink_core::cc;
 use roughlink_core::net::addresses::addresses;

@@ -1,6 +1,4 @@
-//! A custom congestion control with a constant window, added to the registry so that scenarios can use it.
-//!
-//! `cargo run --example own_algorithm`
+//! A custom congestion control with a constant window, added to the registry. `cargo run --example own_algorithm`
 
 use roughlink_core::cc::{
     Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, Permit, REGISTRY,

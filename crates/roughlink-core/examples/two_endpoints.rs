@@ -1,7 +1,5 @@
 //! Two TCP endpoints over a lossy pipe, driven by direct calls of the four methods that every element has: `receive`,
-//! `transmit`, `wake` and `next_wake`.
-//!
-//! `cargo run --example two_endpoints`
+//! `transmit`, `wake` and `next_wake`. Run it with `cargo run --example two_endpoints`.
 
 use roughlink_core::cc;
 use roughlink_core::link::jitter::JitterShape;

@@ -1,7 +1,5 @@
-//! Applications: the traffic of flows.
-//!
-//! Applications are pure state, like the endpoints beneath them. Callers pass arrivals and the time; applications
-//! return packets to send now and the time of their next wake-up.
+//! Applications: the traffic of flows. They are pure state, like the endpoints beneath them: callers pass arrivals and
+//! the time, and get packets to send now and the time of the next wake-up.
 
 pub mod cbr;
 pub mod messages;

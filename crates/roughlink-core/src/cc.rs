@@ -1,10 +1,9 @@
 //! Congestion control: the trait of all algorithms, and their registry.
 //!
-//! An algorithm is notified of events (`on_*`) and returns a permit ([`CongestionControl::permit`]). `permit` is
-//! computed on every call, from the current state of the connection. A window algorithm returns its window, a paced one
-//! adds a rate, and an algorithm that must not send returns [`Permit::Hold`]. The endpoint detects losses and paces
+//! An algorithm is notified of events (`on_*`) and returns a [`Permit`], computed on every call from the current state
+//! of the connection: a window, a window with a pacing rate, or [`Permit::Hold`]. The endpoint detects losses and paces
 //! retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
-//! [`Flow::window`]. BBR and Wave return their own window even then.
+//! [`Flow::window`]; BBR and Wave return their own window even then.
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
 //! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
@@ -54,8 +53,7 @@ mod registry;
 pub use history::LinkHistory;
 pub use registry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory, REGISTRY, algorithm, build};
 
-/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). For each stack, an algorithm may have a
-/// preset of its parameters.
+/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). Algorithms may have presets for each.
 pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
@@ -119,8 +117,7 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// Set if the sender has used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Set when the application has nothing to send, until all data in flight at that time is delivered (Linux
-    /// `tp->app_limited`).
+    /// Set when the application runs out of data, until all data then in flight is delivered (Linux `tp->app_limited`).
     pub app_limited: bool,
     /// Earliest departure that pacing allows (Linux `tcp_wstamp_ns`); zero without `internal_pacing`.
     pub next_departure: Time,
@@ -129,7 +126,6 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Discards all RTT measurements.
     pub(crate) fn forget_rtt(&mut self) {
         (self.srtt, self.latest_rtt, self.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
     }
@@ -257,8 +253,7 @@ pub enum LinkEvent {
 pub enum Permit {
     /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
     /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Until the handshake
-    /// completes, a temporary instance of the algorithm receives only the link events. While it returns `Hold`, no SYN
-    /// or INIT leaves.
+    /// completes, a temporary instance receives only link events; while it returns `Hold`, no SYN or INIT leaves.
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, otherwise clocked by ACKs.
     Send {
@@ -317,8 +312,7 @@ impl OptionalEvents {
 
 /// A congestion control algorithm. No I/O, no clock, no simulator types.
 pub trait CongestionControl: Debug + Send {
-    /// Handles an acknowledgment that is not stale; called in every state, also for duplicates. Grow only if
-    /// [`Ack::may_grow`].
+    /// Handles an acknowledgment that is not stale, even a duplicate, in every state. Grow only if [`Ack::may_grow`].
     fn on_ack(&mut self, flow: &Flow, ack: &Ack);
     /// Reduces the window at the start of a loss episode. [`Flow::in_flight`] and [`Flow::outstanding`] are the values
     /// at its detection. After [`Congestion::Loss`], `trace().ssthresh` is the target of recovery.
@@ -338,16 +332,14 @@ pub trait CongestionControl: Debug + Send {
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Handles the end of recovery or loss; the state is Open again. Called before `on_ack` of the same acknowledgment.
     fn on_recovered(&mut self, _flow: &Flow) {}
-    /// Lowers the window to `cwnd` bytes and ssthresh to `ssthresh` bytes after the application left the window unused.
-    /// Algorithms with a model of the path ignore the call, since a pause does not change the path (Linux: algorithms
-    /// with `cong_control`).
+    /// Lowers window and ssthresh to these bytes after the application left the window unused. Algorithms with a model
+    /// of the path ignore the call, since a pause does not change the path (Linux: `cong_control`).
     fn lower_window(&mut self, _flow: &Flow, _cwnd: u64, _ssthresh: u64) {}
     /// Undoes the reduction of the last episode, which was spurious.
     fn on_undo(&mut self, _flow: &Flow) {}
     /// Handles a link event at this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
-    /// Returns true if the endpoint must also reset its RTT estimate and RTO at the end of a [`Permit::Hold`], because
-    /// the path has changed. Back-off ends in any case.
+    /// Returns true if the path has changed: the end of a [`Permit::Hold`] resets RTT and RTO too, not only back-off.
     fn starts_anew(&self) -> bool {
         false
     }
@@ -366,9 +358,8 @@ pub trait CongestionControl: Debug + Send {
     fn timer(&self) -> Option<Time> {
         None
     }
-    /// Returns the RTT sample that updates the RTO when data up to offset `ack` is acknowledged. Called before `on_ack`
-    /// for the same acknowledgment. The default is `measured`, the endpoint's sample, which excludes retransmitted data
-    /// by Karn's rule.
+    /// Returns the RTT sample that updates the RTO when data up to offset `ack` is acknowledged; called before
+    /// `on_ack`. The default is `measured`, the endpoint's sample, which excludes retransmitted data (Karn's rule).
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
         measured
     }

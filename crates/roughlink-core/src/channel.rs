@@ -1,5 +1,4 @@
-//! Two transport endpoints and the path between them, for tests: a delay, random impairments, and a link that goes up
-//! and down.
+//! Two transport endpoints and the path between them, for tests: a delay, random impairments, and outages.
 
 use crate::cc::LinkEvent;
 use crate::packet::{Packet, SideContent, Sides};
@@ -7,7 +6,6 @@ use crate::rng::{RandomStream, threshold};
 use crate::units::Time;
 use std::collections::BTreeMap;
 
-/// Methods that [`EndpointPair`] calls on a transport endpoint.
 pub(crate) trait Peer {
     fn receive(&mut self, now: Time, p: &Packet, sides: &Sides);
     fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet>;
@@ -27,7 +25,6 @@ pub(crate) struct Impairments {
 /// Decides from time, sender and packet whether a packet is lost.
 type LossDecision = dyn FnMut(Time, usize, &Packet) -> bool;
 
-/// Two endpoints and the packets between them.
 pub(crate) struct EndpointPair<P> {
     pub ends: [P; 2],
     pub now: Time,
@@ -38,8 +35,7 @@ pub(crate) struct EndpointPair<P> {
     pub up: bool,
     /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
-    /// Data packets to lose, and data packets to mark with CE if they are ECN-capable. Packets are numbered from zero
-    /// in the order of sending, which counts both ends together.
+    /// Data packets to lose, and to mark with CE if ECN-capable, numbered from zero in order of sending from both ends.
     pub lost: Vec<usize>,
     pub marked: Vec<usize>,
     /// Packets sent: time, sending end, packet.
@@ -50,7 +46,6 @@ pub(crate) struct EndpointPair<P> {
 }
 
 impl<P: Peer> EndpointPair<P> {
-    /// Creates a channel with `delay` in each direction and no losses.
     pub(crate) fn new(ends: [P; 2], delay: Time, stream: RandomStream) -> Self {
         EndpointPair {
             ends,
@@ -69,7 +64,6 @@ impl<P: Peer> EndpointPair<P> {
         }
     }
 
-    /// Returns the time of the next event.
     pub(crate) fn next(&self, now: Time) -> Time {
         let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
         self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
@@ -89,7 +83,6 @@ impl<P: Peer> EndpointPair<P> {
         }
     }
 
-    /// Steps from `now` until `until`.
     pub(crate) fn run(&mut self, mut now: Time, until: Time) {
         for _ in 0..5_000_000 {
             self.step(now);
@@ -103,18 +96,15 @@ impl<P: Peer> EndpointPair<P> {
         panic!("it does not come to an end");
     }
 
-    /// Returns the packets with data in the order they left: time, sending end, packet.
     pub(crate) fn data(&self) -> Vec<(Time, usize, Packet)> {
         self.sent.iter().filter(|s| s.2.payload() > 0).copied().collect()
     }
 
-    /// Lets time pass until `end`.
     pub(crate) fn run_until(&mut self, end: Time) {
         self.run(self.now, end);
         self.now = end;
     }
 
-    /// Notifies end `i` of a link event.
     pub(crate) fn notify(&mut self, i: usize, event: LinkEvent) {
         self.ends[i].on_link(self.now, &event);
         self.pump(i);

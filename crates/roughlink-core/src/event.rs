@@ -25,18 +25,15 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Adds an event that may recur.
     pub(crate) fn push(&mut self, event: Event) {
         self.waiting.push_back(event);
     }
-    /// Adds a one-time event unless it has already happened.
     pub(crate) fn once(&mut self, event: Event) {
         if !self.told.contains(&event) {
             self.told.push(event);
             self.push(event);
         }
     }
-    /// Returns the next event, in order of occurrence.
     pub(crate) fn poll(&mut self) -> Option<Event> {
         self.waiting.pop_front()
     }

@@ -1,16 +1,13 @@
-//! Gateways: elements between the ends of TCP connections that observe segments, change the advertised window, and may
-//! send segments.
+//! Gateways: elements on the path of TCP that observe segments, change the advertised window, and may send segments.
 //!
-//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the methods of every element (`receive`,
-//! `transmit`, `wake`, `next_wake`). The same object works in a scenario ([`packets`]) and on a real interface
-//! ([`bytes`]).
+//! A gateway is pure logic on [`Segment`]s, never bytes, with the four methods of every element. The same object works
+//! in a scenario ([`packets`]) and on a real interface ([`bytes`]). To add a gateway, write one file and add one line
+//! to [`REGISTRY`].
 //!
 //! | name | place | effect |
 //! |---|---|---|
 //! | `muniz`, `mizutani` | modem before the power line | short modem queue, shared equally by `muniz`: [`window`] |
 //! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
-//!
-//! To add a gateway, write one file and add one line to [`REGISTRY`].
 //!
 //! ```
 //! use roughlink_core::gateway::{REGISTRY, build};
@@ -136,8 +133,7 @@ impl Segment {
     }
 }
 
-/// State of the modem that sends over the rough link. An SDU is one IP packet in its transmit queue. A PDU is a frame
-/// with up to [`Modem::max_sdus`] SDUs.
+/// State of the modem that sends over the rough link. An SDU is an IP packet in its queue; a PDU is a frame of SDUs.
 pub trait Modem {
     /// Queued SDUs of flow `key`.
     fn waiting(&self, key: &FlowKey) -> u32;
@@ -165,8 +161,7 @@ pub trait Gateway: Debug + Send {
     }
     /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
-    /// Returns the time of the next call of `wake`; [`Time::MAX`] = never. A late or missing call costs accuracy, not
-    /// correctness.
+    /// Returns when to call `wake`; [`Time::MAX`] = never. A late or missing call costs accuracy, not correctness.
     fn next_wake(&self) -> Time;
     /// Processes a link event at this node.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}

@@ -1,9 +1,8 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
-//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, called the
-//! verbs. `receive` takes a packet in, `transmit` returns one, `wake` processes due events, and `next_wake` returns the
-//! time of the next event. The caller passes the current time. A simulation jumps from one wake-up to the next; a
-//! real-time program sleeps until then, and may be late.
+//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
+//! `receive` takes a packet in, `transmit` returns one, `wake` processes due events, and `next_wake` returns the time
+//! of the next. The caller passes the time: a simulation jumps to the next wake-up, a real-time program waits for it.
 //!
 //! # A scenario, simulated
 //!
@@ -39,10 +38,9 @@
 //!
 //! # The same network in real time
 //!
-//! [`Network::wake`](net::Network::wake) processes all events due, each at its own time. Results are available at any
-//! time, and links can be changed from outside. A host may be outside the network. The host's node then has a port,
-//! where datagrams enter and leave, each with its due time. In `examples/open_port.rs` a program is the other end of a
-//! simulated cable.
+//! [`Network::wake`](net::Network::wake) processes all events due, each at its own time. At any time, results are
+//! available and links can be changed from outside. A host may be outside the network. Its node then has a port, where
+//! datagrams enter and leave, each with its due time, as in `examples/open_port.rs`.
 //!
 //! ```
 //! # use roughlink_core::net::{LinkChange, Network, RunOptions};
@@ -63,14 +61,11 @@
 //!
 //! # Parts
 //!
-//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is counted but has no content. [`tcp::Stream`]
-//!   carries real bytes in IP datagrams. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts for
-//!   SCTP and its messages. `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
-//! - [`cc`] holds the congestion controls. A new one implements the trait [`cc::CongestionControl`] and needs no
-//!   changes in this crate: see `examples/own_algorithm.rs`.
+//! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is only counted, [`tcp::Stream`] one with real
+//!   bytes. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts. See `examples/two_endpoints.rs`.
+//! - [`cc`] holds the congestion controls; new ones need no changes in this crate (`examples/own_algorithm.rs`).
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
-//! - [`wire`] converts packets to bytes and back. [`net::Observer`] observes a running network, and [`trace`] records
-//!   it.
+//! - [`wire`] converts packets to bytes and back; [`net::Observer`] observes a network, and [`trace`] records it.
 
 #![warn(unreachable_pub)]
 

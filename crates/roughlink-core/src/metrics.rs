@@ -27,8 +27,7 @@ pub struct RunResult {
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// Simulated time, s. If every flow has a size and has ended, the time at which the last one ended; otherwise the
-    /// time reached, which is the scenario's duration at the end of the run.
+    /// Simulated time, s: when the last flow ended if all flows have a size and have ended, otherwise the time reached.
     pub sim_s: f64,
     /// Wall-clock time, s; set by the caller, since core has no clock.
     pub wall_s: f64,
@@ -41,8 +40,7 @@ pub struct RunResult {
     /// Gateways in the scenario's order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gateways: Vec<GatewayResult>,
-    /// Jain's fairness index of the throughputs of the transfers (`bulk`). Calls, sessions and datagrams at a constant
-    /// rate do not compete for a share. Null without a transfer that delivered something.
+    /// Jain's fairness index of the throughputs of the transfers (`bulk`); null if none of them delivered anything.
     pub jain: Option<f64>,
 }
 
@@ -95,13 +93,11 @@ pub struct FlowResult {
     pub paws_rejected: Option<u64>,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
-    /// One-way delays of packets with data, ms, from the departure of the copy that arrived. Without timestamps, as
-    /// over SCTP, only data sent once counts. For datagrams from outside, the delay starts when they enter the network.
-    /// Absent for calls and charging sessions, and for connections with an end outside.
+    /// One-way delays of data packets, ms, from the departure (or entry from outside) of the copy that arrived. Without
+    /// timestamps (SCTP), only data sent once counts. Absent for calls, sessions, and connections with an end outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ms: Option<RttResult>,
-    /// Payload bytes that the sender abandoned and the receiver skipped (FORWARD TSN, RFC 3758); absent for other
-    /// transports.
+    /// SCTP: payload bytes that the sender abandoned and the receiver skipped (FORWARD TSN, RFC 3758); else absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
     /// A voice call: its quality at `to`, and at `from`.
@@ -153,8 +149,7 @@ pub struct MessagesResult {
     pub sent: u64,
     /// Messages delivered to the application at `to`.
     pub delivered: u64,
-    /// Messages abandoned by the sender (RFC 3758). An abandoned message may have been delivered as well, if its SACK
-    /// was lost.
+    /// Messages abandoned by the sender (RFC 3758); one may have been delivered all the same, if its SACK was lost.
     pub abandoned: u64,
     /// Time from when a message was due to its delivery; null if no message was delivered, or an end is outside.
     pub latency_ms: Option<RttResult>,
@@ -244,8 +239,7 @@ pub struct FlowOutcome {
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
-/// A sender's counts. RTT samples are already summarized to save memory, because an outcome is kept until all other
-/// components have ended.
+/// A sender's counts. RTT samples are summarized to save memory: outcomes are kept until all components have ended.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOutcome {
     segments: u64,
@@ -269,18 +263,15 @@ impl From<&SenderStats> for SenderOutcome {
     }
 }
 
-/// Results of flows, links and gateways, each in the scenario's order.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcomes {
     pub flows: Vec<FlowOutcome>,
-    /// Both directions of each link.
     pub links: Vec<[PipeStats; 2]>,
     pub gateways: Vec<Option<(Stats, Vec<FlowStats>)>>,
     pub events: u64,
 }
 
 impl Outcomes {
-    /// Creates the results before the first event.
     pub(crate) fn new(s: &Scenario) -> Self {
         let flow = |spec: &FlowSpec| FlowOutcome { start: spec.start, last_delivery: spec.start, ..Default::default() };
         Outcomes {
@@ -397,7 +388,6 @@ impl RttResult {
 }
 
 impl DirectionResult {
-    /// Creates the result of the forward direction of a link, or of the reverse one.
     fn new(s: &PipeStats, model: &Model, reverse: bool, sim: Time) -> Self {
         let disciplined = match model {
             Model::Pipe(pipe) => if reverse { &pipe.reverse } else { &pipe.forward }.discipline.is_some(),

@@ -1,19 +1,15 @@
-//! The network of a scenario as an element: it has the four methods of every element (`receive`, `transmit`, `wake`,
-//! `next_wake`), has no clock, borrows nothing and is `Send`.
-//!
+//! The network of a scenario. It has the four methods of every element and no clock, borrows nothing and is `Send`.
 //! [`Network::wake`] replays every event that is due, each at its own time. A simulation ([`Network::run`]) is
 //! therefore one call with the end of the scenario, and a late caller in real time does not change results.
 //!
-//! A network is cut into components. Two links are in the same component if a flow uses both or if they share a cable.
-//! Components share no state, so they run one after the other, and the memory of each stays in the cache. A component
-//! is built when its first event is due. Ties are broken by position (see [`calendar`]) and every random stream is
-//! named, so the partition cannot change a result.
+//! A network is cut into components: two links are in the same one if a flow uses both or if they share a cable.
+//! Components share no state and run one after the other, so the memory of each stays in the cache. Ties are broken by
+//! position (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
 //!
-//! Each link direction has one event in the calendar of its component: the next arrival. Each flow also has one: its
-//! next timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. Two links form
-//! a cascade if all packets of the first continue to the second and no other link feeds the second. Queueing and
-//! departure at the second link are then computed when a packet enters the first. The arrival between the
-//! links is counted as an event but not scheduled; results are the same.
+//! Each link direction has one event in the calendar of its component, the next arrival, and each flow one, its next
+//! timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. Two links form a cascade
+//! if all packets of the first continue to the second and no other link feeds the second. Queueing and departure at the
+//! second are then computed on entry to the first; the arrival in between counts as an event but is not scheduled.
 
 pub mod addresses;
 mod budget;
@@ -52,17 +48,13 @@ use std::sync::atomic::AtomicBool;
 pub struct RunOptions {
     /// Replica number: the same scenario with other random numbers.
     pub replica: u32,
-    /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
-    /// receive everything in order of time.
+    /// Run all components in one event queue: slower, with the same result, but observers see events in order of time.
     pub one_component: bool,
-    /// Nodes whose hosts are outside the network. Each has a port, numbered by its position in this list. Pass the
-    /// host's packets to [`Network::receive`] or [`Network::forward`] and fetch packets for it from
-    /// [`Network::transmit`].
+    /// Nodes whose hosts are outside the network. Each has a port, numbered by its position in this list.
     pub ports: Vec<usize>,
     /// Flows of the scenario that keep both ends in the network, even with ports at their nodes.
     pub inside: BTreeSet<usize>,
-    /// Prefixes of hosts behind a node: datagrams to these addresses are routed to the node. The longest matching
-    /// prefix applies; link-local and group addresses are not routed.
+    /// Prefixes of hosts behind a node, routed to it by longest match; link-local and group addresses are not routed.
     pub beyond: Vec<(Prefix, usize)>,
     /// Allows [`Network::change`]. Affects speed only, not results.
     pub changes: bool,
@@ -156,8 +148,7 @@ pub struct PortStats {
     pub received: u64,
     /// Datagrams and frames that left or wait for [`Network::transmit`].
     pub sent: u64,
-    /// Datagrams for an unknown address or without an end that can receive them, and datagrams and frames without a
-    /// path.
+    /// Datagrams for an unknown address, or that no end can receive; datagrams and frames without a path.
     pub unreachable: u64,
     /// Bytes that are neither an IP datagram nor a frame, or that the receiving end cannot parse. A call expects RTP
     /// from its talker, and a charging session expects discovery datagrams.
@@ -185,7 +176,6 @@ pub enum NetworkError {
 pub struct Network {
     scenario: Arc<Scenario>,
     options: RunOptions,
-    /// Path of each flow.
     paths: Vec<FlowPath>,
     parts: Vec<ComponentSlot>,
     /// Time up to which all events have been processed.
@@ -193,11 +183,10 @@ pub struct Network {
     budget: Budget,
     /// Set if an observer ended the run.
     stopped: bool,
-    /// Results of finished components.
     outcomes: Outcomes,
 }
 
-/// A component or, before it is built, the scenario's numbers of its flows and links.
+/// A component or, until its first event is due, the scenario's numbers of its flows and links.
 enum ComponentSlot {
     Planned { flows: Vec<usize>, links: Vec<usize> },
     Running(Box<Component>),
@@ -248,9 +237,6 @@ impl Network {
     }
 
     /// Like [`Network::run`], with an observer.
-    ///
-    /// # Errors
-    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
     pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
         self.wake_observed(self.scenario.duration, observer);
         self.exceeded().map_or_else(|| Ok(self.result()), Err)
@@ -312,13 +298,11 @@ impl Network {
         self.now = self.now.max(now.min(s.duration));
     }
 
-    /// Returns true if a limit was exceeded or an observer ended the run: no more events are processed.
     fn is_stopped(&self) -> bool {
         self.stopped || self.exceeded().is_some()
     }
 
-    /// Processes all events due by `now` and returns the time at which input from outside takes effect. Time does not
-    /// go back. Returns `None` after the end of the run.
+    /// Processes all events due by `now`. Returns when input from outside takes effect, `None` after the run's end.
     fn advance<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Time> {
         let now = now.max(self.now);
         self.wake_observed(now, observer);
@@ -345,11 +329,10 @@ impl Network {
 
     /// Accepts an Ethernet frame that arrives at the first of two ports at `now` and leaves at the second.
     ///
-    /// A bridge outside decides where frames go. Links treat the frame as a packet with the length of its IP datagram
-    /// or, without a datagram, of its payload, which begins at [`crate::wire::ethernet::payload_offset`]. A frame with
-    /// a datagram belongs to the flow of the datagram's conversation, any other to a flow of the two ports. A gateway
-    /// between the ports sees the datagram. The frame leaves byte for byte as it came unless a gateway reduced its
-    /// window or a queue marked it. For times see [`Network::receive`].
+    /// Links treat the frame as a packet with the length of its IP datagram or, without one, of its payload, which
+    /// begins at [`crate::wire::ethernet::payload_offset`]. A frame with a datagram belongs to the flow of its
+    /// conversation, any other to a flow of the two ports. The frame leaves byte for byte as it came unless a gateway
+    /// between the ports reduced its window or a queue marked it. For times see [`Network::receive`].
     ///
     /// # Panics
     /// Panics if there is no such port.
@@ -380,12 +363,10 @@ impl Network {
         }
     }
 
-    /// Changes link number `link` at `now`, after all events due by then; `directions` selects forward, reverse or
-    /// both.
+    /// Changes link `link` at `now`, after all events due by then, in the `directions` forward, reverse or both.
     ///
-    /// Like a step of a timeline, the change applies to packets not yet serialized and is in force until a later step
-    /// or change sets the same property. Hosts whose flows use the link are notified at once. Notifications of the
-    /// link's timeline still arrive as planned, even after a change from outside.
+    /// Like a timeline's step, the change applies to packets not yet serialized, until the same property changes again.
+    /// Hosts whose flows use the link are notified at once; the timeline's notifications still arrive as planned.
     ///
     /// # Errors
     /// Returns an error if the link cannot be changed.
@@ -403,9 +384,6 @@ impl Network {
     }
 
     /// Like [`Network::change`], with an observer.
-    ///
-    /// # Errors
-    /// Returns an error if the link cannot be changed.
     pub fn change_observed<O: Observer>(
         &mut self,
         now: Time,
@@ -430,8 +408,7 @@ impl Network {
         Ok(())
     }
 
-    /// Returns true if packets pass link number `link` in both directions, as of the last wake. A power-line medium is
-    /// always up.
+    /// Returns true if packets pass link `link` both ways, as of the last wake. A power-line medium is always up.
     pub fn is_up(&self, link: usize) -> bool {
         self.parts.iter().all(|part| match part {
             ComponentSlot::Running(component) => component.is_up(link),

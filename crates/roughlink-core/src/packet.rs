@@ -1,11 +1,8 @@
-//! A packet in flight: 32 bytes, `Copy`, with implied payload.
-//!
-//! The fields match the wire format. Sequence and acknowledgment numbers have the 32 bits of the header, and endpoints
-//! unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options) is stored
-//! in a side slot and referred to by index. The code that consumes or drops a packet frees the slot ([`Sides::free`]),
-//! so the table holds exactly the content of packets in flight. The index takes 24 bits. The other 8 bits of its word
-//! are the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table in
-//! `packet/sctp.rs` lists their content in an SCTP packet.
+//! A packet in flight: 32 bytes, `Copy`, with implied payload. The fields match the wire format and are named for TCP;
+//! the table in `packet/sctp.rs` lists their content in SCTP. Sequence and acknowledgment numbers have the 32 bits of
+//! the header; endpoints unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, SYN options) is
+//! stored in a side slot and referred to by a 24-bit index. The other 8 bits of that word are the traffic class: DSCP
+//! (RFC 2474) and ECN (RFC 3168). The code that consumes or drops a packet frees the slot ([`Sides::free`]).
 
 mod sctp;
 mod sides;
@@ -145,7 +142,6 @@ pub struct Packet {
     pub tsval: u32,
     /// TSecr (RFC 7323), ms; with UDP the high half of the send time in ns.
     pub tsecr: u32,
-    /// Index of the side slot, or [`NO_SIDE`], with the traffic class in the upper bits.
     side: u32,
     /// Length of the IP packet in bytes, including its header.
     pub size: u16,
@@ -161,8 +157,7 @@ pub struct Packet {
 const _: () = assert!(std::mem::size_of::<Packet>() == 32);
 
 impl Packet {
-    /// Creates an empty TCP packet: headers only, no options. [`Packet::set_payload`] sets `size` once the options are
-    /// known.
+    /// Creates a TCP packet without options or payload; [`Packet::set_payload`] sets `size` once the options are known.
     pub const fn tcp(flow: FlowId) -> Self {
         Packet {
             flow,
@@ -387,9 +382,8 @@ impl Packet {
         n
     }
 
-    /// Returns the payload length in bytes of a plain TCP segment: not a fragment, over IPv4, with traffic class 0, no
-    /// side slot and no options except timestamps. `timestamps` says whether that option must be present or absent.
-    /// Returns `None` for any other packet.
+    /// Returns the payload length in bytes of a plain TCP segment, `None` for any other packet. Plain means whole,
+    /// IPv4, traffic class 0, no side slot, and no option except timestamps, which `timestamps` requires or excludes.
     #[inline(always)]
     pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
         let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };

@@ -1,5 +1,4 @@
-//! Entries that scenario files refer to by name, built-in or added by a program: congestion controls
-//! ([`crate::cc::REGISTRY`]) and gateways ([`crate::gateway::REGISTRY`]).
+//! Entries that scenario files refer to by name: [`crate::cc::REGISTRY`] and [`crate::gateway::REGISTRY`].
 
 use std::sync::RwLock;
 
@@ -16,8 +15,7 @@ pub trait RegistryEntry {
     }
 }
 
-/// Entries of one kind. A process has one registry of each kind. Entries are added and never removed, so callers may
-/// keep a reference to an entry.
+/// Entries of one kind, one registry per process. Entries are never removed, so callers may keep references to them.
 pub struct Registry<T: 'static> {
     built_in: &'static [T],
     added: RwLock<Vec<&'static T>>,

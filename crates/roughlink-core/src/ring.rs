@@ -1,12 +1,10 @@
-//! Queue for the hot path: packets on a pipe and segments at a sender. The number of slots is a power of two, so a mask
-//! finds a position.
+//! First-in-first-out queue with access by position, for the hot path: packets on a pipe and segments at a sender.
 
 use std::ops::{Index, IndexMut};
 
-/// First-in-first-out queue with access to every element by position.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
-    /// Slots: a power of two, or none. Unused ones hold earlier values.
+    /// Slots: none, or a power of two, so that a mask finds a position. Unused ones hold earlier values.
     slots: Vec<T>,
     /// Position of the first element. The position only grows; the mask maps it to a slot.
     head: usize,
@@ -28,7 +26,6 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Returns the number of slots.
     pub(crate) fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -74,7 +71,6 @@ impl<T: Copy> Ring<T> {
         self.drop_front(1);
         Some(first)
     }
-    /// Drops the first `n` elements.
     #[inline(always)]
     pub(crate) fn drop_front(&mut self, n: usize) {
         debug_assert!(n <= self.len);
@@ -96,8 +92,7 @@ impl<T: Copy> Ring<T> {
         }
         self.len -= 1;
     }
-    /// Returns the number of leading elements that satisfy `before`, which must be false for all elements after the
-    /// first for which it is false.
+    /// Returns the number of leading elements that satisfy `before`, as `slice::partition_point` does.
     pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len);
         while low < high {
@@ -113,7 +108,6 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         (0..self.len).map(|i| &self[i])
     }
-    /// Applies `change` to every element.
     pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
         for i in 0..self.len {
             change(&mut self[i]);

@@ -1,9 +1,6 @@
-//! Random streams: one per component and purpose, so adding a flow or a node never changes the random numbers of
-//! another.
-//!
-//! A stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014). The hash is
-//! keyed with zeros, and its two halves give state and increment. Published test vectors fix both algorithms; the test
-//! below fixes their composition.
+//! Random streams, one per component and purpose: a new flow or node never changes the random numbers of another. A
+//! stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014). The hash is
+//! keyed with zeros, and its two halves give state and increment. A test below fixes this composition.
 //!
 //! ```
 //! use roughlink_core::rng::Seed;
@@ -51,8 +48,7 @@ impl Seed {
     }
 }
 
-/// Random numbers by position instead of by order: earlier calls have no effect. The mixing function is SplitMix64's
-/// (Steele, Lea and Flood 2014).
+/// Random numbers by position instead of by order: earlier calls have no effect.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomField(u64);
 
@@ -64,7 +60,7 @@ impl RandomField {
     }
 }
 
-/// Performs one step of SplitMix64.
+/// Performs one step of SplitMix64 (Steele, Lea and Flood 2014).
 #[inline]
 fn mix(x: u64) -> u64 {
     let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -95,8 +95,7 @@ pub struct CoverageStay {
     pub from: Time,
     /// End of coverage.
     pub until: Time,
-    /// Time at which hosts and gateways are first notified that coverage ends: the time of the warning, if there is
-    /// one.
+    /// Time at which hosts and gateways are first notified that coverage ends: that of the warning, if there is one.
     pub end_known: Time,
 }
 

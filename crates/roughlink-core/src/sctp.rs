@@ -1,27 +1,21 @@
 //! SCTP endpoint: sans-IO, one association with one path, both halves; same verbs as [`crate::tcp`].
 //!
 //! Implemented:
-//!
 //! - RFC 9260, association: four-way handshake with a sealed cookie, HEARTBEAT, shutdown.
-//! - RFC 9260, data: DATA in one or several streams, SACKs with gap ack blocks, T3-rtx, fast retransmit and recovery,
-//!   zero window probes.
+//! - RFC 9260, data: streams, SACKs with gap ack blocks, T3-rtx, fast retransmit and recovery, zero window probes.
 //! - Messages in order or not, also in several chunks (section 6.9).
 //! - RFC 3758 and RFC 7496: FORWARD TSN, a lifetime of messages, a limit of retransmissions.
 //!
-//! Congestion control is any algorithm of [`crate::cc`]; `sctp` is the one of RFC 9260.
-//!
-//! Peers may send more: cookies of any length, and packets with several chunks, which are received as several packets
-//! at the same instant ([`crate::wire`]).
+//! Congestion control is any algorithm of [`crate::cc`]; `sctp` is the one of RFC 9260. Peers may send cookies of any
+//! length, and several chunks in a packet, each received as a packet ([`crate::wire`]).
 //!
 //! Not implemented:
-//!
 //! - Several addresses, and Path.Max.Retrans.
 //! - Sending bundles of chunks.
 //! - Simultaneous opening, and restarts: an INIT within an association is discarded.
 //! - Sending ABORT for out-of-the-blue packets or on failure, and ERROR for unknown streams, chunks and parameters.
 //! - Counting bytes of duplicate TSNs into partial_bytes_acked (section 7.2.2).
-//! - Treating TSNs as in flight again when later SACKs no longer report them (section 6.2.1): receivers here never
-//!   revoke TSNs.
+//! - Revoked TSNs, which later SACKs no longer report (section 6.2.1): receivers here never revoke any.
 //! - RTT samples from the handshake.
 //!
 //! An [`SctpEndpoint`] handles only the lengths of messages; its application sends as fast as possible and reads at
@@ -83,7 +77,6 @@ pub struct SctpEndpoint {
     /// Our verification tag, and the key of our cookies.
     tag: u32,
     key: u64,
-    /// Our initial TSN.
     tsn: u32,
     /// The peer's tag and initial TSN.
     peer: (u32, u32),
@@ -94,14 +87,12 @@ pub struct SctpEndpoint {
     heartbeat_info: Option<Vec<u8>>,
     snd: Option<Box<SctpSender>>,
     rcv: SctpReceiver,
-    /// Reply to send once.
     reply: Option<Reply>,
     /// Set if an INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK must leave.
     pending: bool,
     /// Expiry of T1 or T2, at which the pending chunk leaves again, and the current time-out.
     timer_at: Time,
     timer_rto: Time,
-    /// Number of expiries.
     tries: u32,
     /// Number of this end's COOKIE ECHOs that the peer rejected as stale.
     stale: u32,
@@ -110,14 +101,12 @@ pub struct SctpEndpoint {
     peer_closed: bool,
     failed_at: Option<Time>,
     ident: u16,
-    /// Events of the links before the handshake ended.
     link: LinkHistory,
     /// Data offered before the handshake ended.
     offered: Option<(u64, bool)>,
 }
 
-/// A reply that is sent once and never retransmitted. The reply to an INIT holds the INIT's content; the cookie is
-/// created when the reply leaves.
+/// A reply that is sent once. `InitAck` holds the INIT's content; the cookie is created when the reply leaves.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
     InitAck { peer: Init },
@@ -127,8 +116,7 @@ enum Reply {
 }
 
 impl SctpEndpoint {
-    /// Creates a closed endpoint with initial TSN `tsn`, whose packets carry the flow id `id`. The verification tag is
-    /// derived from both.
+    /// Creates a closed endpoint with initial TSN `tsn` and flow id `id`, from which the verification tag is derived.
     pub fn new(id: FlowId, cfg: Arc<SctpConfig>, factory: cc::Factory, tsn: u32) -> Self {
         debug_assert!((1..=SctpConfig::MAX_PAYLOAD).contains(&cfg.payload));
         let mut hash = SipHasher24::new();
@@ -196,8 +184,7 @@ impl SctpEndpoint {
     pub fn skipped(&self) -> u64 {
         self.rcv.skipped()
     }
-    /// Returns the bytes of user data in skipped messages. The receiver does not record their sizes, but `peer`, the
-    /// other end, does.
+    /// Returns the bytes of user data in skipped messages, whose sizes only `peer`, the other end, records.
     pub fn skipped_bytes(&self, peer: &SctpEndpoint) -> u64 {
         match peer.sender() {
             Some(s) if s.abandoned().0 > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
@@ -228,12 +215,10 @@ impl SctpEndpoint {
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
-    /// Switches to messages, which [`SctpEndpoint::read_message`] returns.
     pub(crate) fn read_messages(&mut self) {
         self.rcv.read_by_hand();
     }
-    /// Reads the next message delivered: returns the TSN of its last chunk, counted from 1, and its bytes. A SACK that
-    /// reopens the window may leave.
+    /// Reads a message: the TSN of its last chunk, from 1, and its bytes. A SACK that reopens the window may leave.
     pub(crate) fn read_message(&mut self) -> Option<(u64, u64)> {
         while self.rcv.take_dropped().is_some() {}
         let message = self.rcv.take_delivered()?;
@@ -244,8 +229,7 @@ impl SctpEndpoint {
     pub(crate) fn written_at(&self, tsn: u64) -> Option<Time> {
         self.snd.as_ref()?.queue.written_at(tsn)
     }
-    /// Returns true if the application may write a message of `bytes` at `now`: the association is open, and the send
-    /// buffer has room or is empty.
+    /// Returns true if the association is open and its send buffer has room for a message of `bytes` or is empty.
     pub(crate) fn has_room(&mut self, now: Time, bytes: u32) -> bool {
         let Some(snd) = &mut self.snd else { return false };
         snd.abandon_overdue(now);
@@ -302,8 +286,7 @@ impl SctpEndpoint {
         }
     }
 
-    /// Returns the time since DATA chunk `p` left this endpoint; `None` if that is unknown, for example after a
-    /// retransmission.
+    /// Returns the time since DATA chunk `p` left this endpoint; `None` if unknown, as after a retransmission.
     pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
         let queue = &self.snd.as_ref()?.queue;
         Some(now - queue.sent_at(unwrap(queue.first(), p.seq, self.tsn.wrapping_sub(1)))?)
@@ -352,7 +335,6 @@ impl SctpEndpoint {
         self.pending = true;
     }
 
-    /// Returns the content of this end's INIT or INIT ACK.
     fn init(&self) -> Init {
         Init {
             tag: self.tag,
@@ -412,8 +394,7 @@ impl SctpEndpoint {
         self.failed_at = Some(now);
     }
 
-    /// Returns true if the congestion control holds the association: nothing may leave except a FORWARD TSN, not even a
-    /// handshake chunk.
+    /// Returns true if the congestion control holds the association: nothing but a FORWARD TSN may leave.
     fn is_held(&self) -> bool {
         let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
         self.state != AssociationState::Closed && held()
@@ -561,13 +542,11 @@ impl SctpEndpoint {
         if gaps == Gaps::default() { p } else { with(p, SideContent::Gaps(gaps), sides) }
     }
 
-    /// Returns the cumulative TSN in its wire form.
     fn cumulative(&self) -> u32 {
         self.peer.1.wrapping_sub(1).wrapping_add(self.rcv.cumulative() as u32)
     }
 }
 
-/// Adds the content of a HEARTBEAT or HEARTBEAT ACK to `p`.
 fn heartbeat(p: Packet, info: &[u8], sides: &mut Sides) -> Packet {
     let number = sides.store_bytes(info);
     with(p, SideContent::Heartbeat(number), sides)

@@ -1,8 +1,6 @@
 //! Common part of the sending halves of TCP and SCTP: the algorithm and its view of the connection, estimates of RTT
-//! and delivery rate, retransmission timer, and pacing. Implements the effect of [`Permit::Hold`] on these.
-//!
-//! Each transport tracks outstanding, lost and pending data itself, TCP in bytes and SCTP in numbered chunks, and
-//! handles losses and time-outs.
+//! and delivery rate, retransmission timer, and pacing, with the effect of [`Permit::Hold`] on these. Each transport
+//! itself tracks outstanding, lost and pending data (bytes or chunks) and handles losses and time-outs.
 
 mod rate;
 mod rtt;
@@ -41,7 +39,6 @@ pub struct SenderStats {
 /// Limit on time-outs without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// This number of time-outs.
     Retries(u32),
     /// Any number of time-outs up to this time after the first one.
     Time(Time),
@@ -70,7 +67,6 @@ pub struct SenderCore {
     pub(crate) stats: SenderStats,
 }
 
-/// Outstanding data at the end of a `Hold`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Release {
     at: Time,
@@ -78,13 +74,11 @@ pub(crate) struct Release {
     until: u64,
     /// Age beyond which data is no longer in flight.
     answer_timeout: Time,
-    /// Set if the answer to the head was not overdue: the next expiry of the retransmission timer only repairs the
-    /// head.
+    /// Set if the answer to the head was not overdue: the next expiry of the timer only repairs the head.
     young: bool,
 }
 
 impl SenderCore {
-    /// Creates the core of a connection with state `flow` that has sent nothing.
     pub(crate) fn new(flow: Flow, factory: &Factory, rtt: RttEstimator) -> Self {
         let cc = factory(&flow);
         SenderCore {
@@ -117,7 +111,6 @@ impl SenderCore {
         &self.stats
     }
 
-    /// Brings the algorithm's view up to date.
     #[inline(always)]
     pub(crate) fn sync(&mut self, in_flight: u64, una: u64, nxt: u64) {
         self.flow.in_flight = in_flight;
@@ -127,16 +120,13 @@ impl SenderCore {
         self.flow.delivered = self.rate.delivered;
         self.flow.app_limited = self.rate.is_app_limited();
     }
-    /// Reports an acknowledgment to the algorithm.
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, ack: &Ack) {
         self.cc.on_ack(&self.flow, ack);
     }
-    /// Reports that a loss episode begins.
     pub(crate) fn congestion(&mut self, cause: Congestion) {
         self.cc.on_congestion(&self.flow, cause);
     }
-    /// Ends the episode.
     pub(crate) fn recovered(&mut self) {
         self.flow.state = CongestionState::Open;
         self.cc.on_recovered(&self.flow);
@@ -158,7 +148,6 @@ impl SenderCore {
             }
         }
     }
-    /// Returns true if pacing at `rate` allows no packet yet.
     #[inline(always)]
     pub(crate) fn is_paced_out(&self, now: Time, rate: Option<Rate>) -> bool {
         rate.is_some() && self.pacing_next > now
@@ -188,7 +177,6 @@ impl SenderCore {
             self.rto_at = now + self.rtt.rto();
         }
     }
-    /// Restarts the retransmission timer.
     #[inline(always)]
     pub(crate) fn rearm_rto(&mut self, now: Time) {
         self.rto_at = now + self.rtt.rto();
@@ -211,15 +199,13 @@ impl SenderCore {
         self.flow.rto = self.rtt.rto();
         self.pacing_next = Time::ZERO;
     }
-    /// Adds a round-trip time to the RTO estimate.
     #[inline(always)]
     pub(crate) fn estimate_rto(&mut self, rtt: Time, una: u64, nxt: u64) {
         self.rtt.sample(rtt, una, nxt);
         self.flow.srtt = self.rtt.srtt();
         self.flow.rto = self.rtt.rto();
     }
-    /// Records a round-trip time: `measured` by the stack for the algorithm, `least` for its minimum, and the exact
-    /// elapsed time `passed` for the results.
+    /// Records an RTT: `measured` for the algorithm, `least` for its minimum, and the exact `passed` for the results.
     #[inline(always)]
     pub(crate) fn note_rtt(&mut self, measured: Time, least: Time, passed: Time) {
         self.flow.latest_rtt = measured;
@@ -272,9 +258,8 @@ impl SenderCore {
         self.pacing_next = Time::ZERO;
         answer_timeout
     }
-    /// Starts the release after [`SenderCore::end_hold`], with data outstanding below `until`. The answer to its head
-    /// may arrive until `due`, if given. Returns true if the head leaves again at once, false if it leaves when the
-    /// timer expires.
+    /// Starts the release after [`SenderCore::end_hold`], with data outstanding below `until`, whose head may be
+    /// answered until `due`. Returns true if the head leaves again at once, false if it leaves when the timer expires.
     pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {
         let due = due.filter(|due| *due > now);
         if let Some(due) = due {
@@ -284,8 +269,7 @@ impl SenderCore {
         self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
         due.is_none()
     }
-    /// Handles expiry of the retransmission timer. Returns true if [`SenderCore::release`] set the timer; then only the
-    /// head is resent.
+    /// Handles expiry of the timer. Returns true if [`SenderCore::release`] set it; then only the head is resent.
     pub(crate) fn repairs_release(&mut self, una: u64) -> bool {
         self.released.as_mut().is_some_and(|r| std::mem::take(&mut r.young) && una < r.until)
     }

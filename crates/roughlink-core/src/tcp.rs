@@ -1,9 +1,6 @@
-//! TCP endpoint: sans-IO, one connection, both halves.
-//!
-//! Implements RFC 9293 with the extensions listed in `config`. An endpoint handles ranges of stream offsets. In a
-//! simulation the bytes themselves are implied; [`Stream`] adds them. Callers pass packets and the time, and get
-//! packets and the time of the next wake-up; an endpoint has no clock and no socket. Deviations: no urgent data, no
-//! simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
+//! TCP endpoint: sans-IO, one connection, both halves. Implements RFC 9293 with the extensions listed in `config`. An
+//! endpoint handles ranges of stream offsets; [`Stream`] adds the bytes, which simulations imply. Deviations: no urgent
+//! data, no simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgment;
 mod arrival;
@@ -67,7 +64,6 @@ pub struct TcpEndpoint {
     state: ConnectionState,
     cfg: Arc<TcpConfig>,
     factory: cc::Factory,
-    /// Initial send and receive sequence numbers.
     iss: u32,
     irs: u32,
     snd: Option<Box<TcpSender>>,
@@ -77,24 +73,19 @@ pub struct TcpEndpoint {
     sack: bool,
     ecn: bool,
     peer_shift: u8,
-    /// Set if a SYN or SYN-ACK must leave.
     syn_pending: bool,
     /// Expiry of the retransmission timer of the SYN or SYN-ACK, and its current time-out.
     syn_at: Time,
     syn_rto: Time,
-    /// Number of retransmissions of the SYN or SYN-ACK.
     syn_tries: u32,
     /// Send time of the first copy.
     syn_sent_at: Time,
-    /// Time of the first retransmission.
     syn_repeated_at: Time,
-    /// If a `Hold` began after the SYN left: the start of the `Hold`, and the time of the retransmission that it
-    /// suspended.
+    /// If a `Hold` began after the SYN left: its start, and the time of the retransmission that it suspended.
     syn_frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     syn_held: bool,
-    /// Set if an acknowledgment must leave before any other segment: for the handshake, or for data received before
-    /// marking began or ended.
+    /// Set if an ACK must leave before any other segment: for the handshake, or for data before marking began or ended.
     ack_first: bool,
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
@@ -195,8 +186,7 @@ impl TcpEndpoint {
             s.write(bytes);
         }
     }
-    /// Offers `bytes` to send as space becomes available (`u64::MAX` = endless); closes after them if `close_after` is
-    /// set.
+    /// Offers `bytes` to send as space becomes available (`u64::MAX` = endless), then closes if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
@@ -238,8 +228,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Ends the back-off of the handshake. As with data, a SYN or SYN-ACK whose answer is overdue is sent again at
-    /// once.
+    /// Ends the back-off of the handshake; as with data, a SYN or SYN-ACK whose answer is overdue leaves again at once.
     fn release_handshake(&mut self, now: Time) {
         if let Some((since, due)) = self.syn_frozen.take()
             && matches!(self.state, ConnectionState::SynSent | ConnectionState::SynReceived)
@@ -387,14 +376,12 @@ impl TcpEndpoint {
         Some(self.segment(now, sides, start, len, flags))
     }
 
-    /// Returns the ACK that ends the handshake.
     #[cold]
     fn acknowledgment(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let start = self.snd.as_ref()?.nxt();
         Some(self.segment(now, sides, start, 0, 0))
     }
 
-    /// Creates the segment with `len` bytes from offset `start` that leaves now.
     #[inline(always)]
     fn segment(&mut self, now: Time, sides: &mut Sides, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = self.header(now, start, len, flags);
@@ -414,7 +401,6 @@ impl TcpEndpoint {
         p
     }
 
-    /// Creates the header of a segment with `len` bytes: sequence numbers, size, flags and timestamps.
     #[inline(always)]
     fn header(&self, now: Time, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = Packet::tcp(self.id);
@@ -508,15 +494,13 @@ pub(crate) const fn is_before_all(offset: u64) -> bool {
 const MIN_MSS: u32 = 48;
 /// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
-/// Further SYN retransmissions of Linux, without back-off (`tcp_syn_linear_timeouts`, since 6.5). A SYN-ACK is repeated
-/// with back-off.
+/// Further SYN (not SYN-ACK) retransmissions of Linux, without back-off (`tcp_syn_linear_timeouts`, since 6.5).
 const SYN_LINEAR: u32 = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Closing before the SYN has left: nothing leaves afterwards.
     #[test]
     fn close_before_the_syn_sends_nothing() {
         let [mut end, _] = dialogue::pair(&TcpConfig::preset(Stack::Linux), Time::from_millis(10)).ends;

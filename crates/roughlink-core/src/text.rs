@@ -30,8 +30,7 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a name that is safe in a URL, an HTML `id` and a file name: `v2g/table2` gives `v2g-table2`. Returns
-/// `otherwise` if no character of `text` is left.
+/// Returns a name that is safe in a URL, an HTML `id` and a file name, or `otherwise` if nothing of `text` is left.
 ///
 /// ```
 /// use roughlink_core::text::slug;

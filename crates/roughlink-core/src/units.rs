@@ -1,8 +1,5 @@
-//! Units of the simulation: time, rate, size.
-//!
-//! Time is integer nanoseconds since the start of the scenario; the same type holds instants and intervals, as in ns-3.
-//! Rates are in bit/s. Every quantity in a scenario file carries its unit; only the parsers here know the names of
-//! units.
+//! Units of the simulation: time, rate, size. One type holds instants and intervals, as in ns-3. Every quantity in a
+//! scenario file carries its unit; only the parsers here know the names of units.
 //!
 //! ```
 //! use roughlink_core::units::{Bytes, Rate, Share, Time};
@@ -93,8 +90,7 @@ impl Time {
     }
 }
 
-/// Sums saturate at the end of the clock, "never": the last packet of a long queue on a slow link may depart after
-/// centuries.
+/// Saturates at "never": the last packet of a long queue on a slow link may depart after centuries.
 impl Add for Time {
     type Output = Time;
     #[inline]
@@ -194,8 +190,7 @@ const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// Converts sizes to serialization times at one rate. The remainder below a nanosecond is carried over, so a long train
-/// of packets takes exactly its bits divided by the rate.
+/// Converts sizes to serialization times at one rate. Carries the remainder below a nanosecond: errors do not add up.
 ///
 /// ```
 /// use roughlink_core::units::{Rate, Serializer, Time};
@@ -290,7 +285,6 @@ mod tests {
 
     #[test]
     fn serializer_does_not_drift() {
-        // 1500 B at 7 Mbit/s take 1714285.714.. ns: seven packets take exactly 12 ms.
         let mut s = Serializer::new(Rate::from_mbps(7));
         let total: u64 = (0..7).map(|_| s.time(1500).0).sum();
         assert_eq!(total, 12_000_000);

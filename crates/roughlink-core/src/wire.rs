@@ -1,23 +1,18 @@
-//! Codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums.
+//! Codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums. All bytes that enter or
+//! leave the simulator pass here: captures, TUN devices, gateways.
 //!
-//! All bytes that enter or leave the simulator pass here: captures, TUN devices, gateways. [`encode`] writes the bytes
-//! of a packet, with an implied or a real payload; [`decode`] reads received bytes.
-//!
-//! A packet not marked as IPv6 ([`Packet::is_ipv6`]) has the IPv4 length regardless of its address family; so does a
-//! decoded packet. [`Packet::size`] counts headers as roughlink writes them. If such a packet has IPv6 addresses, its
-//! datagram is 20 bytes longer on the wire than the packet's size (28 as a fragment). If a received datagram lays out
-//! its options differently, its packet's size is set so that [`Packet::payload`] is correct. [`Decoded::end`] is the
-//! length on the wire.
+//! [`Packet::size`] counts headers as roughlink writes them, of IPv4 unless the packet is marked as IPv6
+//! ([`Packet::is_ipv6`]), which a decoded packet never is. Between IPv6 addresses, an unmarked packet is 20 bytes
+//! longer on the wire than its size (28 as a fragment). If a received datagram lays out its options differently, the
+//! size is set so that [`Packet::payload`] is correct. [`Decoded::end`] is the length on the wire.
 //!
 //! A round trip loses fields that the headers do not carry:
-//!
 //! - the flow, which the receiver looks up by address
 //! - the identification of an unfragmented IPv6 datagram (0 when decoded)
 //! - number and time of a UDP datagram, which travel as a [`UdpStamp`] in the payload
 //!
-//! [`Packet`] has no fields for hop limit, flow label and DF. [`Decoded::fields`] holds them, [`encode_with`] writes
-//! them again, and [`encode`] writes the defaults for packets that start in the simulator. The urgent pointer is
-//! written as 0 and ignored when read.
+//! [`Decoded::fields`] holds hop limit, flow label and DF, which [`encode_with`] writes again; [`encode`] writes the
+//! defaults of simulated packets. The urgent pointer is written as 0 and ignored when read.
 //!
 //! ```
 //! use roughlink_core::packet::{FlowId, Packet};
@@ -88,8 +83,7 @@ impl std::fmt::Display for Addresses {
     }
 }
 
-/// Reason why bytes from the network are not a datagram that roughlink can decode. Count these errors instead of
-/// reporting them.
+/// Reason why roughlink cannot decode bytes from the network as a datagram. Count these errors; do not report them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// The bytes end within this part.
@@ -136,8 +130,7 @@ pub enum EncodeError {
     /// An SCTP chunk that is unknown, or that roughlink reads but never writes.
     #[error("unsupported SCTP chunk")]
     Chunk,
-    /// The side data do not match the packet: a SYN needs options, and SACK blocks and the content of an SCTP chunk
-    /// must be present.
+    /// Side data that do not match the packet, such as missing options of a SYN, SACK blocks or chunk content.
     #[error("the packet lacks the options, SACK blocks or chunk that it needs")]
     Side,
     /// More than 40 bytes of TCP options.
@@ -173,8 +166,7 @@ pub struct Decoded {
     pub next: Option<usize>,
     /// Offset of the transport header, or of the data of a later fragment.
     pub transport: usize,
-    /// Range of the payload, or of the carried content of an SCTP chunk ([`Sides::carried`]). In a later fragment it
-    /// may begin with TCP options.
+    /// Range of the payload or carried content ([`Sides::carried`]); in a later fragment it may begin with TCP options.
     pub payload: Range<usize>,
     /// End of the IP datagram; bytes after it are padding of the link.
     pub end: usize,
@@ -184,9 +176,8 @@ pub struct Decoded {
     pub multipath: bool,
 }
 
-/// Appends the bytes of `packet` (a datagram or a fragment) with side data `side` to `out`; appends nothing on failure.
-/// For a fragment, `payload` is the payload of the whole datagram. The header length follows from the option bits of
-/// `packet`, which every fragment therefore keeps.
+/// Appends the bytes of `packet`, a datagram or a fragment, to `out`; appends nothing on failure. For a fragment,
+/// `payload` is that of the whole datagram. Every fragment keeps the option bits, which give the header length.
 pub fn encode(
     packet: &Packet,
     side: Option<&SideContent>,
@@ -300,8 +291,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     Ok(decoded)
 }
 
-/// Like [`decode`], for a whole datagram of `protocol` from the source to the destination of `addresses`; `None` for
-/// any other.
+/// Like [`decode`], for a whole datagram of `protocol` with these `addresses`; `None` for any other.
 pub(crate) fn decode_of(bytes: &[u8], protocol: Protocol, addresses: &Addresses) -> Option<Decoded> {
     let ours = |d: &Decoded| {
         d.packet.protocol() == protocol && d.packet.fragment() == Fragment::Whole && d.addresses == *addresses
@@ -364,8 +354,7 @@ impl Decoded {
             p.set_timestamps(tsval, tsecr);
         }
         if p.is(flags::SYN) {
-            // Default of an absent MSS option: RFC 9293 section 3.7.1. The other options count only on SYNs: RFC 2018,
-            // 7323.
+            // Absent MSS option: RFC 9293 section 3.7.1. The other options count only on SYNs: RFC 2018, 7323.
             let absent = if matches!(self.addresses.ip, IpPair::V4 { .. }) { 536 } else { 1220 };
             let options = SynOptions {
                 mss: tcp.options.mss.filter(|&mss| mss > 0).unwrap_or(absent),
@@ -383,7 +372,6 @@ impl Decoded {
         p.header_bytes(0)
     }
 
-    /// Applies an SCTP chunk, including its size.
     fn read_sctp(&mut self, sctp: sctp::ChunkPacket) {
         (self.addresses.src_port, self.addresses.dst_port) = sctp.ports;
         (self.packet, self.side) = (sctp.packet, sctp.side);
@@ -394,9 +382,8 @@ impl Decoded {
         };
     }
 
-    /// Returns the SCTP chunk after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the
-    /// same headers. `None` after the last one, or after an unknown type that requires the rest to be discarded
-    /// (section 3.2).
+    /// Returns the SCTP chunk after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed. `None`
+    /// after the last one, or after an unknown type that requires the rest to be discarded (section 3.2).
     ///
     /// # Errors
     /// Returns an error if the chunk cannot be parsed, so that later chunks cannot be found.
@@ -408,8 +395,7 @@ impl Decoded {
         Ok(Some(d))
     }
 
-    /// Verifies the checksums of `bytes`, from which `self` was parsed: of the IPv4 header and, unless this is a
-    /// fragment, of TCP, UDP or SCTP.
+    /// Verifies the checksums of `bytes`, from which `self` was parsed: IPv4 and, unless it is a fragment, transport.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), WireError> {
         let v4 = matches!(self.addresses.ip, IpPair::V4 { .. });
         if v4 && checksum::fold(checksum::add(0, &bytes[..self.transport])) != 0xffff {

@@ -41,8 +41,7 @@ pub struct ConversationCounters {
     pub received: Option<PacketCount>,
     /// Packets sent that have neither arrived nor been lost. Null if either end is simulated.
     pub in_flight: Option<u64>,
-    /// Packets sent that will not arrive: lost, dropped, or not accepted by the receiving kernel. Null if either end is
-    /// simulated.
+    /// Packets lost, dropped, or not accepted by the receiving kernel; null if either end is simulated.
     pub lost: Option<u64>,
     /// Payload that arrived, bytes. TCP: each byte once. SCTP: user data of DATA chunks. Protocols other than TCP, UDP
     /// and SCTP: content of IP datagrams. Null if the receiver is simulated and does not acknowledge.
@@ -64,8 +63,7 @@ pub struct ConversationCounters {
 }
 
 impl ConversationCounters {
-    /// Returns the bytes carried: payload if known, otherwise packets with their headers. TCP acknowledgments without
-    /// data count as 0.
+    /// Returns the bytes carried: payload if known, else packets with headers. Pure TCP acknowledgments count as 0.
     pub fn carried(&self) -> u64 {
         self.delivered_bytes.unwrap_or_else(|| self.sent.or(self.received).map_or(0, |count| count.bytes))
     }

@@ -43,8 +43,7 @@ pub struct GatewayFlowResult {
     pub rewritten: u64,
     /// Window allowed by the gateway, SDUs; null if the gateway does not control the flow.
     pub awnd_sdu: Option<f64>,
-    /// Largest number of SDUs that the link can carry within the flow's RTT; null if the gateway does not control the
-    /// flow.
+    /// Largest number of SDUs that the link can carry within the flow's RTT; null as for `awnd_sdu`.
     pub sample_sdu: Option<f64>,
     /// RTT over the smallest RTT.
     pub rho: Option<f64>,

@@ -1,7 +1,5 @@
-//! SCTP packets (RFC 9260 section 3): a common header and one chunk.
-//!
-//! [`Packet::ack`] holds the verification tag, [`Packet::flags`] the chunk type, and [`Packet::window`] the chunk
-//! flags. The content of the other fields depends on the chunk:
+//! SCTP packets (RFC 9260 section 3): a common header and one chunk. [`Packet::ack`] holds the verification tag,
+//! [`Packet::flags`] the chunk type, and [`Packet::window`] the chunk flags. The other fields depend on the chunk:
 //!
 //! | chunk | `seq` | `tsval` | `tsecr` | side slot |
 //! |---|---|---|---|---|
@@ -14,8 +12,7 @@
 //! | SHUTDOWN | cumulative TSN | | | |
 //! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if any |
 //!
-//! An external packet may have several chunks (section 6.10); each becomes a separate packet. Unknown chunk types have
-//! no [`Packet::chunk`].
+//! Each chunk of an external packet becomes a packet (section 6.10). Unknown chunk types have no [`Packet::chunk`].
 
 use super::{FlowId, INFO_SACKS, INFO_SCTP, Packet};
 
@@ -186,8 +183,7 @@ impl Skipped {
     /// Maximum number of streams in a FORWARD TSN; a sender that skips more uses several.
     pub const MOST: usize = 16;
 
-    /// Records that `stream` skips all messages up to `ssn`, which must be later than any `ssn` recorded before.
-    /// Returns false if there is no room.
+    /// Records that `stream` skips all messages up to `ssn`, which must only grow. Returns false if there is no room.
     pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
         let count = usize::from(self.count);
         if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {
@@ -305,8 +301,7 @@ impl Packet {
         ((self.info & INFO_SACKS) >> 5) as u16
     }
 
-    /// Returns the length in bytes of everything before the payload of a DATA chunk: IPv4 header, common header and
-    /// chunk header. For any other packet, returns its whole size.
+    /// Returns the bytes before the payload of a DATA chunk, IPv4 header included, or the whole size of other packets.
     #[inline]
     pub(super) const fn sctp_header_bytes(&self) -> u16 {
         if self.flags == Chunk::Data as u8 { SCTP_HEADERS + DATA_HEADER } else { self.size }

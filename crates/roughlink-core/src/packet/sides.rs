@@ -47,11 +47,9 @@ pub struct Sides {
     unused: Vec<u32>,
 }
 
-/// External bytes: an IP datagram or a link-layer frame.
 #[derive(Clone, Debug, Default)]
 struct ExternalBytes {
     bytes: Vec<u8>,
-    /// Position of the IP datagram; empty if there is no datagram.
     datagram: Range<usize>,
 }
 
@@ -78,8 +76,7 @@ impl Sides {
             }
         }
     }
-    /// Stores external bytes with the position of the IP datagram in them (empty if the bytes contain no datagram).
-    /// Returns the index of the side slot.
+    /// Stores external bytes and returns their side slot; `datagram` is the position of the IP datagram, empty if none.
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;
@@ -120,8 +117,7 @@ impl Sides {
         let slot = &mut self.outside[*number as usize];
         slot.bytes.get_mut(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
-    /// Returns the content of a chunk that only another SCTP implementation can interpret: a cookie or the content of a
-    /// HEARTBEAT.
+    /// Returns content that only another SCTP implementation can interpret: that of a cookie or a HEARTBEAT.
     pub fn carried(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
             None | Some(SideContent::Outside(_)) => None,

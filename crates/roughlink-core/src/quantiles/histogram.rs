@@ -1,8 +1,6 @@
-//! Quantiles of a flow's round-trip times within 1 % of their value, in about a kilobyte.
-//!
-//! No bucket is wider than 2 % of its lower end, so the middle of a bucket is within 1 % of all its values. Memory is
-//! allocated per octave that contains values: a flow whose RTTs span a factor of 16 has five octaves, 380 bytes.
-//! `hdrhistogram` at this precision allocates all octaves at once, 5 kB and more.
+//! Quantiles of a flow's round-trip times within 1 %, in about 1 kB. No bucket is wider than 2 % of its lower end, so
+//! its middle is within 1 % of all its values. Memory is allocated per octave with values: RTTs that span a factor of
+//! 16 take five octaves, 380 bytes. `hdrhistogram` at this precision allocates all octaves at once, 5 kB or more.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +69,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Returns the index of the count for a value that is out of range, or in an octave without memory. Allocates
-    /// memory for the octave.
+    /// Returns the index of the count for a value out of range or in an octave without memory, which is allocated.
     #[cold]
     fn add(&mut self, ns: u64) -> usize {
         let ns = ns.clamp(LEAST, MOST);
@@ -95,7 +92,6 @@ impl Histogram {
         self.zeros + (0..self.counts.len()).map(|i| self.counted(i)).sum::<u64>()
     }
 
-    /// Returns the number of values in the bucket at index `i`.
     fn counted(&self, i: usize) -> u64 {
         let carried = self.carries.get(&(i as u16)).copied().unwrap_or(0);
         u64::from(self.counts[i]) + (u64::from(carried) << 16)
@@ -138,7 +134,6 @@ impl Histogram {
     }
 }
 
-/// Returns the index of the count of `bucket` in the octave at `place`.
 fn at(place: u8, bucket: usize) -> usize {
     usize::from(place) * PER_OCTAVE + bucket
 }
@@ -161,7 +156,6 @@ const LEAST: u64 = 1 << 10;
 /// Upper end of the last bucket, ns: about 137 s.
 const MOST: u64 = (1 << 37) - 1;
 const OCTAVES: usize = (MOST.ilog2() - LEAST.ilog2()) as usize + 1;
-/// Marks an octave without counts.
 const ABSENT: u8 = u8::MAX;
 /// Number of equal cells of an octave. Buckets consist of cells, so a table can replace the logarithm.
 const CELLS: usize = 256;
@@ -250,7 +244,6 @@ mod tests {
             h.record(4_000_000 + 19_990 * i);
         }
         assert!(h.bytes() <= 1040, "{}", h.bytes());
-        // A value in every octave.
         (0..48).for_each(|bit| h.record(1 << bit));
         assert!(h.bytes() <= 2500, "{}", h.bytes());
     }

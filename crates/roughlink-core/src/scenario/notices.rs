@@ -79,7 +79,6 @@ impl Default for Notices {
 struct NoticeQueue {
     states: [Option<Peekable<DirectionStates>>; 2],
     up: [bool; 2],
-    /// The forward direction, if it has a timeline.
     forward_state: Option<DirectionState>,
     notified: Option<DirectionState>,
     /// `None` before the start of the run.
@@ -111,7 +110,6 @@ impl Iterator for NoticeQueue {
 }
 
 impl NoticeQueue {
-    /// Applies the changes of both directions at `now` and queues their notifications.
     fn change(&mut self, now: Time) {
         for (direction, states) in self.states.iter_mut().enumerate() {
             if let Some((_, state)) = states.as_mut().and_then(|s| s.next_if(|s| s.0 == now)) {
@@ -142,8 +140,7 @@ impl NoticeQueue {
                 self.push(known, LinkEvent::Up);
                 self.push(known, LinkEvent::Configured);
             } else {
-                // The warning may precede the notification that an earlier outage has ended, so repeat it when the link
-                // goes down.
+                // The warning may precede the notice of an earlier outage's end: repeat it when the link goes down.
                 if self.warns {
                     self.push(now.saturating_sub(self.warning), LinkEvent::Down);
                 }

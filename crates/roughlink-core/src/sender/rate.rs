@@ -4,7 +4,6 @@
 use crate::cc::RateSample;
 use crate::units::Time;
 
-/// Record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateStamp {
     /// Bytes delivered before the segment left.
@@ -13,14 +12,12 @@ pub(crate) struct RateStamp {
     pub delivered_at: Time,
     /// Send time of the first segment of the current flight.
     pub first_sent: Time,
-    /// Set if the sender had no more data.
     pub app_limited: bool,
 }
 
 impl RateStamp {
-    /// Returns true if a segment with this stamp replaces an earlier one with `other` in the sample of ns-3
-    /// (`TcpRateLinux::SkbDelivered`). This segment does if more bytes had been delivered when it left than when the
-    /// other left, or if none had been delivered when the other left.
+    /// Returns true if a segment with this stamp replaces one with `other` in the sample of ns-3
+    /// (`TcpRateLinux::SkbDelivered`): if more bytes had been delivered when it left, or none when the other left.
     #[inline]
     pub(crate) fn replaces(&self, other: &RateStamp) -> bool {
         other.delivered == 0 || self.delivered > other.delivered
@@ -30,13 +27,9 @@ impl RateStamp {
 /// The most recently sent segment among those that an acknowledgment delivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
-    /// End of the segment.
     pub end: u64,
-    /// Send time.
     pub sent_at: Time,
-    /// Set for a retransmission.
     pub retransmitted: bool,
-    /// Stamp of the segment.
     pub stamp: RateStamp,
 }
 
@@ -48,10 +41,8 @@ impl Newest {
     }
 }
 
-/// State of the estimator for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryRate {
-    /// Bytes delivered.
     pub delivered: u64,
     delivered_at: Time,
     first_sent: Time,
@@ -65,7 +56,6 @@ struct Ns3Sample {
     stamp: RateStamp,
     sent_at: Time,
     retransmitted: bool,
-    /// The longer of the send and the ACK interval.
     interval: Time,
     is_valid: bool,
 }
@@ -86,21 +76,18 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that the application had nothing to send with `in_flight` bytes in flight: the delivery of this data
-    /// does not show the path's rate.
+    /// Records that the application ran out of data: delivery of the `in_flight` bytes does not show the path's rate.
     #[inline]
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// Returns true if samples are app-limited now.
     #[inline]
     pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
-    /// Counts `bytes` as delivered. Samples stop being app-limited once the data in flight at the last limit is
-    /// delivered.
+    /// Counts delivered bytes. Samples stop being app-limited once the data in flight at the last limit is delivered.
     #[inline(always)]
     fn count(&mut self, now: Time, bytes: u64) {
         self.delivered += bytes;
@@ -110,8 +97,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Processes an acknowledgment that delivered `bytes`, of which `newest` left last. Returns its sample if it
-    /// delivered anything.
+    /// Processes an ACK that delivered `bytes`, of which `newest` left last. Returns its sample if it delivered any.
     #[inline(always)]
     pub(crate) fn on_ack(
         &mut self,
@@ -147,9 +133,8 @@ impl DeliveryRate {
         })
     }
 
-    /// Takes a sample at every acknowledgment, as ns-3 3.44 does (`TcpRateLinux`). The interval is remeasured only if
-    /// the stamp of `newest` replaces the stamp of the kept sample ([`RateStamp::replaces`]). Newly delivered data
-    /// counts in both cases. Samples that share an interval may therefore exceed the delivery rate.
+    /// Samples every ACK, as ns-3 3.44 does (`TcpRateLinux`), but remeasures the interval only if `newest` replaces the
+    /// kept segment ([`RateStamp::replaces`]). Samples that share an interval may exceed the delivery rate.
     pub(crate) fn on_ack_kept(
         &mut self,
         now: Time,
@@ -192,8 +177,7 @@ mod tests {
     use super::*;
     use crate::units::Rate;
 
-    /// Two segments leave after the same acknowledgment and are acknowledged one by one. The second acknowledgment
-    /// takes the interval of the first (ns-3 3.44 `TcpRateLinux::SkbDelivered`) and shows twice the rate.
+    /// Two segments that left after one ACK, acknowledged one by one, share an interval (ns-3 3.44 `TcpRateLinux`).
     #[test]
     fn kept_interval_overestimates_the_rate() {
         let ms = Time::from_millis;

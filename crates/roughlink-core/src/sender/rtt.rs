@@ -14,7 +14,6 @@ pub enum RtoFloor {
     Variance,
 }
 
-/// SRTT, RTTVAR and the RTO.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     srtt: i64,
@@ -27,7 +26,6 @@ pub(crate) struct RttEstimator {
     sampled: bool,
     /// RTO without back-off.
     base: Time,
-    /// RTO in force, back-off included.
     rto: Time,
     min: Time,
     max: Time,
@@ -36,7 +34,6 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Creates the estimator before the first sample, with bounds of the RTO.
     pub(crate) fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
         RttEstimator {
             srtt: 0,
@@ -53,12 +50,10 @@ impl RttEstimator {
             floor,
         }
     }
-    /// Returns the smoothed RTT, zero before the first sample.
     #[inline]
     pub(crate) fn srtt(&self) -> Time {
         Time(self.srtt as u64)
     }
-    /// Returns the current RTO.
     #[inline]
     pub(crate) fn rto(&self) -> Time {
         self.rto
@@ -155,7 +150,6 @@ impl RttEstimator {
         self.rto = self.base;
     }
 
-    /// Ends back-off after new data was acknowledged.
     #[inline]
     pub(crate) fn reset_back_off(&mut self) {
         self.rto = self.base;

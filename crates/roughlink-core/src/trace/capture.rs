@@ -1,16 +1,10 @@
-//! Capture of a run as `tcpdump` on each host would record it: pcapng with one interface per host and link.
+//! Capture of a run as `tcpdump` on each host would record it: pcapng with one interface per host and link. Outgoing
+//! datagrams are shown after fragmentation and before the interface's queue, which may still drop them, and incoming
+//! packets after the link and before reassembly. Packets that a node only forwards are not shown.
 //!
-//! The capture shows packets that pass between the host's IP layer and the interface. Outgoing datagrams are shown
-//! after fragmentation to the link's MTU and before the interface's queue, which may still drop them. Incoming packets
-//! are shown after the link and before reassembly. Packets that a node only forwards are not shown.
-//!
-//! Ethernet frames without an IP datagram are shown at a second interface of the host and link. The file declares this
-//! interface before the first such frame.
-//!
-//! [`net::addresses`](crate::net::addresses) gives the addresses and ports. A charging session is captured with the
-//! framing of ISO 15118-2 ([`v2gtp`]) and discovery by multicast.
-//!
-//! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
+//! Frames without an IP datagram have a second interface, declared before the first such frame.
+//! [`net::addresses`](crate::net::addresses) gives addresses and ports. A charging session has ISO 15118-2 framing
+//! ([`v2gtp`]) and multicast discovery. Packets without wire form (an MTU cuts the TCP header) are only counted.
 
 use super::pcapng::{CaptureInterface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
@@ -42,18 +36,14 @@ pub struct Capture<W> {
     failed: Option<(usize, io::Error)>,
 }
 
-/// Host's end of a link.
 #[derive(Debug)]
 struct CapturePoint {
     file: usize,
     name: String,
-    /// Interface of IP packets.
     raw: CaptureInterface,
-    /// Interface of frames without an IP datagram, once there is one.
     ethernet: Option<CaptureInterface>,
 }
 
-/// State of a flow.
 #[derive(Debug)]
 struct CapturedFlow {
     /// Addresses from source to destination.
@@ -135,7 +125,6 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    /// Returns the file and interface at which a packet is seen.
     fn interface(&self, at: Crossing) -> Option<(usize, CaptureInterface)> {
         let [link, end] = place(at);
         self.points[link][end].as_ref().map(|point| (point.file, point.raw))
@@ -273,9 +262,8 @@ pub fn hosts(scenario: &Scenario) -> Vec<usize> {
     (0..host.len()).filter(|n| host[*n]).collect()
 }
 
-/// Returns the default number of bytes to keep of each packet of flow `index`: the headers, or everything (0) where a
-/// dissector needs the payload. Dissectors do not decode a truncated SCTP chunk, and a CRC32c covers the whole packet.
-/// The payload of a charging session is its messages.
+/// Returns how many bytes to keep of each packet of flow `index` by default: the headers, or everything (0) for SCTP,
+/// whose chunks and CRC32c dissectors cannot check when truncated, and for the messages of a charging session.
 pub fn snaplen(scenario: &Scenario, index: usize) -> u32 {
     if scenario.flows[index].sctp.is_some() || is_session(scenario, index) { 0 } else { HEADERS }
 }

@@ -2,10 +2,8 @@
 //!
 //! A [`Recorder`] observes a run and passes full batches of columns to a [`ColumnSink`]. The recorder holds one batch
 //! of each series, so its memory does not grow with the run. A row is valid from its time until the next row of the
-//! same flow or link direction. All changes at one instant make one row, and a row equal to the previous one is
-//! omitted. With an interval, only the last row of each interval is kept; changes of state always keep their own rows.
-//!
-//! Rows of one flow or link direction are ordered by time; rows of different ones are not ordered.
+//! same flow or link direction; rows of different ones are not ordered by time. Changes at one instant make one row,
+//! and repeated rows are omitted. With an interval, only the last row of each is kept; changes of state always are.
 
 mod series;
 
@@ -49,7 +47,6 @@ pub struct Recorder<S: ColumnSink> {
     failed: Option<S::Error>,
 }
 
-/// Names behind the codes in the columns.
 #[derive(Debug)]
 struct SeriesNames {
     flows: Words,
@@ -59,8 +56,7 @@ struct SeriesNames {
 }
 
 impl<S: ColumnSink> Recorder<S> {
-    /// Creates a recorder for a run of `scenario` that keeps at most one row per `interval` and flow or link direction,
-    /// plus changes of state.
+    /// Creates a recorder that keeps at most one row per `interval` and flow or link direction, plus changes of state.
     pub fn new(scenario: &Scenario, interval: Time, sink: S) -> Self {
         Recorder {
             sink,
@@ -220,12 +216,10 @@ impl<S: ColumnSink> Observer for Recorder<S> {
     }
 }
 
-/// A row that a later row may replace.
 trait SupersedableRow: Copy {
     fn time(&self) -> u64;
     /// Returns true if the row equals `other` in all values except the time.
     fn repeats(&self, other: &Self) -> bool;
-    /// Returns true if the row's state differs from the state of `other`.
     fn state_differs(&self, other: &Self) -> bool;
 }
 
@@ -300,7 +294,6 @@ impl<R: SupersedableRow> RowThinner<R> {
     }
 }
 
-/// Progress of a flow's sender.
 #[derive(Clone, Copy, Default, Debug)]
 struct SenderProgress {
     /// Initial sequence number.
@@ -331,7 +324,6 @@ impl SenderProgress {
     }
 }
 
-/// Rows per batch.
 const BATCH: usize = 1 << 16;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Captures for Wireshark and similar tools: pcapng (draft-ietf-opsawg-pcapng), written to any [`Write`].
-//!
-//! A capture has one section, interfaces, and one enhanced packet block per packet. Interfaces have a name, a link type
-//! and nanosecond timestamps that count from the start of the scenario. Blocks are always little-endian, so equal runs
-//! give equal files. Each block is one small write: pass a buffered writer.
+//! Captures for Wireshark and similar tools: pcapng (draft-ietf-opsawg-pcapng), written to any [`Write`]. A capture has
+//! one section, interfaces, and one enhanced packet block per packet. Interfaces have a name, a link type and
+//! nanosecond timestamps that count from the start of the scenario. Blocks are always little-endian, so equal runs give
+//! equal files. Each block is one small write: pass a buffered writer.
 //!
 //! ```
 //! use roughlink_core::trace::pcapng::{LinkType, Pcapng};
@@ -196,7 +195,6 @@ mod tests {
     const V6: IpPair =
         IpPair::V6 { src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2) };
 
-    /// A TCP conversation and the state to write it.
     struct CapturedConversation {
         out: Pcapng<Vec<u8>>,
         interface: CaptureInterface,
@@ -303,7 +301,6 @@ mod tests {
         }
     }
 
-    /// One SCTP chunk of every type.
     fn every_chunk() -> Vec<(bool, Packet, Option<SideContent>)> {
         let (flow, back) = (FlowId::new(0, false), FlowId::new(0, true));
         let (a, b) = (0x1111_1111, 0x2222_2222); // the tags of client and server
@@ -362,7 +359,6 @@ mod tests {
         assert_eq!(interface.1[8..], *b"\x02\0\x0b\0plc.forward\0\x09\0\x01\0\x09\0\0\0\0\0\0\0");
         assert_eq!(first.0, ENHANCED_PACKET);
         assert_eq!(first.1[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0x42, 0x0f, 0]); // 1000001 ns
-        // A data segment: 60 bytes captured of 1500.
         let data = blocks[5].1;
         assert_eq!((data.len(), &data[12..20]), (20 + 60, &[60, 0, 0, 0, 0xdc, 5, 0, 0][..]));
     }
@@ -393,8 +389,7 @@ mod tests {
         assert!(matches!(e, Err(TraceError::Io(e)) if e.kind() == io::ErrorKind::StorageFull));
     }
 
-    /// Runs `tshark` on `file` and returns one line of `fields` for each packet that passes `filter`; `None` if tshark
-    /// is not installed.
+    /// Returns tshark's line of `fields` for each packet that passes `filter`; `None` if tshark is not installed.
     fn tshark(file: &[u8], filter: &str, fields: &[&str]) -> Option<Vec<String>> {
         let mut command = Command::new("tshark");
         command.args(["-n", "-r", "-", "-Y", filter, "-T", "fields"]);

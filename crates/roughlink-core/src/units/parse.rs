@@ -1,8 +1,6 @@
-//! Quantities in scenario files: a number and a unit, `"10 Mbit/s"`, `"0.9 ms"`, `"128 KiB"`, `"2 %"`.
-//!
-//! The unit is required. Arithmetic uses integers: `"0.9 ms"` is 900000 ns exactly. Times and rates finer than a
-//! nanosecond or a bit per second are rounded to the nearest; sizes must be whole. A printed quantity reads back as the
-//! same value.
+//! Quantities in scenario files: a number and a unit, `"10 Mbit/s"`, `"0.9 ms"`, `"128 KiB"`, `"2 %"`. The unit is
+//! required. Arithmetic uses integers: `"0.9 ms"` is 900000 ns exactly. Times are rounded to nanoseconds and rates to
+//! bit/s; sizes must be whole. A printed quantity reads back as the same value.
 
 mod dimension;
 
@@ -171,9 +169,7 @@ struct Decimal {
     exponent: i32,
 }
 
-/// A quantity split into its parts.
 struct SplitQuantity<'t> {
-    /// Whole text, for messages.
     text: &'t str,
     number: Decimal,
     unit: &'static str,
@@ -263,8 +259,7 @@ impl Decimal {
         Ok(Decimal { digits, exponent: exponent.saturating_sub(part.len() as i32) })
     }
 
-    /// Returns the product with `factor`, rounded to the nearest integer, and true if it is exact; `None` beyond 64
-    /// bits.
+    /// Returns the product with `factor`, rounded to the nearest, and true if it is exact; `None` beyond 64 bits.
     fn times(self, factor: u128) -> Option<(u64, bool)> {
         let n = self.digits * factor; // below 10^25 * 6 * 10^10
         if n == 0 {
@@ -282,7 +277,6 @@ impl Decimal {
 
 const MAX_DIGITS: u128 = 10u128.pow(25);
 
-/// Splits `text` into number and unit.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let mut end = 0;

@@ -1,5 +1,4 @@
-//! Quantities as text in files of any format and in JSON Schema: the text that [`super::parse`] reads and `Display`
-//! writes.
+//! Quantities as text in files and in JSON Schema, as [`super::parse`] reads and `Display` writes them.
 
 use super::{Bytes, QueueLimit, Rate, Share, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -86,8 +85,7 @@ pub mod share {
     }
 }
 
-/// Plain numbers written as a frequency: `#[serde(with = "units::hertz")]`,
-/// `#[schemars(with = "units::hertz::HertzSchema")]`.
+/// Plain numbers as a frequency: `#[serde(with = "units::hertz")]`, `#[schemars(with = "units::hertz::HertzSchema")]`.
 pub mod hertz {
     use super::*;
 

@@ -11,9 +11,8 @@
 //! assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
 //! ```
 
-/// Adds `bytes` to the ones' complement sum `sum`, as big-endian 16-bit words; an odd last byte is padded with a zero
-/// (RFC 1071 section 1). The sum is not reduced: call [`fold`] or [`finish`] at the end. Only the last piece may have
-/// an odd length.
+/// Adds `bytes` to the ones' complement sum `sum`, as big-endian 16-bit words. Only the last piece may have an odd
+/// length; it is padded with a zero (RFC 1071 section 1). Call [`fold`] or [`finish`] at the end to reduce the sum.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
     // 2^16 = 1 modulo 2^16 - 1, so words of 32 bits give the same sum (RFC 1071 section 2(C)).
     let mut chunks = bytes.chunks_exact(4);
@@ -54,7 +53,6 @@ mod tests {
 
     #[test]
     fn checksum_matches_the_example_of_rfc_1071() {
-        // Section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(fold(add(0, &bytes)), 0xddf2);
         assert_eq!(fold(add(0, &bytes[..7])), fold(0x0001 + 0xf203 + 0xf4f5 + 0xf600));
@@ -66,8 +64,7 @@ mod tests {
         assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
-    /// 1e5 random segments, a fifth of them with the checksum forced to 0x0000 before or after the change: the update
-    /// always equals the full sum.
+    /// 1e5 random segments, a fifth of them with the checksum forced to 0x0000 before or after the change.
     #[test]
     fn update_equals_recomputation() {
         let mut rng = Seed { seed: 1, replica: 0 }.stream("checksum", "test");

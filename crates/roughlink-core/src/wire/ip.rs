@@ -4,17 +4,14 @@ use super::{EncodeError, WireError, checksum};
 use crate::packet::{Ecn, Fragment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IP protocol number of TCP.
+// IP protocol numbers.
 pub(super) const TCP: u8 = 6;
-/// IP protocol number of UDP.
 pub(super) const UDP: u8 = 17;
-/// IP protocol number of SCTP.
 pub(super) const SCTP: u8 = 132;
 
 /// Bytes of an IPv4 header without options.
 pub(super) const V4_HEADER: usize = 20;
 const V4_CHECKSUM: usize = 10;
-/// Bytes of an IPv6 header.
 pub(super) const V6_HEADER: usize = 40;
 /// Bytes of an IPv6 fragment header.
 pub(super) const V6_FRAGMENT: usize = 8;
@@ -68,8 +65,7 @@ impl IpPair {
         }
     }
 
-    /// Returns the maximum length of a reassembled payload: the length field includes the header in IPv4 but not in
-    /// IPv6.
+    /// Returns the maximum length of a reassembled payload: the length field includes the header in IPv4 only.
     pub(super) const fn longest(&self) -> usize {
         match self {
             IpPair::V4 { .. } => u16::MAX as usize - V4_HEADER,
@@ -99,15 +95,13 @@ pub struct IpFields {
     pub dont_fragment: bool,
 }
 
-/// Fields of packets that start in the simulator. DF is clear, because simulated links fragment packets above their
-/// MTU.
+/// Fields of simulated packets. DF is clear, because simulated links fragment packets above their MTU.
 impl Default for IpFields {
     fn default() -> Self {
         IpFields { hop_limit: HOP_LIMIT, flow_label: 0, dont_fragment: false }
     }
 }
 
-/// Content of the IP headers.
 pub(super) struct Ip {
     pub(super) pair: IpPair,
     /// DSCP and ECN.
@@ -118,9 +112,7 @@ pub(super) struct Ip {
     pub(super) fragment: Fragment,
     /// Fragment offset in bytes.
     pub(super) offset: usize,
-    /// Offset of the transport header, or of the data of a later fragment.
     pub(super) transport: usize,
-    /// End of the datagram; bytes after it are padding of the link.
     pub(super) end: usize,
 }
 
@@ -207,8 +199,7 @@ impl Ip {
                     }
                     V6_FRAGMENT
                 }
-                // The packet is on the way to its final destination, whose address the transport checksum covers
-                // (section 8.1).
+                // Not at its final destination, whose address the transport checksum covers (section 8.1).
                 ROUTING if x[3] != 0 => return Err(WireError::Routed),
                 _ => 8 + usize::from(x[1]) * 8,
             };
@@ -246,16 +237,13 @@ impl Ip {
     }
 }
 
-/// Header of a datagram or fragment to write.
 pub(super) struct Head {
     pub(super) pair: IpPair,
-    /// DSCP and ECN.
     pub(super) class: u8,
     pub(super) fields: IpFields,
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
-    /// Fragment offset in bytes.
     pub(super) offset: usize,
 }
 
@@ -331,22 +319,18 @@ pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// Reads the 16-bit word at `at`.
 pub(super) fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Writes the 16-bit word at `at`.
 pub(super) fn put(bytes: &mut [u8], at: usize, word: u16) {
     bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 
-/// Reads the 32-bit word at `at`.
 pub(super) fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Writes the 32-bit word at `at`.
 pub(super) fn put_long(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }

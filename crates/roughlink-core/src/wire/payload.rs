@@ -88,8 +88,7 @@ impl Payload for Implied {
 }
 
 /// Start of the payload of roughlink's UDP flows: [`Packet::seq`] and [`Packet::udp_sent_at`], which fit into no
-/// header. The decoder cannot identify these flows and leaves both fields 0. A caller that can identify them reads the
-/// stamp.
+/// header. The decoder cannot identify these flows and leaves both 0; callers that can identify them read the stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdpStamp {
     /// Number of the datagram in its flow.

@@ -1,10 +1,8 @@
-//! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, chunks, CRC32c.
-//!
-//! Roughlink writes one chunk per packet. A received packet may have several; each is read as a separate packet with
-//! the same header, one after the other ([`super::Decoded::following`]). Chunk types that [`Chunk`] lacks and unknown
-//! parameters are skipped; the highest bit of their type decides whether the rest is processed (sections 3.2, 3.2.1).
-//! Of an ERROR chunk, only the first cause is read. Errors are not reported to the sender. Gap ack blocks and
-//! duplicates beyond the room of [`Gaps`] are dropped.
+//! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, chunks, CRC32c. Roughlink writes one chunk per
+//! packet. A received packet may have several, each read as a separate packet ([`super::Decoded::following`]). Chunk
+//! types that [`Chunk`] lacks and unknown parameters are skipped; the highest bit of their type decides whether the
+//! rest is processed (sections 3.2, 3.2.1). Of an ERROR chunk, only the first cause is read. Errors are not reported to
+//! the sender. Gap ack blocks and duplicates beyond the room of [`Gaps`] are dropped.
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
@@ -23,33 +21,27 @@ const CHUNK_HEADER: usize = 4;
 // Parameters: RFC 9260 sections 3.3.2 and 3.3.3, RFC 3758 section 3.1.
 const STATE_COOKIE: u16 = 7;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
-/// Parameters of RFC 9260 that are ignored: addresses, unrecognized parameters, cookie lifetime, host name, address
-/// types.
+/// Ignored parameters of RFC 9260: addresses, unrecognized parameters, cookie lifetime, host name, address types.
 const KNOWN: [u16; 6] = [5, 6, 8, 9, 11, 12];
 /// Bit in an unknown type: skip it and process the rest.
 const SKIP_CHUNK: u8 = 0x80;
 const SKIP_PARAMETER: u16 = 0x8000;
 
-/// A chunk of an SCTP packet, converted to a [`Packet`].
 pub(super) struct ChunkPacket {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
     pub(super) side: Option<SideContent>,
-    /// Range of the user data of a DATA chunk, or of the bytes for [`crate::packet::Sides::carried`]; `None` in other
-    /// chunks.
+    /// Range of a DATA chunk's user data, or of bytes for [`crate::packet::Sides::carried`]; `None` in other chunks.
     pub(super) payload: Option<Range<usize>>,
-    /// Offset of the next chunk to process, if any.
     pub(super) next: Option<usize>,
 }
 
 impl ChunkPacket {
-    /// Reads the first chunk of the packet at the start of `bytes`, which end where the IP datagram ends, into
-    /// `packet`.
+    /// Reads the first chunk of the SCTP packet `bytes`, which ends with the IP datagram, into `packet`.
     pub(super) fn parse(bytes: &[u8], packet: Packet) -> Result<ChunkPacket, WireError> {
         ChunkPacket::parse_at(bytes, COMMON, packet)
     }
 
-    /// Reads the chunk that begins at `at`.
     pub(super) fn parse_at(bytes: &[u8], at: usize, mut packet: Packet) -> Result<ChunkPacket, WireError> {
         let h: &[u8; COMMON] = bytes.first_chunk().ok_or(WireError::Truncated("SCTP header"))?;
         let here = bytes.len().saturating_sub(at);
@@ -181,8 +173,7 @@ fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     Ok(Gaps::new(gaps, duplicates.chunks_exact(4).map(|d| long(d, 0))))
 }
 
-/// Reads an INIT or INIT ACK. Also returns the range of the cookie, if its length shows that another implementation
-/// made it.
+/// Reads an INIT or INIT ACK. Also returns the range of a cookie whose length shows that it was made elsewhere.
 fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Option<Range<usize>>), WireError> {
     let mut init = Init {
         tag: long(fixed, 0),
@@ -225,8 +216,7 @@ fn short(bytes: usize) -> Result<u16, WireError> {
 /// Room in a packet's size after the headers of the longest INIT ACK.
 const MAX_CARRIED_LEN: u16 = u16::MAX - 128;
 
-/// Returns the number of bytes before the payload, or of the whole packet without one; fails if the side data do not
-/// match the chunk.
+/// Returns the bytes before the payload, or of the whole packet without one; fails if the side data do not match.
 pub(super) fn header_length(packet: &Packet, side: Option<&SideContent>) -> Result<usize, EncodeError> {
     let size = match (packet.chunk().ok_or(EncodeError::Chunk)?, side) {
         (Chunk::Data, None) => return Ok(DATA_HEADER),
@@ -260,8 +250,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&SideContent>) -> Resu
     Ok(usize::from(size) - super::ip::V4_HEADER)
 }
 
-/// Writes headers, chunk and checksum into `bytes`, which already hold the `payload` bytes of a DATA chunk or of
-/// carried content and are zero elsewhere.
+/// Writes headers, chunk and checksum into `bytes`, which already hold `payload` bytes and are zero elsewhere.
 pub(super) fn write(packet: &Packet, side: Option<&SideContent>, ports: (u16, u16), payload: usize, bytes: &mut [u8]) {
     let chunk = packet.chunk().expect("header_length knew it");
     let end = bytes.len();
@@ -352,7 +341,6 @@ fn write_init(init: &Init, out: &mut [u8]) {
     }
 }
 
-/// Returns true if the checksum of the whole packet `bytes` is right.
 pub(super) fn verify(bytes: &[u8]) -> bool {
     let (before, rest) = bytes.split_at(CHECKSUM);
     let (sum, after) = rest.split_at(4);
@@ -400,7 +388,6 @@ mod tests {
         assert_eq!(decode(&bytes), Err(WireError::Checksum("SCTP")));
     }
 
-    /// Returns a padded chunk.
     fn chunk(code: u8, flags: u8, body: &[u8]) -> Vec<u8> {
         let mut out = vec![code, flags];
         out.extend((body.len() as u16 + 4).to_be_bytes());
@@ -409,7 +396,6 @@ mod tests {
         out
     }
 
-    /// Returns a datagram with these chunks.
     fn bundle(chunks: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = bytes_of(&Packet::sctp(FlowId::new(0, false), 9, Chunk::CookieAck), None)[..32].to_vec();
         bytes.extend(chunks.concat());

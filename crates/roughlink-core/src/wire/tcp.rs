@@ -1,14 +1,11 @@
-//! The TCP header (RFC 9293 section 3.1) and its options.
-//!
-//! Options are written as in Linux. A SYN carries MSS, SACK permitted with timestamps (NOPs replace a missing one), NOP
-//! and window scale. All other segments carry NOP NOP timestamps, NOP NOP SACK. The decoder accepts any order and
-//! padding.
+//! The TCP header (RFC 9293 section 3.1) and its options, written as in Linux: a SYN carries MSS, SACK permitted with
+//! timestamps (NOPs replace a missing one), NOP and window scale; other segments carry NOP NOP timestamps, NOP NOP
+//! SACK. Any order and padding is accepted.
 
 use super::ip::{IpPair, TCP, long, put, put_long, word};
 use super::{EncodeError, WireError, checksum};
 use crate::packet::{Fragment, Packet, SackBlock, SideContent, SynOptions, flags};
 
-/// Bytes of a TCP header without options.
 pub(super) const HEADER: usize = 20;
 const HEADER_MAX: usize = 60;
 
@@ -32,7 +29,6 @@ const MPTCP: u8 = 30;
 /// Larger shifts count as this one (RFC 7323 section 2.3).
 const MAX_SHIFT: u8 = 14;
 
-/// Options of a segment that the decoder understands.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TcpOptions {
     pub(super) mss: Option<u16>,
@@ -45,7 +41,6 @@ pub(super) struct TcpOptions {
     pub(super) multipath: bool,
 }
 
-/// Content of a TCP header.
 pub(super) struct TcpHeader {
     pub(super) ports: (u16, u16),
     pub(super) seq: u32,
@@ -58,7 +53,6 @@ pub(super) struct TcpHeader {
 }
 
 impl TcpHeader {
-    /// Reads the header at the start of `bytes`.
     pub(super) fn parse(bytes: &[u8]) -> Result<TcpHeader, WireError> {
         let h: &[u8; HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("TCP header"))?;
         let header = usize::from(h[12] >> 4) * 4;
@@ -116,7 +110,6 @@ impl TcpOptions {
     }
 }
 
-/// Returns the bytes of the TCP header of `packet` with side data `side`.
 pub(super) fn header_length(packet: &Packet, side: Option<&SideContent>) -> Result<usize, EncodeError> {
     let options = match side {
         Some(SideContent::Syn(o)) if packet.is(flags::SYN) => {
@@ -218,7 +211,6 @@ impl OptionWriter<'_> {
     }
 }
 
-/// Returns true if the checksum of the whole segment `bytes` is correct.
 pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
     checksum::fold(checksum::add(pair.pseudo_header(TCP, bytes.len()), bytes)) == 0xffff
 }
@@ -228,7 +220,6 @@ pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
 pub struct TcpHeaderMut<'a>(&'a mut [u8; HEADER]);
 
 impl<'a> TcpHeaderMut<'a> {
-    /// Wraps the header at the start of `segment`; `None` if the segment is too short.
     pub(super) fn new(segment: &'a mut [u8]) -> Option<Self> {
         segment.first_chunk_mut().map(TcpHeaderMut)
     }

@@ -13,7 +13,6 @@ fn addresses() -> impl Strategy<Value = Addresses> {
     (ip, any::<u16>(), any::<u16>()).prop_map(|(ip, src_port, dst_port)| Addresses { ip, src_port, dst_port })
 }
 
-/// Generates a TCP segment other than a SYN, with its SACK blocks.
 fn segment() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let fields = any::<(u32, u32, u16, u16, u8)>();
     let blocks = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
@@ -66,7 +65,6 @@ fn data_chunk() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     })
 }
 
-/// Generates any SCTP chunk except DATA.
 fn control_chunk() -> impl Strategy<Value = (Packet, Option<SideContent>)> {
     let flow = FlowId::new(0, false);
     let sack = (
@@ -224,8 +222,7 @@ proptest! {
         }
     }
 
-    /// Marking changes two bits and keeps a correct checksum correct and a wrong one wrong. For IPv4 it yields the
-    /// checksum computed over the new header.
+    /// For IPv4, the checksum is the one computed over the new header.
     #[test]
     fn ecn_mark_changes_two_bits(
         (packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>(),

@@ -4,10 +4,8 @@ use super::ip::{IpPair, UDP, put, word};
 use super::{WireError, checksum};
 use crate::packet::Fragment;
 
-/// Bytes of a UDP header.
 pub(super) const HEADER: usize = 8;
 
-/// Content of a UDP header.
 pub(super) struct Udp {
     pub(super) ports: (u16, u16),
     /// Bytes of header and payload present.
@@ -44,8 +42,7 @@ pub(super) fn write(pair: &IpPair, ports: (u16, u16), bytes: &mut [u8]) {
     put(bytes, 6, sum);
 }
 
-/// Returns true if the checksum of the whole datagram `bytes` is correct. No checksum (0) is allowed over IPv4 only
-/// (RFC 8200 section 8.1).
+/// Verifies the checksum of the whole datagram `bytes`; none (0) is allowed over IPv4 only (RFC 8200 section 8.1).
 pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
     if word(bytes, 6) == 0 {
         return matches!(pair, IpPair::V4 { .. });

@@ -132,7 +132,6 @@ impl Column<'_> {
     }
 }
 
-/// Table of words, by number.
 #[derive(Default, Debug)]
 pub(super) struct Words {
     words: Vec<String>,
@@ -183,7 +182,6 @@ const fn or_null(field: ColumnHeading) -> ColumnHeading {
 const TIME: ColumnHeading = integer_field("time_ns", "ns", "time since the start of the scenario");
 const FLOW: ColumnHeading = word("flow", "name of the flow");
 
-/// The state of a sender at `time`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct FlowRow {
     pub(super) time: u64,
@@ -259,7 +257,6 @@ const FLOWS: [ColumnHeading; 16] = [
     real_field("rto_ms", "ms", "retransmission time-out, back-off included"),
 ];
 
-/// Columns of [`Series::Flows`].
 #[derive(Default, Debug)]
 pub(super) struct FlowColumns {
     time: Vec<u64>,
@@ -362,7 +359,6 @@ impl FlowColumns {
     }
 }
 
-/// The state of a queue at `time`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LinkRow {
     pub(super) time: u64,
@@ -381,7 +377,6 @@ const LINKS: [ColumnHeading; 6] = [
     integer_field("dropped_pkt", "pkt", "packets dropped so far because the queue was full"),
 ];
 
-/// Columns of [`Series::Links`].
 #[derive(Debug)]
 pub(super) struct LinkColumns {
     time: Vec<u64>,
@@ -408,7 +403,6 @@ impl Default for LinkColumns {
 }
 
 impl LinkColumns {
-    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: LinkRow) -> usize {
         self.time.push(r.time);
         self.link.push(r.hop / 2);
@@ -444,7 +438,6 @@ impl LinkColumns {
     }
 }
 
-/// A data segment or datagram sent at `time`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentRow {
     pub(super) time: u64,
@@ -468,7 +461,6 @@ const SEGMENTS: [ColumnHeading; 6] = [
     flag("retransmission", "true for a retransmission"),
 ];
 
-/// Columns of [`Series::Segments`].
 #[derive(Default, Debug)]
 pub(super) struct SegmentColumns {
     time: Vec<u64>,
@@ -480,7 +472,6 @@ pub(super) struct SegmentColumns {
 }
 
 impl SegmentColumns {
-    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: SegmentRow) -> usize {
         self.time.push(r.time);
         self.flow.push(r.flow);
@@ -516,7 +507,6 @@ impl SegmentColumns {
     }
 }
 
-/// State of a gateway's control of a flow at `time`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct GatewayRow {
     pub(super) time: u64,
@@ -538,7 +528,6 @@ const GATEWAYS: [ColumnHeading; 7] = [
     real_field("queue_share", "", "share of the flow in the modem's queue, 0 to 1"),
 ];
 
-/// Columns of [`Series::Gateways`].
 #[derive(Default, Debug)]
 pub(super) struct GatewayColumns {
     time: Vec<u64>,
@@ -551,7 +540,6 @@ pub(super) struct GatewayColumns {
 }
 
 impl GatewayColumns {
-    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: GatewayRow) -> usize {
         self.time.push(r.time);
         self.gateway.push(r.gateway);

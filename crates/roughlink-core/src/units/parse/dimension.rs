@@ -10,7 +10,6 @@ pub(super) struct Dimension {
 }
 
 impl Dimension {
-    /// Returns an example with the right notation.
     pub(super) fn example(&self) -> String {
         format!("write {} as in \"10 {}\"", self.name, self.usual)
     }
