@@ -1,11 +1,9 @@
 //! AVOCA: wraps another algorithm and sends nothing while there is no coverage (AVOCA paper, sections I and IV).
 //!
-//! Transmit mode requires layer 2 up, layer 3 configured and a signal above a threshold; in this mode `inner` controls
-//! the window (section IV). In hold mode nothing is sent ([`Permit::Hold`]) and every parameter keeps its value
-//! (section I). When transmit mode begins, `inner` restarts, RTO and back-off return to their initial values, and the
-//! endpoint immediately sends the earliest outstanding data (section IV, [`CongestionControl::starts_anew`]).
-//!
-//! [`super::coverage`] defines coverage, including the points that the paper leaves open.
+//! Transmit mode requires coverage ([`super::coverage`]); in this mode `inner` controls the window (section IV). In
+//! hold mode nothing is sent ([`Permit::Hold`]) and every parameter keeps its value (section I). When transmit mode
+//! begins, `inner` restarts, RTO and back-off return to their initial values, and the endpoint immediately sends the
+//! earliest outstanding data (section IV, [`CongestionControl::starts_anew`]).
 
 use super::coverage::{Coverage, Level, Rules};
 use super::registry::{AlgorithmError, BuildAlgorithm, algorithm};
@@ -255,8 +253,7 @@ mod tests {
         }
     }
 
-    /// Sends the same events to both for a few hundred round trips, with losses and timeouts, and asserts that `outer`
-    /// returns the same as `inner`.
+    /// Asserts that both return the same for a few hundred round trips with losses and timeouts.
     fn same_trajectory(name: &str, mut inner: Box<dyn CongestionControl>, mut outer: Box<dyn CongestionControl>) {
         let mut f = flow();
         (f.send_window, f.cwnd_limited) = (u64::MAX, true);

@@ -14,13 +14,12 @@
 //! - Linux subtracts data held back by its pacing layer from the data in flight; this endpoint holds no data back.
 //!
 //! `ns3` is ns-3's TcpBbr. Gains are 2.89 and 1/2.89, and the quantum is one segment. Targets are in bytes, windows are
-//! not rounded to even numbers, and a window has 32 bits. There is no policer detection. ACK aggregation uses a clock
-//! of whole seconds and restarts after 4096 bytes. A time-out does not change the window. The end of a fast recovery
-//! sets it to ssthresh, which is unlimited during startup, and packet conservation lasts only for the rest of a round.
-//! An ACK without an RTT sample reuses the last sample. An RTT equal to the smallest one renews its age. Rate samples
-//! taken in ProbeRtt count like any others. A rate sample may reuse the interval of an earlier ACK, which overestimates
-//! the bandwidth. The handshake initializes the model, the initial rate has no margin, and the initial window is not
-//! paced.
+//! not rounded to even numbers, and a window has 32 bits. Policers are not detected. ACK aggregation uses a clock of
+//! whole seconds and restarts after 4096 bytes. A time-out does not change the window. The end of a fast recovery sets
+//! it to ssthresh, which is unlimited during startup, and packet conservation lasts only for the rest of a round. An
+//! ACK without an RTT sample reuses the last sample. An RTT equal to the smallest one renews its age. Rate samples
+//! taken in ProbeRtt count like others. A rate sample may reuse the interval of an earlier ACK, which overestimates the
+//! bandwidth. The handshake initializes the model, the initial rate has no margin, and the initial window is not paced.
 
 use super::registry::BuildAlgorithm;
 use super::{
@@ -398,8 +397,7 @@ impl Bbr {
         }
     }
 
-    /// Returns true if the sample may contain a delayed ACK: a single segment shorter than the MSS, alone in flight
-    /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    /// Returns true if the ACK may be delayed: a lone segment shorter than the MSS (Linux `FLAG_ACK_MAYBE_DELAYED`).
     fn is_ack_delayed(&self, flow: &Flow, sample: &RateSample) -> bool {
         !self.params.refresh_min_rtt
             && flow.state == CongestionState::Open

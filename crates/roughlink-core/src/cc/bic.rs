@@ -2,11 +2,10 @@
 //! for fast, long distance networks", INFOCOM 2004, section 3).
 //!
 //! Below the last maximum, the window jumps part of the way toward it in each RTT, by at most `max_increment` segments
-//! (Smax). Near the maximum, the steps are small. Beyond the maximum, growth starts slowly and accelerates ("max
-//! probing"). Up to `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the
-//! distance and `beta` in 1024ths. The *count* of acknowledged segments per segment of growth is divided by the mean
-//! number of segments per ACK (initially 2). The count is recomputed when the window changes or after 1/32 s. A timeout
-//! resets everything.
+//! (Smax). Near it, the steps are small. Beyond the maximum, growth starts slowly and accelerates ("max probing"). Up
+//! to `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the distance and `beta`
+//! in 1024ths. The *count* of acknowledged segments per segment of growth is divided by the mean number of segments per
+//! ACK (initially 2). It is recomputed when the window changes or after 1/32 s. A timeout resets everything.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
 //! NewReno and halves the bytes in flight. The count is renewed on every ACK and ignores delayed ACKs. The window grows
@@ -188,7 +187,6 @@ impl CongestionControl for Bic {
 }
 
 impl Bic {
-    /// Linux recomputes the count when the window has changed or 1/32 s has passed.
     #[inline]
     fn renew_count(&mut self, now: Time, w: u64) {
         if self.last_window == w && self.last_time.is_some_and(|t| now.saturating_sub(t) <= RENEWAL) {
@@ -239,7 +237,6 @@ impl Bic {
     }
 }
 
-/// Two segments per ACK, in 16ths.
 const INITIAL_DELAYED_ACK: u64 = 2 * 16;
 /// HZ / 32 in whole jiffies of 1 ms.
 const RENEWAL: Time = Time::from_millis(31);

@@ -10,10 +10,8 @@
 //! - `ns3`: ns-3 3.44's TcpCubic, an older copy of Linux's code. The count is renewed on every ACK; beta and C are not
 //!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
 //!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
-//!   ends slow start only after a train as long as the minimum RTT or at twice the minimum RTT, and its samples are the
-//!   *smoothed* RTT.
-//! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (its preset). An ACK counts once for
-//!   every segment it covers.
+//!   ends slow start only after a train of the minimum RTT or at twice that RTT, and samples the *smoothed* RTT.
+//! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (preset). ACKs count per segment.
 
 use super::hystart::{self, HyStart, HystartVariant};
 use super::registry::BuildAlgorithm;
@@ -202,8 +200,7 @@ impl CongestionControl for Cubic {
                     *before = *now;
                 }
                 now.reduce(&self.params, window::in_segments(self.window.cwnd, flow.mss), cause);
-                // Section 4.6, Figure 5. FlightSize excludes segments that limited transmit and recovery sent beyond
-                // the window (RFC 5681 section 3.2).
+                // Section 4.6, Figure 5. FlightSize excludes segments beyond the window (RFC 5681 section 3.2).
                 let flight = flow.outstanding.min(self.window.cwnd);
                 ((flight as f64 * self.params.beta) as u64).max(2 * mss)
             }
@@ -375,9 +372,7 @@ mod tests {
         }
     }
 
-    /// Section 4.6 takes FlightSize, which excludes segments that limited transmit and recovery sent beyond the window
-    /// (RFC 5681 section 3.2). Otherwise a time-out in recovery, with twice the window outstanding, would raise
-    /// ssthresh.
+    /// Section 4.6: otherwise a time-out in recovery, with twice the window outstanding, would raise ssthresh.
     #[test]
     fn ssthresh_depends_on_the_window_not_on_outstanding_data() {
         for stack in STACKS {

@@ -58,7 +58,6 @@ pub struct Dctcp {
     /// Bytes delivered in this window of data, and how many of them were reported with ECE.
     delivered: u64,
     marked: u64,
-    /// Offset at which the window of data ends.
     round_end: u64,
 }
 
@@ -175,8 +174,7 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window. Linux's `dctcp_update_alpha` counts in units
-    /// of 1/1024.
+    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window; in 1/1024 in Linux's `dctcp_update_alpha`.
     #[test]
     fn alpha_follows_the_share_of_marked_bytes() {
         let rounds = [100, 30, 30, 0, 7, 55, 0, 0, 1];
@@ -215,8 +213,7 @@ mod tests {
         }
     }
 
-    /// RFC 8257: a mark reduces cwnd to (1 - alpha / 2) of itself (section 3.3), a loss to half (section 3.5). In ns-3,
-    /// a loss reduces it like a mark.
+    /// RFC 8257: a mark reduces cwnd by alpha / 2 (section 3.3), a loss by half (section 3.5), in ns-3 like a mark.
     #[test]
     fn mark_reduces_by_half_of_alpha_and_loss_by_half() {
         let ssthresh = |keys: &Params, cause| {

@@ -1,9 +1,7 @@
-//! HighSpeed TCP (RFC 3649): AIMD with increase a(w) and decrease b(w) that depend on the window, so that realistic
-//! loss rates allow large windows.
+//! HighSpeed TCP (RFC 3649): AIMD with increase a(w) and decrease b(w), for large windows at realistic loss rates.
 //!
 //! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w).
-//! [`ResponseTable`] does not store it, but computes rows from the formulas of section 5 as far as a connection's
-//! window needs them.
+//! [`ResponseTable`] does not store it, but computes rows from the formulas of section 5 when needed.
 //!
 //! Defaults follow Linux's `tcp_highspeed`. The window grows by a(w) per *ACK*, regardless of the segments that the ACK
 //! covers. The decrease uses the b(w) that applied when the window last grew in congestion avoidance, truncated to
@@ -168,8 +166,7 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// Table of appendix B. Row `i` applies to windows above the `w` of row `i - 1`, up to the `w` of row `i`. Row `i`
-/// has a(w) = `i + 1`.
+/// Table of appendix B. Row `i` has a(w) = `i + 1` for windows above the `w` of row `i - 1`, up to its own.
 #[derive(Clone, Debug)]
 pub struct ResponseTable {
     rows: Vec<ResponseRow>,

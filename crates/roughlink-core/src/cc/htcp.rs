@@ -7,12 +7,10 @@
 //! within [0.5, 0.8], but 0.5 if the throughput changed by more than 20 % between the last two events.
 //!
 //! Defaults follow Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by the RTT,
-//! and a clock that restarts when recovery ends.
-//!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp. Slow start adds one segment per ACK. Congestion avoidance adds `mss^2 /
-//! cwnd` + alpha *bytes* per ACK. Because alpha lacks its unit of segments, H-TCP is close to NewReno there. The
-//! decrease adapts if the throughput rose without doubling (integer division). RTTmin and RTTmax cover the time since
-//! the last event. The decrease starts from the bytes in flight. There is no RTT scaling.
+//! and a clock that restarts when recovery ends. `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp. An ACK adds one segment
+//! in slow start, and `mss^2 / cwnd` + alpha *bytes* beyond it. Because alpha lacks its unit of segments, H-TCP is
+//! close to NewReno there. The decrease adapts if the throughput rose without doubling (integer division). RTTmin and
+//! RTTmax cover the time since the last event. The decrease starts from the bytes in flight. There is no RTT scaling.
 
 use super::newreno::slow_start_per_ack;
 use super::registry::BuildAlgorithm;
@@ -200,8 +198,7 @@ impl CongestionControl for Htcp {
 struct LinuxHtcp {
     alpha: u64,
     beta: u64,
-    /// True if beta may adapt: an event with steady throughput has passed since the start or the last change of
-    /// throughput.
+    /// True if beta may adapt: the throughput was steady at the last event.
     adaptive: bool,
     /// Segments acknowledged by the last ACK, and since `rate_start`.
     last_acked: u64,
@@ -269,8 +266,7 @@ impl LinuxHtcp {
         }
         self.acked += acked;
         let elapsed = now.saturating_sub(self.rate_start);
-        // Linux subtracts unsigned numbers: with alpha above the window the result wraps, and the count is never
-        // reached.
+        // Linux subtracts unsigned: with alpha above the window the result wraps, and the count is never reached.
         let enough = window.checked_sub((self.alpha / ONE).max(1)).is_some_and(|n| self.acked >= n);
         if enough && self.min_rtt > 0 && elapsed >= self.min_rtt {
             let rate = self.acked * 1000 / elapsed;
@@ -534,8 +530,7 @@ mod tests {
         f.in_flight = 50_000;
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(cc.trace().ssthresh, 25_000);
-        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose without doubling. The ACK that ends recovery is not
-        // counted.
+        // 2 kB in 2 s, then 3 kB: the throughput rose without doubling. The ACK that ends recovery is not counted.
         cc.on_ack(&f, &ack(100, 80));
         f.now = Time::from_secs(4);
         cc.on_ack(&f, &ack(3, 80));

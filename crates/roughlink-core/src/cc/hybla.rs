@@ -172,8 +172,7 @@ impl Hybla {
         }
     }
 
-    /// Tracks the smallest smoothed RTT. Recomputes rho when this minimum falls (Linux), or whenever the smoothed RTT
-    /// is at the minimum (ns-3).
+    /// Tracks the smallest smoothed RTT. Recomputes rho when this minimum falls (Linux) or is reached (ns-3).
     #[inline]
     fn measure(&mut self, flow: &Flow) {
         if flow.srtt.is_zero() {

@@ -103,7 +103,6 @@ pub struct HyStart {
     /// True if HyStart has ended slow start or is no longer allowed to.
     done: bool,
     round_start: Time,
-    /// Offset whose acknowledgment ends the round.
     round_end: u64,
     /// Arrival of the last ACK of the train.
     last_ack: Time,
@@ -131,8 +130,7 @@ impl HyStart {
         }
     }
 
-    /// Processes an ACK in slow start with its RTT sample, if any; `min_rtt` is the smallest RTT of the algorithm. Ends
-    /// slow start by setting ssthresh to the window.
+    /// Processes an ACK; to end slow start, sets ssthresh to the window. `min_rtt` is the algorithm's smallest RTT.
     #[inline]
     pub fn on_ack(&mut self, flow: &Flow, ack: &Ack, window: &mut Window, min_rtt: Time) {
         if self.done {
@@ -149,8 +147,7 @@ impl HyStart {
         }
     }
 
-    /// Grows the window in slow start by `segments` and returns the segments left for congestion avoidance. ACKs in
-    /// rounds of CSS count a quarter (RFC 9406 section 4.2).
+    /// Grows by `segments`, by a quarter in CSS (RFC 9406 section 4.2); returns those left for congestion avoidance.
     #[inline]
     pub fn slow_start(&mut self, flow: &Flow, window: &mut Window, segments: u64) -> u64 {
         let mss = u64::from(flow.mss);
@@ -282,7 +279,6 @@ const OFFLOAD_BYTES: u64 = 65_536;
 mod tests {
     use super::*;
 
-    /// A connection in slow start; the test delivers its ACKs one by one.
     struct SlowStartBench {
         hystart: HyStart,
         window: Window,
@@ -306,7 +302,6 @@ mod tests {
                 min_rtt: Time::MAX,
             }
         }
-        /// Delivers an ACK of one segment, `gap` after the previous one, with this RTT.
         fn ack(&mut self, gap: Time, rtt: Time) {
             let f = &mut self.flow;
             f.now += gap;
@@ -322,7 +317,6 @@ mod tests {
             }
             self.flow.snd_nxt = self.flow.snd_una + self.window.cwnd;
         }
-        /// Delivers the ACKs up to the end of the round, spread over an RTT.
         fn round(&mut self, rtt: Time) {
             let n = (self.hystart.round_end - self.flow.snd_una).div_ceil(1000);
             for _ in 0..n {

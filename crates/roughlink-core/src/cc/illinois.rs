@@ -3,9 +3,7 @@
 //! 2006 / Performance Evaluation 65, 2008; the curves of the V2G paper's figures 9 and 10).
 //!
 //! Defaults are Linux's `tcp_illinois`, with real numbers instead of the kernel's fixed point (alpha in 1/128, beta in
-//! 1/64, so the kernel's alpha_min is 0.297). `illinois-aa` of the V2G paper is the same with alpha 11 to 1 and beta
-//! .025 to .5.
-//!
+//! 1/64, so its alpha_min is 0.297). `illinois-aa` (V2G paper) is the same with alpha 11 to 1 and beta .025 to .5.
 //! `ns3` has delays in whole milliseconds and a window threshold that is always exceeded (it compares bytes with
 //! segments). Credit counts whole segments: below alpha = 0.5 an ACK for two segments adds nothing. A loss reduces the
 //! bytes in flight. Rounds of low delay also count while alpha is at its maximum.
@@ -112,8 +110,7 @@ impl Params {
         dm * self.alpha_max / (dm + da * (self.alpha_max - self.alpha_min) / self.alpha_min)
     }
 
-    /// Returns the part of the window that a loss removes at average queueing delay `da` (figure 9): kappa3 + kappa4 da
-    /// between `d2` and `d3`.
+    /// Returns the part of the window that a loss removes (figure 9): kappa3 + kappa4 da between `d2` and `d3`.
     pub fn beta(&self, da: f64, dm: f64) -> f64 {
         let (d2, d3) = (self.d2 * dm, self.d3 * dm);
         if da <= d2 {
@@ -126,8 +123,7 @@ impl Params {
     }
 }
 
-/// Parameters of `illinois-aa` (V2G paper, figure 10). The paper's text lowers beta "for d < d1", but figures 9 and 10
-/// lower it up to d2. The code uses d2.
+/// Parameters of `illinois-aa` (V2G paper, figure 10). Beta is low up to d2, as in the figures; the text says "d < d1".
 pub const ADDED_AGGRESSIVENESS: &str = "alpha_max = 11.0\nalpha_min = 1.0\nbeta_min = 0.025\nbeta_max = 0.5";
 
 /// The `ns3` preset.
@@ -139,14 +135,11 @@ pub const NS3: &str = "win_thresh = 0\nrtt_limit_ms = 0.0\nwhole_milliseconds = 
 pub struct Illinois {
     window: Window,
     params: Params,
-    /// Upper limit of RTT samples.
     rtt_limit: Time,
     alpha: f64,
     beta: f64,
-    /// Smallest and largest RTT of the connection.
     base_rtt: Time,
     max_rtt: Time,
-    /// Sum and number of RTT samples of this round.
     sum_rtt: u128,
     samples: u32,
     round_end: u64,
@@ -320,8 +313,7 @@ impl Illinois {
         if self.params.whole_milliseconds { d.as_millis() as f64 } else { d.0 as f64 / 1e3 }
     }
 
-    /// Applies `W <- W + alpha / W`: per ACK in the V2G paper's equation 1, here per acknowledged segment, as in Linux
-    /// and ns-3.
+    /// Applies `W <- W + alpha / W` (V2G paper, equation 1) per segment, like Linux and ns-3, instead of per ACK.
     fn increase(&mut self, mss: u32, segments: u32) {
         let mut w = self.window.segments(mss);
         if self.params.whole_credit {
@@ -465,8 +457,7 @@ mod tests {
         round(&mut cc, &mut f, 2, 100);
         round(&mut cc, &mut f, 2, 100);
         assert!(close(cc.alpha, 10.0) && close(cc.beta, 0.125));
-        // With alpha below 0.5, an ACK for two segments earns less than one segment of credit, and truncation discards
-        // it.
+        // With alpha below 0.5, the credit of an ACK for two segments is truncated to zero.
         cc.alpha = 0.49;
         let before = cc.window.cwnd;
         for _ in 0..1000 {

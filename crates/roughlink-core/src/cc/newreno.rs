@@ -68,8 +68,7 @@ impl Default for Params {
 
 /// The `ns3` preset.
 pub const NS3: &str = "abc = false\nhalve = \"flight\"";
-/// The `rfc` preset: RFC 5681 section 3.1 counts acknowledged bytes in congestion avoidance. In slow start an ACK adds
-/// a segment at most.
+/// The `rfc` preset: RFC 5681 section 3.1 counts acknowledged bytes, and in slow start an ACK adds at most a segment.
 pub const RFC: &str = "slow_start_limit = 1\nhalve = \"outstanding\"";
 /// The `ns2` preset: ns-2.35 grows per ACK (tcp.cc, `TcpAgent::opencwnd`).
 pub const NS2: &str = "abc = false\nhalve = \"outstanding\"";

@@ -131,8 +131,7 @@ pub type Factory = Arc<dyn Fn(&Flow) -> Box<dyn CongestionControl> + Send + Sync
 
 /// An algorithm that can be built from parameters.
 pub trait BuildAlgorithm: CongestionControl + Sized + 'static {
-    /// Parameters with their defaults (Linux's semantics). Unknown keys must be rejected (`#[serde(default,
-    /// deny_unknown_fields)]`).
+    /// Parameters with Linux's defaults; must reject unknown keys (`#[serde(default, deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default + Clone + Send + Sync + 'static;
     /// Rejects parameters that make no sense, with the reason.
     fn check(_params: &Self::Params) -> Result<(), String> {

@@ -57,8 +57,7 @@ impl Samples {
         self.begin();
     }
 
-    /// Lets Reno control the window after a congestion event, until the Open state is entered again or an idle period
-    /// ends.
+    /// Lets Reno control the window after a congestion event, until the next Open state or the end of an idle period.
     pub fn suspend(&mut self, cause: Congestion) {
         self.govern = false;
         self.state = match cause {
@@ -102,8 +101,7 @@ mod tests {
         assert_eq!(s.base, Time::from_millis(10));
     }
 
-    /// A retransmission after a time-out leaves with nothing in flight and restarts the samples (Linux
-    /// `CA_EVENT_TX_START`).
+    /// A retransmission after a time-out finds nothing in flight: samples restart (Linux `CA_EVENT_TX_START`).
     #[test]
     fn restart_lasts_until_the_state_changes() {
         let mut s = Samples::default();

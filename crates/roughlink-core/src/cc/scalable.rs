@@ -2,11 +2,9 @@
 //! TCP: improving performance in highspeed wide area networks", CCR 33(2), 2003, section 3).
 //!
 //! Each acknowledged segment adds `a`, and a loss removes `b` of the window. Below `1 / a` segments the increase is
-//! NewReno's. Defaults follow Linux's `tcp_scalable`.
-//!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable. Slow start adds one segment per ACK, and each increase discards the
-//! rest of the count. The decrease starts from the bytes in flight. The preset also sets `a = 0.02` (ns-3's AIFactor of
-//! 50, meant to compensate for delayed ACKs, although it counts segments).
+//! NewReno's. Defaults follow Linux's `tcp_scalable`. `arithmetic = "ns3"` is ns-3 3.44's TcpScalable. Slow start adds
+//! one segment per ACK, and each increase discards the rest of the count. The decrease starts from the bytes in flight.
+//! The preset also sets `a = 0.02` (ns-3's AIFactor of 50, to compensate for delayed ACKs, but it counts segments).
 
 use super::newreno::slow_start_per_ack;
 use super::registry::BuildAlgorithm;
@@ -166,8 +164,7 @@ mod tests {
         Ack { acked: u64::from(segments) * 1000, segments, may_grow: true, ..Ack::default() }
     }
 
-    /// Section 3: the window grows by 1 % per RTT; recovery from a loss takes ln(8/7) / ln(1.01) = 13.4 RTTs at any
-    /// window.
+    /// Section 3: the window grows by 1 % per RTT; recovery from a loss takes ln(8/7) / ln(1.01) = 13.4 RTTs.
     #[test]
     fn rounds_to_recover_do_not_depend_on_the_window() {
         for segments in [1_000u64, 10_000, 100_000] {

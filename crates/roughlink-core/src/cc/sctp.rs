@@ -2,9 +2,8 @@
 //!
 //! Slow start counts bytes, at most a packet per SACK, while `cwnd <= ssthresh`; congestion avoidance adds a packet
 //! when `partial_bytes_acked` has reached a window. The endpoint determines whether the window was full before the SACK
-//! ([`Ack::may_grow`]). Every time-out halves ssthresh, not only the first one of an episode as in TCP.
-//!
-//! Windows are bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
+//! ([`Ack::may_grow`]). Every time-out halves ssthresh, not only the first one of an episode as in TCP. Windows are
+//! bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
 
 use super::registry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};

@@ -4,10 +4,8 @@
 //!
 //! Defaults are Linux's `tcp_vegas`. The stack detects losses. Slow start doubles every round (in the paper every other
 //! round). The RTT of a round is its smallest sample out of at least three. The backlog is `W (RTT - base RTT) / base
-//! RTT`. A loss halves the window.
-//!
-//! `ns3` computes the backlog as in the paper, rounded up, and a loss only removes one segment from the window. Outside
-//! the Open state, both grow like NewReno.
+//! RTT`. A loss halves the window. `ns3` computes the backlog as in the paper, rounded up, and a loss only removes one
+//! segment from the window. Outside the Open state, both grow like NewReno.
 
 use super::newreno::per_ack;
 use super::registry::BuildAlgorithm;
@@ -202,8 +200,7 @@ impl Vegas {
         let (target, backlog) = self.backlog(w);
         if self.window.in_slow_start() {
             if backlog > u64::from(gamma) {
-                // Set the window for the achieved rate; the added segment compensates for the truncation of the
-                // division.
+                // Set the window for the achieved rate; the added segment makes up for the truncated division.
                 self.window.cwnd = w.min(target + 1) * mss_bytes;
                 self.lower_ssthresh(mss_bytes);
             } else {

@@ -2,8 +2,7 @@
 //! Enhancement for Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003).
 //!
 //! N = W (1 - base RTT / RTT). Below `beta` segments the path is not congested: the window grows by one segment per
-//! round, and a loss removes a fifth. At `beta` and above, the window grows every other round, and a loss halves it
-//! (section II).
+//! round, and a loss removes a fifth. Otherwise it grows every other round, and a loss halves it (section II).
 //!
 //! Defaults are Linux's `tcp_veno`: every ACK computes N from its RTT, in half segments; an ACK without an RTT sample
 //! counts as congested. `ns3` forgets its samples at every increase, so it nearly always grows like NewReno. The loss
@@ -128,7 +127,6 @@ impl CongestionControl for Veno {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
-        // Multiplicative decrease.
         let left = if self.congested() { 0.5 } else { self.params.random_loss };
         let left = match self.params.halve {
             Halve::Cwnd => (self.window.segments(flow.mss) as f64 * left) as u64 * mss,
@@ -182,7 +180,6 @@ impl Veno {
         self.backlog = (parts - target) as u64;
     }
 
-    /// Slow start and additive increase.
     fn grow(&mut self, mss: u32, segments: u32) {
         if !self.params.abc {
             let ss = self.window.in_slow_start();
@@ -250,8 +247,7 @@ mod tests {
 
     #[test]
     fn loss_reduces_by_a_fifth_below_beta_and_by_half_above() {
-        // N = 20 (1 - 100 / RTT): 117 ms gives 2.906, which half segments round up to 3; 114 ms gives 2.456, rounded up
-        // to 2.5.
+        // N = 20 (1 - 100 / RTT), rounded up to half segments: 117 ms gives 2.906, so 3; 114 ms gives 2.456, so 2.5.
         for (ms, ssthresh) in [(100, 16), (114, 16), (117, 10), (118, 10), (200, 10)] {
             let mut cc = after("", 1, ms);
             cc.on_congestion(&flow(), Congestion::Loss);

@@ -221,8 +221,7 @@ impl CongestionControl for Wave {
             }
             Attribution::Delivered => {
                 let Some(rate) = &ack.rate else { return };
-                // An ACK too early to answer the copy shows that the original has arrived (RFC 8985 section 6.2 step
-                // 2).
+                // An ACK too early for the copy answers the original (RFC 8985 section 6.2 step 2).
                 let rtt = flow.now.saturating_sub(rate.sent_at);
                 if rate.retransmitted && self.min_rtt.is_some_and(|min| rtt < min) {
                     return;
@@ -290,8 +289,7 @@ impl CongestionControl for Wave {
         let paid = self.debt.min(self.burst);
         self.debt -= paid;
         self.left = self.burst - paid;
-        // The interval to the next burst starts with the first segment of this one, or now if the debt leaves no room
-        // for a segment.
+        // The next interval starts with this burst's first segment, or now if the debt leaves no room for a segment.
         self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
     }
 
@@ -322,7 +320,6 @@ impl Wave {
         (to > from).then(|| Advance { to, bytes: to - from, ends_loss: jump || self.duplicate })
     }
 
-    /// Returns the bytes above `una` that have arrived according to duplicate ACKs.
     fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let guessed = match una - prior {
@@ -397,7 +394,6 @@ impl Wave {
     }
 }
 
-/// Mean of `a` with weight `w` and `b` with the rest.
 fn weighted(a: Time, w: f64, b: Time) -> Time {
     Time::from_secs_f64(a.as_secs_f64() * w + b.as_secs_f64() * (1.0 - w))
 }

@@ -14,8 +14,7 @@
 //! following cumulative ACK counts the segments that no duplicate announced. `ns3` has the Westwood+ of 3.44: a timer
 //! of one smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and a different count of segments.
 //!
-//! Not modeled: Linux counts the full cumulative ACK when header prediction succeeds, regardless of duplicates
-//! reported.
+//! Not modeled: when header prediction succeeds, Linux counts the full cumulative ACK despite duplicates reported.
 
 use super::newreno::per_ack;
 use super::registry::BuildAlgorithm;
@@ -129,14 +128,12 @@ pub struct Westwood {
     window: Window,
     counter: AdditiveCounter,
     params: Params,
-    /// Bytes delivered in the current sample.
+    /// Bytes delivered in the current sample, and its start.
     delivered: u64,
-    /// Start of the current sample.
     since: Time,
     /// Length of the current timer sample; zero if none is running.
     timer: Time,
-    /// Filtered bandwidth in bit/s, and the state of the filter: output of the first stage (`Double`) or the last
-    /// sample (`Tustin`).
+    /// Filtered bandwidth in bit/s, and the filter's state: first stage's output (`Double`) or last sample (`Tustin`).
     bandwidth: f64,
     kept: f64,
     /// Last RTT, zero before the first.
@@ -298,8 +295,7 @@ impl Westwood {
         let mss = u64::from(flow.mss);
         let bytes = self.bandwidth * rtt.as_secs_f64() / 8.0;
         match self.params.sample {
-            // Linux uses whole segments. Rounding keeps a floating-point error from turning an exact number into the
-            // next lower one.
+            // Linux uses whole segments. Rounding keeps a floating-point error from losing one.
             SampleDuration::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
             SampleDuration::Timer | SampleDuration::Ack | SampleDuration::Rtt => (bytes as u64).max(2 * mss),
         }
@@ -436,8 +432,7 @@ mod tests {
         let v = cc.trace();
         assert_eq!((v.cwnd, v.ssthresh), (cc.capacity(&f), cc.capacity(&f)));
         assert!(v.cwnd >= 24 * MSS);
-        // After a timeout ssthresh applies immediately; the end of the repair changes nothing, even after a second
-        // timeout.
+        // After one or two timeouts, ssthresh applies immediately, and the end of the repair changes nothing.
         for cause in [Congestion::Timeout, Congestion::TimeoutAgain] {
             cc.on_congestion(&f, cause);
             assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (MSS, v.ssthresh));

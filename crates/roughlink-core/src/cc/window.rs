@@ -53,8 +53,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Grows in slow start for `acked` bytes, never beyond ssthresh; returns the bytes left for congestion avoidance
-    /// (Linux `tcp_slow_start`).
+    /// Grows by `acked` bytes, up to ssthresh; returns those left for congestion avoidance (Linux `tcp_slow_start`).
     #[inline]
     pub fn slow_start(&mut self, acked: u64) -> u64 {
         let acked = acked.min(self.slow_start_limit);
@@ -64,8 +63,7 @@ impl Window {
         acked - used
     }
 
-    /// Grows by `mss * acked / cwnd` bytes, which is one segment per acknowledged window (RFC 5681 equation 3 with byte
-    /// counting).
+    /// Grows by `mss * acked / cwnd` bytes: a segment per acknowledged window (RFC 5681 equation 3, counting bytes).
     #[inline]
     pub fn additive_increase(&mut self, mss: u32, acked: u64) {
         self.cwnd += (u64::from(mss) * acked / self.cwnd.max(1)).max(u64::from(acked > 0));
@@ -84,9 +82,8 @@ impl Window {
         }
     }
 
-    /// Sets the slow-start threshold to `ssthresh` and reduces the window: to `ssthresh` on a loss or mark, to one
-    /// segment on a time-out (RFC 5681 section 3.1). Keeps the values before the episode for [`Window::undo`], like
-    /// Linux. A time-out begins a new episode.
+    /// Sets ssthresh and reduces the window to it, or to one segment on a time-out (RFC 5681 section 3.1). Keeps the
+    /// values before the episode for [`Window::undo`], like Linux. A time-out begins a new episode.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);
@@ -121,8 +118,7 @@ impl Window {
     }
 }
 
-/// Linux's `tcp_cong_avoid_ai` in bytes: an accumulator that adds `mss` to the window for every `w` segments
-/// acknowledged.
+/// Linux's `tcp_cong_avoid_ai` in bytes: adds `mss` to the window for every `w` segments acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct AdditiveCounter {
     /// Segments acknowledged since the last increase (Linux `snd_cwnd_cnt`).

@@ -7,10 +7,9 @@
 //! by at most `w / 2^epsilon` and not below the estimated window of competing Reno flows. A loss removes the queue, at
 //! least `w / 2^delta` and at most half; after `rho` rounds of slow mode (Reno flows compete) it removes half.
 //!
-//! Defaults follow Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight.
-//!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah. Slow start and Reno's growth count ACKs, and slow start uses the whole
-//! ACK. Scalable's growth is TcpScalable's. A round ends when its last segment is acknowledged, not the one after. The
+//! Defaults follow Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight. `arithmetic
+//! = "ns3"` is ns-3 3.44's TcpYeah. Slow start and Reno's growth count ACKs, and slow start uses the whole ACK.
+//! Scalable's growth is TcpScalable's. A round ends when its last segment is acknowledged, not the one after. The
 //! decrease starts from the bytes in flight. With fewer than two segments in flight the 32-bit subtraction may wrap
 //! around, which sets ssthresh to nearly 4 GiB and leaves slow start unbounded. The preset also sets `phi = 0`: ns-3
 //! divides 1 by phi in integers, so any queueing delay means slow mode.
@@ -327,8 +326,7 @@ mod tests {
         let w = c.segments();
         assert!((1009..=1011).contains(&w), "{w}");
         assert_eq!(c.cc.trace().phase, "fast mode");
-        // A queueing delay of 11 ms at a base RTT of 100 ms is within 1/8, and the queue of 70 segments is within alpha
-        // = 80.
+        // At a base RTT of 100 ms, a delay of 11 ms is within 1/8, and a queue of 70 segments is within alpha = 80.
         let mut c = YeahBench::new("", 700);
         c.round(100);
         c.round(111);
@@ -347,8 +345,7 @@ mod tests {
         assert!((675..=685).contains(&w), "{w}");
         assert_eq!((c.cc.trace().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
         assert_eq!(c.cc.reno_window, w / 2);
-        // With a high delay but at most 80 segments queued, slow mode goes on and the window grows by one segment per
-        // round. With a low delay and a short queue, fast mode returns.
+        // High delay, at most 80 segments queued: slow mode, a segment per round. Low delay, short queue: fast mode.
         c.round(115);
         let after = c.segments();
         assert!(after < w + 3, "{after}");

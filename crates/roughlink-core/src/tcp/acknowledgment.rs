@@ -1,8 +1,6 @@
-//! Processing of an acknowledgment by the sending half: window, RTT, scoreboard, then recovery.
-//!
-//! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous. The
-//! timestamps tick in milliseconds. The stack measures with the resolution of its clock; results use the exact elapsed
-//! time if it is unambiguous.
+//! Processing of an acknowledgment by the sending half: window, RTT, scoreboard, then recovery. RTT samples follow
+//! Karn's rule (RFC 6298 section 3), or RFC 7323's millisecond timestamps where only they are unambiguous. The stack
+//! measures with the resolution of its clock; results use the exact elapsed time if it is unambiguous.
 
 use super::config::LossRecovery;
 use super::recovery::AckInfo;
@@ -11,7 +9,6 @@ use super::{TcpSender, unwrap};
 use crate::packet::SackBlock;
 use crate::units::Time;
 
-/// Fields of an arriving acknowledgment.
 pub(super) struct Acknowledgment {
     /// Offset of the next byte that the peer expects.
     pub(super) ack: u64,
@@ -21,36 +18,30 @@ pub(super) struct Acknowledgment {
     pub(super) payload: bool,
     /// Set if the segment carries ECE and ECN was negotiated.
     pub(super) congestion: bool,
-    /// Echoed timestamp.
     pub(super) echo: Option<u32>,
     /// Our initial sequence number, to which the peer's SACK blocks refer.
     pub(super) iss: u32,
 }
 
-/// A round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RttSample {
-    /// Value measured by the stack.
+    /// Value measured by the stack, and exact elapsed time.
     pub(super) measured: Time,
-    /// Exact elapsed time.
     pub(super) passed: Time,
 }
 
 impl RttSample {
-    /// Creates a sample from the send time of a segment.
     pub(super) fn since(sent_at: Time, now: Time) -> Self {
         let passed = (now - sent_at).max(Time::from_nanos(1));
         RttSample { measured: passed, passed }
     }
 
-    /// Creates a sample as ns-3 does, from the echo of a segment that left at `sent_at`. Less than a tick counts as 1
-    /// us (`TcpSocketBase::CalculateRttSample`).
+    /// Creates a sample as ns-3 does: less than a tick counts as 1 us (`TcpSocketBase::CalculateRttSample`).
     pub(super) fn by_echo(echo: u32, sent_at: Time, now: Time) -> Self {
         RttSample { measured: age(echo, now).max(Time::from_micros(1)), ..RttSample::since(sent_at, now) }
     }
 
-    /// Creates a sample from the echo alone, which identifies the acknowledged copy of a segment. Less than a tick
-    /// counts as one (Linux `tcp_rtt_tsopt_us`).
+    /// Creates a sample from the echo alone; less than a tick counts as one (Linux `tcp_rtt_tsopt_us`).
     pub(super) fn from_echo(echo: u32, now: Time) -> Self {
         let measured = age(echo, now).max(Time::from_millis(1));
         RttSample { measured, passed: measured }
@@ -62,7 +53,6 @@ pub(super) fn age(echo: u32, now: Time) -> Time {
     Time::from_millis(u64::from((now.as_millis() as u32).wrapping_sub(echo)))
 }
 
-/// Passes an acknowledgment to the sender: window, RTT, scoreboard, recovery.
 #[inline(always)]
 pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: &[SackBlock]) {
     let una = snd.una();

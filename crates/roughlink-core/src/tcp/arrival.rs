@@ -1,5 +1,4 @@
-//! Handling of arriving packets: header prediction first, then the handshake, resets, and segments of a connection that
-//! is or was established.
+//! Handling of arriving packets: header prediction, then the handshake, resets, and segments after the handshake.
 
 #[cfg(test)]
 mod tests;
@@ -8,10 +7,8 @@ use super::acknowledgment::{Acknowledgment, age, on_ack};
 use super::*;
 
 impl TcpEndpoint {
-    /// Handles a packet. The caller frees its side slot.
-    ///
-    /// Nearly all packets match header prediction (RFC 7323 section 5.6): the next data, or a pure acknowledgment.
-    /// These packets skip the checks of header fields and are then processed like any other.
+    /// Handles a packet. The caller frees its side slot. Nearly all packets match header prediction (RFC 7323 section
+    /// 5.6), the next data or a pure acknowledgment, and skip the checks of header fields.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let next = self.rcv.nxt();
@@ -29,7 +26,6 @@ impl TcpEndpoint {
         }
     }
 
-    /// Slow path of [`TcpEndpoint::receive`], for packets that header prediction does not match.
     #[inline(never)]
     fn receive_slow(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
@@ -176,7 +172,6 @@ impl TcpEndpoint {
         self.process_segment(now, p, &segment, sides.sacks(p));
     }
 
-    /// Processes a segment of a connection that is or was established.
     #[inline(always)]
     fn process_segment(&mut self, now: Time, p: &Packet, segment: &ArrivingSegment, sacks: &[SackBlock]) {
         if let Some(keepalive) = &mut self.keepalive {

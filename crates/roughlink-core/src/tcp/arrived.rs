@@ -1,5 +1,4 @@
-//! Ranges received beyond the next byte expected: by offset, for merging, and by age, to report the most recent first
-//! (RFC 2018 section 4).
+//! Ranges beyond the next byte expected: by offset to merge, by age to report the latest first (RFC 2018 section 4).
 
 use super::sorted::Sorted;
 use std::collections::VecDeque;
@@ -15,29 +14,24 @@ struct Range {
 /// Ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutOfOrderRanges {
-    /// By offset.
     ranges: VecDeque<Range>,
     /// By age: the number of the last arrival, and the start of the range.
     recent: Sorted<(u64, u64)>,
     arrivals: u64,
-    /// Total bytes in the ranges.
     held: u64,
 }
 
 impl OutOfOrderRanges {
-    /// Returns true if no ranges are held.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Returns the bytes held.
     #[inline(always)]
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Returns the offset after the last byte held.
     #[inline(always)]
     pub(super) fn end(&self) -> Option<u64> {
         self.ranges.back().map(|r| r.end)
@@ -93,7 +87,6 @@ impl OutOfOrderRanges {
         }
     }
 
-    /// Returns the ranges, the most recently extended first.
     pub(super) fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.recent.descending().map(|&(_, start)| {
             let place = self.ranges.partition_point(|r| r.start < start);

@@ -1,5 +1,4 @@
-//! Keys of a TCP stack, and named presets. Measurements in papers depend as much on the stack as on the algorithm above
-//! it.
+//! Keys of a TCP stack, and named presets. Measurements in papers depend as much on the stack as on the algorithm.
 //!
 //! The structs define the file format. The doc comment of a field is the help text of its key, the attributes are its
 //! bounds, and `preset` gives its default. To add a key, add a field here and read it where it applies.
@@ -252,7 +251,6 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// Returns the RTO estimator before the first sample.
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         RttEstimator::new(self.initial_rto, (self.min_rto, self.max_rto), self.clock_granularity, self.rto_floor)
     }
@@ -410,5 +408,4 @@ impl TcpConfig {
     }
 }
 
-/// TCP_RTO_MIN of Linux.
 const LINUX_RTO_MIN: Time = Time::from_millis(200);

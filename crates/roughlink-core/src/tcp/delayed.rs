@@ -1,5 +1,4 @@
 //! Delayed acknowledgments: every second segment, or after a time (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
-//!
 //! Linux (`quick_ack`) does not delay 16 acknowledgments at the beginning, after a duplicate, and after a silence
 //! longer than the RTO. In these cases, the peer probably begins with a small window. Segments that make the offered
 //! window grow are also acknowledged at once. Neither rule applies to an interactive connection, which answers received
@@ -15,14 +14,12 @@ use super::config::TcpConfig;
 use super::recovery::DUP_THRESH;
 use crate::units::Time;
 
-/// State of delayed acknowledgments.
 #[derive(Clone, Debug)]
 pub(super) struct DelayedAck {
     /// Number of segments after which an acknowledgment leaves at once.
     every: u32,
     /// Delay; on Linux its lower bound (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
     timeout: Time,
-    /// Set for Linux's algorithm.
     linux: bool,
     /// Number of segments not yet acknowledged.
     pending: u32,
@@ -35,7 +32,6 @@ pub(super) struct DelayedAck {
     fed_at: Time,
     /// Delay before its bounds apply (`ato`); zero before the first data.
     wait: Time,
-    /// RTO and smoothed RTT of the connection.
     rto: Time,
     srtt: Time,
     /// Next byte expected at the last gap, and the number of acknowledgments sent at once for that gap.
@@ -70,7 +66,6 @@ impl DelayedAck {
         self.pending = self.every.saturating_sub(1);
     }
 
-    /// Returns when the delayed acknowledgment is due.
     #[inline]
     pub(super) fn due(&self) -> Time {
         self.due
@@ -125,8 +120,7 @@ impl DelayedAck {
         false
     }
 
-    /// Handles a segment that leaves a gap at `nxt`, over a path with this RTT. Returns true if the SACK leaves at
-    /// once.
+    /// Handles a segment that leaves a gap at `nxt`; returns true if the SACK leaves at once.
     pub(super) fn on_gap(&mut self, now: Time, nxt: u64, rtt: Time) -> bool {
         if !self.linux || self.quick > 0 && !self.interactive || self.compressed >= COMPRESSED_SACKS {
             return true;
@@ -172,7 +166,6 @@ impl DelayedAck {
         }
     }
 
-    /// Records that data leaves.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         if self.linux && !self.interactive {

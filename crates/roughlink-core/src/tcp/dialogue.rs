@@ -5,7 +5,6 @@ use crate::cc::algorithm;
 use crate::channel::EndpointPair;
 use crate::rng::Seed;
 
-/// A connection under test, and the channel that it goes over.
 pub(crate) type Pair = EndpointPair<TcpEndpoint>;
 
 /// Creates two ends; the second listens.
@@ -13,7 +12,6 @@ pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
     pair_of(cfg, "newreno", delay)
 }
 
-/// Creates two ends with this algorithm; the second listens.
 pub(crate) fn pair_of(cfg: &TcpConfig, cc: &str, delay: Time) -> Pair {
     let algorithm = algorithm(cc).expect("it is in the registry");
     let factory = algorithm.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
@@ -124,8 +122,7 @@ fn either_end_may_close_after_its_last_message() {
     assert!(p.ends.iter().all(TcpEndpoint::is_done));
 }
 
-/// Both ends send at the same time, and segments of both are lost. SACK blocks never make a segment longer than a full
-/// one.
+/// Both ends send at the same time, and segments of both are lost. SACK blocks never make a segment too long.
 #[test]
 fn sack_blocks_leave_room_for_full_segments() {
     for stack in Stack::ALL {

@@ -1,8 +1,7 @@
-//! Explicit Congestion Notification (RFC 3168 section 6.1).
-//!
-//! The handshake negotiates ECN: ECE and CWR on the SYN, ECE on its answer. A repeated SYN offers nothing, in case the
-//! offer caused the loss (Linux `tcp_ecn_fallback`). Afterwards new data leaves as ECT(0); pure acknowledgments,
-//! retransmissions and probes do not (sections 6.1.4 to 6.1.6).
+//! Explicit Congestion Notification (RFC 3168 section 6.1). The handshake negotiates ECN: ECE and CWR on the SYN, ECE
+//! on its answer. A repeated SYN offers nothing, in case the offer caused the loss (Linux `tcp_ecn_fallback`).
+//! Afterwards new data leaves as ECT(0); pure acknowledgments, retransmissions and probes do not (sections 6.1.4 to
+//! 6.1.6).
 //!
 //! The receiver of a marked segment sets ECE on every segment until one with CWR arrives. With `quick_ack`, it also
 //! acknowledges at once, like Linux. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
@@ -14,9 +13,8 @@
 //! marking begins or ends, a delayed acknowledgment of earlier segments leaves first, and the new segment is
 //! acknowledged at once (RFC 8257 section 3.2, Linux `dctcp_ece_ack_update`).
 //!
-//! Two behaviors follow Linux rather than RFC 3168. If a SYN was repeated without the offer, a SYN-ACK with ECE is
-//! still accepted (section 6.1.1). With `rack`, a mark reported with the acknowledgment that ends a recovery reduces
-//! the window once more.
+//! Two behaviors follow Linux, not RFC 3168. If a SYN was repeated without the offer, a SYN-ACK with ECE is still
+//! accepted (section 6.1.1). With `rack`, a mark reported with the ACK that ends a recovery reduces the window again.
 
 use super::config::EcnEcho;
 use super::send::TcpSender;
@@ -25,10 +23,8 @@ use crate::cc::{Congestion, CongestionState};
 use crate::packet::{Ecn, Packet, flags};
 use crate::units::Time;
 
-/// ECN state of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnSender {
-    /// Set if ECN was agreed on in the handshake.
     pub(super) agreed: bool,
     /// Set if the next new segment carries CWR.
     announce: bool,
@@ -53,8 +49,7 @@ impl EcnSender {
         self.announce = false;
     }
 
-    /// Returns true if the window was reduced for a mark of the data at `una`, so that a loss there does not reduce it
-    /// again.
+    /// Returns true if the window was reduced for a mark at `una`: a loss there does not reduce it again.
     pub(super) fn covers(&self, una: u64) -> bool {
         una < self.marked_until
     }
@@ -90,7 +85,6 @@ impl TcpEndpoint {
         self.cfg.ecn && p.flags & (flags::ECE | flags::CWR) == asked
     }
 
-    /// Sets ECN fields of a segment that leaves with `len` bytes from offset `start`.
     #[cold]
     pub(super) fn put_ecn(&mut self, p: &mut Packet, start: u64, len: u32) {
         if self.rcv.echoes() {
@@ -178,8 +172,7 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.2: of nine segments, the fourth and the fifth are marked. Each change of marking is
-    /// acknowledged at once, after the delayed acknowledgment of the segments before it.
+    /// RFC 8257 section 3.2; the fourth and the fifth of nine segments are marked.
     #[test]
     fn exact_echo_reports_each_change_at_once() {
         let cfg = TcpConfig { ecn: true, ecn_echo: EcnEcho::Each, delayed_ack: 4, ..TcpConfig::preset(Stack::Rfc) };

@@ -1,10 +1,8 @@
-//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half: the sender is frozen during the `Hold`
-//! and starts without back-off afterwards.
-//!
-//! During the `Hold` nothing leaves and no timer runs. At its end, the head of the outstanding segments is sent again
-//! if its answer is overdue, or as soon as it becomes overdue. All other outstanding segments wait for the answer. The
-//! answer covers the segments that had arrived, so only lost segments are sent again. Uncovered segments count as lost
-//! if they left too long ago. No loss is reported to the algorithm: the algorithm caused the pause, not the network.
+//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sender: frozen, then started without back-off. During
+//! the `Hold` nothing leaves and no timer runs. At its end, the head of the outstanding segments is sent again if its
+//! answer is overdue, or as soon as it becomes overdue. All other outstanding segments wait for the answer. The answer
+//! covers the segments that had arrived, so only lost segments are sent again. Uncovered segments count as lost if they
+//! left too long ago. No loss is reported to the algorithm: the algorithm caused the pause, not the network.
 
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, TcpSender};
@@ -126,8 +124,7 @@ mod tests {
     #[test]
     fn hold_sends_nothing_and_does_not_time_out() {
         for stack in Stack::ALL {
-            // The outage lasts two hours. Without the hold, time-outs, at most two minutes apart, would have ended the
-            // connection.
+            // An outage of two hours: without the hold, time-outs would have ended the connection.
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
             let sent = c.sent_between(0, Time::ZERO, Time::MAX).count();
@@ -170,7 +167,6 @@ mod tests {
         }
     }
 
-    /// A sender whose receiver is only a script.
     struct ScriptedReceiver {
         e: TcpEndpoint,
         sides: Sides,
@@ -402,7 +398,6 @@ mod tests {
     }
 
     proptest! {
-        /// Without losses no segment is sent again, even if coverage often seems to end briefly.
         #[test]
         fn flapping_coverage_causes_no_duplicates(
             stack in 0_usize..4,
@@ -421,7 +416,6 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
-        /// With any changes of the link and any delay of notifications, all bytes arrive once the link is up for good.
         #[test]
         fn transfer_completes_after_any_link_changes(
             stack in 0_usize..4,

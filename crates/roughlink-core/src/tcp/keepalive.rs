@@ -1,32 +1,26 @@
-//! Keep-alive (RFC 9293 section 3.8.4): probes of a connection on which nothing arrives, as Linux 6.18 sends them
-//! (`tcp_keepalive_timer`).
+//! Keep-alive (RFC 9293 section 3.8.4): probes of a silent connection, as in Linux 6.18 (`tcp_keepalive_timer`).
 
 use super::{ConnectionState, TcpConfig, TcpEndpoint};
 use crate::units::Time;
 
-/// The keep-alive timer of an endpoint.
 #[derive(Debug)]
 pub(super) struct Keepalive {
     at: Time,
-    /// Time of the last segment received.
     last_segment_at: Time,
     /// Probes since then.
     probes: u32,
 }
 
 impl Keepalive {
-    /// Handles a segment.
     #[inline]
     pub(super) fn on_segment(&mut self, now: Time) {
         (self.last_segment_at, self.probes) = (now, 0);
     }
-    /// Returns when the timer must be woken.
     #[inline]
     pub(super) fn next_wake(&self) -> Time {
         self.at
     }
-    /// Processes an expiry. A `busy` connection waits for an acknowledgment or a window and needs no probe: other
-    /// timers apply.
+    /// Processes an expiry. A `busy` connection waits for an acknowledgment or a window: other timers apply.
     fn expire(&mut self, now: Time, cfg: &TcpConfig, busy: bool) -> Expiry {
         let idle = now - self.last_segment_at;
         if busy || idle < cfg.keepalive_time {
@@ -53,7 +47,6 @@ enum Expiry {
 }
 
 impl TcpEndpoint {
-    /// Starts the keep-alive timer of a connection that is now established.
     pub(super) fn start_keepalive(&mut self, now: Time) {
         let timer = Keepalive { at: now + self.cfg.keepalive_time, last_segment_at: now, probes: 0 };
         self.keepalive = self.cfg.keepalive.then(|| Box::new(timer));
@@ -151,8 +144,7 @@ mod tests {
         assert!((failed - (5.6 + 60.0 + 2.0 * 75.0)).abs() < 0.1, "{failed}");
     }
 
-    /// Returns the time in s from the last write of end 0 to its failure. `rounds` writes are answered; then all
-    /// packets are lost.
+    /// Returns the time in s from the last write to its failure; `rounds` writes are answered first.
     fn gives_up(cfg: &TcpConfig, delay: Time, rounds: u64) -> f64 {
         let mut p = pair(cfg, delay);
         p.ends[0].connect();
@@ -170,9 +162,8 @@ mod tests {
         (p.ends[0].failed_at().unwrap() - start).as_secs_f64()
     }
 
-    /// Limit that Linux derives from tcp_retries2: 924.6 s after the first retransmission, for any RTO, applied at the
-    /// next time-out. Kernel 6.18: 954 s with an RTT of 600 ms, 960 s with `rto_min` 50 ms. Counting 15 time-outs would
-    /// give 1179 and 689 s.
+    /// Linux's limit from tcp_retries2: 924.6 s after the first retransmission, applied at the next time-out. Kernel
+    /// 6.18: 954 s with an RTT of 600 ms, 960 s with `rto_min` 50 ms. Counting 15 time-outs would give 1179 and 689 s.
     #[test]
     fn linux_gives_up_by_time() {
         let linux = TcpConfig::preset(Stack::Linux);
@@ -193,7 +184,6 @@ mod tests {
         );
     }
 
-    /// The other stacks count time-outs.
     #[test]
     fn other_stacks_give_up_by_count() {
         let rfc = TcpConfig { data_retries: 3, ..TcpConfig::preset(Stack::Rfc) };
@@ -215,8 +205,7 @@ mod tests {
         assert_eq!(p.ends[0].failed_at(), Some(S(21)));
     }
 
-    /// A closed window ends the connection if its probes are unanswered, but not if they are answered (RFC 9293 section
-    /// 3.8.6.1).
+    /// RFC 9293 section 3.8.6.1: only unanswered probes of a closed window end the connection.
     #[test]
     fn closed_window_is_probed_while_probes_are_answered() {
         let rcv_buf = Buffer::Bytes(10_000);

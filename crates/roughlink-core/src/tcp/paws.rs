@@ -1,8 +1,7 @@
-//! Protection against old segments by their timestamps (PAWS, RFC 7323 section 5).
-//!
-//! The receiver keeps the timestamp of the last segment that advanced the stream (TS.Recent) and drops segments with
-//! an older one. Under reordering this also concerns new data: if a retransmission fills a gap and overtakes data that
-//! left earlier, that data is dropped, although the network delivered it.
+//! Protection against old segments by their timestamps (PAWS, RFC 7323 section 5). The receiver keeps the timestamp of
+//! the last segment that advanced the stream (TS.Recent) and drops segments with an older one. Under reordering this
+//! also concerns new data: if a retransmission fills a gap and overtakes data that left earlier, that data is dropped,
+//! although the network delivered it.
 
 use super::TcpEndpoint;
 use crate::packet::{Packet, flags};
@@ -24,7 +23,6 @@ pub enum Paws {
     Linux,
 }
 
-/// Timestamps of the peer.
 #[derive(Clone, Debug)]
 pub(super) struct PeerTimestamps {
     rule: Paws,
@@ -38,16 +36,13 @@ pub(super) struct PeerTimestamps {
 }
 
 impl PeerTimestamps {
-    /// Creates the state before the handshake.
     pub(super) fn new(rule: Paws) -> Self {
         PeerTimestamps { rule, recent: 0, recorded: Time::ZERO, answered: None, rejected: 0 }
     }
-    /// Returns TS.Recent.
     #[inline]
     pub(super) fn recent(&self) -> u32 {
         self.recent
     }
-    /// Records `tsval` as TS.Recent.
     #[inline]
     pub(super) fn record(&mut self, now: Time, tsval: u32) {
         (self.recent, self.recorded) = (tsval, now);
@@ -69,7 +64,6 @@ impl PeerTimestamps {
     fn age(&self, tsval: u32) -> i32 {
         self.recent.wrapping_sub(tsval) as i32
     }
-    /// Returns true if PAWS applies to a segment with `tsval`.
     #[inline]
     fn is_old(&self, now: Time, tsval: u32) -> bool {
         let age = self.age(tsval);
@@ -85,8 +79,7 @@ impl PeerTimestamps {
         };
         age > tolerated && self.is_valid(now)
     }
-    /// Returns true if TS.Recent is valid. TS.Recent expires after a long time without progress (RFC 7323 section 5.5),
-    /// and Linux treats 0 as no timestamp (`tcp_paws_check`).
+    /// Returns true if TS.Recent has not expired (RFC 7323 section 5.5) and, in Linux, is not 0 (`tcp_paws_check`).
     fn is_valid(&self, now: Time) -> bool {
         match self.rule {
             Paws::Linux => self.recent != 0 && now - self.recorded < LINUX_VALID,
@@ -104,7 +97,6 @@ impl PeerTimestamps {
 }
 
 impl TcpEndpoint {
-    /// Returns true if the timestamp of `p` is too old.
     #[inline]
     pub(super) fn is_old(&self, now: Time, p: &Packet) -> bool {
         self.timestamps && p.has_timestamps() && self.rcv.peer.is_old(now, p.tsval)
@@ -132,8 +124,7 @@ impl TcpEndpoint {
         true
     }
 
-    /// Returns true if `p`, which carries no data, is a duplicate ACK that leaves the window unchanged and is recent
-    /// enough (Linux `tcp_disordered_ack_check`).
+    /// Returns true if `p` is a recent duplicate ACK with the same window (Linux `tcp_disordered_ack_check`).
     fn repeats_acknowledgment(&self, p: &Packet) -> bool {
         let Some(snd) = &self.snd else { return false };
         let window = u64::from(p.window) << self.peer_shift;
@@ -143,7 +134,6 @@ impl TcpEndpoint {
             && age <= snd.core.rtt.rto() + snd.core.rtt.rto() / 5
     }
 
-    /// Returns the number of segments dropped for an old timestamp.
     pub(crate) fn rejected(&self) -> u64 {
         self.rcv.peer.rejected
     }

@@ -13,34 +13,27 @@ pub(super) struct Prr {
     unit: u64,
 }
 
-/// Input of PRR from one ACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckProgress {
     /// DeliveredData of this ACK.
     pub delivered: u64,
-    /// The pipe now.
     pub pipe: u64,
-    /// The target.
     pub ssthresh: u64,
     /// Set if the slow-start reduction bound (RFC 6937) applies to this ACK, otherwise the conservative bound.
     pub safe: bool,
 }
 
 impl Prr {
-    /// Begins an episode. `recover_fs` is RecoverFS, the divisor of the proportional part. That part is rounded up to a
-    /// multiple of `unit`.
+    /// Begins an episode. `recover_fs` is RecoverFS, the divisor of the proportional part.
     pub(super) fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
         Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }
-    /// Returns the bytes delivered since the episode began.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// Returns RecoverFS.
     pub(super) fn recover_fs(&self) -> u64 {
         self.recover_fs
     }
-    /// Records that `bytes` left.
     #[inline]
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;

@@ -1,7 +1,5 @@
-//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as in Linux.
-//!
-//! A segment is lost when a later one has been delivered and a reordering window has passed since. Episodes are undone
-//! on proof that they were spurious:
+//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as in Linux. A segment is lost a
+//! reordering window after a later one was delivered. Episodes are undone as spurious after:
 //!
 //! - D-SACKs for all retransmissions (RFC 3708)
 //! - an acknowledgment that echoes a timestamp older than the first retransmission (Eifel, RFC 3522)
@@ -20,7 +18,6 @@ use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 use undo::{Undo, is_older};
 
-/// State of RACK, TLP and undo.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
     /// End of the reordering window, or the time of the tail loss probe.
@@ -34,8 +31,7 @@ pub(super) struct Rack {
     /// Highest end delivered so far (RACK.fack).
     fack: u64,
     reordering_seen: bool,
-    /// Largest distance in segments by which the network was seen to reorder, at least `DUP_THRESH` (Linux
-    /// `reordering`).
+    /// Largest distance of reordering seen, in segments, at least `DUP_THRESH` (Linux `reordering`).
     reordering: u64,
     /// Length of the reordering window in quarters of the minimum RTT (RACK.reo_wnd_mult).
     reo_steps: u32,
@@ -93,8 +89,7 @@ impl Rack {
         }
     }
 
-    /// Records reordering if the original data delivered now begins at `low`, below `fack`, which was delivered before
-    /// (Linux `tcp_check_sack_reordering`).
+    /// Records reordering if original data delivered now begins below `fack` (Linux `tcp_check_sack_reordering`).
     fn on_reordering(&mut self, low: u64, fack: u64, mss: u32) {
         if low < fack {
             self.reordering_seen = true;
@@ -121,7 +116,6 @@ impl Rack {
         self.prefer_new = false;
     }
 
-    /// Records a tail loss probe that leaves: its end, and whether it is a retransmission.
     pub(super) fn on_probe_sent(&mut self, end: u64, retransmitted: bool) {
         self.probe_end = end;
         self.probe_retransmitted = retransmitted;
@@ -146,7 +140,6 @@ impl TcpSender {
         self.settle_release(now);
         let advanced = a.ack > prior_una;
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
-        // An original segment was delivered after a higher one: the network reorders.
         self.rack.on_reordering(d.lowest_original, prior_fack, self.core.flow.mss);
         if let Some(n) = d.newest {
             self.rack.fack = self.rack.fack.max(n.end).max(d.original_end);
@@ -374,9 +367,8 @@ impl TcpSender {
         }
     }
 
-    /// Prepares for a time-out, before all segments are declared lost. `reduction` is set if ssthresh will fall.
-    /// Determines whether undo is possible and whether F-RTO applies, which it does not during fast recovery (RFC 5682
-    /// section 3.1).
+    /// Prepares for a time-out, before all segments are declared lost; `reduction` is set if ssthresh will fall. Checks
+    /// whether undo is possible and F-RTO applies, which it does not during fast recovery (RFC 5682 section 3.1).
     pub(super) fn before_loss(&mut self, reduction: bool) {
         let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
         if calm && self.board.sacked() >= u64::from(DUP_THRESH) * u64::from(self.core.flow.mss) {
@@ -393,8 +385,7 @@ impl TcpSender {
         self.rack.timer = Time::MAX;
     }
 
-    /// Handles an acknowledgment after a time-out, and undoes the time-out if it was spurious (Linux
-    /// `tcp_process_loss`).
+    /// Handles an acknowledgment after a time-out; undoes a spurious time-out (Linux `tcp_process_loss`).
     fn process_loss(&mut self, d: &NewlyDelivered, a: &AckInfo, advanced: bool, duplicate: bool, echo: Option<u32>) {
         if advanced && self.may_undo(echo) {
             self.take_back_loss();
@@ -402,8 +393,7 @@ impl TcpSender {
         }
         let recovered = a.ack >= self.recover;
         if self.rack.frto {
-            // Step 3b: a segment that was never retransmitted has arrived. Without SACK, this is certain only if the
-            // ACK covers no retransmitted segment.
+            // Step 3b: a segment sent once has arrived. Without SACK, an ACK of a retransmission proves nothing.
             if d.lowest_original < self.recover && (self.sack || !d.retransmitted) {
                 self.take_back_loss();
                 return;
@@ -430,7 +420,6 @@ impl TcpSender {
         self.reopen();
     }
 
-    /// Ends the episode.
     fn reopen(&mut self) {
         self.rack.frto = false;
         self.rack.prefer_new = false;
@@ -482,7 +471,6 @@ impl TcpSender {
         (min_rtt / 4 * u64::from(self.rack.reo_steps)).min(self.core.flow.srtt)
     }
 
-    /// Handles expiry of the reordering timer or the probe timer.
     pub(super) fn on_rack_timer(&mut self, now: Time) {
         self.rack.timer = Time::MAX;
         if self.rack.timer_is_probe {
@@ -517,7 +505,6 @@ impl TcpSender {
         }
     }
 
-    /// Updates timers after a segment left.
     #[inline]
     pub(super) fn after_send(&mut self, now: Time) {
         self.schedule_probe(now);
@@ -556,8 +543,7 @@ impl TcpSender {
         self.rack.timer_is_probe = true;
     }
 
-    /// Handles the outcome of a probe (Linux `tcp_process_tlp_ack`). If the probe was a retransmission and no duplicate
-    /// was reported, it repaired a loss.
+    /// Handles a probe's outcome (Linux `tcp_process_tlp_ack`): a retransmission without a duplicate repaired a loss.
     fn on_probe_ack(&mut self, a: &AckInfo, advanced: bool, duplicate: bool, dsack: bool) {
         if a.ack < self.rack.probe_end {
             return;

@@ -10,21 +10,17 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Returns true if there are no ranges.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// Iterates over the ranges in order, from either end.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         self.ranges.iter().copied()
     }
-    /// Returns the lowest range.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.ranges.front().copied()
     }
-    /// Returns the highest range.
     #[inline]
     pub(super) fn last(&self) -> Option<(u64, u64)> {
         self.ranges.back().copied()
@@ -38,7 +34,6 @@ impl Ranges {
             _ => self.ranges.len(),
         }
     }
-    /// Returns the range that covers `offset`.
     pub(super) fn covering(&self, offset: u64) -> Option<(u64, u64)> {
         let below = self.up_to(offset).checked_sub(1)?;
         Some(self.ranges[below]).filter(|r| offset < r.1)
@@ -53,7 +48,6 @@ impl Ranges {
         }
         Some((from, self.ranges.get(above).map_or(to, |next| next.0.min(to))))
     }
-    /// Adds `[start, end)`.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         let above = self.up_to(end);
         let mut first = above;
@@ -87,7 +81,6 @@ impl Ranges {
             (false, false) => drop(self.ranges.remove(place)),
         }
     }
-    /// Removes everything below `offset`.
     pub(super) fn remove_below(&mut self, offset: u64) {
         while let Some(first) = self.ranges.front_mut()
             && first.0 < offset
@@ -106,7 +99,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the ranges of the bytes that are set.
     fn runs(bytes: &[bool]) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for i in (0..bytes.len() as u64).filter(|&i| bytes[i as usize]) {

@@ -1,8 +1,6 @@
-//! Receiving half: reassembly and the advertised window.
-//!
-//! RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK), RFC 7323 (timestamps, window scaling). By default the
-//! application reads at once, so that only bytes beyond a gap occupy the buffer. With [`TcpReceiver::read_by_hand`] it
-//! reports its reads.
+//! Receiving half: reassembly and the advertised window. RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK),
+//! RFC 7323 (timestamps, window scaling). By default the application reads at once, so that only bytes beyond a gap
+//! occupy the buffer. With [`TcpReceiver::read_by_hand`] it reports its reads.
 
 mod space;
 
@@ -34,10 +32,8 @@ pub(super) struct TcpReceiver {
     least_update: u64,
     /// Our window scale shift, once both sides offered one.
     pub(super) shift: u8,
-    /// Set if SACK was negotiated.
     pub(super) sack: bool,
     mss: u32,
-    /// Set if an acknowledgment is due now.
     ack_now: bool,
     delayed: DelayedAck,
     space: Space,
@@ -50,7 +46,6 @@ pub(super) struct TcpReceiver {
 }
 
 impl TcpReceiver {
-    /// Creates the state before the handshake.
     pub(super) fn new(cfg: &TcpConfig) -> Self {
         let space = Space::new(cfg);
         TcpReceiver {
@@ -76,7 +71,6 @@ impl TcpReceiver {
         }
     }
 
-    /// Returns the window scale to offer.
     pub(super) fn offered_shift(&self) -> u8 {
         self.space.shift()
     }
@@ -92,7 +86,6 @@ impl TcpReceiver {
         debug_assert!(*read <= self.nxt);
         self.ack_now |= *read + self.space.window >= self.edge + self.least_update;
     }
-    /// Returns the bytes delivered and not read.
     pub(super) fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
@@ -111,7 +104,6 @@ impl TcpReceiver {
         self.delayed.on_syn();
     }
 
-    /// Returns the next byte expected.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
@@ -125,12 +117,10 @@ impl TcpReceiver {
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|f| self.nxt > f)
     }
-    /// Returns when the delayed ACK is due.
     #[inline]
     pub(super) fn next_wake(&self) -> Time {
         self.delayed.due()
     }
-    /// Returns true if an acknowledgment must leave now.
     #[inline]
     pub(super) fn is_ack_due(&self) -> bool {
         self.ack_now
@@ -143,7 +133,6 @@ impl TcpReceiver {
             Some(_) => start >= self.edge.max(self.nxt + 1),
         }
     }
-    /// Requests an immediate acknowledgment.
     #[inline]
     pub(super) fn acknowledge_now(&mut self) {
         self.ack_now = true;
@@ -174,8 +163,7 @@ impl TcpReceiver {
         }
     }
 
-    /// Passes the RTO and the smoothed RTT to the delayed-ACK timer. Call it before [`TcpReceiver::on_segment`] for the
-    /// bytes from `start` to `end`.
+    /// Passes RTO and smoothed RTT to the delayed-ACK timer. Call it before [`TcpReceiver::on_segment`].
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
         if start <= self.nxt && end > self.nxt {
@@ -254,8 +242,7 @@ impl TcpReceiver {
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
-    /// Answers a segment from offset `start` to `end` that was dropped for its timestamp. Data that had already been
-    /// delivered is reported as a duplicate (Linux `tcp_send_dupack`).
+    /// Answers a segment dropped for its timestamp; reports delivered data as a duplicate (Linux `tcp_send_dupack`).
     pub(super) fn report_rejected(&mut self, start: u64, end: u64) {
         if start < self.nxt {
             if self.send_dsack {
@@ -275,7 +262,6 @@ impl TcpReceiver {
         self.ack_now |= self.delayed.on_in_order(now) || fin;
     }
 
-    /// Tunes the buffer after `len` bytes that advanced the next byte expected.
     #[inline(always)]
     fn tune(&mut self, now: Time, len: u64) {
         if self.space.on_segment(len, self.ranges.held()) {
@@ -289,7 +275,6 @@ impl TcpReceiver {
         self.ranges.end().map_or(0, |end| end - self.nxt)
     }
 
-    /// Returns true if segments that leave carry ECE.
     pub(super) fn echoes(&self) -> bool {
         self.echo
     }
@@ -299,8 +284,7 @@ impl TcpReceiver {
             self.delayed.on_marked();
         }
     }
-    /// Handles data whose marks are echoed exactly (RFC 8257 section 3.2). Returns true if a delayed acknowledgment of
-    /// earlier data must leave first.
+    /// Handles data with exact echo (RFC 8257 section 3.2); returns true if a delayed acknowledgment must leave first.
     pub(super) fn on_mark(&mut self, marked: bool) -> bool {
         if marked == self.echo {
             return false;
@@ -312,7 +296,6 @@ impl TcpReceiver {
         (self.echo, self.ack_now) = (marked, true);
         waits
     }
-    /// Takes the offset and ECE of the acknowledgment that must leave first.
     pub(super) fn take_earlier(&mut self) -> Option<(u64, bool)> {
         self.earlier.take()
     }
@@ -322,13 +305,11 @@ impl TcpReceiver {
         self.ack_now |= self.quick_ack;
     }
 
-    /// Records that data leaves.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         self.delayed.on_data_sent(now);
     }
 
-    /// Records that an acknowledgment leaves, alone or on data.
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
         self.delayed.on_ack_sent(std::mem::take(&mut self.ack_now));
@@ -336,7 +317,6 @@ impl TcpReceiver {
         self.dsack = None;
     }
 
-    /// Returns true if there are SACK blocks to send.
     #[inline]
     pub(super) fn has_sacks(&self) -> bool {
         !self.ranges.is_empty() || self.dsack.is_some()
@@ -375,8 +355,7 @@ impl TcpReceiver {
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         self.space.measure_rtt(rtt);
     }
-    /// Returns true if the timestamp `echo` of a data segment gives an RTT sample: Linux takes one sample per timestamp
-    /// (`tcp_rcv_rtt_measure_ts`).
+    /// Returns true if `echo` gives an RTT sample: Linux takes one per timestamp (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(super) fn can_sample_rtt(&mut self, echo: u32) -> bool {
         self.space.auto && self.space.is_new_echo(echo)

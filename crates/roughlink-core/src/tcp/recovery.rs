@@ -1,9 +1,7 @@
-//! Loss recovery driven by duplicate ACKs and SACK counts: Tahoe, Reno, NewReno (RFC 6582), SACK (RFC 6675), and PRR
-//! (RFC 6937) as in ns-3.
+//! Loss recovery by duplicate ACKs and SACK counts: Tahoe, Reno, NewReno (RFC 6582), SACK (RFC 6675), PRR (RFC 6937).
 //!
-//! Without SACK each duplicate ACK counts as a SACK of one segment, so that the same pipe arithmetic applies to all:
-//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave a choice, this follows ns-3
-//! 3.44:
+//! Without SACK each duplicate ACK counts as a SACK of one segment, so the same pipe arithmetic applies to all: RFC
+//! 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave a choice, this follows ns-3 3.44:
 //!
 //! - Any ACK with a new SACK counts as a duplicate, even one that advances.
 //! - By default only the first partial ACK restarts the timer ("impatient").
@@ -22,17 +20,14 @@ pub(super) const DUP_THRESH: u32 = 3;
 /// An acknowledgment within the window, with its SACK blocks already on the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckInfo {
-    /// Cumulative acknowledgment.
     pub ack: u64,
     /// Set if the segment has no data and no FIN and does not change the window.
     pub pure: bool,
     /// Set if marked packets are reported (ECE).
     pub congestion: bool,
-    /// Bytes newly SACKed.
+    /// Bytes newly SACKed, and bytes in flight and lost before the acknowledgment.
     pub sacked: u64,
-    /// Bytes in flight before it.
     pub prior_in_flight: u64,
-    /// Bytes declared lost before it.
     pub prior_lost: u64,
 }
 
@@ -115,8 +110,7 @@ impl TcpSender {
                 self.core.flow.state = CongestionState::Open;
             }
             CongestionState::Recovery => {
-                // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most of the acknowledged segments had
-                // arrived earlier.
+                // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most segments had arrived earlier.
                 ack.segments = if self.cfg.count_repaired {
                     (ack.acked / u64::from(self.core.flow.mss)) as u32
                 } else {
@@ -143,9 +137,8 @@ impl TcpSender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgment to the algorithm. With samples as in ns-3, the reported loss is the absolute change in
-    /// the bytes declared lost, even if they decreased (ns-3 3.44 `TcpSocketBase::ReceivedAck`). Samples of other
-    /// stacks report no losses.
+    /// Reports an acknowledgment to the algorithm. In ns-3, samples report the absolute change in the bytes declared
+    /// lost, even if they decreased (3.44 `TcpSocketBase::ReceivedAck`). Samples of other stacks report no losses.
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &AckInfo) {
         if self.board.by_stamp
@@ -281,8 +274,7 @@ impl TcpSender {
         self.sync();
     }
 
-    /// Returns true if the ACK covers a whole retransmitted segment (ns-3's substitute for "no further loss
-    /// indicated").
+    /// Returns true if the ACK covers a whole retransmitted segment (ns-3's test for "no further loss indicated").
     fn acks_retransmission(&self, ack: u64) -> bool {
         if ack <= self.board.una() || ack >= self.recover {
             return false;

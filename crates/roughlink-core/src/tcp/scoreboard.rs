@@ -1,7 +1,6 @@
-//! Segments sent and not yet cumulatively acknowledged, each with its state.
-//!
-//! The counters give the bytes in the network as Linux and RFC 6675 (Errata 1610 and later practice) count them:
-//! outstanding bytes, minus SACKed or lost ones, plus retransmitted ones.
+//! Segments sent and not yet cumulatively acknowledged, each with its state. The counters give the bytes in the network
+//! as Linux and RFC 6675 (Errata 1610 and later practice) count them: outstanding, minus SACKed or lost, plus
+//! retransmitted ones.
 //!
 //! A path of 10 Gbit/s has 10,000 segments outstanding. For each acknowledgment, recovery must find the lost segments
 //! and the next one to repair. `index` makes both fast; every change of a segment's state goes through
@@ -18,7 +17,6 @@ use crate::units::Time;
 use index::Index;
 pub(super) use segment::{EVER_RETRANS, LOST, NO_SAMPLE, NewlyDelivered, PUSHED, RETRANS, SACKED, SentSegment};
 
-/// The scoreboard.
 #[derive(Clone, Debug)]
 pub(super) struct Scoreboard {
     segments: Ring<SentSegment>,
@@ -30,8 +28,7 @@ pub(super) struct Scoreboard {
     index: Index,
     /// Start of the highest segment SACKed, 0 = none.
     highest_sacked: u64,
-    /// Set if a retransmission stops counting as in flight when it is SACKed. In ns-3, it counts until it is
-    /// cumulatively acknowledged.
+    /// Set if a SACKed retransmission no longer counts as in flight; in ns-3, it counts until `una` passes it.
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
@@ -40,7 +37,6 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Creates an empty scoreboard; the first byte to send is `una`.
     pub(super) fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
         Scoreboard {
             segments: Ring::default(),
@@ -56,27 +52,22 @@ impl Scoreboard {
             by_stamp: false,
         }
     }
-    /// Returns the first unacknowledged byte.
     #[inline]
     pub(super) fn una(&self) -> u64 {
         self.una
     }
-    /// Returns the offset after the last byte sent.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
-    /// Returns the bytes sent and not cumulatively acknowledged.
     #[inline]
     pub(super) fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
-    /// Returns the bytes assumed to be in the network.
     #[inline(always)]
     pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
     }
-    /// Returns the bytes SACKed above `una`.
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }
@@ -84,7 +75,6 @@ impl Scoreboard {
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
-    /// Returns the bytes of retransmissions in flight.
     pub(super) fn retrans(&self) -> u64 {
         self.retrans
     }
@@ -93,11 +83,9 @@ impl Scoreboard {
     pub(super) fn has_repairs(&self) -> bool {
         !self.index.repairs.is_empty()
     }
-    /// Returns the segments, lowest first.
     pub(super) fn segments(&self) -> impl Iterator<Item = &SentSegment> {
         self.segments.iter()
     }
-    /// Returns the number of segments.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
@@ -105,21 +93,17 @@ impl Scoreboard {
     pub(super) fn bytes(&self) -> usize {
         self.segments.capacity() * size_of::<SentSegment>()
     }
-    /// Returns true if nothing is outstanding.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
-    /// Returns the segment at `index`.
     #[inline]
     pub(super) fn segment(&self, index: usize) -> &SentSegment {
         &self.segments[index]
     }
-    /// Returns the lowest outstanding segment.
     #[inline]
     pub(super) fn head(&self) -> Option<&SentSegment> {
         self.segments.front()
     }
-    /// Returns the start of the highest SACKed segment, 0 = none.
     pub(super) fn highest_sacked(&self) -> u64 {
         self.highest_sacked
     }
@@ -138,8 +122,7 @@ impl Scoreboard {
         }
     }
 
-    /// Fills the segment at `index` up to `mss` from the next one if both are in the same state. Takes the next one
-    /// whole or, with `cut`, in part.
+    /// Fills the segment at `index` up to `mss` from the next one in the same state, whole or, with `cut`, in part.
     pub(super) fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
         let (s, Some(next)) = (self.segments[index], self.segments.get(index + 1).copied()) else { return };
         let state = |s: &SentSegment| s.flags & (SACKED | LOST);
@@ -164,7 +147,6 @@ impl Scoreboard {
         }
     }
 
-    /// Records that the segment at `index` leaves again.
     pub(super) fn resend(&mut self, index: usize, now: Time, stamp: RateStamp) -> SentSegment {
         self.update(index, |s| {
             s.flags |= RETRANS | EVER_RETRANS;
@@ -204,7 +186,6 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.start < offset)
     }
 
-    /// Returns the outstanding segment that begins at `offset`.
     #[inline]
     pub(super) fn beginning_at(&self, offset: u64) -> Option<&SentSegment> {
         self.segments.get(self.index_of(offset)).filter(|s| s.start == offset)
@@ -216,7 +197,6 @@ impl Scoreboard {
         self.segments.get(index).map_or(self.nxt, |s| s.start)
     }
 
-    /// Acknowledges all bytes below `ack`.
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
         if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
@@ -225,9 +205,8 @@ impl Scoreboard {
         self.acknowledge_any(ack, d);
     }
 
-    /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once, none of them SACKed, lost or repaired.
-    /// The segments were sent in this order, so the first and the last represent all. Returns false and changes nothing
-    /// if the segments do not qualify.
+    /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once and not SACKed, lost or repaired. They
+    /// were sent in this order, so the first and the last represent all. Returns false without changes for others.
     #[inline(always)]
     fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
         let Some(first) = self.segments.front() else { return false };
@@ -363,7 +342,6 @@ impl Scoreboard {
         }
     }
 
-    /// Declares the retransmission of segment `index` lost too.
     pub(super) fn mark_retransmission_lost(&mut self, index: usize) {
         self.update(index, |s| {
             s.flags &= !RETRANS;
@@ -449,8 +427,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the lowest unmarked segment above the head as received: without SACK, a duplicate ACK shows that one such
-    /// segment arrived.
+    /// Marks the lowest unmarked segment above the head as received, as a duplicate ACK without SACK suggests.
     pub(super) fn add_reno_sack(&mut self) {
         let lowest = self.index.sacked.gap(self.start_of(1), self.nxt);
         if let Some((start, _)) = lowest {
@@ -459,8 +436,7 @@ impl Scoreboard {
         }
     }
 
-    /// If the new head carries a guessed SACK, moves the guess to a higher segment and declares the head lost: only a
-    /// missing segment can be the head.
+    /// Moves a guessed SACK of the new head to a higher segment and declares the head, which must be missing, lost.
     pub(super) fn settle_reno_sack(&mut self) {
         if self.segments.front().is_some_and(|s| s.is(SACKED)) {
             self.update(0, |s| s.flags &= !SACKED);
@@ -518,8 +494,7 @@ impl Scoreboard {
         above.checked_sub(1)
     }
 
-    /// Returns true if the lowest segment that is either lost or SACKed is lost: the loss of the head has been
-    /// detected.
+    /// Returns true if the lowest segment that is lost or SACKed is lost: the head's loss has been detected.
     pub(super) fn head_is_lost(&self) -> bool {
         // Losses usually begin with the head.
         self.lost > 0

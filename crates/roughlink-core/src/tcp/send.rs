@@ -1,9 +1,8 @@
-//! Sending half: decides which segment may leave now.
-//!
-//! An acknowledgment is processed by `recovery` (counts dupACKs and SACKs, as in RFC 6582, RFC 6675 and ns-3) or by
-//! `rack` (RFC 8985, as in Linux). Both work on the same scoreboard and record here what to send. [`TcpSender::poll`]
-//! then selects the next segment within the congestion control's permit and the peer's window: first a forced
-//! retransmission, then a lost segment, then new data. `timers` handles the absence of acknowledgments.
+//! Sending half: decides which segment may leave now. An acknowledgment is processed by `recovery` (counts dupACKs and
+//! SACKs, as in RFC 6582, RFC 6675 and ns-3) or by `rack` (RFC 8985, as in Linux). Both work on the same scoreboard and
+//! record here what to send. [`TcpSender::poll`] then selects the next segment within the congestion control's permit
+//! and the peer's window: first a forced retransmission, then a lost segment, then new data. `timers` handles the
+//! absence of acknowledgments.
 
 mod burst;
 mod idle;
@@ -57,7 +56,6 @@ pub struct TcpSender {
     pub(super) core: SenderCore,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
-    /// Set if SACK was negotiated.
     pub(super) sack: bool,
     pub(super) ecn: EcnSender,
     /// Offset after the last byte in the send buffer.
@@ -89,7 +87,6 @@ pub struct TcpSender {
     /// Number of unanswered zero-window probes, and the send time of the first.
     pub(super) window_probes: u32,
     pub(super) probing_since: Option<Time>,
-    /// Window of the last permit.
     permitted: u64,
     /// Offset whose acknowledgment begins a new measurement of window usage (Linux `cwnd_usage_seq`).
     usage_from: u64,
@@ -102,8 +99,7 @@ pub struct TcpSender {
 }
 
 impl TcpSender {
-    /// Creates a sender for a connection with payload `mss` and the peer's window `send_window`. If `cautious`, it
-    /// begins with one segment (RFC 5681 section 3.1).
+    /// Creates a sender. A `cautious` one begins with one segment (RFC 5681 section 3.1).
     pub fn new(
         cfg: &Arc<TcpConfig>,
         factory: &crate::cc::Factory,
@@ -177,8 +173,7 @@ impl TcpSender {
     pub fn room(&self) -> u64 {
         capacity(&self.cfg).saturating_sub(self.written - self.board.una())
     }
-    /// Writes `bytes` with a push: the segment that ends them carries PSH. Writes that wait for the window share
-    /// segments, like any bytes of a stream.
+    /// Writes `bytes`; the segment that ends them carries PSH. Writes that wait for the window share segments.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
@@ -187,8 +182,7 @@ impl TcpSender {
         self.written += bytes;
         self.push = self.written;
     }
-    /// Offers `bytes` to write as space becomes available (`u64::MAX` = endless); closes after them if `close_after` is
-    /// set.
+    /// Offers `bytes` to write as space becomes available (`u64::MAX` = endless), then closes if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.backlog = bytes;
         self.close_after = close_after;
@@ -221,9 +215,8 @@ impl TcpSender {
         let write = u64::from(self.cfg.write_size).min(capacity(&self.cfg)); // a larger write never fits
         if n < self.backlog { n - n % write } else { n }
     }
-    /// Returns the bytes of the backlog that the application writes now, and sets the level at which it writes again.
-    /// Before each write, the application waits for a writable socket. Linux wakes it when a third of the memory is
-    /// free (`sk_stream_write_space`).
+    /// Returns the backlog written now, and sets the level at which the application writes again. The application waits
+    /// for a writable socket, and Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
     fn writes_on_wake_up(&mut self) -> u64 {
         let room = match self.cfg.snd_buf {
             Buffer::Bytes(payload) => payload,
@@ -347,15 +340,13 @@ impl TcpSender {
         }
     }
 
-    /// Adds an RTT sample.
     #[inline]
     pub(super) fn rtt_sample(&mut self, rtt: RttSample) {
         self.estimate_rto(rtt.measured);
         self.note_rtt(rtt);
     }
 
-    /// Applies the RTT sample of an acknowledgment up to `ack`, if any. The algorithm may have a better sample for the
-    /// RTO.
+    /// Applies an acknowledgment's RTT sample, if any; the algorithm may have a better one for the RTO.
     #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
@@ -382,8 +373,7 @@ impl TcpSender {
         self.core.note_rtt(rtt.measured, least, rtt.passed);
     }
 
-    /// Raises the RTO after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such
-    /// rule).
+    /// Raises the RTO after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; not in ns-3).
     pub(super) fn no_handshake_sample(&mut self) {
         if !self.cfg.timestamp_rtt {
             self.core.rtt.fall_back();
@@ -496,8 +486,7 @@ impl TcpSender {
         None
     }
 
-    /// Returns true in SACK recovery: if no lost segment waits for repair and there is no new data, NextSeg rules 3 and
-    /// 4 select a segment.
+    /// Returns true in SACK recovery: without repairs and new data, NextSeg rules 3 and 4 select a segment.
     #[inline]
     fn can_rescue(&self) -> bool {
         self.core.flow.state == CongestionState::Recovery

@@ -16,7 +16,6 @@ impl<T> Default for Sorted<T> {
 }
 
 impl<T: Copy + Ord> Sorted<T> {
-    /// Inserts a value in order.
     pub(super) fn insert(&mut self, value: T) {
         if self.values.back().is_none_or(|last| *last < value) {
             self.values.push_back(value);
@@ -24,21 +23,17 @@ impl<T: Copy + Ord> Sorted<T> {
             self.values.insert(place, value);
         }
     }
-    /// Removes a value, if present.
     pub(super) fn remove(&mut self, value: &T) {
         if let Ok(place) = self.values.binary_search(value) {
             self.values.remove(place);
         }
     }
-    /// Returns the least value.
     pub(super) fn first(&self) -> Option<&T> {
         self.values.front()
     }
-    /// Returns the greatest value below `limit`.
     pub(super) fn last_below(&self, limit: &T) -> Option<&T> {
         self.values.partition_point(|value| value < limit).checked_sub(1).map(|place| &self.values[place])
     }
-    /// Returns all values, the greatest first.
     pub(super) fn descending(&self) -> impl Iterator<Item = &T> {
         self.values.iter().rev()
     }

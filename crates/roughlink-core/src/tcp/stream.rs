@@ -43,8 +43,7 @@ use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One end of a connection that carries real bytes; an element with the verbs that [`crate`] describes. Datagrams are
-/// whole IPv4 or IPv6 datagrams.
+/// One end of a connection of real bytes, with the verbs of [`crate`]. Datagrams are whole IPv4 or IPv6 datagrams.
 pub struct Stream {
     endpoint: TcpEndpoint,
     addresses: Addresses,
@@ -53,7 +52,6 @@ pub struct Stream {
     written: VecDeque<u8>,
     /// Bytes of `written` not yet passed to the endpoint, before the handshake is over.
     waiting: usize,
-    /// Set once the application has closed.
     closed: bool,
     /// Stream offset of the first byte in `written`.
     from: u64,
@@ -137,8 +135,7 @@ impl Stream {
         self.endpoint.is_done() && self.endpoint.state() != ConnectionState::Listen
     }
 
-    /// Handles a datagram. Returns true if it belongs to this connection: whole, with the right addresses and
-    /// checksums.
+    /// Handles a datagram. Returns true if it is whole, with this connection's addresses and right checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
         let ours = wire::decode_of(datagram, Protocol::Tcp, &self.addresses.reversed());
         let Some(decoded) = ours else { return false };
@@ -189,7 +186,6 @@ impl Stream {
         self.endpoint.on_link(now, event);
     }
 
-    /// Returns the bytes that may be written now.
     fn room(&self) -> usize {
         let size = match self.endpoint.cfg.snd_buf {
             Buffer::Bytes(bytes) => bytes,
@@ -198,7 +194,6 @@ impl Stream {
         (size as usize).saturating_sub(self.written.len())
     }
 
-    /// Returns the stream offset of the first unacknowledged byte.
     fn una(&self) -> u64 {
         self.from
     }

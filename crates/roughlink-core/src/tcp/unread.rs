@@ -5,7 +5,6 @@ use crate::packet::{Packet, flags};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Bytes of the peer's stream from the first unread one on. There may be gaps after the delivered bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// Stream offset of the first byte.
@@ -14,8 +13,7 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which will process the
-    /// segment next.
+    /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which processes it next.
     pub(crate) fn keep(&mut self, now: Time, endpoint: &TcpEndpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
         let established =
@@ -48,12 +46,10 @@ impl Unread {
         self.bytes.drain(..n.min(self.bytes.len()))
     }
 
-    /// Returns the stream offset of the first unread byte.
     pub(crate) fn from(&self) -> u64 {
         self.from
     }
 
-    /// Returns the memory of the bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }

@@ -4,24 +4,20 @@
 use super::Params;
 use crate::units::Time;
 
-/// The largest excess of the last rounds, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
     /// Largest excess in this and in the previous window of rounds.
     excess: [u64; 2],
     rounds: u32,
     epoch: Time,
-    /// Bytes acknowledged in this epoch.
     acked: u64,
 }
 
 impl Aggregation {
-    /// Creates the state at `now`, before the first ACK.
     pub(super) fn new(now: Time) -> Self {
         Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
     }
 
-    /// Begins a new epoch.
     pub(super) fn restart(&mut self, now: Time) {
         self.epoch = now;
         self.acked = 0;
@@ -47,8 +43,7 @@ impl Aggregation {
             elapsed.0 -= elapsed.0 % tick.0;
         }
         let mut expected = carried(bandwidth, elapsed);
-        // Begin a new epoch if ACKs arrive no faster than the path delivers (no aggregation), or if the epoch is too
-        // long.
+        // Begin a new epoch if ACKs arrive no faster than the path delivers, or if the epoch is too long.
         if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
             self.restart(now);
             expected = 0;

@@ -1,17 +1,14 @@
-//! Windowed maximum: Kathleen Nichols' estimator (Linux `win_minmax`), which keeps three candidates instead of all
-//! values of the window.
+//! Windowed maximum: Kathleen Nichols' estimator (Linux `win_minmax`), which keeps three candidates, not all values.
 
 use super::Params;
 
-/// A value and the round in which it was measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct MaxSample {
     round: u32,
     value: u64,
 }
 
-/// Three candidates: the largest value in the window, the largest since the first candidate, and the largest since the
-/// second.
+/// Candidates: the largest value in the window, the largest since the first one, and the largest since the second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
     candidates: [MaxSample; 3],
@@ -20,12 +17,10 @@ pub(super) struct MaxFilter {
 }
 
 impl MaxFilter {
-    /// Creates a filter whose maximum is `initial` until the first update.
     pub(super) fn starting_with(initial: u64) -> Self {
         MaxFilter { candidates: [MaxSample { round: 0, value: initial }; 3], initial }
     }
 
-    /// Returns the largest value.
     pub(super) fn max(&self) -> u64 {
         self.candidates[0].value
     }
@@ -121,7 +116,6 @@ mod tests {
         }
     }
 
-    /// Any value replaces the initial one.
     #[test]
     fn first_value_replaces_the_initial_value() {
         let mut f = MaxFilter::starting_with(500);

@@ -156,7 +156,6 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Rejects values that make no sense.
     pub(super) fn check(&self) -> Result<(), String> {
         let p = self;
         let gains = [p.high_gain, p.drain_gain, p.cwnd_gain, p.full_pipe_growth];

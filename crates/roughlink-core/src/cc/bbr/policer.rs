@@ -5,31 +5,24 @@
 use super::{Params, RateSample};
 use crate::units::{Rate, Time};
 
-/// The progress of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConnectionProgress {
-    /// Current time.
     pub now: Time,
-    /// Bytes delivered so far.
+    /// Bytes delivered and lost so far.
     pub delivered: u64,
-    /// Bytes lost so far.
     pub lost: u64,
     /// Set if this ACK began a round.
     pub round_start: bool,
 }
 
-/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PolicerUpdate {
-    /// No change.
     Nothing,
-    /// A policer was found.
     Policed,
     /// The policer's rate has been in use long enough: probe again.
     Released,
 }
 
-/// The detector.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     /// Rate of the last suspicious interval, bytes per second; 0 = none.
@@ -47,12 +40,10 @@ impl Policer {
         self.policed.then_some(self.rate)
     }
 
-    /// Resets everything.
     pub(super) fn reset(&mut self, at: &ConnectionProgress) {
         *self = Policer { start: *at, ..Policer::default() };
     }
 
-    /// Processes a rate sample.
     pub(super) fn update(
         &mut self,
         p: &Params,
@@ -70,8 +61,7 @@ impl Policer {
             }
             return PolicerUpdate::Nothing;
         }
-        // Start sampling at the first loss, when the bucket is empty. An earlier start would count its tokens as
-        // bandwidth.
+        // Start sampling at the first loss: the bucket is empty, and its tokens cannot count as bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
                 return PolicerUpdate::Nothing;

@@ -16,8 +16,7 @@ fn bbr(params: &str) -> Bbr {
     Bbr::new(&all.try_into().unwrap(), &flow())
 }
 
-/// Linux `bbr_packets_in_net_at_edt`: the path delivers whole segments until the next departure. The departing burst
-/// counts while the gain is above 1.
+/// Linux `bbr_packets_in_net_at_edt`: whole segments are delivered, and a departing burst counts at a gain above 1.
 #[test]
 fn in_flight_is_estimated_at_the_next_departure() {
     let mut cc = bbr("");
@@ -256,8 +255,7 @@ fn bbr_fills_the_pipe_then_drains_the_queue() {
     assert!((p.cc.min_rtt.0 as f64 / 41.158e6 - 1.0).abs() < 0.01, "{:?}", p.cc.min_rtt);
     // A probe queues a quarter of the bandwidth-delay product, no more.
     assert!(p.max_rtt < Time::from_millis(60), "{:?}", p.max_rtt);
-    // Window: 2 x 35.5 segments plus three quanta of two, rounded up to an even number, two more while probing, and a
-    // small excess because ACKs arrive one by one.
+    // Window: 2 x 35.5 segments plus three quanta of two, made even, plus two while probing and a small ACK excess.
     let w = p.cc.cwnd / MSS;
     assert!((76..=84).contains(&w), "{w}");
 }
@@ -541,7 +539,6 @@ fn extreme_samples_do_not_panic() {
     }
 }
 
-/// Linux 5.11 and later renew the smallest RTT only by a smaller one (`bbr_update_min_rtt`).
 #[test]
 fn path_without_queues_is_probed_every_ten_seconds() {
     let mut p = Path::new(bbr(""), TEN, Time::from_millis(100));

@@ -24,9 +24,8 @@ impl Bbr {
         }
     }
 
-    /// Conserves packets in the first round of recovery, and restores the window after recovery (section 4.2.3.4). In
-    /// the first round one segment leaves for each segment delivered, in later rounds two. Returns true while packet
-    /// conservation alone sets the window.
+    /// Lets one segment leave per delivered one in the first round of recovery, then two, and restores the window after
+    /// recovery (section 4.2.3.4). Returns true while packet conservation alone sets the window.
     pub(super) fn conserve_or_restore(&mut self, flow: &Flow, sample: &RateSample) -> bool {
         use CongestionState::{Loss, Recovery};
         let conserved = flow.in_flight + sample.acked_sacked;
@@ -54,7 +53,6 @@ impl Bbr {
         false
     }
 
-    /// Returns the window after `acked` more bytes.
     pub(super) fn grown(&self, acked: u64) -> u64 {
         let sum = self.cwnd.saturating_add(acked);
         if self.params.wrap_window { sum & u64::from(u32::MAX) } else { sum }
@@ -70,8 +68,7 @@ impl Bbr {
         }
     }
 
-    /// Saves the window. If recovery or ProbeRtt has reduced the window, keeps the larger of the current and the saved
-    /// one.
+    /// Saves the window, or the larger of it and the saved one if recovery or ProbeRtt has reduced it.
     pub(super) fn save_cwnd(&mut self) {
         let in_loss = self.params.full_conservation && self.state == CongestionState::Loss;
         let cut = in_loss || self.state == CongestionState::Recovery || self.mode == BbrMode::ProbeRtt;

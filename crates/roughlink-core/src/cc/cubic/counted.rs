@@ -5,7 +5,6 @@ use super::super::{Ack, Congestion, Flow};
 use super::{CONCAVE, CONVEX, CubicArithmetic, FRIENDLY, Params};
 use crate::units::Time;
 
-/// The curve of Linux and ns-3: a count of acknowledged segments per segment of growth.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     c: f64,
@@ -23,11 +22,9 @@ pub(super) struct Counted {
     epoch: Option<Epoch>,
     /// Smallest RTT since the last time-out.
     min_rtt: Option<Time>,
-    /// Time when the last segment left.
     pub(super) last_sent: Time,
 }
 
-/// Growth since the last congestion event.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
@@ -42,7 +39,6 @@ struct Epoch {
 }
 
 impl Counted {
-    /// Creates the state at the start of a connection.
     pub(super) fn new(params: &Params) -> Self {
         let beta_1024 = libm::round(params.beta * 1024.0);
         let linux = params.arithmetic == CubicArithmetic::Linux;

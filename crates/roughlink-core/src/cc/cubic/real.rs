@@ -20,7 +20,6 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// Grows `window` for `segments` acknowledged beyond slow start; returns the phase.
     pub(super) fn grow(&mut self, params: &Params, window: &mut Window, flow: &Flow, segments: u64) -> &'static str {
         let mss = f64::from(flow.mss);
         let cwnd = window.cwnd as f64 / mss;
@@ -50,7 +49,6 @@ impl Real {
         phase
     }
 
-    /// Applies a congestion event at a window of `cwnd` segments.
     pub(super) fn reduce(&mut self, params: &Params, cwnd: f64, cause: Congestion) {
         match cause {
             Congestion::Loss | Congestion::Ecn => {

@@ -9,7 +9,6 @@ const MSS: u64 = 1000;
 struct WaveBench {
     cc: Box<dyn CongestionControl>,
     flow: Flow,
-    /// Time of the last transmission of each segment.
     sent_at: Vec<Time>,
 }
 
@@ -40,7 +39,6 @@ impl WaveBench {
         }
         n
     }
-    /// Advances time to `ms`; bursts leave when they are due.
     fn until(&mut self, ms: f64) {
         let end = milliseconds(ms);
         while let Some(at) = self.cc.timer().filter(|&t| t <= end) {
@@ -50,8 +48,7 @@ impl WaveBench {
         }
         self.flow.now = end;
     }
-    /// Delivers an ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is not new. Returns its sample for
-    /// the RTO.
+    /// Delivers an ACK up to segment `n` (exclusive) at `ms`. Returns its sample for the RTO.
     fn ack(&mut self, ms: f64, n: u64) -> Option<Time> {
         self.until(ms);
         let (prior_una, una) = (self.flow.snd_una, 1 + n * MSS);
@@ -69,7 +66,6 @@ impl WaveBench {
             self.ack(ms + (i - from) as f64 * gap, i + 1);
         }
     }
-    /// Delivers a SACK of one segment.
     fn sack(&mut self, ms: f64, segment: usize, retransmitted: bool) {
         self.until(ms);
         let rate = RateSample { sent_at: self.sent_at[segment], retransmitted, ..RateSample::default() };
@@ -132,8 +128,7 @@ fn a_queue_lengthens_the_interval_by_half_its_delay() {
     c.acks(64.0, 0, 10, 4.0);
     c.until(500.0);
     // first RTT 164 ms, min 64: a = 100/164, avg = a 64 + (1 - a) 164 = 103.02, dRTT = 39.02; the duration grows from
-    // 40 to 60 ms. This increase counts with weight alpha = 39.02/350, which gives 42.23 ms; the interval is 42.23 +
-    // 39.02/2.
+    // 40 to 60 ms. This counts with weight alpha = 39.02/350, which gives 42.23 ms; the interval is 42.23 + 39.02/2.
     c.acks(664.0, 10, 20, 6.0);
     near(c.interval_ms(), 61.74);
     // A shorter duration counts in full; the RTT is the smallest again: avg = min.
@@ -242,8 +237,7 @@ fn repair_ends_the_train_and_gives_no_pace() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
-    // Segment 13 of the second burst is lost: three ACKs, then duplicates until its repair, which covers the third
-    // burst and a part of the fourth.
+    // Segment 13 is lost: three ACKs, then duplicates until the repair, up to a part of the fourth burst.
     assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)), "the first ACK of a train is a sample");
     c.ack(568.0, 12);
     assert_eq!(c.ack(572.0, 13), None, "the others are not");
@@ -252,8 +246,7 @@ fn repair_ends_the_train_and_gives_no_pace() {
     }
     assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
     near(c.interval_ms(), 40.0); // from the ACKs before the repair
-    // The ACK of the repair also covers part of the fourth burst and hides the arrival times of its segments. This
-    // burst therefore gives an RTT but no pace.
+    // The repair's ACK covers part of the fourth burst and hides arrival times: the burst gives an RTT but no pace.
     assert_eq!(c.ack(664.0, 36), Some(milliseconds(84.0)));
     c.acks(664.5, 36, 40, 0.5);
     // a = 20/84, avg = a 64 + (1 - a) 84 = 79.24, dRTT = 15.24.
@@ -334,8 +327,7 @@ fn jumping_ack_is_excluded_from_the_pace() {
 
 #[test]
 fn repair_time_is_excluded_from_the_pace() {
-    // A time-out interrupts the train, which lasts longer than the average RTT and so shows no pace. Without an earlier
-    // measurement, the interval halves.
+    // A train interrupted by a time-out exceeds the average RTT: no pace. Without an earlier one, the interval halves.
     let timeout = |c: &mut WaveBench, first: usize| {
         c.flow.state = CongestionState::Loss;
         c.cc.on_congestion(&c.flow, Congestion::Timeout);

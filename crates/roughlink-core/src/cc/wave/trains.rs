@@ -4,7 +4,6 @@ use super::{Attribution, Sent};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A burst that was sent.
 #[derive(Clone, Debug)]
 struct SentBurst {
     /// Stream offsets of its first byte and after its last.
@@ -31,7 +30,6 @@ struct AckTrain {
     first_bytes: u64,
 }
 
-/// The measurement of a complete ACK train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TrainMeasurement {
     /// Time from the departure of the burst to the first ACK.
@@ -40,24 +38,20 @@ pub(super) struct TrainMeasurement {
     pub spread: Time,
     /// Ratio of the duration of a whole burst to `spread`: n ACKs have n - 1 gaps, and the burst may have been short.
     pub scale: f64,
-    /// Segments of the burst.
     pub segments: u32,
     /// True if the last ACK ended a loss or followed a time-out.
     pub partial: bool,
 }
 
-/// Arrivals that an ACK shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
     /// Stream offset equal to the amount of data that has arrived.
     pub to: u64,
-    /// New bytes.
     pub bytes: u64,
     /// True if the ACK ends a loss, so that some of the data arrived earlier.
     pub ends_loss: bool,
 }
 
-/// Measurements of one ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct AckReport {
     /// RTT, if the ACK is the first of a train.
@@ -151,8 +145,7 @@ impl Trains {
     }
 
     /// Processes an ACK, attributed to bursts in order. An ACK that ends a loss or covers whole later bursts completes
-    /// one train but does not count for its pace. If such an ACK covers part of the next burst, that burst shows no
-    /// pace.
+    /// one train but does not count for its pace. If it covers part of the next burst, that burst shows no pace.
     pub(super) fn on_acknowledged(&mut self, now: Time, advance: Advance) -> AckReport {
         let mut report = AckReport::default();
         let next = self.bursts.get(1);

@@ -1,5 +1,4 @@
-//! Fast paths do not change results: header prediction, runs of segments acknowledged at once, events that an algorithm
-//! does not use.
+//! Fast paths do not change results: header prediction, runs acknowledged at once, events that an algorithm ignores.
 
 use super::{Stack, TcpConfig, TcpEndpoint};
 use crate::cc::{
@@ -57,7 +56,6 @@ impl CongestionControl for Everything {
     }
 }
 
-/// An endpoint with or without header prediction.
 struct ArrivalBench {
     endpoint: TcpEndpoint,
     predicts: bool,
@@ -85,8 +83,7 @@ impl Peer for ArrivalBench {
     }
 }
 
-/// Runs a transfer over a channel with the given impairments. Checks that all bytes arrive, and returns the packets
-/// sent.
+/// Runs a transfer over an impaired channel, checks that all bytes arrive, and returns the packets sent.
 fn transfer(
     cfg: &Arc<TcpConfig>,
     stack: Stack,

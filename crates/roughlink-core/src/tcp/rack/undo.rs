@@ -1,8 +1,7 @@
-//! Detection of spurious reductions by Linux's rules, and their undo.
-//!
-//! Retransmissions of one episode may still be in flight in the next, so their D-SACKs and echoes prove nothing about
-//! the next episode. Retransmissions in flight when an episode begins are therefore counted in that episode, too. The
-//! time of the first retransmission is kept until none is in flight.
+//! Detection of spurious reductions by Linux's rules, and their undo. Retransmissions of one episode may still be in
+//! flight in the next, so their D-SACKs and echoes prove nothing about the next episode. Retransmissions in flight when
+//! an episode begins are therefore counted in that episode, too. The time of the first retransmission is kept until
+//! none is in flight.
 
 use super::super::TcpSender;
 use super::super::scoreboard::EVER_RETRANS;
@@ -34,7 +33,6 @@ impl Undo {
     pub(super) fn forget(&mut self) {
         self.marker = None;
     }
-    /// Records that a segment leaves again.
     pub(super) fn on_resent(&mut self, now: Time) {
         self.unreported = self.unreported.max(0) + 1;
         self.first_ms.get_or_insert(now.as_millis() as u32);
@@ -53,8 +51,7 @@ impl TcpSender {
         self.board.retrans().div_ceil(u64::from(self.core.flow.mss))
     }
 
-    /// Returns true if a retransmission is in flight, judged by the counters and the head (Linux
-    /// `tcp_any_retrans_done`).
+    /// Returns true if a retransmission is in flight per the counters and the head (Linux `tcp_any_retrans_done`).
     pub(super) fn any_retransmission(&self) -> bool {
         self.board.retrans() > 0 || self.board.head().is_some_and(|s| s.is(EVER_RETRANS))
     }
@@ -89,7 +86,6 @@ impl TcpSender {
         }
     }
 
-    /// Returns true if there is a reduction that can be undone.
     pub(super) fn can_undo(&self) -> bool {
         self.cfg.undo && self.rack.undo.marker.is_some()
     }
@@ -104,7 +100,6 @@ impl TcpSender {
         self.can_undo() && (self.rack.undo.unreported == 0 || self.was_delayed(echo))
     }
 
-    /// Undoes the reduction, once.
     pub(super) fn undo(&mut self) {
         self.rack.undo.forget();
         if self.rack.undo.restores {
@@ -115,7 +110,6 @@ impl TcpSender {
     }
 }
 
-/// Returns true if the echoed timestamp is older than `ms`.
 pub(super) fn is_older(echo: Option<u32>, ms: u32) -> bool {
     echo.is_some_and(|e| e != 0 && (e.wrapping_sub(ms) as i32) < 0)
 }

@@ -1,6 +1,5 @@
-//! Receive buffer. A buffer of fixed size offers its size as the window; `"auto"` is tuned as in Linux 6.18.
-//!
-//! The tuned buffer has two limits. The capacity follows the bytes received in a round trip (dynamic right-sizing,
+//! Receive buffer. A buffer of fixed size offers its size as the window; `"auto"` is tuned as in Linux 6.18. The tuned
+//! buffer has two limits. The capacity follows the bytes received in a round trip (dynamic right-sizing,
 //! `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow`), and has room for all data beyond a gap. The offered window approaches
 //! the capacity by two segments per arriving segment (`tcp_grow_window`), in order or not.
 //!
@@ -11,12 +10,10 @@
 use super::super::config::{Buffer, TcpConfig};
 use crate::units::Time;
 
-/// Receive buffer and the state of its tuning.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     /// Window offered beyond the next byte expected.
     pub(super) window: u64,
-    /// Set if the buffer is tuned as in Linux.
     pub(super) auto: bool,
     /// Maximum size of the buffer, bytes of memory.
     largest: u64,
@@ -111,9 +108,8 @@ impl Space {
         self.capacity = self.capacity.max(window.min(self.max));
     }
 
-    /// Handles a read of all bytes up to `nxt`; the last byte beyond a gap is `span` bytes further on. Once per round
-    /// trip, the capacity becomes twice the bytes received in it, and more if this number has grown. The reason is that
-    /// the measurement is a round trip old, and the sender's window may have doubled since.
+    /// Handles a read up to `nxt`; the last byte beyond a gap is `span` bytes further on. Once per round trip, the
+    /// capacity becomes twice the bytes received in it, or more if they grew: the sender's window may have doubled.
     #[inline(always)]
     pub(super) fn on_read(&mut self, now: Time, nxt: u64, span: u64) {
         if now >= self.measured_at + self.rtt {
@@ -133,20 +129,17 @@ impl Space {
         (self.measured_from, self.measured_at) = (nxt, now);
     }
 
-    /// Adds a round-trip time (`tcp_rcv_rtt_update`). A smaller one replaces the estimate; a larger one has a weight of
-    /// an eighth.
+    /// Adds a round-trip time: a smaller one replaces the estimate, a larger one weighs 1/8 (`tcp_rcv_rtt_update`).
     #[inline]
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
         let old = self.rtt;
         self.rtt = if old.is_zero() || rtt < old { rtt } else { (old * 7 + rtt) / 8 };
     }
 
-    /// Returns the smoothed round-trip time at the receiver.
     pub(super) fn rtt(&self) -> Time {
         self.rtt
     }
 
-    /// Returns true if no round-trip time was taken from the timestamp `echo` yet.
     #[inline]
     pub(super) fn is_new_echo(&mut self, echo: u32) -> bool {
         std::mem::replace(&mut self.last_echo, echo) != echo
@@ -165,13 +158,11 @@ fn payload_share(mss: u32) -> u64 {
     payload * 256 / memory
 }
 
-/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. The largest is the default before 6.16, which
-/// raised it to 32 MiB.
+/// Linux `tcp_rmem`: initial and largest buffer, bytes of memory; 6.16 raised the default of the latter to 32 MiB.
 const INITIAL: u64 = 131_072;
 const LARGEST: u64 = 6_291_456;
 /// Linux: smaller segments do not open the window.
 const MIN_SEGMENT: u64 = 128;
-/// Linux `TCP_MSS_DEFAULT`.
 const TCP_MSS_DEFAULT: u64 = 536;
 
 #[cfg(test)]
@@ -185,8 +176,7 @@ mod tests {
         Space::new(&TcpConfig::preset(Stack::Linux))
     }
 
-    /// Linux 6.18, `ss -tm` at the receiving end of a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, a ratio of
-    /// 160/256.
+    /// Linux 6.18, `ss -tm` at the receiver on a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, or 160/256.
     #[test]
     fn payload_share_of_memory_is_five_eighths() {
         assert_eq!((payload_share(1460), payload_share(548)), (160, 128));

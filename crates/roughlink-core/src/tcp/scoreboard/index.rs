@@ -1,9 +1,8 @@
 //! Index of the scoreboard: results of searches over all segments, updated as segments change. An acknowledgment then
-//! costs time for the segments it covers, not for all outstanding ones.
-//!
-//! Sets hold the few exceptions: segments that are SACKed, to be repaired, or retransmitted. Segments sent once are in
-//! order of sending, so each search needs only a position below which it finds nothing. The search moves the position
-//! up. [`Index::account`] moves it back if a segment below it becomes a result.
+//! costs time for the segments it covers, not for all outstanding ones. Sets hold the few exceptions: segments that are
+//! SACKed, to be repaired, or retransmitted. Segments sent once are in order of sending, so each search needs only a
+//! position below which it finds nothing. The search moves the position up. [`Index::account`] moves it back if a
+//! segment below it becomes a result.
 
 use super::segment::{LOST, RETRANS, SACKED, SentSegment};
 use crate::ring::Ring;
@@ -11,10 +10,8 @@ use crate::tcp::ranges::Ranges;
 use crate::tcp::sorted::Sorted;
 use crate::units::Time;
 
-/// The index of a scoreboard.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// SACKed.
     pub sacked: Ranges,
     /// Lost and not retransmitted.
     pub repairs: Ranges,
@@ -26,8 +23,7 @@ pub(super) struct Index {
     pub counted: u64,
     /// Position below which all segments are retransmitted or SACKed.
     pub passed: u64,
-    /// Position below which all segments sent once left before the `mark` of the last search. The first such segment at
-    /// or above it left later.
+    /// Position between the segments sent once before the `mark` of the last search and those sent once after it.
     pub reached: u64,
 }
 
@@ -67,7 +63,6 @@ impl Index {
         }
     }
 
-    /// Removes everything below `ack`.
     #[inline]
     pub(super) fn forget_below(&mut self, ack: u64) {
         if !self.sacked.is_empty() {

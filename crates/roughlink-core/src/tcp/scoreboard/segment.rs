@@ -6,27 +6,21 @@ use crate::units::Time;
 /// A segment sent. Offsets are 64-bit sequence offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentSegment {
-    /// First byte.
     pub start: u64,
     /// Payload bytes; a FIN is a segment of one.
     pub len: u32,
-    /// State flags.
     pub flags: u8,
     /// Number of transmissions, saturating.
     pub transmissions: u8,
     /// Time of the last transmission.
     pub sent_at: Time,
-    /// State of delivery-rate sampling when the segment left.
     pub stamp: RateStamp,
 }
 
-/// Selectively acknowledged.
 pub(crate) const SACKED: u8 = 1;
-/// Declared lost.
 pub(crate) const LOST: u8 = 2;
 /// Retransmitted since it was last declared lost, with that copy assumed to be in flight.
 pub(crate) const RETRANS: u8 = 4;
-/// Retransmitted at any time.
 pub(crate) const EVER_RETRANS: u8 = 8;
 /// Sent before a time-out: gives no RTT sample in ns-3.
 pub(crate) const NO_SAMPLE: u8 = 16;
@@ -34,7 +28,6 @@ pub(crate) const NO_SAMPLE: u8 = 16;
 pub(crate) const PUSHED: u8 = 32;
 
 impl SentSegment {
-    /// Returns the offset after the last byte.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
@@ -69,18 +62,14 @@ impl SentSegment {
 /// Data newly covered by an acknowledgment, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewlyDelivered {
-    /// Bytes delivered for the first time.
     pub bytes: u64,
-    /// Segments delivered for the first time.
     pub segments: u32,
-    /// Delivered segment sent last, with its end, for RACK and rate sampling; with `Scoreboard::by_stamp`, the segment
-    /// that ns-3 samples.
+    /// Delivered segment sent last, for RACK and rate samples; with `Scoreboard::by_stamp`, the one that ns-3 samples.
     pub newest: Option<Newest>,
     /// Send time of the first never-retransmitted segment.
     pub first_sent: Option<Time>,
     /// Send time of the last never-retransmitted segment.
     pub last_sent: Option<Time>,
-    /// Set if a retransmitted segment was delivered.
     pub retransmitted: bool,
     /// Highest end of a delivered segment never retransmitted.
     pub original_end: u64,
@@ -89,8 +78,7 @@ pub(crate) struct NewlyDelivered {
 }
 
 impl NewlyDelivered {
-    /// Adds the `n` segments from `first` to `last`, sent once each; they must be the first that this acknowledgment
-    /// delivers.
+    /// Adds the `n` segments from `first` to `last`, sent once each and the first that the acknowledgment delivers.
     #[inline(always)]
     pub(super) fn take_run(&mut self, first: &SentSegment, last: &SentSegment, newest: &SentSegment, n: u32) {
         debug_assert_eq!(self.segments, 0);
@@ -106,7 +94,6 @@ impl NewlyDelivered {
         };
     }
 
-    /// Adds the segment `s`. With `by_stamp`, `newest` is the segment that ns-3 samples.
     #[inline]
     pub(super) fn take(&mut self, s: &SentSegment, by_stamp: bool) {
         self.bytes += u64::from(s.len);

@@ -1,14 +1,12 @@
 //! Bursts: segments that leave together. Linux sends socket buffers of several segments, even over a device that does
 //! not segment them. A burst has as many segments as the pacing rate sends in a millisecond, at least two, and more if
 //! the round trip is short (`tcp_tso_autosize`). If the window has no room for a whole burst and the next
-//! acknowledgment is near, Linux waits for that acknowledgment (`tcp_tso_should_defer`). Pacing pauses after bursts,
-//! not after segments.
+//! acknowledgment is near, Linux waits for it (`tcp_tso_should_defer`). Pacing pauses after bursts, not segments.
 
 use super::{MAX_SKB, TcpSender};
 use crate::cc::CongestionState;
 use crate::units::{Rate, Time};
 
-/// The burst that is leaving.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
     /// Departure time, and offset of the next segment.
@@ -25,9 +23,8 @@ pub(super) struct Burst {
 }
 
 impl TcpSender {
-    /// Returns true if the segment at offset `start` may leave now, as part of the current burst or as the first of a
-    /// new one. `before` is the previous send time of a lost segment, the same for all segments of a burst; `None` for
-    /// new data.
+    /// Returns true if the segment at `start` may leave now, as part of the current burst or as the first of a new one.
+    /// `before` is the previous send time of a lost segment, the same for all of a burst; `None` for new data.
     #[inline(always)]
     pub(super) fn may_leave(&mut self, now: Time, start: u64, before: Option<Time>, rate: Option<Rate>) -> bool {
         if !self.cfg.tso_autosizing {
@@ -133,8 +130,7 @@ const RTT_SHIFT: u32 = 9;
 const GSO_MAX: u64 = MAX_SKB - 1 - 320;
 /// Linux `tcp_tso_win_divisor`.
 const WINDOW_DIVISOR: u64 = 3;
-/// Linux waits only for an acknowledgment expected within this time, and only if the last departure is at most this
-/// long ago.
+/// Longest time that Linux waits for an acknowledgment, and longest time since the last departure.
 const MAX_WAIT: Time = Time::from_millis(1);
 /// Segments that leave before pacing begins (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
@@ -181,8 +177,7 @@ mod tests {
         assert!(rfc[1..20].iter().all(|b| b.1 == 1), "{rfc:?}");
     }
 
-    /// `tcp_tso_autosize`: a burst has the segments that the rate sends in 2^-10 s, at least two, and more if the
-    /// smallest RTT is below 16 ms.
+    /// `tcp_tso_autosize`: bursts of the segments that the rate sends in 2^-10 s, at least two, more if RTT < 16 ms.
     #[test]
     fn burst_size_follows_rate_and_round_trip() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
@@ -211,8 +206,7 @@ mod tests {
         }
     }
 
-    /// `tcp_tso_should_defer`: if the window has room for one segment only, the sender waits for the next
-    /// acknowledgment if that is near. The window then counts as used.
+    /// `tcp_tso_should_defer`: the sender waits for an acknowledgment that is near, and the window counts as used.
     #[test]
     fn window_without_room_for_a_burst_waits() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "newreno");

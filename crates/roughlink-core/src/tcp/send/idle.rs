@@ -1,5 +1,4 @@
-//! Reduction of an unused window: restart after idle times (RFC 5681 section 4.1), and Linux's decay of a window that
-//! was not used (RFC 2861).
+//! Reduction of an unused window: restart after idle times (RFC 5681 section 4.1), and Linux's decay (RFC 2861).
 
 use super::super::config::Stack;
 use super::TcpSender;
@@ -72,8 +71,7 @@ impl TcpSender {
         self.idle.on_full(now);
     }
 
-    /// Lowers the window to `cwnd`, and sets ssthresh to at least three quarters of the old window (RFC 2861, Linux
-    /// `tcp_current_ssthresh`).
+    /// Sets the window to `cwnd`, ssthresh to at least 3/4 of the old window (RFC 2861, Linux `tcp_current_ssthresh`).
     fn lower_as_linux(&mut self, cwnd: u64) {
         let before = self.core.cc.trace();
         let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
@@ -89,8 +87,7 @@ mod tests {
 
     const MS: fn(u64) -> Time = Time::from_millis;
 
-    /// Returns four values of an idle time that ends at `resume`: the window of end 0 before and after it, its length,
-    /// and the RTO.
+    /// Returns the window of end 0 before and after an idle time until `resume`, its length, and the RTO.
     fn idle(cfg: &TcpConfig, resume: Time) -> (u64, u64, Time, Time) {
         let mut p = pair(cfg, MS(20));
         p.ends[0].connect();

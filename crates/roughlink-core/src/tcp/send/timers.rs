@@ -33,8 +33,7 @@ impl TcpSender {
         }
     }
 
-    /// Handles a time-out: all outstanding segments are lost, the window is one segment (RFC 6298 section 5, RFC 5681
-    /// section 3.1).
+    /// Handles a time-out: all segments are lost, the window is one segment (RFC 6298 section 5, RFC 5681 section 3.1).
     fn on_rto(&mut self, now: Time) {
         self.core.rto_at = Time::MAX;
         if self.board.is_empty() {
@@ -69,9 +68,8 @@ impl TcpSender {
         }
     }
 
-    /// Handles expiry of the persist timer: a probe leaves. The connection fails after `data_retries` unanswered
-    /// probes, and after `user_timeout` even if they are answered (Linux 6.18 `tcp_probe_timer`). ns-3 probes without
-    /// end.
+    /// Sends a probe when the persist timer expires. The connection fails after `data_retries` unanswered probes, and
+    /// after `user_timeout` even if they are answered (Linux 6.18 `tcp_probe_timer`). ns-3 probes without end.
     fn on_persist(&mut self, now: Time) {
         let since = *self.probing_since.get_or_insert(now);
         let end = self.cfg.user_timeout.map_or(Time::MAX, |most| since + most);
@@ -106,8 +104,7 @@ impl TcpSender {
             FrOffUntil::LastAcked => self.board.una(),
         };
         self.first_partial = true;
-        // The head leaves even if the peer's window has closed over it, because only a probe can open the window (RFC
-        // 9293 section 3.8.6.1).
+        // The head leaves even into a closed window, which only a probe can open (RFC 9293 section 3.8.6.1).
         let closed = self.board.head().is_some_and(|head| self.core.flow.send_window < u64::from(head.len));
         self.forced = (self.cfg.recovery == LossRecovery::Rack || closed).then_some(Force::Head);
         self.core.flow.recovery_window = None;
@@ -148,8 +145,7 @@ impl TcpSender {
         self.refill();
     }
 
-    /// Starts the persist timer for a closed window with nothing in flight: only a probe can open it (RFC 9293 section
-    /// 3.8.6.1).
+    /// Starts the persist timer if the window is closed and nothing is in flight (RFC 9293 section 3.8.6.1).
     pub(super) fn check_persist(&mut self, now: Time) {
         if self.core.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
             self.persist_interval = self.core.rtt.rto();

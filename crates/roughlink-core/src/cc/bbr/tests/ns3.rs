@@ -11,7 +11,6 @@ fn first_segment(b: &mut Bbr, flow: &Flow) {
     b.on_sent(flow, &Sent { seq: 1, len: MSS as u32, retransmission: false, tx_start: true });
 }
 
-/// A sample of `delivered` bytes over `interval`.
 fn sample(delivered: u64, interval: Time) -> RateSample {
     RateSample { delivered, interval, acked_sacked: MSS, rtt: DELAY, ..RateSample::default() }
 }
