@@ -30,8 +30,7 @@ pub struct AirNoise {
     pub recorded: Vec<(Time, f64)>,
 }
 
-/// Two-state chain (Gilbert 1960) for the stationary error, with exponential dwell times. The first state is the good
-/// one.
+/// Two-state chain (Gilbert 1960) for the stationary error, with exponential dwell times; begins in the good state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fading {
     /// Mean time in the good state.
@@ -128,8 +127,7 @@ impl AirNoise {
         1.0 - (1.0 - stationary) * spared
     }
 
-    /// Returns the mean number of random draws per second, independent of the number of blocks: impulses, and changes
-    /// of the fading.
+    /// Returns the mean number of random draws per second for impulses and fading, independent of the number of blocks.
     pub fn draws(&self) -> f64 {
         let fading = self.fading.map_or(0.0, |f| 2.0 / (f.good + f.bad).as_secs_f64());
         fading + self.impulses.iter().map(Impulses::rate).sum::<f64>()
@@ -146,8 +144,7 @@ impl AirNoise {
         n
     }
 
-    /// Returns the same noise scaled so that blocks `air` long have this mean error ratio, or the largest below it that
-    /// scaling reaches.
+    /// Returns the noise scaled to the mean error ratio `target` for blocks `air` long, or as near below as possible.
     ///
     /// ```
     /// use roughlink_core::link::noise::AirNoise;
@@ -192,7 +189,6 @@ struct Fade {
     config: Fading,
     stream: RandomStream,
     bad: bool,
-    /// End of the state.
     until: Time,
 }
 
@@ -248,7 +244,6 @@ impl Fade {
     }
 }
 
-/// Draws an exponentially distributed time.
 pub(super) fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
     Time(stream.exponential(mean.0 as f64) as u64)
 }

@@ -1,9 +1,7 @@
 //! Controlled Delay (RFC 8289). Once the delay of packets has exceeded a target for an interval, packets are dropped or
-//! marked. The rate of drops grows with the square root of their number. Dropping ends when a packet has waited
-//! less than the target.
-//!
-//! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
-//! is dequeued, and no other packet is considered.
+//! marked. The rate of drops grows with the square root of their number. Dropping ends when a packet has waited less
+//! than the target. Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`):
+//! a marked packet is dequeued, and no other packet is considered.
 
 use super::{CodelConfig, Fifo, QueueTally};
 use crate::packet::Packet;
@@ -65,8 +63,7 @@ impl Codel {
         next
     }
 
-    /// Returns the next packet, and true if it may be dropped because the delay has exceeded the target for an
-    /// interval.
+    /// Returns the next packet, and true if it may be dropped: the delay has exceeded the target for an interval.
     fn pop(
         &mut self,
         now: Time,
@@ -107,8 +104,7 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
     const RFC: CodelConfig = CodelConfig { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: true };
 
-    /// Keeps `waiting` packets in a queue, with one departure and one arrival per millisecond. Returns the times of
-    /// drops or marks.
+    /// Keeps `waiting` packets queued while one arrives and one leaves per ms. Returns the times of drops or marks.
     fn decisions(queue: &mut ActiveQueue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
         let mut at = Vec::new();
         while (queue.len() as u64) < waiting {
