@@ -10,7 +10,6 @@ use crate::tcp;
 use crate::units::Time;
 use std::sync::Arc;
 
-/// A TCP or SCTP endpoint.
 #[expect(clippy::large_enum_variant, reason = "nearly all are TCP's, and lie beside each other")]
 pub(super) enum TransportEndpoint {
     Tcp(tcp::TcpEndpoint),

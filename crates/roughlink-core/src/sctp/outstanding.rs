@@ -7,10 +7,8 @@ use crate::units::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChunkState {
-    /// On its way.
     InFlight,
     /// A gap ack block covers it.
     Acked,
@@ -20,16 +18,13 @@ pub(super) enum ChunkState {
     Abandoned,
 }
 
-/// A chunk sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentChunk {
-    /// Content.
     pub part: MessagePart,
     /// Time at which the chunk's message was written.
     pub written: Time,
     /// Bytes of user data sent before the chunk.
     pub offset: u64,
-    /// State of the chunk.
     pub fate: ChunkState,
     /// Miss indications.
     pub missing: u8,
@@ -130,7 +125,6 @@ impl Outstanding {
     pub(super) fn acked(&self) -> u64 {
         self.acked
     }
-    /// Returns the number of messages cumulatively acknowledged and not abandoned.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
@@ -143,7 +137,6 @@ impl Outstanding {
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
-    /// Returns true if a chunk is marked for retransmission.
     pub(super) fn has_marked(&self) -> bool {
         self.marked > 0
     }
@@ -151,7 +144,6 @@ impl Outstanding {
     pub(super) fn is_waiting(&self) -> bool {
         self.marked > 0 || self.in_flight > 0
     }
-    /// Returns the chunks from the lowest TSN on.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &SentChunk> {
         self.chunks.iter()
     }
@@ -286,7 +278,6 @@ impl Outstanding {
         }
     }
 
-    /// Marks the lowest chunk for retransmission.
     pub(super) fn mark_head(&mut self) {
         if self.chunks.front().is_some_and(|c| c.fate != ChunkState::Abandoned) {
             self.set(0, ChunkState::Marked);
@@ -337,7 +328,6 @@ impl Outstanding {
         lost
     }
 
-    /// Returns the positions of all chunks.
     pub(super) fn all(&self) -> Range<usize> {
         0..self.chunks.len()
     }
@@ -414,7 +404,6 @@ mod tests {
         o
     }
 
-    /// Returns a message of stream 0.
     fn message(number: u64) -> (MessagePart, Time) {
         let part = MessagePart { stream: 0, ssn: number as u16, len: 100, ordered: true, begins: true, ends: true };
         (part, Time(number))

@@ -81,7 +81,6 @@ fn chunks(c: &EndpointPair<SctpEndpoint>) -> Vec<(u64, Chunk)> {
     c.sent.iter().map(|(t, _, p)| (t.as_millis(), p.chunk().unwrap())).collect()
 }
 
-/// Loses the first `n` packets with `chunk`.
 fn lose_first(c: &mut EndpointPair<SctpEndpoint>, chunk: Chunk, n: u32) {
     let mut left = n;
     c.lose = Box::new(move |_, _, p| {
@@ -311,8 +310,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
 
 #[test]
 fn three_miss_indications_trigger_a_fast_retransmit() {
-    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, which the SACKs of the
-    // others show.
+    // By rule B a fourth packet exceeds the initial window of 4404 B. The others' SACKs show the loss of the first.
     for (reports, at) in [(3, 120), (4, 1_080)] {
         let cfg = SctpConfig { missing_reports: reports, ..SctpConfig::default() };
         let mut c = pair(&cfg, "sctp", 4 * 1452);

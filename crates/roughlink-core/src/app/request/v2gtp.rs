@@ -18,7 +18,6 @@ use std::net::Ipv6Addr;
 /// Address of discovery requests: all nodes of the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Version of V2GTP.
 const VERSION: u8 = 1;
 /// An EXI document.
 const EXI: u16 = 0x8001;
@@ -37,7 +36,6 @@ pub const REFUSED: u8 = 0x40;
 const HEAD: usize = V2GTP_HEADER as usize + 1;
 /// No transport layer security.
 const NO_TLS: u8 = 0x10;
-/// Transport: TCP.
 const TCP: u8 = 0;
 
 fn header(payload: u16, length: u32) -> [u8; V2GTP_HEADER as usize] {
@@ -117,9 +115,7 @@ impl Document {
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart<'w> {
     pub(super) written: &'w OutgoingMessages,
-    /// Offset of the part in the stream.
     pub(super) offset: u64,
-    /// Length of the part.
     pub(super) bytes: usize,
 }
 
@@ -167,8 +163,7 @@ pub(super) struct V2gtpReader {
 }
 
 impl V2gtpReader {
-    /// Consumes bytes up to the end of the next message and returns the message if it is complete. Returns nothing
-    /// after malformed bytes.
+    /// Consumes bytes up to the end of the next message, and returns it if complete; `None` after malformed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Document, Malformed>> {
         while !self.malformed {
             if let Some(document) = self.document {

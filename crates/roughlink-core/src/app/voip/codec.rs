@@ -74,8 +74,7 @@ const DYNAMIC: u8 = 96;
 mod tests {
     use super::*;
 
-    /// Packets carry the bit rate of the codec. GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section
-    /// 4.5.9).
+    /// GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section 4.5.9).
     #[test]
     fn packets_carry_the_codec_bit_rate() {
         for (codec, kbps) in [(Codec::G711, 64.0), (Codec::G729, 8.0), (Codec::G7231, 6.4), (Codec::GsmEfr, 12.4)] {

@@ -19,7 +19,6 @@ pub(super) struct BulkFlow {
 }
 
 impl BulkFlow {
-    /// Creates the transfer of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
         BulkFlow { ends: TransportEndpoint::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
     }

@@ -13,8 +13,7 @@ use crate::sctp::{AssociationState, SctpConfig, SctpEndpoint};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// An association with its applications: end 0 writes messages, and end 1 reads each at once. An end outside remains
-/// closed.
+/// An association: end 0 writes messages, and end 1 reads each at once. An end outside remains closed.
 pub(super) struct MessageFlow {
     ends: [SctpEndpoint; 2],
     open: [bool; 2],
@@ -29,7 +28,6 @@ pub(super) struct MessageFlow {
 }
 
 impl MessageFlow {
-    /// Creates the association of flow `index` of a component.
     pub(super) fn new(
         spec: &FlowSpec,
         sctp: &Arc<SctpConfig>,

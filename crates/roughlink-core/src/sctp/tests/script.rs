@@ -35,7 +35,6 @@ impl ScriptedPeer {
         }
         self.e.receive(self.now, &p, &self.sides);
     }
-    /// Sends a SACK of the first `n` TSNs and of the blocks above.
     fn sack(&mut self, n: u32, a_rwnd: u32, blocks: &[(u16, u16)]) {
         let gaps = Gaps::new(blocks.iter().map(|&(start, end)| Gap { start, end }), []);
         let p = Packet::sctp_sack(FlowId::new(0, true), self.e.tag, (u32::MAX - 6).wrapping_add(n), a_rwnd, &gaps);
