@@ -5,7 +5,7 @@
 //! directions share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
 //! The paper gives packet size, PHY rate, queue, the 31 SDUs and the retransmission rule, but not the internal timing
-//! of the observed modems. All other values are assumptions ([`HdplcConfig`]); the timings change the capacity by 5 %.
+//! of the observed modems. All other values are assumptions ([`HdplcConfig`]); timings change capacity by about 5 %.
 
 mod duplex;
 mod modem;

@@ -14,8 +14,7 @@ use std::fmt::Debug;
 /// `receive` and `wake` may move `next_wake` for all ports. Time never goes back, and `wake` is called no later than
 /// `next_wake`. If a packet arrives at exactly that time, `receive` may be called before or after `wake`.
 pub trait Medium: Debug + Send {
-    /// Adds a packet to the transmit queue of `port`, fragmented if it is larger than the MTU. Calls `dropped` for
-    /// packets that do not fit.
+    /// Queues a packet at `port`, fragmented if it is larger than the MTU; calls `dropped` for packets that do not fit.
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet));
 
     /// Returns the next packet that arrived at the far end of its port by `now`, in order of arrival, with that port.

@@ -1,8 +1,6 @@
 //! Losses per packet, in the forms that papers use. Packets are tested in order of arrival at the far end of the link,
-//! so packets dropped by the queue draw no random numbers.
-//!
-//! Links that divide their air time into blocks use [`air`] instead. There, a loss depends on the time of the block on
-//! air, not on the number of earlier blocks.
+//! so packets dropped by the queue draw no random numbers. Links that divide their air time into blocks use [`air`],
+//! where a loss depends on the time of the block on air.
 
 use crate::rng::{RandomStream, Seed, threshold};
 use crate::units::{Rate, Time};
@@ -28,9 +26,8 @@ pub enum Noise {
         /// Bit error rate, 0..=1.
         ber: f64,
     },
-    /// Bursts: with probability `start`, a packet begins a burst that loses a random number of packets, including this
-    /// one. A packet inside a burst may restart it (ns-3 BurstErrorModel), so the actual loss is slightly below `start`
-    /// times the mean length.
+    /// Bursts of losses: with probability `start`, a packet begins one of random length and is its first loss. A packet
+    /// inside may restart it (ns-3 BurstErrorModel), so the loss is slightly below `start` times the mean length.
     Burst {
         /// Probability that a packet starts a burst, 0..=1.
         start: f64,
@@ -323,9 +320,8 @@ mod tests {
 
     #[test]
     fn burst_loss_matches_its_closed_form() {
-        // A packet survives if none of the last 4 packets' draws began a burst that reaches it. With start s and
-        // lengths uniform over 1..=4, P(loss) follows from the chain of remaining lengths; restarts make it a little
-        // less than 2.5 * s.
+        // A packet survives if no draw of the last 4 packets began a burst that reaches it. With start s and lengths
+        // uniform over 1..=4, P(loss) follows from the chain of remaining lengths: with restarts, below 2.5 * s.
         let s: f64 = 0.02;
         let noise = Noise::Burst { start: s, length: BurstLength::Uniform(1, 4) };
         // Stationary distribution of `left` (0..=3): left' = L-1 on a hit, else max(left-1, 0).

@@ -61,8 +61,7 @@ pub struct Pipe {
     ring: Ring<(Time, Packet)>,
     waiting: Ring<WaitingPacket>,
     waiting_bytes: u64,
-    /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
-    /// on air.
+    /// Timeline of a changing link, with the waiting packets and the one in service; `ring` has only packets on air.
     changes: Option<Box<Changes>>,
     /// Set without jitter, changes and discipline: packets then arrive in order, at times known on enqueueing.
     plain: bool,
@@ -72,7 +71,6 @@ pub struct Pipe {
     pub stats: PipeStats,
 }
 
-/// A packet that waits for the serializer.
 #[derive(Clone, Copy, Debug)]
 struct WaitingPacket {
     entered: Time,
@@ -254,8 +252,7 @@ impl Pipe {
         }
     }
 
-    /// Puts a packet on air that arrives at `arrival` without jitter, `delay` after its last bit was sent. Keeps the
-    /// order unless jitter may change it.
+    /// Puts a packet on air that arrives at `arrival`, `delay` after its last bit, plus jitter. Only jitter reorders.
     fn launch(&mut self, arrival: Time, delay: Time, p: Packet) {
         let jitter = self.jitter.as_mut().map(|j| (j.apply(arrival, delay), j.reorder));
         let (arrival, reorder) = jitter.unwrap_or((arrival, false));

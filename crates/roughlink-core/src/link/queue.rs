@@ -1,12 +1,10 @@
 //! Queue disciplines: choose the packet that leaves next, and mark or drop packets.
 //!
 //! Without a discipline, a pipe is first in, first out, and computes departures when packets enter ([`super::pipe`]).
-//! With one, packets wait here, and the pipe fetches the next when its serializer becomes free, which is a separate
-//! event. Decisions at dequeue time (CoDel) thus happen at the right time, and later packets can go first. In every
-//! discipline, a packet that is not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5).
-//!
-//! The link's `queue` is the limit; with `prio` it is the limit of each band. One packet may always wait. Packets count
-//! with their IP length.
+//! With one, packets wait here, and the pipe fetches the next when its serializer becomes free. Decisions at dequeue
+//! time (CoDel) thus happen at the right time, and later packets can go first. In every discipline, a packet that is
+//! not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5). The link's `queue` is the
+//! limit, with `prio` of each band; one packet may always wait. Packets count by IP length.
 
 mod bucket;
 mod codel;

@@ -21,7 +21,6 @@ impl Backoff {
     pub const HIGH: Backoff = Backoff { windows: [8, 16, 16, 32], deferrals: [0, 1, 3, 15] };
 }
 
-/// Contention state of a station.
 #[derive(Debug)]
 pub(super) struct Csma {
     backoff: Backoff,
@@ -59,7 +58,6 @@ impl Csma {
         }
     }
 
-    /// Records whether this station's transmission was acknowledged.
     pub(super) fn sent(&mut self, acknowledged: bool) {
         self.enter(if acknowledged { 0 } else { self.stage + 1 });
     }

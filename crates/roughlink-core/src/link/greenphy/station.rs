@@ -56,7 +56,6 @@ struct Frame {
     lost: bool,
 }
 
-/// Piece of the stream in a PHY block.
 #[derive(Clone, Copy, Debug)]
 struct PhyBlock {
     start: u64,

@@ -93,7 +93,6 @@ impl Hdplc {
         self.modems[port].start(now, self.free, &self.configs[port / 2]).map_or(Time::MAX, |start| start.max(now))
     }
 
-    /// Starts the access of a modem.
     fn begin(&mut self, now: Time) {
         let (ports, last) = (self.modems.len(), self.last);
         let (mut first, mut port) = (Time::MAX, last);

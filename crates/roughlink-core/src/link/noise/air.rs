@@ -48,10 +48,9 @@ impl AirNoise {
     }
 
     /// Returns a substitute for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is
-    /// not published). Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal,
-    /// coefficient of variation 0.3) with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the
-    /// SDUs of 1500 bytes are bad at 18.62 Mbit/s. All values are assumptions; an electronic ballast conducts in bursts
-    /// at the peaks.
+    /// not published). Stationary error 0.005; at each peak of the 60 Hz mains, where electronic ballasts conduct, a
+    /// burst of 0.5 ms (lognormal, coefficient of variation 0.3) with jitter 0.1 ms that corrupts a block with
+    /// probability 0.5. About 7 % of SDUs of 1500 bytes are bad at 18.62 Mbit/s. All values are assumptions.
     pub fn inverter45() -> Self {
         AirNoise::inverter45_at(60.0)
     }
@@ -67,9 +66,8 @@ impl AirNoise {
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
-    /// Returns a line worse in every respect: stationary error 0.02, bursts of 1 ms (coefficient of variation 0.5),
-    /// jitter 0.3 ms, hit 0.9. Fading raises the stationary error to 0.3 for 0.3 s after 5 s, both on average. All
-    /// values are assumptions.
+    /// Returns a worse line: stationary error 0.02, bursts of 1 ms (coefficient of variation 0.5), jitter 0.3 ms, hit
+    /// 0.9. Fading raises the stationary error to 0.3 for 0.3 s after 5 s, both on average. All values are assumptions.
     pub fn stress() -> Self {
         AirNoise::stress_at(60.0)
     }
@@ -87,17 +85,15 @@ impl AirNoise {
     }
 
     /// Returns the noise of a charging cable: stationary error 1e-4, and five random impulses per second, 100 us long
-    /// on average. Impulses below 300 us do no harm (after Hrasnica et al., the on-off model). Values other than the
-    /// rate and the lengths are assumptions.
+    /// on average, harmless below 300 us (Hrasnica et al., the on-off model). All but rate and lengths are assumptions.
     pub fn cable() -> Self {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// Returns the mean error ratio of blocks that are `air` long, by the formula above. The probabilities of impulses
-    /// and of recorded noise are multiplied by `share`. The number of overlapping impulses that are not synchronous
-    /// with the mains is assumed to be Poisson-distributed. This is exact for Poisson trains and a good approximation
-    /// if gaps are long compared with `air`. Impulses at stated times are ignored: they vanish in the average over an
-    /// endless run.
+    /// Returns the mean error ratio of blocks `air` long by the formula above. The probabilities of impulses and
+    /// recorded noise are multiplied by `share`. The number of overlapping impulses not synchronous with the mains is
+    /// assumed to be Poisson-distributed: exact for Poisson trains, and a good approximation if gaps are long compared
+    /// with `air`. Impulses at stated times vanish in the average over an endless run and are ignored.
     ///
     /// ```
     /// use roughlink_core::link::noise::AirNoise;

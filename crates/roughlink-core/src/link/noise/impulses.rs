@@ -98,8 +98,7 @@ impl Impulses {
         Impulses::new(TrainForm::Mains { mains_hz, length, variation: 0.3, jitter }, 0.3)
     }
 
-    /// Returns the noise of a DC charger's power stage while current flows: `rate` per second (50-500), 20-100 us long,
-    /// hit 0.2. Values are assumptions.
+    /// Returns a DC charger's noise while current flows: `rate` per second (50-500), 20-100 us, hit 0.2 (all assumed).
     pub fn charger_switching(rate: f64, current: (Time, Time)) -> Self {
         let length = LengthDistribution::Uniform(Time::from_micros(20), Time::from_micros(100));
         let source = TrainForm::Poisson { rate, length, harmless: Time::ZERO };
@@ -218,7 +217,6 @@ pub(super) struct Pulse {
     pub(super) hit: f64,
 }
 
-/// A train in operation.
 #[derive(Debug)]
 pub(super) struct PulseTrain {
     config: Impulses,
@@ -342,8 +340,7 @@ impl DwellTimes {
     fn probability(&self, m: usize) -> f64 {
         (1..=m).fold(libm::exp(-self.index), |p, i| p * self.index / i as f64)
     }
-    /// Draws the time spent in state `m`, a geometric number of samples: at each sample the chain leaves `m` with
-    /// probability (1 - x) (1 - P_m).
+    /// Draws the time in state `m`: at each sample the chain leaves it with probability (1 - x) (1 - P_m).
     fn length(&self, stream: &mut RandomStream, m: usize) -> Time {
         let leave = (1.0 - self.memory) * (1.0 - self.probability(m));
         let samples = 1.0 + libm::floor(libm::log(1.0 - stream.unit()) / libm::log1p(-leave));

@@ -7,7 +7,6 @@ use super::{CodelConfig, Fifo, QueueTally};
 use crate::packet::Packet;
 use crate::units::Time;
 
-/// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
     /// Time at which the delay will have exceeded the target for an interval (`first_above_time`).
@@ -126,9 +125,8 @@ mod tests {
         ActiveQueue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
     }
 
-    /// Packets wait for 20 ms. The delay first reaches the target of 5 ms at 5 ms; an interval later the first packet
-    /// is dropped. The next drops follow after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the
-    /// first, at n = 1).
+    /// Packets wait for 20 ms. The delay reaches the target of 5 ms at 5 ms; an interval later the first packet is
+    /// dropped. The next drops follow after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms at n = 1).
     #[test]
     fn drop_rate_follows_the_square_root() {
         for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {

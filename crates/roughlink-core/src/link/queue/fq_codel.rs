@@ -12,7 +12,6 @@ use crate::units::{QueueLimit, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The queues and the order in which they are served.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     codel: CodelConfig,

@@ -1,6 +1,5 @@
-//! Applies a timeline to the packets of one direction. A link without a timeline computes arrivals when packets are
-//! enqueued ([`crate::link::pipe`]). A link with one does the same, and recomputes them at each change. Without changes
-//! the results are the same to the nanosecond.
+//! Applies a timeline to the packets of one direction. As without one ([`crate::link::pipe`]), arrivals are computed
+//! when packets are enqueued; each change recomputes them. Without changes, results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
 use super::{DirectionState, DirectionStates, OutagePolicy, Step, Timeline};
@@ -32,7 +31,6 @@ pub struct Changes {
     seed: Seed,
 }
 
-/// Serialization times.
 #[derive(Debug)]
 enum ServiceClock {
     Rate(Serializer),
@@ -120,8 +118,7 @@ impl Changes {
         self.state.noise.map(|i| numbered(&self.added, &self.timeline, i))
     }
 
-    /// Returns when the next packet can arrive or the next change happens. With `early`, a packet can arrive as soon as
-    /// it is serialized.
+    /// Returns when the next packet can arrive (if `early`, as soon as it is serialized) or the next change happens.
     pub fn next_wake(&self, early: bool) -> Time {
         let delay = if early { Time::ZERO } else { self.state.delay };
         let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(delay));

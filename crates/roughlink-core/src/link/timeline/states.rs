@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub struct DirectionStates {
     timeline: Arc<Timeline>,
     base: DirectionState,
-    /// Number of steps that have begun.
     begun: usize,
     due: BinaryHeap<Reverse<StepBoundary>>,
     properties: Properties,
