@@ -13,9 +13,8 @@
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. If data
 //! arrives from outside more than `lead_ms` after a warning, the warning was wrong, and the gateway opens the windows;
 //! this costs `lead_ms` and the wait for the sender's next probe. A late warning has no effect while the link is down,
-//! because no packet leaves. Without warnings the gateway changes nothing.
-//!
-//! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
+//! because no packet leaves. Without warnings the gateway changes nothing. Flows whose SYN was not seen are served too:
+//! their windows open with the field value they had when they closed.
 
 use super::flows::{self, FlowPhase, Flows, WatchedFlow};
 use super::registry::BuildGateway;
@@ -114,8 +113,7 @@ impl Gateway for AvocaRx {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
-            // The receiver's answer to this segment opens the window. Three more acknowledgments would be duplicates
-            // enough to trigger a needless retransmission.
+            // The receiver's answer opens the window; three more duplicates would trigger a needless retransmission.
             if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;

@@ -5,7 +5,7 @@
 //! Checksums are not verified: a wrong one stays wrong. They must be complete, not left for the network card.
 //!
 //! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction,
-//! which is kept with the flow ([`Segment::link`]).
+//! which is kept while the flow is in the table ([`Segment::link`]).
 
 use super::packets::packet;
 use super::{FlowKey, Gateway, Heading, Modem, Segment};

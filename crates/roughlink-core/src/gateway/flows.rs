@@ -10,10 +10,9 @@
 //! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). A
 //! SYN creates a separate entry beside the flow with the same addresses and ports, and replaces it when the third
 //! segment of the handshake has passed. The first segment of a flow whose SYN was not seen also creates an entry, which
-//! the other end must confirm by an answer. Unconfirmed entries have separate parts of the table, one for handshakes
-//! and one for the others, where the oldest is evicted. A confirmed flow evicts only the flow inactive for longest. A
-//! flood of SYNs thus competes only with handshakes, as with SYN cookies (RFC 4987 section 3.6), but a gateway must
-//! keep the options.
+//! an answer must confirm. Unconfirmed entries have separate parts of the table, one for handshakes and one for the
+//! others, where the oldest is evicted. A confirmed flow evicts only the flow inactive for longest. A flood of SYNs
+//! thus competes only with handshakes, as with SYN cookies (RFC 4987 section 3.6), but a gateway must keep the options.
 //!
 //! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction,
 //! which segments do not update. An entry that reaches the front too early is moved back, at most once per segment.
@@ -168,8 +167,7 @@ impl<S: Default> Flows<S> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FlowKey, &mut WatchedFlow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
-    /// Returns statistics of all flows, with `control` applied to the state of each. A key with several entries appears
-    /// once, with its first entry.
+    /// Returns statistics of all flows, with `control` applied to each state; of a key's entries only the first counts.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::total_backlog);
         let share = |key: &FlowKey| match modem {
@@ -342,8 +340,7 @@ impl<S: Default> Flows<S> {
         true
     }
 
-    /// Updates activity, phase and timers of flow `id` after a segment; `data` is true if the segment carried inward
-    /// data. Returns true if the flow became active.
+    /// Updates flow `id` after a segment, with inward `data` or without. Returns true if the flow became active.
     fn settle(&mut self, id: Id, data: bool) -> bool {
         let flow = self.map.get_mut(&id).expect("it was found");
         let was = flow.active;
@@ -383,8 +380,7 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the oldest entry of `part`; among confirmed flows, the one that has been inactive for longest. Returns
-    /// false if `part` has no entries.
+    /// Removes the oldest entry of `part` (or the longest inactive flow). Returns false if `part` has no entries.
     fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();

@@ -14,7 +14,7 @@
 //! common backlog does not.
 //!
 //! Points that the paper leaves open are parameters. Two defaults follow from its text: a window changes with every TCP
-//! ACK (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1), "rho - 1 is used" (section 6). Two defaults deviate:
+//! ACK (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1) ("rho - 1 is used", section 6). Two defaults deviate:
 //!
 //! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 forever, so rho is
 //!   updated.
@@ -52,7 +52,6 @@ struct WindowState {
     updated: Option<Time>,
 }
 
-/// The flows that share the link now.
 #[derive(Clone, Copy, Debug, Default)]
 struct SharingFlows {
     /// N.
@@ -467,7 +466,7 @@ mod tests {
         }
     }
 
-    /// The window of a flow with few SDUs in a full queue grows by its own backlog and shrinks by that of all flows.
+    /// A flow has few SDUs in a full queue: its window grows if its own backlog decides, and shrinks if the total does.
     #[test]
     fn total_queue_can_drive_the_window() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {

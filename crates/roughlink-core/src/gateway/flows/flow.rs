@@ -1,9 +1,8 @@
 //! State of a flow: both ends, as their segments show them, and the rules by which segments change it. Segments can be
-//! forged, so only segments that both ends would accept count. Such a segment begins in the window that the other end
-//! has offered, and acknowledges data that it may have sent. The four bounds are netfilter's (G. van Rooij, Real
-//! stateful TCP packet filtering in IP Filter, 2001). A RST needs the exact number (RFC 5961 section 3.2). A FIN counts
-//! when the other end has acknowledged it and no data was sent after it. An attacker that knows the numbers of a flow,
-//! or forges both ends, cannot be detected.
+//! forged, so only those count that begin in the window offered by the other end and acknowledge data that it may have
+//! sent. The four bounds are netfilter's (G. van Rooij, Real stateful TCP packet filtering in IP Filter, 2001). A RST
+//! needs the exact number (RFC 5961 section 3.2). A FIN counts when the other end has acknowledged it and no data was
+//! sent after it. An attacker that knows a flow's numbers, or forges both ends, cannot be detected.
 
 use super::{FlowPhase, FlowTableCounters, Params};
 use crate::gateway::bytes::LinkHeader;
@@ -58,7 +57,6 @@ pub struct WatchedFlow<S> {
     pub state: S,
     /// Link header of outward segments.
     pub link: Option<LinkHeader>,
-    /// True if segments of both ends confirm the flow.
     pub(super) confirmed: bool,
     /// True if the flow is counted as left unmodified.
     pub(super) left_alone: bool,
@@ -105,7 +103,6 @@ impl<S: Default> WatchedFlow<S> {
         }
     }
 
-    /// Creates the flow that the SYN `s` opens.
     pub(super) fn from_syn(now: Time, heading: Heading, s: &Segment) -> Self {
         let mut flow = WatchedFlow::new(FlowPhase::Handshake, heading, now);
         flow.ends[heading as usize] = FlowEnd::from_syn(s);
@@ -162,9 +159,8 @@ impl<S> WatchedFlow<S> {
         }
     }
 
-    /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
-    /// them. If an end announced no MSS, the default applies, but the result is at least the largest inward segment,
-    /// because some simulated stacks never announce an MSS.
+    /// Returns the payload of a full segment: the smaller announced MSS, or the default, minus timestamps if both ends
+    /// use them. The result is at least the largest inward segment, as some simulated stacks never announce an MSS.
     pub fn mss(&self, key: &FlowKey) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -257,7 +253,6 @@ impl<S> WatchedFlow<S> {
         s.is(flags::ACK) && sequence && acknowledgment
     }
 
-    /// Returns true if the RST `s` ends the flow.
     pub(super) fn ends_with(&self, heading: Heading, s: &Segment) -> bool {
         let (own, peer) = (&self.ends[heading as usize], &self.ends[heading.opposite() as usize]);
         own.next == Some(s.seq) || peer.ack.is_some_and(|(ack, _)| ack == s.seq)

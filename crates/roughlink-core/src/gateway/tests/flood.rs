@@ -49,7 +49,6 @@ impl Modem for Slow {
     }
 }
 
-/// State of an honest flow at its ends.
 struct Honest {
     key: FlowKey,
     shift: u8,
@@ -84,7 +83,6 @@ struct Flood<'g> {
     rng: RandomStream,
     now: Time,
     honest: Vec<Honest>,
-    /// Honest segments that have passed.
     past: VecDeque<(Heading, Segment)>,
     forged: u64,
     outage: bool,

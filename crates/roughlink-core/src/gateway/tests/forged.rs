@@ -11,6 +11,7 @@ use crate::units::Time;
 
 const BOTH: [Heading; 2] = [Heading::Inward, Heading::Outward];
 const CAPACITY: u32 = 1_024;
+/// Sample_Awnd is 2 if an SDU takes a second.
 const FIXED: &str = "scheme = \"fixed\"\nsample = \"whole\"";
 
 /// Creates a flow whose window is limited to two segments of the receiver's 60000 bytes.

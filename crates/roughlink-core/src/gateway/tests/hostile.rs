@@ -501,7 +501,7 @@ impl Attack {
     }
 }
 
-/// Handshakes, data, random bytes and copies: no panic, a bounded table, changes only to windows, no edge moves back.
+/// Any frames: no panic, a bounded table, changes only to windows, and no rate control moves a right edge back.
 #[test]
 fn arbitrary_frames_do_no_harm() {
     for kind in REGISTRY.iter() {
