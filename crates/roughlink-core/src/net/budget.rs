@@ -66,7 +66,6 @@ pub enum Exceeded {
     },
 }
 
-/// Limits of a run, and how much of them is used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     limits: RunLimits,

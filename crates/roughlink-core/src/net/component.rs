@@ -44,9 +44,8 @@ pub(super) struct Component {
     sides: Sides,
     /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
-    /// For each pipe, the next pipe to which all its packets continue, if the next pipe has no other source and this
-    /// one loses no packets. No event is then needed between the two. Empty once the component has an observer, has
-    /// open ports, or runs in steps.
+    /// For each pipe, the next one to which all its packets continue, if that has no other source and this one loses
+    /// none: no event is then needed between the two. Empty with an observer, with open ports and in stepped runs.
     cascade: Vec<u32>,
     notices: Vec<PendingNotices>,
     ports: Option<Box<Ports>>,
@@ -228,7 +227,6 @@ impl Component {
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
 
-    /// Notifies hosts of an event on a link that their flow uses.
     fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
         let notified = &mut self.notices[link];
         let Some((_, event)) = notified.events.next() else { return };
@@ -461,7 +459,6 @@ impl Component {
         if self.ports.is_some() { self.deliver_open(now, leaf, p, observer) } else { Some(p) }
     }
 
-    /// Sends all packets that an end has ready.
     #[inline(never)]
     fn pump<O: Observer>(&mut self, now: Time, index: usize, end: usize, observer: &mut O) {
         loop {
@@ -585,8 +582,7 @@ fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, u
     None
 }
 
-/// Place before and after each place on the paths of all flows that use it: a place, [`HOST`], or [`VARIES`];
-/// `u32::MAX` if no flow uses it.
+/// Places before and after each place on the paths that use it: a place, [`HOST`], [`VARIES`], or `u32::MAX` if unused.
 struct Neighbors {
     next: Vec<u32>,
     feeder: Vec<u32>,

@@ -99,8 +99,7 @@ trait Application {
     fn read(&mut self, _now: Time, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
         true
     }
-    /// Returns the payload of a packet that an end inside sent and that leaves the network with these addresses; `None`
-    /// for implied bytes.
+    /// Returns the payload of a packet from an end inside that leaves with these addresses; `None` for implied bytes.
     fn payload(&self, _p: &Packet, _addresses: &Addresses) -> Option<Vec<u8>> {
         None
     }
@@ -110,13 +109,11 @@ trait Application {
     fn is_listening(&self) -> bool {
         false
     }
-    /// Returns the next packet of `end`, with flow `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; otherwise returns that time.
     fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time>;
     /// Returns when `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
-    /// Notifies both ends of a link event.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
     /// Returns the sender of a transfer, once it exists, and the bytes delivered.
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
@@ -225,7 +222,6 @@ impl NetworkFlow {
     pub(super) fn is_listening(&self) -> bool {
         of_kind!(&self.kind, k => k.is_listening(), false)
     }
-    /// Returns the protocols of the flow's packets.
     pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
         let discovery = self.session().map(|_| Protocol::Udp);
         [self.protocol].into_iter().chain(discovery)
@@ -234,7 +230,6 @@ impl NetworkFlow {
         matches!(self.kind, FlowTraffic::Passing)
     }
 
-    /// Returns when the flow must first be woken.
     pub(super) fn start(&self) -> Time {
         self.start
     }
@@ -300,8 +295,7 @@ impl NetworkFlow {
     }
 }
 
-/// Returns the instant before `now`. As of this instant, `next_wake` includes timers due at `now`, but not the
-/// consequences of events at `now`.
+/// Returns the instant before `now`, as of which `next_wake` includes timers due at `now` but no effects of its events.
 fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }

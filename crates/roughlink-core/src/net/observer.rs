@@ -26,8 +26,7 @@ pub struct Crossing {
     pub hop: Hop,
     /// Out to the link, or in from it.
     pub direction: InterfaceDirection,
-    /// Scenario number of the packet's flow; [`Packet::flow`] counts within its component. Flows between ports follow
-    /// the scenario's flows.
+    /// Scenario number of the packet's flow ([`Packet::flow`] is local to a component); flows between ports come after.
     pub flow: usize,
 }
 

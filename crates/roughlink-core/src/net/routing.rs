@@ -76,8 +76,7 @@ pub fn paths(s: &Scenario) -> Result<Vec<FlowPath>, NetworkError> {
 }
 
 /// Routes of a network. All routes from a source form a tree, which serves every flow from there. A host with only one
-/// neighbor has no tree: its routes are the neighbor's routes plus one hop. A star of any size therefore needs one
-/// tree.
+/// neighbor has no tree: its routes are the neighbor's plus one hop. A star of any size needs one tree.
 #[derive(Debug)]
 pub struct Routes {
     edges: Vec<Edge>,

@@ -47,8 +47,7 @@ impl Assembly {
         }
     }
 
-    /// Removes a run that can never be complete: all TSNs up to `cumulative` have arrived or were skipped, so its
-    /// neighbors belong to other messages.
+    /// Removes a run that can never be complete, since all TSNs up to `cumulative` have arrived or were skipped.
     pub(super) fn broken(&mut self, cumulative: u64) -> Option<PartRun> {
         let is_broken = |run: &PartRun| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
         let (&first, _) = self.runs.first_key_value().filter(|(_, run)| is_broken(run))?;

@@ -139,12 +139,10 @@ impl Association {
         self.endpoint.streams()
     }
 
-    /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full; [`Event::Writable`]
-    /// follows when there is room again.
+    /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full, until [`Event::Writable`].
     ///
     /// # Errors
-    /// Returns an error if the message can never be written: the association is not open, there is no such stream, or
-    /// the message is empty or too long.
+    /// Returns an error if the association is not open, there is no such stream, or the message is empty or too long.
     pub fn write(&mut self, stream: u16, message: &[u8]) -> Result<bool, WriteError> {
         let agreed = self.streams();
         let sender = self.endpoint.snd.as_mut().filter(|_| agreed > 0 && !self.closed).ok_or(WriteError::NotOpen)?;

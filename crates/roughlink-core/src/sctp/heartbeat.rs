@@ -1,11 +1,10 @@
 //! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period without new DATA. A
 //! period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered
 //! within an RTO counts as an error of the association (section 8.1) and doubles the RTO. The answer clears the errors
-//! if no data are outstanding, and gives an RTT sample, which ends the back-off (section 6.3.3).
-//!
-//! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
-//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the
-//! same effect, because the window of one packet after a time-out still has room.
+//! if no data are outstanding, and gives an RTT sample, which ends the back-off (section 6.3.3). In the RFC, data waits
+//! for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO leave at once, both
+//! after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the same effect, because
+//! the window of one packet after a time-out still has room.
 
 use super::send::SctpSender;
 use crate::rng::RandomStream;

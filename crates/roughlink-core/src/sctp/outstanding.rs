@@ -94,7 +94,6 @@ impl Outstanding {
     pub(super) fn first(&self) -> u64 {
         self.first
     }
-    /// Returns the TSN of the next new chunk.
     pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
@@ -113,7 +112,6 @@ impl Outstanding {
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<SentChunk>()
     }
-    /// Returns true if all chunks are acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -360,9 +358,8 @@ impl Outstanding {
         }
     }
 
-    /// Returns the TSN to which the receiver may advance (Advanced.Peer.Ack.Point, RFC 3758 section 3.5), and the
-    /// streams in which it then skips messages. All chunks up to this TSN are acknowledged or abandoned. `None` if no
-    /// FORWARD TSN is needed.
+    /// Returns the TSN up to which all chunks are acknowledged or abandoned (Advanced.Peer.Ack.Point, RFC 3758 section
+    /// 3.5), and the streams that skip messages when the receiver advances to it. `None` if no FORWARD TSN is needed.
     pub(super) fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;

@@ -10,7 +10,6 @@ use crate::packet::{Gap, Gaps};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Message delivered to an application with explicit reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DeliveredMessage {
     pub stream: u16,
@@ -26,7 +25,6 @@ pub(super) struct SctpReceiver {
     cumulative: u64,
     /// TSNs received beyond `cumulative`, as `[first, last]`, ascending.
     ranges: Vec<(u64, u64)>,
-    /// TSNs to report as duplicates.
     duplicates: Vec<u64>,
     /// For each stream, the number of the next message to deliver.
     next: Vec<u64>,
@@ -102,7 +100,6 @@ impl SctpReceiver {
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
-    /// Returns a range of accepted TSNs that will never be delivered, as first and last TSN.
     pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
         self.by_hand.as_mut()?.dropped.pop()
     }
@@ -141,8 +138,7 @@ impl SctpReceiver {
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }
-    /// Returns the bytes of skipped messages. `sent_through` returns the bytes that the peer sent up to a TSN; bytes
-    /// neither delivered nor buffered were skipped.
+    /// Returns the bytes of skipped messages: `sent_through` (bytes up to a TSN) minus those delivered or buffered.
     pub(super) fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
         let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
         (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
@@ -322,8 +318,7 @@ impl SctpReceiver {
         }
     }
 
-    /// Drops parts of messages that can never be complete: the other parts were skipped or, in violation of section
-    /// 6.9, never sent.
+    /// Drops parts of messages whose other parts were skipped or, in violation of section 6.9, never sent.
     fn drop_broken(&mut self) {
         while let Some(run) = self.assembly.broken(self.cumulative) {
             self.drop_run(run);

@@ -1,8 +1,7 @@
-//! Sending half: decides when each chunk may leave (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
-//!
-//! Windows are bytes of user data. The congestion control determines their size; this module detects lost chunks and
-//! full windows. By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then
-//! exceeds the window. A packet has one chunk: a message, or a part of one ([`SendQueue`]).
+//! Sending half: decides when each chunk may leave (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5). Windows are
+//! bytes of user data. The congestion control determines their size; this module detects lost chunks and full windows.
+//! By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then exceeds the
+//! window. A packet has one chunk: a message, or a part of one ([`SendQueue`]).
 
 use super::config::SctpConfig;
 use super::messages::SendQueue;

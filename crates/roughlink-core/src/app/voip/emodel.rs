@@ -44,8 +44,7 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     }
 }
 
-/// Returns the equipment impairment Ie,eff of a codec that loses the share `loss` (0 to 1) of its packets with
-/// `burst_ratio` (G.107).
+/// Returns the equipment impairment Ie,eff of a codec with packet loss `loss` (0 to 1) and `burst_ratio` (G.107).
 pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
     codec.ie + (MAX_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)

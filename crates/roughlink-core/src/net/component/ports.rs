@@ -7,17 +7,15 @@
 //! link fragments it further, its parts are reassembled before it leaves.
 //!
 //! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
-//! it. After [`MAX_FLOWS`] flows, new conversations share a flow for each pair of a port and a destination.
-//!
-//! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a
-//! datagram between the same two ports share one flow.
+//! it. After [`MAX_FLOWS`] flows, new conversations share a flow for each pair of a port and a destination. A frame is
+//! sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a datagram between
+//! the same two ports share one flow.
 //!
 //! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
 //! An end inside receives it as several packets of the engine, one per chunk, in order and at the same instant.
 //!
-//! A flow of the scenario may have one end inside the network and the other outside. Either end may open the
-//! connection; the inside end is found by its address and port. Packets of that end leave with the bytes of the flow's
-//! application, or else with [`Implied`] bytes.
+//! A scenario's flow may have one end outside. Either end may open the connection; the inside end is found by its
+//! address and port. Its packets leave with the bytes of the flow's application, or else with [`Implied`] bytes.
 
 use super::{Component, NetworkFlow, Observer, VARIES, append};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
@@ -173,7 +171,6 @@ fn destination(pair: &IpPair) -> IpAddr {
 }
 
 impl Component {
-    /// Opens ports before the first event.
     pub(super) fn open(&mut self, s: &Scenario, options: &RunOptions) {
         let mut places = vec![u32::MAX; 2 * s.links.len()];
         for (place, (hop, _)) in self.places.iter().enumerate() {

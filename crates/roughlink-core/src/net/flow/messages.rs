@@ -105,7 +105,6 @@ impl MessageFlow {
         }
     }
 
-    /// Lets the application at `end` read or write.
     fn act(&mut self, now: Time, end: usize, progress: &mut FlowProgress) {
         match end {
             0 if self.open[0] => {}
