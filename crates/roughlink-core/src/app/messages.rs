@@ -20,7 +20,6 @@ pub struct MessagesConfig {
 pub struct MessageClock {
     cfg: MessagesConfig,
     start: Time,
-    /// Number of messages taken.
     taken: u64,
 }
 

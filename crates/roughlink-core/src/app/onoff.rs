@@ -25,7 +25,6 @@ pub struct OnOffConfig {
 pub struct OnOff {
     cfg: OnOffConfig,
     start: Time,
-    /// Bytes written.
     written: u64,
 }
 

@@ -1,16 +1,14 @@
 //! Request and response over TCP: a charging session between a vehicle (EVCC) and a charger (SECC).
 //!
-//! Implements ISO 15118-2 with external payment, and DIN 70121, which has the same messages. After SECC discovery over
-//! UDP, one connection carries requests of the vehicle and responses of the charger, one message at a time, under the
-//! standard's timers.
+//! Implements ISO 15118-2 with external payment, and DIN 70121, with the same messages. After SECC discovery over UDP,
+//! one connection carries the vehicle's requests and the charger's responses, one at a time, under the standard's
+//! timers.
 //!
 //! Each side is separate, pure state. A side writes message lengths into a byte stream, keeps the messages themselves
-//! in [`OutgoingMessages`], and records its events. If both sides are in the network, the content is implied: the
-//! number of bytes received identifies the messages. A side outside the network exchanges real bytes ([`v2gtp`]). The
-//! result combines both records.
+//! in [`OutgoingMessages`], and records its events; the result combines both records. If both sides are in the network,
+//! the number of bytes received identifies the messages. A side outside exchanges real bytes ([`v2gtp`]).
 //!
-//! Deviations: no TLS, no contract payment, no renegotiation; the charger's Ongoing limit and the vehicle's sequence
-//! performance time are not monitored.
+//! Deviations: no TLS, contract payment, renegotiation, charger's Ongoing limit or vehicle's sequence performance time.
 
 mod evcc;
 pub mod message;
@@ -247,8 +245,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session that begins at `start`; `outside` marks a vehicle or charger outside the network. The charger
-    /// draws random numbers from `stream`.
+    /// Creates a session from `start` on; `outside` marks sides outside the network. The charger draws from `stream`.
     pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2], stream: RandomStream) -> Self {
         Session {
             evcc: (!outside[0]).then(|| Evcc::new(&cfg, start)),

@@ -83,11 +83,9 @@ impl VoipSender {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
         VoipSender { first: start + phase, stop, ..VoipSender::silent(cfg.speech.interval) }
     }
-    /// Creates a talker that never talks.
     fn silent(interval: Time) -> Self {
         VoipSender { first: Time::ZERO, base: 0, interval, stop: Time::ZERO, sent: 0 }
     }
-    /// Returns when packet `number` leaves.
     fn departure(&self, number: u32) -> Time {
         self.first + self.interval * u64::from(number - self.base)
     }
@@ -331,7 +329,6 @@ mod tests {
 
     #[test]
     fn scattered_loss_reduces_the_score() {
-        // One packet in a hundred.
         let lossy = |n: u32| (n % 100 != 7).then_some(10);
         let out = call(&VoipConfig::default(), 20, lossy);
         assert_eq!((out.loss, out.late), (Some(0.01), Some(0.0)));

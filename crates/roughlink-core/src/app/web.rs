@@ -24,7 +24,6 @@ pub struct Web {
     next: Time,
     asked_at: Time,
     asked: u64,
-    /// Requests that reached the server.
     served: u64,
     /// Responses that reached the client, and how long each took.
     responses: u64,

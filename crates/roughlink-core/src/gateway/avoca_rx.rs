@@ -2,23 +2,19 @@
 //!
 //! The idea is Freeze-TCP's (T. Goff, J. Moronski, D. Phatak, V. Gupta, INFOCOM 2000), moved from the receiver into a
 //! gateway. When coverage is about to end, the gateway closes the windows: every outgoing acknowledgment advertises 0,
-//! and one more is sent immediately for each flow. The sender stops and persists (RFC 9293 section 3.8.6.1) without
-//! losses or back-off. When coverage returns, three acknowledgments with the last window of the receiver make the
-//! sender resume before its next probe. The first is the window update. All three are duplicates for a sender that
-//! never received the closed window, so it repairs its losses.
+//! and one more is sent at once for each flow. The sender stops and persists (RFC 9293 section 3.8.6.1) without losses
+//! or back-off. When coverage returns, three acknowledgments with the receiver's last window make the sender resume
+//! before its next probe. If it never received the closed window, they are duplicates, and it repairs its losses.
 //!
 //! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). Apart from this, the gateway stays within the receiver's limits: it
-//! never advertises or acknowledges more than the receiver did. The gateway's own segments repeat earlier segments
-//! except for the window.
+//! the usable window may become negative). Otherwise, the gateway never advertises or acknowledges more than the
+//! receiver did, and its own segments repeat earlier ones except for the window.
 //!
-//! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
-//! be wrong or late. If data arrives from outside more than `lead_ms` after a warning, the train still has coverage,
-//! and the gateway opens the windows. A wrong warning costs `lead_ms` and the wait for the sender's next probe. A late
-//! warning has no effect while the link is down, because no packet leaves. Without warnings the gateway changes
-//! nothing.
-//!
-//! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
+//! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. If data
+//! arrives from outside more than `lead_ms` after a warning, the warning was wrong, and the gateway opens the windows;
+//! this costs `lead_ms` and the wait for the sender's next probe. A late warning has no effect while the link is down,
+//! because no packet leaves. Without warnings the gateway changes nothing. Flows whose SYN was not seen are served too:
+//! their windows open with the field value they had when they closed.
 
 use super::flows::{self, FlowPhase, Flows, WatchedFlow};
 use super::registry::BuildGateway;
@@ -80,7 +76,6 @@ pub struct AvocaRx {
     coverage: Coverage,
     /// Time since which the windows are closed.
     closed: Option<Time>,
-    /// Flows with acknowledgments to send.
     pending: VecDeque<FlowKey>,
     originated: u64,
 }
@@ -118,8 +113,7 @@ impl Gateway for AvocaRx {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
-            // If the receiver will answer this segment, its answer opens the window of the flow. Three acknowledgments
-            // from the gateway in addition would be enough duplicates to trigger a needless retransmission.
+            // The receiver's answer opens the window; three more duplicates would trigger a needless retransmission.
             if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;
@@ -187,7 +181,6 @@ impl Gateway for AvocaRx {
 }
 
 impl AvocaRx {
-    /// Closes the windows because coverage is about to end.
     fn close(&mut self, now: Time) {
         self.closed = Some(now);
         self.pending.clear();
@@ -213,8 +206,7 @@ impl AvocaRx {
     }
 }
 
-/// Returns true if the gateway closes and opens the window of `flow`: the sender is outside and the header may be
-/// rewritten.
+/// Returns true if the gateway controls the window of `flow`: the sender is outside, the header may be rewritten.
 fn serves(flow: &WatchedFlow<FrozenWindow>) -> bool {
     let writable = !flow.excluded() && flow.phase() != FlowPhase::Handshake;
     writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()

@@ -2,12 +2,10 @@
 //!
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
-//! Checksums are not verified: a correct one stays correct and a wrong one wrong. Checksums must be complete, not left
-//! for the network card to finish.
+//! Checksums are not verified: a wrong one stays wrong. They must be complete, not left for the network card.
 //!
-//! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction. The
-//! gateway keeps the header with the flow ([`Segment::link`]), so it is available exactly while the flow is in the
-//! table.
+//! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction,
+//! which is kept while the flow is in the table ([`Segment::link`]).
 
 use super::packets::packet;
 use super::{FlowKey, Gateway, Heading, Modem, Segment};
@@ -207,8 +205,7 @@ mod tests {
         out
     }
 
-    /// Closes and opens a flow whose SYN was not seen: link and IP headers stay the same; only window field and
-    /// checksum change.
+    /// Closes and opens a flow whose SYN was not seen: only window field and checksum change.
     #[test]
     fn frames_are_rewritten_and_sent() {
         let a = addresses();

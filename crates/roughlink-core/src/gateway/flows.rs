@@ -1,24 +1,21 @@
 //! Table of the flows that pass a gateway: handshake options, RTT, activity and expiry.
 //!
 //! The RTT is the time from the SYN to the third segment of the handshake, both seen at the gateway (S. Jaiswal et al.,
-//! INFOCOM 2004; figure 11 of the PLC paper). The three segments cross both halves of the path, so this is the RTT
-//! between the ends, whichever side opens. As in the paper, it is measured once.
+//! INFOCOM 2004; figure 11 of the PLC paper): the RTT between the ends, whichever side opens. It is measured once.
 //!
 //! Some flows pass unmodified: flows without room in the table and, except in [`super::avoca_rx`], flows whose SYN was
 //! not seen, because their window scale and RTT are unknown. A flow also passes unmodified while the latest segment of
 //! either end is signed (TCP-MD5, TCP-AO) or belongs to Multipath TCP, whose subflows share one window.
 //!
-//! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). One
-//! end alone proves nothing. A SYN creates a separate entry beside the flow with the same addresses and ports, and
-//! replaces it when the third segment of the handshake has passed. The first segment of a flow whose SYN was not seen
-//! also creates an entry, which the other end must confirm by an answer. Unconfirmed entries have separate parts of the
-//! table, one for handshakes and one for the others, where the oldest entry is evicted. A confirmed flow evicts only
-//! the flow that has been inactive for longest. A flood of SYNs therefore competes with handshakes and never with
-//! flows. SYN cookies (RFC 4987 section 3.6) follow the same idea, but a gateway must keep the options of the SYN.
+//! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). A
+//! SYN creates a separate entry beside the flow with the same addresses and ports, and replaces it when the third
+//! segment of the handshake has passed. The first segment of a flow whose SYN was not seen also creates an entry, which
+//! an answer must confirm. Unconfirmed entries have separate parts of the table, one for handshakes and one for the
+//! others, where the oldest is evicted. A confirmed flow evicts only the flow inactive for longest. A flood of SYNs
+//! thus competes only with handshakes, as with SYN cookies (RFC 4987 section 3.6), but a gateway must keep the options.
 //!
-//! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction.
-//! A segment does not update them. When an entry reaches the front, its time is compared with the latest segment, and
-//! the entry is moved back if it is not due. Each segment causes at most one such move.
+//! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction,
+//! which segments do not update. An entry that reaches the front too early is moved back, at most once per segment.
 
 mod flow;
 mod params;
@@ -170,8 +167,7 @@ impl<S: Default> Flows<S> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FlowKey, &mut WatchedFlow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
-    /// Returns statistics of all flows, with `control` applied to the state of each. A key with several entries appears
-    /// once, with its first entry.
+    /// Returns statistics of all flows, with `control` applied to each state; of a key's entries only the first counts.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::total_backlog);
         let share = |key: &FlowKey| match modem {
@@ -282,7 +278,6 @@ impl<S: Default> Flows<S> {
         self.map.get_mut(&id).expect("it was found").on_syn_ack(heading, s).then_some(id)
     }
 
-    /// Processes a segment that is neither SYN nor RST.
     fn on_other(&mut self, now: Time, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
         if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
             return self.establish(now, id);
@@ -330,8 +325,7 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Confirms the unanswered flow `id` if both ends have sent an admitted segment. Returns false if the flow was
-    /// removed.
+    /// Confirms the unanswered flow `id` if both ends have sent an admitted segment. Returns false if it was removed.
     fn confirm(&mut self, id: Id) -> bool {
         if !self.map[&id].both_sent() {
             return true;
@@ -346,8 +340,7 @@ impl<S: Default> Flows<S> {
         true
     }
 
-    /// Updates activity, phase and timers of flow `id` after a segment; `data` is true if the segment carried inward
-    /// data. Returns true if the flow became active.
+    /// Updates flow `id` after a segment, with inward `data` or without. Returns true if the flow became active.
     fn settle(&mut self, id: Id, data: bool) -> bool {
         let flow = self.map.get_mut(&id).expect("it was found");
         let was = flow.active;
@@ -377,7 +370,6 @@ impl<S: Default> Flows<S> {
         !was && flow.active
     }
 
-    /// Inserts an unconfirmed entry, and evicts the oldest one of its part if the part is full.
     fn enter(&mut self, id: Id, flow: WatchedFlow<S>) -> Option<Id> {
         self.take(&id);
         let part = TablePart::for_flow(&id, &flow);
@@ -388,8 +380,7 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the oldest entry of `part`; among confirmed flows, the one that has been inactive for longest. Returns
-    /// false if `part` has no entries.
+    /// Removes the oldest entry of `part` (or the longest inactive flow). Returns false if `part` has no entries.
     fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();
@@ -408,7 +399,6 @@ impl<S: Default> Flows<S> {
         false
     }
 
-    /// Returns the number of confirmed flows.
     fn flows(&self) -> usize {
         let [handshakes, unanswered, _] = self.order.each_ref().map(BTreeSet::len);
         self.map.len() - handshakes - unanswered

@@ -54,8 +54,7 @@ pub struct RegisteredGateway {
     pub source: &'static str,
     /// Parameters (TOML) that override the gateway's defaults under this name.
     pub defaults: &'static str,
-    /// Heading of a segment that leaves over the rough link: inward if the served hosts are beyond the link, outward if
-    /// they are on this side.
+    /// Heading of segments that leave over the rough link: inward if the served hosts are beyond it, else outward.
     pub over: Heading,
     /// True if the gateway uses the state of a modem, so its link must have one.
     pub needs_modem: bool,

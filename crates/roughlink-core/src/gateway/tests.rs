@@ -53,7 +53,6 @@ impl Modem for FakeModem {
     }
 }
 
-/// Returns the inward direction of flow number `flow`.
 pub(super) fn key_of(flow: u32) -> FlowKey {
     FlowKey::Simulated(FlowId::new(flow, false))
 }
@@ -78,7 +77,6 @@ impl<G: Gateway> GatewayBench<G> {
             options: SynOptions { mss: 1460, ..SynOptions::default() },
         }
     }
-    /// Creates an acknowledgment without data, as the end would send it now.
     pub(super) fn segment(&self, flow: u32, heading: Heading) -> Segment {
         let [server, client] = self.next[&flow];
         let key = key_of(flow);
@@ -103,19 +101,16 @@ impl<G: Gateway> GatewayBench<G> {
         let s = Segment { ack: s.ack + 1, flags: flags::SYN | flags::ACK, syn: Some(self.options), ..s };
         self.pass(Heading::Inward, s);
     }
-    /// Passes the third segment of the handshake.
     pub(super) fn third(&mut self, flow: u32) {
         self.next.get_mut(&flow).unwrap().iter_mut().for_each(|n| *n += 1);
         self.ack(flow, 60_000);
     }
-    /// Passes a handshake that takes `ms`.
     pub(super) fn open(&mut self, flow: u32, ms: u64) {
         self.syn(flow);
         self.wait(ms);
         self.syn_ack(flow);
         self.third(flow);
     }
-    /// Passes `n` segments from the server.
     pub(super) fn data(&mut self, flow: u32, n: u32) {
         for _ in 0..n {
             let s = Segment { payload: 1460, ..self.segment(flow, Heading::Inward) };
@@ -127,13 +122,11 @@ impl<G: Gateway> GatewayBench<G> {
     pub(super) fn skip(&mut self, flow: u32, n: u32) {
         self.next.get_mut(&flow).unwrap()[0] += n;
     }
-    /// Passes an acknowledgment of everything from the client to the server. Returns the window that the gateway leaves
-    /// in it.
+    /// Passes an acknowledgment of everything to the server. Returns the window that the gateway leaves in it.
     pub(super) fn ack(&mut self, flow: u32, window: u16) -> u16 {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s).window
     }
-    /// Passes a FIN from the end that sends `heading`, and its acknowledgment.
     pub(super) fn fin(&mut self, flow: u32, heading: Heading) {
         let s = self.segment(flow, heading);
         self.pass(heading, Segment { flags: s.flags | flags::FIN, ..s });

@@ -1,7 +1,7 @@
 //! Rate control by the advertised window: the schemes of the PLC paper (Muniz, Tsukamoto, Tsuru, Oie 2013).
 //!
-//! The gateway is the modem that sends over the power line into the house. For each flow, the gateway computes a window
-//! in SDUs (IP packets with a full TCP segment) and writes it into the ACKs toward the sender:
+//! The gateway is the modem that sends over the power line into the house. For each flow, it computes a window in SDUs
+//! (IP packets with a full TCP segment) and writes it into the ACKs toward the sender:
 //!
 //! 1. [`super::flows`] measures the RTT of the handshake (section 5, figure 11).
 //! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).
@@ -13,9 +13,8 @@
 //! With equation 1 alone, all windows are equal, so rates are proportional to 1/RTT. Equal backlogs make rates equal; a
 //! common backlog does not.
 //!
-//! Points that the paper leaves open are parameters. The paper's text determines two defaults: a window changes with
-//! every TCP ACK (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1), because "rho - 1 is used" (section 6). Two
-//! defaults deviate:
+//! Points that the paper leaves open are parameters. Two defaults follow from its text: a window changes with every TCP
+//! ACK (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1) ("rho - 1 is used", section 6). Two defaults deviate:
 //!
 //! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 forever, so rho is
 //!   updated.
@@ -46,7 +45,6 @@ pub struct RateControl {
     usable: f64,
 }
 
-/// The state of a flow.
 #[derive(Clone, Debug, Default)]
 struct WindowState {
     edge: AdvertisedEdge,
@@ -54,7 +52,6 @@ struct WindowState {
     updated: Option<Time>,
 }
 
-/// The flows that share the link now.
 #[derive(Clone, Copy, Debug, Default)]
 struct SharingFlows {
     /// N.
@@ -124,7 +121,6 @@ impl Gateway for RateControl {
 }
 
 impl RateControl {
-    /// Applies changes of the active flows and of the PDU size, rate and errors.
     fn follow(&mut self, modem: &dyn Modem) {
         let joined = (self.flows.activations, self.flows.deactivations);
         if joined != self.joined {
@@ -183,7 +179,6 @@ impl RateControl {
         }
     }
 
-    /// Moves the window of flow `id` for an ACK.
     fn adapt(&mut self, now: Time, id: &Id, seen: Observation, modem: &dyn Modem) {
         let (p, sharing) = (&self.params, self.sharing);
         let Some(flow) = self.flows.get_mut(id) else { return };
@@ -220,7 +215,6 @@ impl RateControl {
         .max(p.floor);
     }
 
-    /// Writes the window into `segment` if the flow is controlled.
     fn rewrite(&mut self, id: &Id, segment: &mut Segment, controlled: bool) {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
@@ -263,7 +257,6 @@ pub fn sample_awnd(sample: AwndSample, rtt: Time, modem: &dyn Modem) -> f64 {
     sdus.max(MIN_SAMPLE)
 }
 
-/// Sample_Awnd of a flow, scaled by the share `usable`.
 fn usable_sample(p: &Params, rtt: Time, usable: f64, modem: &dyn Modem) -> f64 {
     (sample_awnd(p.sample, rtt, modem) * usable).max(MIN_SAMPLE)
 }
@@ -273,15 +266,14 @@ pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
     sample / rtt.as_secs_f64() / inverse
 }
 
-/// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`. In the paper, `queue`
-/// is the flow's queue and `part` is L/N. By default, `queue` is the queue of all flows and `part` is L
-/// ([`GrowthQueue::Total`]).
+/// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`: the flow's queue and
+/// L/N in the paper, the queue of all flows and L by default ([`GrowthQueue::Total`]).
 pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
     if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
 }
 
-/// Figure 20 (section 6): moves the window by 2^rho per window so that the backlog `queue` approaches `part` = L/N. A
-/// window above `sample` falls.
+/// Figure 20 (section 6): moves the window by 2^rho per window so that the backlog `queue` approaches `part` = L/N.
+/// Windows above `sample` fall.
 pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: Decrease) -> f64 {
     let power = libm::exp2(rho);
     if awnd > sample {
@@ -360,8 +352,7 @@ mod tests {
         }
     }
 
-    /// A window's worth of acknowledgments changes the window W by W/N in the previous scheme and by about 2^rho in the
-    /// proposed one.
+    /// A window's worth of ACKs changes the window W by W/N in the previous scheme, by about 2^rho in the proposed one.
     #[test]
     fn window_gain_per_rtt_matches_the_papers() {
         let after = |mut w: f64, f: &dyn Fn(f64) -> f64| {
@@ -475,8 +466,7 @@ mod tests {
         }
     }
 
-    /// The window of a flow with few SDUs in a full queue grows if the flow's own backlog decides, and shrinks if the
-    /// backlog of all flows decides.
+    /// A flow has few SDUs in a full queue: its window grows if its own backlog decides, and shrinks if the total does.
     #[test]
     fn total_queue_can_drive_the_window() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
@@ -545,8 +535,7 @@ mod tests {
         b
     }
 
-    /// Only the first fragment of a segment is visible, with 960 of 1460 bytes: the acknowledgment of the whole is
-    /// accepted.
+    /// Only a segment's first fragment is visible, 960 of 1460 bytes: the acknowledgment of the whole is accepted.
     #[test]
     fn fragments_do_not_move_edges_back() {
         let mut b = held_bench();

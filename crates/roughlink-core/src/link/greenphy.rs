@@ -4,9 +4,8 @@
 //! blocks (PB). An MPDU carries a few PBs. The receiver's SACK has one bit per PB, and bad PBs are sent again together
 //! with new ones (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
-//! The values are published ones for HomePlug AV and Green PHY; the specification was not available. Comments beside
-//! the defaults of [`GreenPhyConfig`] mark assumptions. Not modeled: management frames, a contention-free period, and
-//! stations that cannot receive each other.
+//! The values are published ones, as the specification was not available; comments at the defaults of
+//! [`GreenPhyConfig`] mark assumptions. Not modeled: management frames, a contention-free period, hidden stations.
 
 mod cable;
 mod csma;
@@ -188,8 +187,7 @@ impl GreenPhyConfig {
         self.mode.symbol() * bits.div_ceil(self.mode.bits_per_symbol())
     }
 
-    /// Returns the mean time of an undisturbed exchange with `n` PBs by a single station: priority slots, back-off,
-    /// delimiter, payload, RIFS, SACK, CIFS.
+    /// Returns the mean time of an undisturbed exchange of one station with `n` PBs, from priority slots to CIFS.
     ///
     /// ```
     /// use roughlink_core::link::greenphy::GreenPhyConfig;
@@ -209,7 +207,6 @@ impl GreenPhyConfig {
         self.delimiter * 2 + self.payload_air(n) + self.rifs + self.cifs
     }
 
-    /// Returns two cycles of the mains.
     fn beacon_period(&self) -> Time {
         Time::from_secs_f64(2.0 / self.mains_hz)
     }

@@ -4,9 +4,8 @@
 //! answers with a PLC-ACK of one bit per SDU. The next PDU carries the failed SDUs first, then new ones. Both
 //! directions share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
-//! The paper specifies packet size, PHY rate, queue, the 31 SDUs and the retransmission rule, but not the internal
-//! timing of the observed modems. All other values are assumptions and fields of [`HdplcConfig`]. Together these
-//! timings change the capacity by about 5 %.
+//! The paper gives packet size, PHY rate, queue, the 31 SDUs and the retransmission rule, but not the internal timing
+//! of the observed modems. All other values are assumptions ([`HdplcConfig`]); timings change capacity by about 5 %.
 
 mod duplex;
 mod modem;
@@ -174,7 +173,6 @@ impl HdplcConfig {
         HdplcConfig { rate, rate_trace, noise, channels: Vec::new(), ..self.clone() }
     }
 
-    /// Returns the configuration of a pair.
     fn pair_config(&self, pair: usize) -> HdplcConfig {
         self.with_channel(self.channels.get(pair).cloned().unwrap_or_else(|| self.channel()))
     }
@@ -257,8 +255,7 @@ mod tests {
         near(c.sdu_air(52), 30.1);
         // SDUs take the rest of the cycle: access (100 + 3.5 * 35.84), header, gap and PLC-ACK are 751.44 us
         assert!((us(c.cycle_time(31, c.rate)) - 751.44 - 20_218.0).abs() < 0.5);
-        // Rounding to symbols adds less than one symbol. A full queue of 256 at 1478 SDU/s is 173 ms of delay, a PDU of
-        // 31 is 21 ms.
+        // Rounding adds less than a symbol. At 1478 SDU/s, a full queue of 256 takes 173 ms, a PDU of 31 takes 21 ms.
         let full = c.cycle_time(31, c.rate).as_millis_f64();
         assert!((full - 21.0).abs() < 0.05, "{full}");
         assert!((256.0 / 31.0 * full - 173.0).abs() < 0.5, "{full}");

@@ -34,7 +34,6 @@ pub struct JitterShape {
     pub correlation: f64,
 }
 
-/// Jitter process of one direction.
 #[derive(Debug)]
 pub(super) struct Jitter {
     stream: RandomStream,
@@ -45,7 +44,6 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    /// Returns the jitter of the direction `name`, if any.
     pub(super) fn new(direction: &Direction, name: &str, seed: &Seed) -> Option<Self> {
         (!direction.jitter.is_zero()).then(|| Jitter {
             stream: seed.stream(name, "jitter"),
@@ -60,8 +58,7 @@ impl Jitter {
         self.shape.distribution != Distribution::Uniform
     }
 
-    /// Returns the arrival with jitter of a packet that would otherwise arrive at `arrival`, after a propagation delay
-    /// of `delay`. The delay never becomes negative.
+    /// Adds jitter to an `arrival` after a propagation delay of `delay`, which never becomes negative.
     pub(super) fn apply(&mut self, arrival: Time, delay: Time) -> Time {
         let JitterShape { distribution, correlation } = self.shape;
         if correlation == 0.0 {
@@ -133,8 +130,7 @@ pub(crate) fn jittered(
     }
 }
 
-/// Shifts `at`, the end of a `delay`, by the value of the distribution at the quantile of `normal`, a standard normal
-/// number.
+/// Shifts `at`, the end of a `delay`, by the distribution's value at the quantile of the standard normal `normal`.
 fn moved((at, delay): (Time, Time), size: Time, distribution: Distribution, normal: f64) -> Time {
     let moved = size.0 as f64
         * match distribution {
@@ -164,8 +160,7 @@ mod tests {
     use crate::link::noise::Noise;
     use crate::units::{QueueLimit, Rate};
 
-    /// Returns mean, standard deviation and smallest value in ms, and the correlation of successive values, of the
-    /// jitter of 200,000 packets.
+    /// Returns mean, standard deviation and minimum (ms) and the serial correlation of the jitter of 200,000 packets.
     fn moments(distribution: Distribution, correlation: f64, delay: Time) -> [f64; 4] {
         let direction = Direction {
             rate: Rate::from_mbps(1),

@@ -14,12 +14,10 @@ use std::fmt::Debug;
 /// `receive` and `wake` may move `next_wake` for all ports. Time never goes back, and `wake` is called no later than
 /// `next_wake`. If a packet arrives at exactly that time, `receive` may be called before or after `wake`.
 pub trait Medium: Debug + Send {
-    /// Adds a packet to the transmit queue of `port`, fragmented if it is larger than the MTU. Calls `dropped` for
-    /// packets that do not fit.
+    /// Queues a packet at `port`, fragmented if it is larger than the MTU; calls `dropped` for packets that do not fit.
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet));
 
-    /// Returns the next packet that has arrived at the far end of its port by `now`, with that port, in order of
-    /// arrival.
+    /// Returns the next packet that arrived at the far end of its port by `now`, in order of arrival, with that port.
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)>;
 
     /// Processes events that are due. Calls `dropped` for packets that their sender abandons.
@@ -41,8 +39,7 @@ pub trait Medium: Debug + Send {
     /// Returns the largest number of packets of the MTU's size in a frame of `port` sent at `now`, at least one.
     fn limit(&self, now: Time, port: usize) -> u32;
 
-    /// Returns the moving average of the share of `port`'s packets that the receiver requested again; 0 if the medium
-    /// does not maintain it.
+    /// Returns the moving average of the share of packets of `port` that were requested again; 0 if not maintained.
     fn rejected(&self, _port: usize) -> f64 {
         0.0
     }
@@ -68,7 +65,6 @@ pub struct Backlog {
 pub(super) struct Backlogs(Vec<Backlog>);
 
 impl Backlogs {
-    /// Returns the backlog of `flow` for changes.
     #[inline]
     pub(super) fn backlog_mut(&mut self, flow: FlowId) -> &mut Backlog {
         let i = flow.0 as usize;
@@ -84,7 +80,6 @@ impl Backlogs {
         b.waiting -= 1;
         b.unacknowledged += 1;
     }
-    /// Returns the backlog of `flow`.
     pub(super) fn get(&self, flow: FlowId) -> Backlog {
         self.0.get(flow.0 as usize).copied().unwrap_or_default()
     }

@@ -1,8 +1,6 @@
 //! Losses per packet, in the forms that papers use. Packets are tested in order of arrival at the far end of the link,
-//! so packets dropped by the queue draw no random numbers.
-//!
-//! Links that divide their air time into blocks use [`air`] instead. There, a loss depends on the time of the block on
-//! air, not on the number of earlier blocks.
+//! so packets dropped by the queue draw no random numbers. Links that divide their air time into blocks use [`air`],
+//! where a loss depends on the time of the block on air.
 
 use crate::rng::{RandomStream, Seed, threshold};
 use crate::units::{Rate, Time};
@@ -28,9 +26,8 @@ pub enum Noise {
         /// Bit error rate, 0..=1.
         ber: f64,
     },
-    /// Bursts: with probability `start`, a packet begins a burst that loses a random number of packets, including this
-    /// one. A packet inside a burst may restart it (ns-3 BurstErrorModel), so the actual loss is slightly below `start`
-    /// times the mean length.
+    /// Bursts of losses: with probability `start`, a packet begins one of random length and is its first loss. A packet
+    /// inside may restart it (ns-3 BurstErrorModel), so the loss is slightly below `start` times the mean length.
     Burst {
         /// Probability that a packet starts a burst, 0..=1.
         start: f64,
@@ -297,8 +294,7 @@ impl Overlaps {
             n += self.recent.iter().filter(|p| p.0 <= to).count() as u64;
         }
         if let Some(c) = self.config.cyclic {
-            // Pulse k covers phase + k every .. + length. Count the pulses that begin by `to`, minus those over before
-            // `from`.
+            // Pulse k covers phase + k every .. + length. Count those begun by `to` minus those over before `from`.
             let begun = |t: Time| if t < self.phase { 0 } else { (t - self.phase).0 / c.every.0 + 1 };
             n += begun(to) - from.0.checked_sub(c.length.0 + 1).map_or(0, |t| begun(Time(t)));
         }
@@ -324,9 +320,8 @@ mod tests {
 
     #[test]
     fn burst_loss_matches_its_closed_form() {
-        // A packet survives if none of the last 4 packets' draws began a burst that reaches it. With start s and
-        // lengths uniform over 1..=4, P(loss) follows from the chain of remaining lengths; restarts make it a little
-        // less than 2.5 * s.
+        // A packet survives if no draw of the last 4 packets began a burst that reaches it. With start s and lengths
+        // uniform over 1..=4, P(loss) follows from the chain of remaining lengths: with restarts, below 2.5 * s.
         let s: f64 = 0.02;
         let noise = Noise::Burst { start: s, length: BurstLength::Uniform(1, 4) };
         // Stationary distribution of `left` (0..=3): left' = L-1 on a hit, else max(left-1, 0).
@@ -365,8 +360,7 @@ mod tests {
 
     #[test]
     fn bit_error_loss_depends_on_packet_length() {
-        // 1 - (1 - ber)^(8 size), as in RateErrorModel of ns-3 3.44 with ERROR_UNIT_BIT: 11.3 % of 1500 B, 0.32 % of 40
-        // B.
+        // 1 - (1 - ber)^(8 size), as ns-3 3.44's RateErrorModel (ERROR_UNIT_BIT): 11.3 % of 1500 B, 0.32 % of 40 B.
         for (ber, size, wanted) in [(1e-5, 1500, 0.113_080), (1e-5, 40, 0.003_195), (0.0, 1500, 0.0), (1.0, 40, 1.0)] {
             let mut judge = LossProcess::new(&Noise::BitErrors { ber }, "x", &SEED);
             let lost = (0..1_000_000).filter(|_| judge.loses(Time::ZERO, size, RATE)).count() as f64 / 1e6;
@@ -383,8 +377,7 @@ mod tests {
 
     #[test]
     fn impulses_hit_overlapping_packets() {
-        // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them
-        // killed.
+        // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of packets, half of them lost.
         let cyclic = Pulses { every: Time(8_333_333), length: Time::from_micros(500) };
         let got = share(&Noise::Impulse(Impulse { cyclic: Some(cyclic), asynchronous: None, kill: 0.5 }), 1_000_000);
         assert!((got / 0.102 - 1.0).abs() < 0.02, "{got}");

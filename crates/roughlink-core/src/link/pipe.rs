@@ -61,14 +61,11 @@ pub struct Pipe {
     ring: Ring<(Time, Packet)>,
     /// Packets in transit if they may overtake each other; `ring` then stays empty.
     reordered: Option<Box<Reordered>>,
-    /// Packets that wait for the serializer.
     waiting: Ring<WaitingPacket>,
     waiting_bytes: u64,
-    /// Timeline of a link that changes, with the waiting packets and the one in service; `ring` then holds only packets
-    /// on air.
+    /// Timeline of a changing link, with the waiting packets and the one in service; `ring` has only packets on air.
     changes: Option<Box<Changes>>,
-    /// Set if the pipe has no jitter, changes or discipline, so packets arrive in the order in which they were
-    /// enqueued, at times known on enqueueing. The pipe may have a queue, a rate, a delay and noise.
+    /// Set without jitter, changes and discipline: packets then arrive in order, at times known on enqueueing.
     plain: bool,
     /// Packets waiting under a discipline; `changes` is then set too and holds only the packet in service.
     queue: Option<Box<ActiveQueue>>,
@@ -76,7 +73,6 @@ pub struct Pipe {
     pub stats: PipeStats,
 }
 
-/// A packet that waits for the serializer.
 #[derive(Clone, Copy, Debug)]
 struct WaitingPacket {
     entered: Time,
@@ -260,8 +256,7 @@ impl Pipe {
         }
     }
 
-    /// Puts a packet on air that arrives at `arrival` without jitter, `delay` after its last bit was sent. Keeps the
-    /// order unless jitter may change it.
+    /// Puts a packet on air that arrives at `arrival`, `delay` after its last bit, plus jitter. Only jitter reorders.
     fn launch(&mut self, arrival: Time, delay: Time, p: Packet) {
         let arrival = self.jitter.as_mut().map_or(arrival, |j| j.apply(arrival, delay));
         match &mut self.reordered {
@@ -273,7 +268,6 @@ impl Pipe {
         }
     }
 
-    /// Like [`Pipe::enqueue`], for a link that changes.
     #[cold]
     fn enqueue_changing(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
         self.serve(now, dropped);
@@ -340,8 +334,7 @@ impl Pipe {
         }
     }
 
-    /// Passes a packet of `size` bytes through queue and serializer at `now`. Returns its arrival at the far end, or
-    /// `None` if the queue is full.
+    /// Queues and serializes `size` bytes at `now`. Returns the arrival at the far end; `None` if the queue is full.
     #[inline(always)]
     fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
         let start = self.busy_until.max(now);
@@ -368,8 +361,7 @@ impl Pipe {
         Some(self.busy_until + self.delay)
     }
 
-    /// Returns true if packets arrive in order and none is lost on the way, so that [`Pipe::pass`] can replace
-    /// `receive` and `transmit`.
+    /// Returns true if packets arrive in order, without loss: [`Pipe::pass`] can replace `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
         matches!(self.judge, LossProcess::None) && self.plain
     }
@@ -529,7 +521,6 @@ impl Fragments {
         Fragments { rest, left, offset, header, per_fragment, last_is, first }
     }
 
-    /// Returns the next fragment.
     pub(crate) fn next(&mut self) -> Option<Packet> {
         if self.left == 0 {
             return None;
@@ -597,8 +588,7 @@ mod tests {
     fn long_queue_on_a_slow_link_saturates_the_clock() {
         let slow = Direction { rate: Rate::from_bps(1), ..direction(QueueLimit::Packets(u32::MAX)) };
         let mut pipe = Pipe::new(&slow, (65_535, 0), "x", &SEED);
-        // Each takes six days: the last departs after the end of the clock, and their total waiting time is beyond it
-        // too.
+        // Each takes six days: the last departure and the total waiting time are beyond the end of the clock.
         for _ in 0..40_000 {
             pipe.receive(Time::ZERO, packet(65_535), &mut |_| panic!("there is no limit"));
         }

@@ -1,12 +1,10 @@
 //! Queue disciplines: choose the packet that leaves next, and mark or drop packets.
 //!
 //! Without a discipline, a pipe is first in, first out, and computes departures when packets enter ([`super::pipe`]).
-//! With one, packets wait here, and the pipe fetches the next when its serializer becomes free, which is a separate
-//! event. Decisions at dequeue time (CoDel) thus happen at the right time, and later packets can go first. In every
-//! discipline, a packet that is not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5).
-//!
-//! The link's `queue` is the limit; with `prio` it is the limit of each band. One packet may always wait. Packets count
-//! with their IP length.
+//! With one, packets wait here, and the pipe fetches the next when its serializer becomes free. Decisions at dequeue
+//! time (CoDel) thus happen at the right time, and later packets can go first. In every discipline, a packet that is
+//! not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5). The link's `queue` is the
+//! limit, with `prio` of each band; one packet may always wait. Packets count by IP length.
 
 mod bucket;
 mod codel;
@@ -146,13 +144,11 @@ impl Fifo {
         Some((since, p))
     }
 
-    /// Returns true if a packet of `size` bytes does not fit within `limit`.
     fn is_full(&self, limit: QueueLimit, size: u16) -> bool {
         !self.packets.is_empty() && reaches(self.packets.len(), self.bytes + u64::from(size) - 1, limit)
     }
 }
 
-/// Returns true if `packets` or `bytes` reach `limit`.
 fn reaches(packets: usize, bytes: u64, limit: QueueLimit) -> bool {
     match limit {
         QueueLimit::Packets(n) => packets >= n as usize,
@@ -171,7 +167,6 @@ impl QueueTally {
         None
     }
 
-    /// Drops `p` despite free space.
     fn drop_early(&mut self, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         self.stats.dropped += 1;
         dropped(p);
@@ -179,7 +174,6 @@ impl QueueTally {
 }
 
 impl ActiveQueue {
-    /// Creates the discipline of direction `name` of a link.
     pub(super) fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
         let kind = match *discipline {
             Discipline::Threshold { at } => QueueKind::Threshold(at, Fifo::default()),
@@ -252,12 +246,10 @@ impl ActiveQueue {
         Some(p)
     }
 
-    /// Returns the number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.tally.packets
     }
 
-    /// Returns when the next packet goes into service; [`Time::MAX`] while none waits.
     pub(super) fn next(&self) -> Time {
         self.next
     }
@@ -277,12 +269,10 @@ impl ActiveQueue {
         self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since
     }
 
-    /// Returns the counters.
     pub(super) fn stats(&self) -> &QueueStats {
         &self.tally.stats
     }
 
-    /// Returns the waiting packets.
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let fifos: Vec<&Fifo> = match &self.kind {
             QueueKind::Threshold(_, fifo) | QueueKind::Codel(_, _, fifo) => vec![fifo],
@@ -339,7 +329,6 @@ mod tests {
 
     pub(super) const SEED: Seed = Seed { seed: 1, replica: 0 };
 
-    /// Creates a packet of flow `flow`, number `seq`.
     pub(super) fn packet(flow: u32, seq: u32, size: u16, ecn: Ecn) -> Packet {
         let mut p = Packet::tcp(FlowId::new(flow, false));
         (p.seq, p.size) = (seq, size);

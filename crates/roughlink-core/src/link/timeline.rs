@@ -1,8 +1,7 @@
 //! Links that change during a run: rate, delay, noise and up or down, piecewise in time.
 //!
-//! A [`Timeline`] is a list of [`Step`]s. [`DirectionStates`] yields the resulting states of a direction one after the
-//! other, so a recurring step takes no more memory than others. [`Changes`] applies a timeline to the packets of a
-//! direction.
+//! A [`Timeline`] is a list of [`Step`]s. [`DirectionStates`] yields the resulting states of a direction one by one, so
+//! a recurring step takes no more memory than others. [`Changes`] applies a timeline to packets.
 //!
 //! A change applies to data not yet serialized: the remaining bits of a partly sent packet are sent at the new rate.
 //! Packets on air arrive as planned, and order is kept. While the link is down, [`OutagePolicy::Drop`] keeps the

@@ -1,9 +1,6 @@
-//! Addresses and ports. A node's addresses are given in the scenario or follow from its number; ports follow from the
-//! flow's number.
-//!
-//! Node 0 has the addresses 10.0.0.1 and fd00::1, node 254 has 10.0.1.1 and fd00::ff. Flow 0 goes from port 50000 to
-//! port 42000.
-//! No Wireshark dissector claims these ports. A charging session over IPv6 uses link-local addresses (fe80::1 for
+//! Addresses and ports. A node's addresses are given in the scenario or follow from its number: node 0 has 10.0.0.1 and
+//! fd00::1, node 254 has 10.0.1.1 and fd00::ff. Ports follow from the flow's number: flow 0 goes from port 50000 to
+//! port 42000, which no Wireshark dissector claims. A charging session over IPv6 uses link-local addresses (fe80::1 for
 //! node 0), as ISO 15118-2 requires. The charger's port is always 15118.
 
 use crate::app::{Traffic, request};
@@ -80,8 +77,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Returns true if an address identifies one host everywhere: it is not reserved, unspecified, loopback, multicast or
-/// link-local.
+/// Returns true if an address identifies one host: not reserved, unspecified, loopback, multicast or link-local.
 pub fn is_of_a_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {

@@ -1,9 +1,7 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
-//! events only on request.
-//!
-//! Work is counted in steps: each event of the loop and each packet that a host sends. A single event that makes a host
-//! send without end is therefore bounded, too. Memory is counted for data that grows during a run: packets on links,
-//! segments at senders, recorded delays. The sum is computed only once per 4096 steps, or once per N steps for N
+//! events only on request. Work is counted in steps: each event of the loop and each packet that a host sends, to bound
+//! a single event that makes a host send without end. Memory is counted for data that grows during a run: packets on
+//! links, segments at senders, recorded delays. The sum is computed only once per 4096 steps, or once per N steps for N
 //! elements if N is larger, so its cost is negligible.
 
 use super::RunOptions;
@@ -68,7 +66,6 @@ pub enum Exceeded {
     },
 }
 
-/// Limits of a run, and how much of them is used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     limits: RunLimits,
@@ -92,8 +89,7 @@ impl Budget {
         self.steps > self.next
     }
 
-    /// Compares `bytes` of memory, added up over `elements`, and the steps with the limits at `now`. Returns true if
-    /// they are exceeded.
+    /// Checks the steps and `bytes` of memory, summed over `elements`, at `now`. Returns true if a limit is exceeded.
     #[cold]
     pub(super) fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
         let RunLimits { events, bytes: most } = self.limits;
@@ -110,7 +106,6 @@ impl Budget {
         over
     }
 
-    /// Returns the exceeded limit, if any.
     pub(super) fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded
     }

@@ -44,11 +44,9 @@ pub(super) struct Component {
     sides: Sides,
     /// Destination of the packets from each place: another place, [`HOST`], or [`VARIES`].
     onward: Vec<u32>,
-    /// For each pipe, the next pipe to which all its packets continue, if the next pipe has no other source and this
-    /// one loses no packets. No event is then needed between the two. Empty once the component has an observer, has
-    /// open ports, or runs in steps.
+    /// For each pipe, the next one to which all its packets continue, if that has no other source and this one loses
+    /// none: no event is then needed between the two. Empty with an observer, with open ports and in stepped runs.
     cascade: Vec<u32>,
-    /// Links with notifications for hosts.
     notices: Vec<PendingNotices>,
     ports: Option<Box<Ports>>,
     end: Time,
@@ -184,8 +182,7 @@ impl Component {
         if next > self.end { Time::MAX } else { next }
     }
 
-    /// Processes every event due by `until` or the scenario's end, whichever is earlier. Returns true if the observer
-    /// ended the run.
+    /// Processes every event due by `until` or the scenario's end. Returns true if the observer ended the run.
     pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) -> bool {
         std::mem::swap(&mut self.budget, budget);
         self.run_within(until, observer);
@@ -221,7 +218,6 @@ impl Component {
         }
     }
 
-    /// Returns true if the run exceeds its limits.
     #[cold]
     fn exceeds(&mut self, now: Time) -> bool {
         let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
@@ -231,7 +227,6 @@ impl Component {
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
 
-    /// Notifies hosts of an event on a link that their flow uses.
     fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
         let notified = &mut self.notices[link];
         let Some((_, event)) = notified.events.next() else { return };
@@ -269,8 +264,7 @@ impl Component {
         pair.is_none_or(|pair| pair.iter().all(Pipe::is_up))
     }
 
-    /// Changes a link from outside in the given directions and notifies hosts and gateways at once. Returns true if the
-    /// link is in this component.
+    /// Changes a link from outside and notifies hosts and gateways. Returns true if the link is in this component.
     pub(super) fn change<O: Observer>(
         &mut self,
         now: Time,
@@ -377,8 +371,7 @@ impl Component {
         }
     }
 
-    /// Sends a packet through a pipe and into the next one at once. Equivalent to two events, since the second pipe has
-    /// no other feeder.
+    /// Sends a packet through a pipe and at once into the next, which has no other feeder: equivalent to two events.
     #[inline(always)]
     fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
         let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
@@ -424,7 +417,6 @@ impl Component {
         }
     }
 
-    /// Delivers a packet to its destination host.
     #[inline(always)]
     fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
         let index = p.flow.index();
@@ -454,8 +446,7 @@ impl Component {
         self.reschedule(now, index, end);
     }
 
-    /// Reassembles fragments and passes on packets for ports. Returns the whole packet if the host in the network
-    /// receives one.
+    /// Reassembles fragments and passes on packets for ports. Returns a whole packet for a host in the network.
     #[cold]
     fn deliver_whole<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) -> Option<Packet> {
         let mut p = p;
@@ -468,7 +459,6 @@ impl Component {
         if self.ports.is_some() { self.deliver_open(now, leaf, p, observer) } else { Some(p) }
     }
 
-    /// Sends all packets that an end has ready.
     #[inline(never)]
     fn pump<O: Observer>(&mut self, now: Time, index: usize, end: usize, observer: &mut O) {
         loop {
@@ -503,7 +493,6 @@ impl Component {
         }
     }
 
-    /// Runs a flow's timer.
     fn wake<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let leaf = self.leaves.flows + index;
         self.calendar.set(leaf, Time::MAX);
@@ -535,7 +524,6 @@ impl Component {
         }
     }
 
-    /// Reports the sending end of a flow to the observer.
     fn report<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let flow = &self.flows[index];
         if let Some((sender, delivered)) = flow.sender() {
@@ -573,8 +561,7 @@ const HOST: u32 = u32::MAX - 1;
 /// Marks places whose next place depends on the flow.
 const VARIES: u32 = u32::MAX - 2;
 
-/// Appends the places of a path's hops to `paths`. Returns the start of the forward part, of the reverse part, and the
-/// end.
+/// Appends the places of a path's hops to `paths`. Returns the starts of its forward and reverse parts, and the end.
 fn append(paths: &mut Vec<u32>, hops: &[impl AsRef<[Hop]>; 2], places: &[u32]) -> [u32; 3] {
     let mut path = [paths.len() as u32; 3];
     for (i, hops) in hops.iter().enumerate() {
@@ -595,8 +582,7 @@ fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, u
     None
 }
 
-/// Place before and after each place on the paths of all flows that use it: a place, [`HOST`], or [`VARIES`];
-/// `u32::MAX` if no flow uses it.
+/// Places before and after each place on the paths that use it: a place, [`HOST`], [`VARIES`], or `u32::MAX` if unused.
 struct Neighbors {
     next: Vec<u32>,
     feeder: Vec<u32>,

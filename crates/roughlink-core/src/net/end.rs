@@ -10,7 +10,6 @@ use crate::tcp;
 use crate::units::Time;
 use std::sync::Arc;
 
-/// A TCP or SCTP endpoint.
 #[expect(clippy::large_enum_variant, reason = "nearly all are TCP's, and lie beside each other")]
 pub(super) enum TransportEndpoint {
     Tcp(tcp::TcpEndpoint),
@@ -65,7 +64,6 @@ macro_rules! either {
     };
 }
 
-/// Creates end `id` of a flow over SCTP.
 pub(super) fn association(spec: &FlowSpec, cfg: &Arc<SctpConfig>, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
     let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), factory(spec), 1);
     let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
@@ -78,7 +76,6 @@ fn factory(spec: &FlowSpec) -> cc::Factory {
 }
 
 impl TransportEndpoint {
-    /// Creates the two ends of flow `index`.
     pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [TransportEndpoint; 2] {
         [false, true].map(|reverse| {
             let id = FlowId::new(index, reverse);
@@ -162,7 +159,6 @@ impl TransportEndpoint {
         let (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) = (self, peer) else { return false };
         abandoned(peer) && e.has_all_of(peer)
     }
-    /// Returns the sending half, once it exists.
     pub(super) fn sender(&self) -> Option<Sending<'_>> {
         match self {
             TransportEndpoint::Tcp(e) => e.sender().map(Sending::Tcp),

@@ -1,7 +1,6 @@
-//! A flow in a running component: application, transport and two ends, with the methods of every element.
-//!
-//! End 0 is at the flow's `from`, end 1 at its `to`; packets from end 0 travel forward. One branch separates transfers
-//! from all other kinds, because their packets are the hot path.
+//! A flow in a running component: application, transport and two ends, with the methods of every element. End 0 is at
+//! the flow's `from`, end 1 at its `to`; packets from end 0 travel forward. One branch separates transfers from all
+//! other kinds, because their packets are the hot path.
 
 mod bulk;
 mod call;
@@ -72,7 +71,6 @@ enum FlowTraffic {
     Passing,
 }
 
-/// The progress of a flow.
 struct FlowProgress {
     end: Option<Time>,
     last_delivery: Time,
@@ -81,7 +79,6 @@ struct FlowProgress {
 }
 
 impl FlowProgress {
-    /// Records the one-way delay of a packet with data, if it is known.
     #[inline(always)]
     fn note_delay(&mut self, delay: Option<Time>) {
         if let Some(delay) = delay {
@@ -94,18 +91,15 @@ impl FlowProgress {
 trait Application {
     /// Handles a whole datagram at `end`. Returns true if either end may now have something to send.
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool;
-    /// Handles a datagram with these bytes that enters the network from `end`, which is outside. Returns the number for
-    /// its packet.
+    /// Handles a datagram with these bytes that enters from `end`, outside the network. Returns its packet's number.
     fn enter(&mut self, _now: Time, _end: usize, _d: &Decoded, _bytes: &[u8]) -> u32 {
         0
     }
-    /// Parses the payload of a packet from outside that `end` is about to receive. Returns false if it is not
-    /// understood.
+    /// Parses the payload of a packet from outside for `end`, before `receive`. Returns false if it is not understood.
     fn read(&mut self, _now: Time, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
         true
     }
-    /// Returns the payload of a packet that an end inside sent and that leaves the network with these addresses; `None`
-    /// for implied bytes.
+    /// Returns the payload of a packet from an end inside that leaves with these addresses; `None` for implied bytes.
     fn payload(&self, _p: &Packet, _addresses: &Addresses) -> Option<Vec<u8>> {
         None
     }
@@ -115,13 +109,11 @@ trait Application {
     fn is_listening(&self) -> bool {
         false
     }
-    /// Returns the next packet of `end`, with flow `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; otherwise returns that time.
     fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time>;
     /// Returns when `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
-    /// Notifies both ends of a link event.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
     /// Returns the sender of a transfer, once it exists, and the bytes delivered.
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
@@ -193,8 +185,7 @@ impl NetworkFlow {
         NetworkFlow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
-    /// Creates a flow of datagrams from outside. `index` is the flow's number in the component, `global` its number in
-    /// the network, counted after the scenario's flows.
+    /// Creates flow `index` of a component for datagrams from outside; `global` continues the scenario's flow numbers.
     pub(super) fn passing(
         (index, global): (u32, usize),
         path: [u32; 3],
@@ -216,37 +207,29 @@ impl NetworkFlow {
             progress: FlowProgress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
         }
     }
-    /// See [`Application::enter`].
     pub(super) fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
         of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
     }
-    /// See [`Application::read`].
     pub(super) fn read(&mut self, now: Time, end: usize, p: &Packet, payload: &[u8]) -> bool {
         of_kind!(&mut self.kind, k => k.read(now, end, p, payload), false)
     }
-    /// See [`Application::payload`].
     pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
         of_kind!(&self.kind, k => k.payload(p, addresses), None)
     }
-    /// See [`Application::on_exit`].
     pub(super) fn on_exit(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.on_exit(now, p, &mut self.progress), ());
     }
-    /// See [`Application::is_listening`].
     pub(super) fn is_listening(&self) -> bool {
         of_kind!(&self.kind, k => k.is_listening(), false)
     }
-    /// Returns the protocols of the flow's packets.
     pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
         let discovery = self.session().map(|_| Protocol::Udp);
         [self.protocol].into_iter().chain(discovery)
     }
-    /// Returns true if both ends are outside the network.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, FlowTraffic::Passing)
     }
 
-    /// Returns when the flow must first be woken.
     pub(super) fn start(&self) -> Time {
         self.start
     }
@@ -268,7 +251,6 @@ impl NetworkFlow {
         }
         p
     }
-    /// Returns the charging session, if this is one.
     pub(super) fn session(&self) -> Option<&Session> {
         of_kind!(&self.kind, k => k.session(), None)
     }
@@ -294,7 +276,6 @@ impl NetworkFlow {
         sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
     }
 
-    /// Returns the results of the flow.
     pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
         let FlowProgress { end: ended, last_delivery, delay } = &self.progress;
         let mut out = FlowOutcome {
@@ -314,8 +295,7 @@ impl NetworkFlow {
     }
 }
 
-/// Returns the instant before `now`. As of this instant, `next_wake` includes timers due at `now`, but not the
-/// consequences of events at `now`.
+/// Returns the instant before `now`, as of which `next_wake` includes timers due at `now` but no effects of its events.
 fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }

@@ -26,8 +26,7 @@ pub struct Crossing {
     pub hop: Hop,
     /// Out to the link, or in from it.
     pub direction: InterfaceDirection,
-    /// Scenario number of the packet's flow; [`Packet::flow`] counts within its component. Flows between ports follow
-    /// the scenario's flows.
+    /// Scenario number of the packet's flow ([`Packet::flow`] is local to a component); flows between ports come after.
     pub flow: usize,
 }
 
@@ -52,13 +51,11 @@ impl LinkState {
 pub trait Observer {
     /// Enables reports on flows and queues.
     const ACTIVE: bool = true;
-    /// Reports a packet at a host's interface: outgoing packets before queueing and fragmentation, incoming ones before
-    /// reassembly.
+    /// Reports a packet at a host's interface: outgoing before queueing and fragmentation, incoming before reassembly.
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
     /// Reports a datagram from or for outside at its port's interface.
     fn datagram(&mut self, _now: Time, _at: Crossing, _bytes: &[u8]) {}
-    /// Reports an Ethernet frame without an IP datagram, from or for outside, at its port's interface. `_peer` is the
-    /// node at the other end.
+    /// Reports a frame without an IP datagram, from or for outside, at its port. `_peer` is the node at the other end.
     fn frame(&mut self, _now: Time, _at: Crossing, _peer: usize, _bytes: &[u8]) {}
     /// Reports that an end of flow `index`, a charging session, is about to send a packet.
     fn session(&mut self, _now: Time, _index: usize, _session: &Session) {}
@@ -83,7 +80,6 @@ pub trait Observer {
     fn end(&mut self, _slots: usize, _held: usize) {}
 }
 
-/// Two observers of the same run.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
@@ -131,7 +127,6 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// An observer that may be absent.
 impl<O: Observer> Observer for Option<O> {
     const ACTIVE: bool = O::ACTIVE;
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {

@@ -75,10 +75,8 @@ pub fn paths(s: &Scenario) -> Result<Vec<FlowPath>, NetworkError> {
     s.flows.iter().map(&mut path).collect()
 }
 
-/// Routes of a network.
-///
-/// All routes from a source form a tree, which serves every flow from there. A host with only one neighbor has no tree:
-/// its routes are the neighbor's routes plus one hop. A star of any size therefore needs one tree.
+/// Routes of a network. All routes from a source form a tree, which serves every flow from there. A host with only one
+/// neighbor has no tree: its routes are the neighbor's plus one hop. A star of any size needs one tree.
 #[derive(Debug)]
 pub struct Routes {
     edges: Vec<Edge>,
@@ -136,7 +134,6 @@ impl Routes {
         (0..tree.len()).filter(move |&n| tree[n].is_some())
     }
 
-    /// Returns the node at the end of a hop.
     fn end(&self, hop: Hop) -> usize {
         let e = &self.edges[(hop / 2) as usize];
         if hop & 1 == 0 { e.between.1 } else { e.between.0 }
@@ -147,7 +144,6 @@ impl Routes {
         if hop & 1 == 0 { e.delay.0 } else { e.delay.1 }
     }
 
-    /// Returns the neighbor of `node` if it has only one.
     fn only_neighbor(&self, node: usize) -> Option<usize> {
         let mut ends = self.adjacency[node].iter().map(|&hop| self.end(hop));
         let first = ends.next()?;
@@ -212,8 +208,7 @@ mod tests {
         assert_eq!(routes.reachable(0).collect::<Vec<_>>(), [1, 2]);
     }
 
-    /// Each tree is a search through the whole network. There is one per source, and only for nodes with several
-    /// neighbors.
+    /// Trees, each a search through the whole network, exist only for sources with several neighbors.
     #[test]
     fn route_trees_are_built_once_per_source() {
         let edge = |a, b| Edge { between: (a, b), delay: (Time(1), Time(1)) };

@@ -33,8 +33,7 @@ impl SctpEndpoint {
                 self.begin_heartbeat(now);
             }
             (AssociationState::CookieEchoed, Chunk::Error) if p.tsval == u32::from(STALE_COOKIE) => {
-                // Request another cookie after a stale one (section 5.2.6), at most as often as T1-init repeats an
-                // INIT.
+                // After a stale cookie, request another (section 5.2.6), at most as often as T1-init repeats an INIT.
                 self.stale += 1;
                 self.snd = None;
                 self.enter(AssociationState::CookieWait, self.cfg.initial_rto);
@@ -58,7 +57,6 @@ impl SctpEndpoint {
         }
     }
 
-    /// Handles a chunk within the association.
     fn on_chunk(&mut self, now: Time, p: &Packet, chunk: Chunk, side: Option<&SideContent>) {
         let Some(snd) = &mut self.snd else { return };
         let acknowledged = unwrap(snd.queue.first(), p.seq, self.tsn.wrapping_sub(1));

@@ -1,5 +1,4 @@
-//! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the beginning to the end of the
-//! message.
+//! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from beginning to end.
 
 use super::part::MessagePart;
 use std::collections::BTreeMap;
@@ -7,7 +6,6 @@ use std::collections::BTreeMap;
 /// A message, or a run of its parts received without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PartRun {
-    /// First and last TSN.
     pub first: u64,
     pub last: u64,
     /// Stream, number and flags of the run; `len` is the length of the first part only.
@@ -16,7 +14,6 @@ pub(super) struct PartRun {
     pub bytes: u64,
 }
 
-/// Incomplete messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     /// Runs by their first TSN.
@@ -50,8 +47,7 @@ impl Assembly {
         }
     }
 
-    /// Removes a run that can never be complete: all TSNs up to `cumulative` have arrived or were skipped, so its
-    /// neighbors belong to other messages.
+    /// Removes a run that can never be complete, since all TSNs up to `cumulative` have arrived or were skipped.
     pub(super) fn broken(&mut self, cumulative: u64) -> Option<PartRun> {
         let is_broken = |run: &PartRun| run.last < cumulative || (!run.part.begins && run.first <= cumulative);
         let (&first, _) = self.runs.first_key_value().filter(|(_, run)| is_broken(run))?;

@@ -1,10 +1,8 @@
 //! An association that carries real messages in IP datagrams: each message written at one end is read at the other,
-//! whole and in order within its stream.
-//!
-//! An [`SctpEndpoint`] handles only the lengths of messages. This module holds the bytes: messages written and not yet
-//! acknowledged, and messages received and not yet read. A message written fills at most one packet
-//! ([`SctpConfig::payload`]). A message from another implementation may span several and is read whole, so it must fit
-//! into the buffer. If the application does not read, the window offered to the peer closes.
+//! whole and in order within its stream. An [`SctpEndpoint`] handles only the lengths of messages; this module holds
+//! the bytes of those not yet acknowledged or read. A message written fills at most one packet
+//! ([`SctpConfig::payload`]). One from another implementation may span several and is read whole, so it must fit into
+//! the buffer. If the application does not read, the window offered to the peer closes.
 //!
 //! ```
 //! use roughlink_core::cc;
@@ -86,21 +84,18 @@ pub enum WriteError {
     },
 }
 
-/// One end of an association that carries real messages; an element with the verbs that [`crate`] describes. Datagrams
-/// are whole IPv4 or IPv6 datagrams.
+/// One end of an association with real messages and the verbs of [`crate`]; datagrams are whole IPv4 or IPv6 ones.
 pub struct Association {
     endpoint: SctpEndpoint,
     addresses: Addresses,
     sides: Sides,
-    /// Written messages in order of TSN, beginning with TSN `from`, the first unacknowledged one; `bytes` is their
-    /// total length.
+    /// Written messages by TSN from `from`, the first unacknowledged one; `bytes` is their total length.
     written: VecDeque<Vec<u8>>,
     from: u64,
     bytes: usize,
     /// Chunks that arrived and were not delivered, by TSN.
     arrived: BTreeMap<u64, Vec<u8>>,
     readable: VecDeque<Message>,
-    /// Set once this end has closed.
     closed: bool,
     /// Set if a message was refused because the buffer was full.
     refused: bool,
@@ -144,12 +139,10 @@ impl Association {
         self.endpoint.streams()
     }
 
-    /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full; [`Event::Writable`]
-    /// follows when there is room again.
+    /// Writes a message to `stream`; packets may leave. Returns false if the buffer is full, until [`Event::Writable`].
     ///
     /// # Errors
-    /// Returns an error if the message can never be written: the association is not open, there is no such stream, or
-    /// the message is empty or too long.
+    /// Returns an error if the association is not open, there is no such stream, or the message is empty or too long.
     pub fn write(&mut self, stream: u16, message: &[u8]) -> Result<bool, WriteError> {
         let agreed = self.streams();
         let sender = self.endpoint.snd.as_mut().filter(|_| agreed > 0 && !self.closed).ok_or(WriteError::NotOpen)?;
@@ -169,8 +162,7 @@ impl Association {
         Ok(true)
     }
 
-    /// Returns the next message received, if any. A SACK that reopens the window may leave: call
-    /// [`Association::transmit`].
+    /// Returns the next message received. Call [`Association::transmit`] then, as a window update may leave.
     pub fn read(&mut self) -> Option<Message> {
         let message = self.readable.pop_front()?;
         self.endpoint.rcv.on_read(message.bytes.len() as u64, self.endpoint.cfg.payload);
@@ -199,8 +191,7 @@ impl Association {
         self.endpoint.state() == AssociationState::Closed
     }
 
-    /// Handles a datagram. Returns true if it belongs to this association: whole, with the right addresses and
-    /// checksums.
+    /// Handles a datagram. Returns true if it belongs to this association: whole, right addresses and checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
         let mut next = wire::decode_of(datagram, Protocol::Sctp, &self.addresses.reversed());
         if next.is_none() {

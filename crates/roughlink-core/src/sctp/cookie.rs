@@ -6,15 +6,12 @@ use crate::units::Time;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// Content of a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CookieContent {
-    /// Time of creation.
     pub made: Time,
     /// The tag that we have chosen, and our initial TSN.
     pub tag: u32,
     pub tsn: u32,
-    /// The content of the peer's INIT.
     pub peer: Init,
 }
 

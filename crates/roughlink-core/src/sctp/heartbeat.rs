@@ -1,18 +1,15 @@
-//! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period without new DATA.
-//!
-//! A period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered
+//! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period without new DATA. A
+//! period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered
 //! within an RTO counts as an error of the association (section 8.1) and doubles the RTO. The answer clears the errors
-//! if no data are outstanding, and gives an RTT sample, which ends the back-off of the RTO (section 6.3.3).
-//!
-//! In the RFC, data waits for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO
-//! leave at once, both after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the
-//! same effect, because the window of one packet after a time-out still has room.
+//! if no data are outstanding, and gives an RTT sample, which ends the back-off (section 6.3.3). In the RFC, data waits
+//! for T3-rtx although the answer shows that the path works. Here, chunks overdue by the new RTO leave at once, both
+//! after the answer and when the peer's HEARTBEAT arrives. In usrsctp, any arriving packet has the same effect, because
+//! the window of one packet after a time-out still has room.
 
 use super::send::SctpSender;
 use crate::rng::RandomStream;
 use crate::units::Time;
 
-/// Heartbeat periods of the path.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     interval: Time,
@@ -32,11 +29,9 @@ impl Heartbeat {
     pub(super) fn new(interval: Time, jitter: RandomStream) -> Self {
         Heartbeat { interval, jitter, period_end: Time::MAX, next_tsn: 0, due: false, waiting: None }
     }
-    /// Draws the jitter from `stream`.
     pub(super) fn set_jitter(&mut self, stream: RandomStream) {
         self.jitter = stream;
     }
-    /// Begins a period at `from`.
     pub(super) fn begin(&mut self, from: Time, snd: &SctpSender) {
         (self.due, self.waiting, self.next_tsn) = (false, None, snd.queue.next());
         if !self.interval.is_zero() {
@@ -48,15 +43,12 @@ impl Heartbeat {
     pub(super) fn stop(&mut self) {
         (self.period_end, self.due, self.waiting) = (Time::MAX, false, None);
     }
-    /// Returns true if a HEARTBEAT must leave.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
-    /// Returns when the heartbeat must be woken; [`Time::MAX`] = never.
     pub(super) fn next_wake(&self) -> Time {
         self.waiting.map_or(self.period_end, |(_, error_at)| error_at)
     }
-    /// Processes timers due at `now`.
     pub(super) fn wake(&mut self, now: Time, snd: &mut SctpSender) {
         if let Some((sent_at, _)) = self.waiting.take_if(|(_, error_at)| *error_at <= now) {
             snd.on_heartbeat_unanswered(now);

@@ -1,8 +1,6 @@
-//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half. As with TCP, the sender is frozen during
-//! the `Hold` and starts without back-off afterwards.
-//!
-//! With `partial_reliability`, data in flight is abandoned at the start of the `Hold`, and a FORWARD TSN is the last
-//! packet to leave (AVOCA paper, section I). An unanswered FORWARD TSN is repeated at the end of the `Hold`.
+//! Effect of a [`Permit::Hold`](crate::cc::Permit::Hold) on the sending half. As with TCP, the sender is frozen, then
+//! starts without back-off. With `partial_reliability`, data in flight is abandoned at the start of the `Hold`, and a
+//! FORWARD TSN is the last packet to leave (AVOCA paper, section I); if unanswered, it is repeated at the end.
 
 use super::outstanding::ChunkState;
 use super::send::SctpSender;

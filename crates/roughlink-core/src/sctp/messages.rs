@@ -1,5 +1,4 @@
-//! Messages that wait to be sent: their division into chunks (RFC 9260 section 6.9) and their stream sequence numbers
-//! (section 6.5).
+//! Messages that wait to be sent: division into chunks (RFC 9260 section 6.9) and stream sequence numbers (6.5).
 
 use super::part::MessagePart;
 use crate::units::Time;
@@ -10,7 +9,6 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct SendQueue {
     written: VecDeque<QueuedMessage>,
-    /// Bytes of `written`.
     bytes: u64,
     /// Rest of the offer (`u64::MAX` = endless).
     backlog: u64,
@@ -30,12 +28,10 @@ struct QueuedMessage {
 }
 
 impl SendQueue {
-    /// Creates an empty queue for `streams` streams.
     pub(super) fn new(streams: u16, ordered: bool) -> Self {
         let numbers = vec![0; usize::from(streams.max(1))];
         SendQueue { written: VecDeque::new(), bytes: 0, backlog: 0, numbers, turn: 0, ordered }
     }
-    /// Returns the number of streams agreed on.
     pub(super) fn streams(&self) -> u16 {
         self.numbers.len() as u16
     }
@@ -43,7 +39,6 @@ impl SendQueue {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Returns true if there is nothing to send.
     pub(super) fn is_empty(&self) -> bool {
         self.backlog == 0 && self.written.is_empty()
     }
@@ -51,21 +46,18 @@ impl SendQueue {
     pub(super) fn offer(&mut self, bytes: u64) {
         self.backlog = bytes;
     }
-    /// Ends an endless offer.
     pub(super) fn stop_endless(&mut self) {
         if self.backlog == u64::MAX {
             self.backlog = 0;
         }
     }
-    /// Appends a message of `bytes` for `stream`.
     pub(super) fn write(&mut self, stream: u16, bytes: u32, written: Time) {
         debug_assert!(stream < self.streams() && bytes > 0);
         self.bytes += u64::from(bytes);
         self.written.push_back(QueuedMessage { stream, left: bytes, begun: false, written });
     }
 
-    /// Returns the next chunk of at most `most` bytes, and when its message was written. A message of an offer counts
-    /// as written when it leaves, at `now`.
+    /// Returns the next chunk of at most `most` bytes, and when its message was written (`now` for an offer).
     pub(super) fn next(&self, most: u16, now: Time) -> Option<(MessagePart, Time)> {
         let rest = self.backlog.min(u64::from(most)) as u32;
         let offered = || QueuedMessage { stream: self.turn as u16, left: rest, begun: false, written: now };
@@ -100,8 +92,7 @@ impl SendQueue {
         }
     }
 
-    /// Removes the next message if none of it has left and `overdue` is true for the time at which it was written.
-    /// Returns its bytes.
+    /// Removes the next message if none of it has left and it was written at an `overdue` time. Returns its bytes.
     pub(super) fn discard(&mut self, overdue: impl Fn(Time) -> bool) -> Option<u64> {
         let message = self.written.pop_front_if(|m| !m.begun && overdue(m.written))?;
         self.bytes -= u64::from(message.left);

@@ -7,10 +7,8 @@ use crate::units::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChunkState {
-    /// On its way.
     InFlight,
     /// A gap ack block covers it.
     Acked,
@@ -20,16 +18,13 @@ pub(super) enum ChunkState {
     Abandoned,
 }
 
-/// A chunk sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentChunk {
-    /// Content.
     pub part: MessagePart,
     /// Time at which the chunk's message was written.
     pub written: Time,
     /// Bytes of user data sent before the chunk.
     pub offset: u64,
-    /// State of the chunk.
     pub fate: ChunkState,
     /// Miss indications.
     pub missing: u8,
@@ -99,7 +94,6 @@ impl Outstanding {
     pub(super) fn first(&self) -> u64 {
         self.first
     }
-    /// Returns the TSN of the next new chunk.
     pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
@@ -118,7 +112,6 @@ impl Outstanding {
     pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<SentChunk>()
     }
-    /// Returns true if all chunks are acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -130,7 +123,6 @@ impl Outstanding {
     pub(super) fn acked(&self) -> u64 {
         self.acked
     }
-    /// Returns the number of messages cumulatively acknowledged and not abandoned.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
@@ -143,7 +135,6 @@ impl Outstanding {
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
-    /// Returns true if a chunk is marked for retransmission.
     pub(super) fn has_marked(&self) -> bool {
         self.marked > 0
     }
@@ -151,7 +142,6 @@ impl Outstanding {
     pub(super) fn is_waiting(&self) -> bool {
         self.marked > 0 || self.in_flight > 0
     }
-    /// Returns the chunks from the lowest TSN on.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &SentChunk> {
         self.chunks.iter()
     }
@@ -286,7 +276,6 @@ impl Outstanding {
         }
     }
 
-    /// Marks the lowest chunk for retransmission.
     pub(super) fn mark_head(&mut self) {
         if self.chunks.front().is_some_and(|c| c.fate != ChunkState::Abandoned) {
             self.set(0, ChunkState::Marked);
@@ -337,7 +326,6 @@ impl Outstanding {
         lost
     }
 
-    /// Returns the positions of all chunks.
     pub(super) fn all(&self) -> Range<usize> {
         0..self.chunks.len()
     }
@@ -370,9 +358,8 @@ impl Outstanding {
         }
     }
 
-    /// Returns the TSN to which the receiver may advance (Advanced.Peer.Ack.Point, RFC 3758 section 3.5), and the
-    /// streams in which it then skips messages. All chunks up to this TSN are acknowledged or abandoned. `None` if no
-    /// FORWARD TSN is needed.
+    /// Returns the TSN up to which all chunks are acknowledged or abandoned (Advanced.Peer.Ack.Point, RFC 3758 section
+    /// 3.5), and the streams that skip messages when the receiver advances to it. `None` if no FORWARD TSN is needed.
     pub(super) fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;
@@ -414,7 +401,6 @@ mod tests {
         o
     }
 
-    /// Returns a message of stream 0.
     fn message(number: u64) -> (MessagePart, Time) {
         let part = MessagePart { stream: 0, ssn: number as u16, len: 100, ordered: true, begins: true, ends: true };
         (part, Time(number))

@@ -20,7 +20,6 @@ pub struct MessagePart {
 }
 
 impl MessagePart {
-    /// Returns the content of a packet with DATA.
     #[inline]
     pub(super) fn from_packet(p: &Packet) -> Self {
         let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);

@@ -1,9 +1,7 @@
 //! Receiving half: TSNs received, delivery in order per stream, and SACK timing (RFC 9260 sections 6.2, 6.5, 6.6, 6.9;
-//! RFC 3758 section 3.6).
-//!
-//! The buffer holds messages that wait for an earlier message of their stream, incomplete messages and, with explicit
-//! reads, messages not yet read. An application that reads at once receives the beginning of a message before its end
-//! (partial delivery, section 6.9). TSNs reported in gap ack blocks are never revoked.
+//! RFC 3758 section 3.6). The buffer holds messages that wait for an earlier one of their stream, incomplete messages
+//! and, with explicit reads, unread messages. An application that reads at once receives the beginning of a message
+//! before its end (partial delivery, section 6.9). TSNs reported in gap ack blocks are never revoked.
 
 use super::assembly::{Assembly, PartRun};
 use super::config::SctpConfig;
@@ -12,14 +10,11 @@ use crate::packet::{Gap, Gaps};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Message delivered to an application with explicit reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DeliveredMessage {
     pub stream: u16,
-    /// The TSNs of the message.
     pub first: u64,
     pub last: u64,
-    /// Bytes of the message.
     pub bytes: u64,
 }
 
@@ -30,15 +25,12 @@ pub(super) struct SctpReceiver {
     cumulative: u64,
     /// TSNs received beyond `cumulative`, as `[first, last]`, ascending.
     ranges: Vec<(u64, u64)>,
-    /// TSNs to report as duplicates.
     duplicates: Vec<u64>,
     /// For each stream, the number of the next message to deliver.
     next: Vec<u64>,
-    /// Streams agreed on.
     streams: u16,
     /// Messages that wait for an earlier one, by stream and number.
     waiting: BTreeMap<(u16, u64), PartRun>,
-    /// Incomplete messages.
     assembly: Assembly,
     buffered: u64,
     delivered: u64,
@@ -57,25 +49,21 @@ pub(super) struct SctpReceiver {
     pub(super) log: Vec<(u16, u64, u64)>,
 }
 
-/// State of an application with explicit reads.
 #[derive(Clone, Debug, Default)]
 struct ExplicitReads {
     /// Last TSN accepted.
     taken: Option<u64>,
-    /// Messages delivered, in order.
     delivered: VecDeque<DeliveredMessage>,
     /// Ranges of accepted TSNs that will never be delivered, each as first and last TSN.
     dropped: Vec<(u64, u64)>,
     /// Set if a message is longer than the buffer and can never be delivered.
     too_long: bool,
-    /// Bytes delivered but not read.
     unread: u64,
     /// Last a_rwnd sent.
     announced: u64,
 }
 
 impl SctpReceiver {
-    /// Creates the state before the first message.
     pub(super) fn new(cfg: &SctpConfig) -> Self {
         SctpReceiver {
             cumulative: 0,
@@ -100,8 +88,7 @@ impl SctpReceiver {
         }
     }
 
-    /// Sets the number of streams granted to the peer. Data in other streams is acknowledged and discarded (section
-    /// 6.5).
+    /// Sets the number of streams granted; data in others is acknowledged and discarded (section 6.5).
     pub(super) fn agree(&mut self, streams: u16) {
         self.streams = streams;
     }
@@ -113,22 +100,18 @@ impl SctpReceiver {
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
-    /// Returns a range of accepted TSNs that will never be delivered, as first and last TSN.
     pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
         self.by_hand.as_mut()?.dropped.pop()
     }
-    /// Returns the next message delivered to an application with explicit reads.
     pub(super) fn take_delivered(&mut self) -> Option<DeliveredMessage> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
-    /// Returns true if part of a message has arrived that explicit reads can never deliver, because it is longer than
-    /// the buffer.
+    /// Returns true if a message is longer than the buffer, so that explicit reads can never deliver it.
     pub(super) fn is_too_long(&self) -> bool {
         self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
     /// Frees `bytes` that the application read. Sends a window update once the window has grown by half the buffer, or
-    /// from less than `packet` bytes to at least `packet` bytes. This is the receiver-side silly window avoidance of
-    /// RFC 9260 section 6.2.
+    /// from less than `packet` bytes to at least that many (silly window avoidance, RFC 9260 section 6.2).
     pub(super) fn on_read(&mut self, bytes: u64, packet: u16) {
         let Some(by_hand) = &mut self.by_hand else { return };
         by_hand.unread -= bytes;
@@ -138,14 +121,12 @@ impl SctpReceiver {
             self.sack_soon();
         }
     }
-    /// Returns the free bytes of the buffer.
     fn room(&self) -> u64 {
         u64::from(self.rcv_buf).saturating_sub(self.buffered + self.unread())
     }
     fn unread(&self) -> u64 {
         self.by_hand.as_ref().map_or(0, |b| b.unread)
     }
-    /// Returns the TSN up to which all have arrived or were skipped.
     pub(super) fn cumulative(&self) -> u64 {
         self.cumulative
     }
@@ -157,13 +138,11 @@ impl SctpReceiver {
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }
-    /// Returns the bytes of skipped messages. `sent_through` returns the bytes that the peer sent up to a TSN; bytes
-    /// neither delivered nor buffered were skipped.
+    /// Returns the bytes of skipped messages: `sent_through` (bytes up to a TSN) minus those delivered or buffered.
     pub(super) fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
         let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
         (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
     }
-    /// Returns true if a SACK must leave now.
     pub(super) fn is_sack_due(&self) -> bool {
         self.sack_now
     }
@@ -171,19 +150,16 @@ impl SctpReceiver {
     pub(super) fn next_wake(&self) -> Time {
         self.sack_at
     }
-    /// Processes timers due at `now`.
     pub(super) fn wake(&mut self, now: Time) {
         if self.sack_at <= now {
             self.sack_soon();
         }
     }
-    /// Requests an immediate SACK.
     pub(super) fn sack_soon(&mut self) {
         self.sack_now = true;
         self.sack_at = Time::MAX;
     }
 
-    /// Handles a DATA chunk.
     pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: MessagePart) {
         let MessagePart { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
@@ -279,7 +255,6 @@ impl SctpReceiver {
         self.advance_cumulative();
     }
 
-    /// Advances the cumulative TSN over the ranges that it has reached.
     fn advance_cumulative(&mut self) {
         while let Some(&(a, b)) = self.ranges.first()
             && a <= self.cumulative + 1
@@ -289,7 +264,6 @@ impl SctpReceiver {
         }
     }
 
-    /// Accepts a new TSN.
     fn take_in(&mut self, tsn: u64, part: MessagePart) {
         let Some(&mut next) = self.next_of(part.stream) else { return };
         if let Some(by_hand) = &mut self.by_hand {
@@ -344,8 +318,7 @@ impl SctpReceiver {
         }
     }
 
-    /// Drops parts of messages that can never be complete: the other parts were skipped or, in violation of section
-    /// 6.9, never sent.
+    /// Drops parts of messages whose other parts were skipped or, in violation of section 6.9, never sent.
     fn drop_broken(&mut self) {
         while let Some(run) = self.assembly.broken(self.cumulative) {
             self.drop_run(run);

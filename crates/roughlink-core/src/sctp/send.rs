@@ -1,10 +1,7 @@
-//! Sending half: decides when each chunk may leave (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
-//!
-//! Windows are bytes of user data. The congestion control determines their size; this module detects lost chunks and
-//! full windows. By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then
-//! exceeds the window.
-//!
-//! A packet has one chunk: a message, or a part of one ([`SendQueue`]).
+//! Sending half: decides when each chunk may leave (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5). Windows are
+//! bytes of user data. The congestion control determines their size; this module detects lost chunks and full windows.
+//! By section 6.1 rule B a packet may leave while less than the window is in flight, even if it then exceeds the
+//! window. A packet has one chunk: a message, or a part of one ([`SendQueue`]).
 
 use super::config::SctpConfig;
 use super::messages::SendQueue;
@@ -42,7 +39,6 @@ pub struct SctpSender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
     pub(super) core: SenderCore,
-    /// Data that the application has yet to send.
     messages: SendQueue,
     /// Set if a SACK arrived since the last time-out.
     sack_seen: bool,
@@ -341,8 +337,7 @@ impl SctpSender {
         self.start_burst();
     }
 
-    /// Handles a HEARTBEAT unanswered within an RTO: counts an error of the association (section 8.1) and doubles the
-    /// RTO (section 8.3).
+    /// Handles a HEARTBEAT unanswered within an RTO: counts an error (section 8.1) and doubles the RTO (section 8.3).
     pub(super) fn on_heartbeat_unanswered(&mut self, now: Time) {
         if self.core.try_again(now, Patience::Retries(self.cfg.data_retries)) {
             self.core.back_off();

@@ -81,7 +81,6 @@ fn chunks(c: &EndpointPair<SctpEndpoint>) -> Vec<(u64, Chunk)> {
     c.sent.iter().map(|(t, _, p)| (t.as_millis(), p.chunk().unwrap())).collect()
 }
 
-/// Loses the first `n` packets with `chunk`.
 fn lose_first(c: &mut EndpointPair<SctpEndpoint>, chunk: Chunk, n: u32) {
     let mut left = n;
     c.lose = Box::new(move |_, _, p| {
@@ -311,8 +310,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
 
 #[test]
 fn three_miss_indications_trigger_a_fast_retransmit() {
-    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, which the SACKs of the
-    // others show.
+    // By rule B a fourth packet exceeds the initial window of 4404 B. The others' SACKs show the loss of the first.
     for (reports, at) in [(3, 120), (4, 1_080)] {
         let cfg = SctpConfig { missing_reports: reports, ..SctpConfig::default() };
         let mut c = pair(&cfg, "sctp", 4 * 1452);
@@ -450,8 +448,7 @@ fn without_avoca_t3_outlasts_the_outage() {
     let (plain, timeouts) = resumes("sctp", false);
     assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
     assert_eq!(timeouts, 6);
-    // The head had arrived before the outage, but its SACK was delayed, so the head is sent again at 62 s. The missing
-    // chunks follow a round trip later.
+    // The head had arrived, but not its delayed SACK: it leaves again at 62 s, missing chunks a round trip later.
     assert_eq!(resumes("avoca", false), (ms(62_060), 0));
     // Here the FORWARD TSN was sent without coverage: it is repeated first, and new data follow it.
     assert_eq!(resumes("avoca", true), (ms(62_020), 0));

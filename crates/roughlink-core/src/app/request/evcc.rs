@@ -23,7 +23,6 @@ pub(super) struct Evcc {
     setup_by: Time,
     /// Time after which the charger's processing of the current message is late.
     processing_by: Time,
-    /// End of charging.
     charged_at: Time,
     pub written: OutgoingMessages,
     /// Reader of the stream of a charger outside the network.
@@ -184,8 +183,7 @@ impl Evcc {
         }
     }
 
-    /// Ends the session because it cannot continue: the charger closed the connection, the connection was lost, or the
-    /// charger's data is not a message.
+    /// Ends the session: the charger closed the connection, the connection was lost, or the data is not a message.
     pub(super) fn fail(&mut self, now: Time, cause: EndCause) {
         if !matches!(self.phase, EvccPhase::Closing | EvccPhase::Closed) {
             self.phase = EvccPhase::Closing;

@@ -111,9 +111,8 @@ impl V2gMessage {
             PreCharge => (25, 22),     // both from the Ioniq's session
             PowerDelivery => (18, 18), // both from the Alpitronic's session
             CurrentDemand => (49, 44),
-            // No capture has the messages below; all sizes are assumptions. The requests of ChargingStatus and
-            // SessionStop are only a header. The response of ChargingStatus is as long as CurrentDemand's. The
-            // response of SessionStop (a header and a code) is as long as PaymentServiceSelection's.
+            // No capture has the messages below; all sizes are assumptions. Requests of ChargingStatus and SessionStop
+            // are only a header; their responses are as long as those of CurrentDemand and PaymentServiceSelection.
             ChargingStatus => (13, 44),
             WeldingDetection => (16, 22),
             SessionStop => (13, 14),

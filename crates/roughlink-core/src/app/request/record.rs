@@ -50,13 +50,10 @@ pub enum SessionOutcome {
     Failed,
 }
 
-/// Time, outcome and cause.
 type SessionEnd = (Time, SessionOutcome, Option<EndCause>);
 
-/// Record of one side.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SideRecord {
-    /// End of the session on this side.
     end: Option<SessionEnd>,
     /// Time at which SessionSetupRes arrived or left.
     pub setup: Option<Time>,
@@ -107,8 +104,7 @@ impl SideRecord {
     }
 }
 
-/// Forms the result of a session that began at `start` from the records of vehicle and charger; a side outside the
-/// network has no record.
+/// Forms the result of a session that began at `start`; a side outside the network has no record.
 pub(super) fn join(start: Time, records: [Option<&SideRecord>; 2]) -> SessionResult {
     let [vehicle, charger] = records;
     // The session ends when the first side ends it; violations recorded before that count. If both sides end at the

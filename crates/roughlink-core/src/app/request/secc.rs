@@ -15,12 +15,10 @@ pub(super) struct Secc {
     /// Last allowed request, and the time at which the vehicle first sent it; repetitions do not change this time.
     last: Option<V2gMessage>,
     since: Time,
-    /// Time of the SDP response.
     found_at: Time,
     /// Current response and the time at which it is ready.
     answer: Option<(Time, Response)>,
     setup_by: Time,
-    /// Random numbers of the turnaround.
     stream: RandomStream,
     /// Time after which the next request is late.
     request_by: Time,

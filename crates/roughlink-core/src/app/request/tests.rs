@@ -14,13 +14,11 @@ fn stream() -> RandomStream {
     Seed { seed: 1, replica: 0 }.stream("session", "turnaround")
 }
 
-/// Returns a session with two seconds of charging.
 fn short(mode: SessionConfig) -> SessionConfig {
     SessionConfig { charge: Some(MS(2000)), ..mode }
 }
 
-/// Runs a session over TCP. The data segments with numbers in `lost` and the first `lost_datagrams` datagrams do not
-/// arrive.
+/// Runs a session over TCP without the data segments numbered in `lost` and the first `lost_datagrams` datagrams.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
     let mut session = Session::new(cfg, Time::ZERO, [false; 2], stream());
     let mut pair = dialogue::pair(tcp, DELAY);

@@ -2,10 +2,9 @@
 //! discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
 //! Headers, lengths, addresses and ports are real. EXI documents are not: a session has only the kind and the length of
-//! a message. One byte replaces the document, with the message number and the flags of a response: processing
-//! continues, or the request is refused ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The message's name in
-//! ASCII follows for readers of a capture, truncated if there is no room, then zeros. Two roughlink networks can
-//! therefore communicate over any path.
+//! a message. One byte replaces the document: the message number and the flags of a response, for continued processing
+//! and refusal ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The name in ASCII follows for readers of a
+//! capture, as far as there is room, then zeros. Two roughlink networks can thus communicate over any path.
 //!
 //! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
 //! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.
@@ -18,26 +17,23 @@ use std::net::Ipv6Addr;
 /// Address of discovery requests: all nodes of the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Version of V2GTP.
 const VERSION: u8 = 1;
 /// An EXI document.
 const EXI: u16 = 0x8001;
 /// SDP request and response.
 const SDP: [u16; 2] = [0x9000, 0x9001];
-/// Bits of the byte that represents a message: number in [`V2gMessage::ALL`]; response; the charger's processing is not
-/// finished; the request was not allowed.
+/// Bits of the byte that represents a message: its number in [`V2gMessage::ALL`].
 pub const MESSAGE: u8 = 0x0f;
-/// See [`MESSAGE`].
+/// Bit of that byte: the message is a response.
 pub const RESPONSE: u8 = 0x10;
-/// See [`MESSAGE`].
+/// Bit of that byte: the charger's processing is not finished.
 pub const ONGOING: u8 = 0x20;
-/// See [`MESSAGE`].
+/// Bit of that byte: the request was not allowed.
 pub const REFUSED: u8 = 0x40;
 /// Bytes of a message needed to identify it.
 const HEAD: usize = V2GTP_HEADER as usize + 1;
 /// No transport layer security.
 const NO_TLS: u8 = 0x10;
-/// Transport: TCP.
 const TCP: u8 = 0;
 
 fn header(payload: u16, length: u32) -> [u8; V2GTP_HEADER as usize] {
@@ -81,7 +77,6 @@ pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
 }
 
 impl Document {
-    /// Returns the byte that represents the document.
     fn code(self) -> u8 {
         match self {
             Document::Request(m) => m as u8,
@@ -117,9 +112,7 @@ impl Document {
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart<'w> {
     pub(super) written: &'w OutgoingMessages,
-    /// Offset of the part in the stream.
     pub(super) offset: u64,
-    /// Length of the part.
     pub(super) bytes: usize,
 }
 
@@ -167,8 +160,7 @@ pub(super) struct V2gtpReader {
 }
 
 impl V2gtpReader {
-    /// Consumes bytes up to the end of the next message and returns the message if it is complete. Returns nothing
-    /// after malformed bytes.
+    /// Consumes bytes up to the end of the next message, and returns it if complete; `None` after malformed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Document, Malformed>> {
         while !self.malformed {
             if let Some(document) = self.document {

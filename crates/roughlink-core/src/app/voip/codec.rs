@@ -2,8 +2,7 @@
 //!
 //! Frame sizes follow RFC 3551 section 4.5. Packets are those for which ITU-T G.113 (appendix I, table I.4) gives Ie
 //! and Bpl. The text of G.113 was not at hand, so values are used only where independent implementations of the E-model
-//! agree. This excludes G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which they disagree or give no Bpl, and
-//! Opus, which G.113 lacks.
+//! agree. This excludes G.726, GSM-FR, iLBC, AMR below 12.2 kbit/s (they disagree or lack Bpl) and Opus (not listed).
 
 use super::emodel::BPL_BARE;
 use crate::units::Time;
@@ -74,8 +73,7 @@ const DYNAMIC: u8 = 96;
 mod tests {
     use super::*;
 
-    /// Packets carry the bit rate of the codec. GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section
-    /// 4.5.9).
+    /// GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section 4.5.9).
     #[test]
     fn packets_carry_the_codec_bit_rate() {
         for (codec, kbps) in [(Codec::G711, 64.0), (Codec::G729, 8.0), (Codec::G7231, 6.4), (Codec::GsmEfr, 12.4)] {

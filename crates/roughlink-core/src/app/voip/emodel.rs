@@ -44,15 +44,13 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     }
 }
 
-/// Returns the equipment impairment Ie,eff of a codec that loses the share `loss` (0 to 1) of its packets with
-/// `burst_ratio` (G.107).
+/// Returns the equipment impairment Ie,eff of a codec with packet loss `loss` (0 to 1) and `burst_ratio` (G.107).
 pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
     codec.ie + (MAX_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
 }
 
 /// Returns BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
-///
 /// G.107 permits values up to 2. Above 2 its formula is valid only for losses below 2 % (as commonly cited; the text
 /// was not at hand). Ratings of calls with long outages therefore only say that the call was bad, not how bad.
 pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {

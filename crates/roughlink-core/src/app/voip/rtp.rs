@@ -41,8 +41,7 @@ impl Header {
         b
     }
 
-    /// Decodes the header of a valid RTP packet (RFC 3550 appendix A.1): version 2, not RTCP, long enough for its
-    /// contents.
+    /// Decodes the header of a valid RTP packet (RFC 3550 appendix A.1): version 2, not RTCP, all contents present.
     pub fn read(packet: &[u8]) -> Option<Header> {
         let (h, rest) = packet.split_first_chunk::<{ Header::BYTES as usize }>()?;
         let word = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
@@ -96,13 +95,12 @@ impl RtpSource {
     }
 }
 
-/// State of a talker outside the network, derived from its packets as they enter.
-///
-/// Packet numbers are unwrapped RTP sequence numbers (RFC 3550 appendix A.1). The talker's clock is unknown, so the
-/// time of entry counts as departure, and earlier delays are invisible. Gaps in the numbers show earlier losses. The
-/// first and the highest number give the count of sent packets (appendix A.3), so losses before the first or after the
-/// last entry are invisible. Timestamps give the speech per packet. Two consecutive packets that do not continue the
-/// sequence mark a restarted talker, whose packets are counted from there.
+/// State of a talker outside the network, derived from its packets as they enter. Packet numbers are unwrapped RTP
+/// sequence numbers (RFC 3550 appendix A.1). The talker's clock is unknown, so the time of entry counts as departure,
+/// and earlier delays are invisible. Gaps in the numbers show earlier losses. The first and the highest number give the
+/// count of sent packets (appendix A.3), so losses before the first or after the last entry are invisible. Timestamps
+/// give the speech per packet. Two consecutive packets that do not continue the sequence mark a restarted talker, whose
+/// packets are counted from there.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedStream {
     latest: Option<Latest>,
@@ -191,7 +189,6 @@ impl ObservedStream {
     }
 }
 
-/// Version of RTP.
 const VERSION: u8 = 2;
 /// Payload types that belong to RTCP (RFC 5761 section 4).
 const RTCP: std::ops::RangeInclusive<u8> = 64..=95;
@@ -204,8 +201,7 @@ const PCMU_SILENCE: u8 = 0xff;
 const MAX_MISORDER: i64 = 100;
 /// Number of the first packet to enter, which leaves room for earlier ones that it overtook.
 const FIRST: u32 = MAX_MISORDER as u32;
-/// Number of packets by which a talker may be ahead of one that sends only the shortest packets, to allow for gaps and
-/// bursts (RFC 3550 appendix A.1).
+/// Packets by which a talker may be ahead of one with the shortest packets: gaps and bursts (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
 /// Shortest and longest speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
 const MIN_SPEECH: Time = Time::from_micros(2_500);
@@ -295,8 +291,7 @@ mod tests {
         }
     }
 
-    /// After a new source, a restarted sequence, or a gap of more than half of all numbers, packets count from the
-    /// second one on.
+    /// Packets count from the second on after a new source, a restart, or a gap of more than half of all numbers.
     #[test]
     fn new_talker_counts_from_its_second_packet() {
         let mut heard = ObservedStream::default();

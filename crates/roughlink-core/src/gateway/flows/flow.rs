@@ -1,12 +1,8 @@
-//! State of a flow: both ends, as their segments show them, and the rules by which segments change it.
-//!
-//! Segments can be forged, so only segments that both ends would accept count. Such a segment begins in the window that
-//! the other end has offered, and acknowledges data that it may have sent. The four bounds are the same as in netfilter
-//! (G. van Rooij, Real stateful TCP packet filtering in IP Filter, 2001). Like receivers, the gateway sometimes checks
-//! more than the window. A RST needs the exact number (RFC 5961 section 3.2). A FIN counts when the other end has
-//! acknowledged it and no data was sent after it.
-//!
-//! An attacker that knows the numbers of a flow, or forges both ends, cannot be detected.
+//! State of a flow: both ends, as their segments show them, and the rules by which segments change it. Segments can be
+//! forged, so only those count that begin in the window offered by the other end and acknowledge data that it may have
+//! sent. The four bounds are netfilter's (G. van Rooij, Real stateful TCP packet filtering in IP Filter, 2001). A RST
+//! needs the exact number (RFC 5961 section 3.2). A FIN counts when the other end has acknowledged it and no data was
+//! sent after it. An attacker that knows a flow's numbers, or forges both ends, cannot be detected.
 
 use super::{FlowPhase, FlowTableCounters, Params};
 use crate::gateway::bytes::LinkHeader;
@@ -61,7 +57,6 @@ pub struct WatchedFlow<S> {
     pub state: S,
     /// Link header of outward segments.
     pub link: Option<LinkHeader>,
-    /// True if segments of both ends confirm the flow.
     pub(super) confirmed: bool,
     /// True if the flow is counted as left unmodified.
     pub(super) left_alone: bool,
@@ -70,16 +65,13 @@ pub struct WatchedFlow<S> {
     /// Time that determines the flow's place in the order of eviction; `None` if it is not in the order.
     pub(super) queued: Option<Time>,
     pub(super) last_seen: Time,
-    /// Ends, by the heading of their segments.
     pub(super) ends: [FlowEnd; 2],
-    /// Heading of the SYN.
     pub(super) opener: Heading,
     /// Times of the first SYN, the last SYN, and the last SYN before the SYN-ACK.
     opened: Time,
     syn_at: Time,
     answered_syn_at: Option<Time>,
     last_data: Option<Time>,
-    /// Bytes of the largest inward segment.
     largest: u32,
     /// Time at which both ends had sent a FIN.
     closed: Option<Time>,
@@ -111,7 +103,6 @@ impl<S: Default> WatchedFlow<S> {
         }
     }
 
-    /// Creates the flow that the SYN `s` opens.
     pub(super) fn from_syn(now: Time, heading: Heading, s: &Segment) -> Self {
         let mut flow = WatchedFlow::new(FlowPhase::Handshake, heading, now);
         flow.ends[heading as usize] = FlowEnd::from_syn(s);
@@ -168,9 +159,8 @@ impl<S> WatchedFlow<S> {
         }
     }
 
-    /// Returns the payload bytes of a full segment: the smaller announced MSS, minus the timestamps if both ends use
-    /// them. If an end announced no MSS, the default applies, but the result is at least the largest inward segment,
-    /// because some simulated stacks never announce an MSS.
+    /// Returns the payload of a full segment: the smaller announced MSS, or the default, minus timestamps if both ends
+    /// use them. The result is at least the largest inward segment, as some simulated stacks never announce an MSS.
     pub fn mss(&self, key: &FlowKey) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -184,7 +174,6 @@ impl<S> WatchedFlow<S> {
         if syns.iter().any(|o| o.mss == 0) { mss.max(self.largest) } else { mss }
     }
 
-    /// Processes a repeated SYN.
     pub(super) fn on_syn_again(&mut self, now: Time) {
         self.syn_at = now;
         self.ambiguous = true;
@@ -209,7 +198,6 @@ impl<S> WatchedFlow<S> {
         fits && heading == self.opener && self.admits(heading, s)
     }
 
-    /// Completes the handshake.
     pub(super) fn establish(&mut self, now: Time, p: &Params, counters: &mut FlowTableCounters) {
         let rtt = now.saturating_sub(self.answered_syn_at.expect("the third segment follows the second"));
         self.rtt = Some(rtt.clamp(Time::from_millis(p.min_rtt_ms), Time::from_millis(p.max_rtt_ms)));
@@ -223,12 +211,10 @@ impl<S> WatchedFlow<S> {
         self.confirmed = true;
     }
 
-    /// Returns true if `s` is the flow's SYN.
     pub(super) fn began_with(&self, heading: Heading, s: &Segment) -> bool {
         heading == self.opener && self.ends[heading as usize].syn_range == Some((s.seq, s.end()))
     }
 
-    /// Returns true if the flow's SYN was answered.
     pub(super) fn was_answered(&self) -> bool {
         self.answered_syn_at.is_some()
     }
@@ -240,7 +226,6 @@ impl<S> WatchedFlow<S> {
         heading != self.opener && s.is(flags::ACK) && fits
     }
 
-    /// Returns true if both ends have sent segments.
     pub(super) fn both_sent(&self) -> bool {
         self.ends.iter().all(|e| e.next.is_some())
     }
@@ -258,8 +243,7 @@ impl<S> WatchedFlow<S> {
         let newest = own.next.or(peer.ack.map(|(ack, _)| ack));
         let sequence = right.is_none_or(|right| !before(right, s.seq))
             && newest.is_none_or(|next| !before(s.end(), next.wrapping_sub(peer.widest).wrapping_sub(PROBE)));
-        // Sent data may be unknown: a first fragment shows only the beginning of its segment, and there may be another
-        // path. However, the window limits the amount sent.
+        // Sent data may be unknown (first fragments, another path), but the window limits the amount sent.
         let room = own.right.filter(|_| self.scaled()).is_some_and(|right| !before(right, s.ack));
         let acknowledgment = peer.next.is_none_or(|next| {
             let oldest = next.wrapping_sub(own.widest.max(OLDEST_ACK));
@@ -269,14 +253,12 @@ impl<S> WatchedFlow<S> {
         s.is(flags::ACK) && sequence && acknowledgment
     }
 
-    /// Returns true if the RST `s` ends the flow.
     pub(super) fn ends_with(&self, heading: Heading, s: &Segment) -> bool {
         let (own, peer) = (&self.ends[heading as usize], &self.ends[heading.opposite() as usize]);
         own.next == Some(s.seq) || peer.ack.is_some_and(|(ack, _)| ack == s.seq)
     }
 
-    /// Processes the numbers, window, data, marks and FIN of an admitted segment. Returns true if its acknowledgment
-    /// number is the highest so far.
+    /// Processes an admitted segment. Returns true if its acknowledgment number is the highest so far.
     pub(super) fn track(&mut self, now: Time, heading: Heading, s: &Segment) -> bool {
         self.last_seen = now;
         let offered = self.ends[heading.opposite() as usize].right;
@@ -319,8 +301,7 @@ impl<S> WatchedFlow<S> {
                 end.right = Some(right);
             }
             advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
-            // Do not store the window of a SYN: it is never scaled, but the gateway repeats the stored window in later
-            // segments, which are scaled.
+            // Do not store the window of a SYN: it is never scaled, but the segments that repeat the stored one are.
             if !s.is(flags::SYN) && (advanced || end.ack.is_none_or(|(ack, _)| ack == s.ack)) {
                 end.ack = Some((s.ack, s.window));
             }

@@ -103,7 +103,6 @@ fn flows_end_after_both_fins_or_a_reset() {
     only(&mut b);
     b.wait(1);
     assert!(stats(&mut b).flows.is_empty(), "two RTTs after both");
-    // Half closed, and still sending.
     let mut b = bench();
     b.open(0, 100);
     b.fin(0, Heading::Outward);
@@ -113,7 +112,6 @@ fn flows_end_after_both_fins_or_a_reset() {
     only(&mut b);
     b.wait(1);
     assert!(stats(&mut b).flows.is_empty());
-    // Idle.
     let mut b = bench();
     b.open(0, 100);
     b.wait(299_999);
@@ -151,8 +149,7 @@ fn reused_ports_start_a_new_flow() {
     let old = Segment { flags: flags::SYN, seq: 1_000, syn: Some(b.options), ..b.segment(0, Heading::Outward) };
     b.pass(Heading::Outward, old);
     assert_eq!(only(&mut b).phase, FlowPhase::Established, "its own SYN, late");
-    // Only the third segment of the new handshake replaces the old flow: by then, the other end has confirmed that the
-    // old connection is gone.
+    // Only the third segment of the new handshake replaces the old flow: it proves that the old connection is gone.
     let syn = Segment { seq: 77, ..old };
     b.pass(Heading::Outward, syn);
     b.wait(40);

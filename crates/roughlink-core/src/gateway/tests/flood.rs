@@ -1,16 +1,14 @@
 //! Honest flows among many forged segments, generated from a seed, in each gateway. Control of every honest flow must
 //! be exact, and the work per segment must not grow with the table.
 //!
-//! The attackers use real addresses, ports and link headers, but never both sequence numbers of a flow. Many forged
-//! segments have one of the two. (No check can detect a forged segment with both: every receiver would accept it.) The
-//! attackers send:
+//! The attackers use real addresses, ports and link headers, but at most one of the two sequence numbers of a flow:
+//! with both, every receiver would accept the segment. The attackers send:
 //!
 //! - forged segments of honest flows in both directions: SYN, SYN-ACK, RST, FIN, data, acknowledgments and marks;
 //! - SYNs, handshakes without their third segment, data and acknowledgments of flows that do not exist;
 //! - copies of honest segments, some of connections that ended long ago.
 //!
-//! Meanwhile honest flows open, some with the ports of closed flows, transfer in both directions, fall silent, close
-//! and are reset. On the train, coverage ends and returns.
+//! Meanwhile honest flows open, transfer, fall silent, close and are reset. On the train, coverage ends and returns.
 
 use super::{FlowKey, Gateway, Heading, Modem, Segment};
 use crate::cc::LinkEvent;
@@ -30,8 +28,7 @@ const HONEST: usize = 28;
 const MID_STREAM: usize = 4;
 const MSS: u32 = 1_460;
 
-/// A modem with a full queue, in which two SDUs take longer than any RTT, so every window is the smallest: two
-/// segments.
+/// A modem with a full queue, in which two SDUs outlast any RTT, so every window is the smallest: two segments.
 struct Slow;
 
 impl Modem for Slow {
@@ -52,15 +49,11 @@ impl Modem for Slow {
     }
 }
 
-/// State of an honest flow at its ends.
 struct Honest {
     key: FlowKey,
     shift: u8,
-    /// True if the flow is open.
     open: bool,
-    /// True if data has arrived.
     served: bool,
-    /// True if the gateway has not seen the SYN.
     mid_stream: bool,
     /// Next sequence number of server and client, by heading.
     next: [u32; 2],
@@ -90,10 +83,8 @@ struct Flood<'g> {
     rng: RandomStream,
     now: Time,
     honest: Vec<Honest>,
-    /// Honest segments that have passed.
     past: VecDeque<(Heading, Segment)>,
     forged: u64,
-    /// True while no segment arrives from outside.
     outage: bool,
     windows_checked: u64,
     originated: u64,
@@ -152,7 +143,6 @@ impl<'g> Flood<'g> {
         s
     }
 
-    /// Passes an honest segment.
     fn send(&mut self, heading: Heading, s: Segment) -> Segment {
         self.now += Time::from_micros(self.rng.range(0, 200));
         if !s.is(flags::RST) && s.flags != flags::SYN | flags::ACK {
@@ -164,7 +154,6 @@ impl<'g> Flood<'g> {
         self.pass(heading, s)
     }
 
-    /// Passes up to `most` forged segments.
     fn noise(&mut self, most: u64) {
         for _ in 0..self.below(most + 1) {
             self.now += Time::from_micros(self.rng.range(0, 20));
@@ -265,7 +254,6 @@ impl<'g> Flood<'g> {
         self.noise(8);
     }
 
-    /// Exchanges data in both directions, with acknowledgments.
     fn exchange(&mut self, i: usize) {
         // Before the other end answers, the gateway cannot verify the newest segment of a flow whose SYN was not seen.
         let most = if self.honest[i].mid_stream && !self.honest[i].served { 0 } else { 6 };
@@ -325,7 +313,6 @@ impl<'g> Flood<'g> {
         self.noise(20);
     }
 
-    /// Ends coverage and restores it after a flood from inside.
     fn tunnel(&mut self) {
         self.outage = true;
         self.gateway.on_link(self.now, &LinkEvent::Down);
@@ -378,7 +365,6 @@ impl<'g> Flood<'g> {
         }
     }
 
-    /// Asserts that every honest flow is in the table and none was evicted.
     fn check_end(&self) {
         let stats = self.gateway.stats(None);
         for h in self.honest.iter().filter(|h| h.open) {
@@ -414,7 +400,6 @@ fn long_flood_does_not_end_control() {
     control_is_kept(10_000_000);
 }
 
-/// The flow table without a gateway.
 #[derive(Debug)]
 struct BareFlowTable(Flows<()>);
 

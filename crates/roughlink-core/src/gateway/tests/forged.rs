@@ -37,7 +37,6 @@ fn assert_still_held(b: &mut GatewayBench<RateControl>, what: &str) {
     assert_eq!((f.phase, f.active), (FlowPhase::Established, true), "{what}");
 }
 
-/// Creates three flows of a passenger, ordered by number.
 fn train() -> GatewayBench<AvocaRx> {
     let mut b = GatewayBench::new(AvocaRx::new(&toml::from_str("").unwrap()));
     for flow in 0..3 {
@@ -56,7 +55,6 @@ fn come_back(b: &mut GatewayBench<AvocaRx>) {
     [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| b.gateway.on_link(b.now, e));
 }
 
-/// Segments that the agent of [`train`] must send when coverage is back.
 fn openings(b: &GatewayBench<AvocaRx>) -> Vec<Segment> {
     let last = |flow: u32| Segment { window: 1_000 + flow as u16, ..b.segment(flow, Heading::Outward) };
     (0..3).flat_map(|flow| [last(flow); 3]).collect()
@@ -67,8 +65,7 @@ fn syn(key: FlowKey, seq: u32) -> Segment {
     Segment { seq, flags: flags::SYN, window: 65_535, syn: Some(options), ..Segment::new(key) }
 }
 
-/// RFC 5961 section 4: a SYN proves nothing. A SYN-ACK without a SYN or an apparent third segment proves nothing
-/// either.
+/// RFC 5961 section 4: neither a SYN, a SYN-ACK without a SYN, nor an apparent third segment proves anything.
 #[test]
 fn a_syn_does_not_end_control() {
     for heading in BOTH {
@@ -103,15 +100,13 @@ fn marked_segment_outside_the_window_does_not_exclude_the_flow() {
     }
 }
 
-/// An attacker may guess both numbers. A guess is within a window of 60000 bytes once in 70000 times, and an
-/// acknowledgment is as hard to guess.
+/// A guess is within a window of 60000 bytes once in 70000 times, and an acknowledgment is as hard to guess.
 #[test]
 fn single_marked_segment_does_not_exclude_the_flow() {
     for heading in BOTH {
         let mut b = held_bench();
         let s = b.segment(0, heading);
         b.pass(heading, Segment { signed: true, ..s });
-        // The segment passes unchanged: its window is not reduced.
         for _ in 0..50 {
             b.data(0, 1);
             assert!(b.ack(0, 60_000) < 60_000);
@@ -139,7 +134,6 @@ fn reset_needs_the_exact_sequence_number() {
     }
 }
 
-/// A forged FIN does not finish the flow, and two of them do not remove it.
 #[test]
 fn a_fin_counts_when_nothing_follows_it() {
     for ahead in [0, 1, 1_460, 2_000] {
@@ -208,7 +202,6 @@ fn a_flood_of_syns_does_not_evict_frozen_flows() {
     }
 }
 
-/// A flood does not keep out a flow that opens during it.
 #[test]
 fn flood_of_segments_does_not_keep_out_new_flows() {
     let mut b = GatewayBench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
@@ -228,8 +221,7 @@ fn flood_of_segments_does_not_keep_out_new_flows() {
     }
 }
 
-/// Any segment from outside proves coverage, even if it is outside the receiver's window. The receiver does not answer
-/// such a segment, so the gateway itself must open the window.
+/// A segment from outside proves coverage. If it is outside the window and unanswered, the gateway opens the window.
 #[test]
 fn out_of_window_segment_does_not_keep_the_window_closed() {
     let mut b = train();

@@ -21,7 +21,6 @@ fn small(name: &str, params: &str) -> Box<dyn Gateway> {
     build(name, &format!("table = {{ capacity = {CAPACITY} }}\n{params}")).unwrap()
 }
 
-/// Addresses of flow `flow` in its inward direction.
 fn addresses(flow: u8, v6: bool) -> Addresses {
     let ip = if v6 {
         IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9) }
@@ -90,7 +89,6 @@ impl HostilePort {
         self.bytes.receive(self.gateway.as_mut(), self.now, heading, frame, Some(&self.modem));
     }
 
-    /// Passes `frame` through the gateway and checks the changes.
     fn check(&mut self, heading: Heading, frame: &mut [u8]) -> bool {
         let before = frame.to_vec();
         self.receive(heading, frame);
@@ -137,8 +135,7 @@ fn connect(port: &mut HostilePort, a: Addresses, (shift, units): (u8, u16), iss:
     port.receive(Heading::Outward, &mut encode(&p, None, &a.reversed(), &[]));
 }
 
-/// In 1e5 segments of a controlled flow, the checksum after the change equals a full computation. In four of ten
-/// segments, the checksum is forced to 0x0000 or 0xffff before or after the change.
+/// The checksums of 1e5 segments equal a full computation; 4 of 10 are forced to 0x0000 or 0xffff, before or after.
 #[test]
 fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
@@ -260,12 +257,10 @@ fn right_edges_never_move_back() {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A handshake.
     Open {
         flow: u8,
         v6: bool,
     },
-    /// A segment of one of a few flows, with some bytes corrupted.
     Segment {
         flow: u8,
         v6: bool,
@@ -279,7 +274,6 @@ enum Act {
         outward: bool,
         bytes: Vec<u8>,
     },
-    /// A copy of an earlier frame.
     Replay {
         which: u16,
     },
@@ -328,13 +322,12 @@ const LINKS: [(&[u8], [[u8; 2]; 2]); 4] = [
     (&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], [[0, 0x21], [0, 0x57]]),
 ];
 
-/// The window scale of both ends of a flow.
 fn scale(flow: u8) -> Option<u8> {
     [None, Some(7), Some(14)][usize::from(flow)]
 }
 
-/// Right edge of the window that each sender outside has seen. Senders use their whole windows, and some of their data
-/// takes a path around the gateway. The edge is known from a handshake until another SYN passes.
+/// Right edge of the window that each sender outside has seen, known from a handshake until another SYN passes. Senders
+/// use their whole windows, and some of their data takes a path around the gateway.
 #[derive(Default)]
 struct Senders {
     edges: BTreeMap<Addresses, HostileSender>,
@@ -342,7 +335,6 @@ struct Senders {
     odd: BTreeSet<Addresses>,
 }
 
-/// State of a sender.
 #[derive(Clone, Copy)]
 struct HostileSender {
     /// Highest acknowledgment, and right edge.
@@ -355,7 +347,6 @@ struct HostileSender {
 }
 
 impl Senders {
-    /// Records a frame before and after the gateway.
     fn passed(&mut self, heading: Heading, [came, went]: [&[u8]; 2]) {
         let Ok(old) = wire::parse(came) else { return };
         let a = directed(old.addresses, heading);
@@ -510,8 +501,7 @@ impl Attack {
     }
 }
 
-/// Handshakes, data, random bytes and copies in any order: no panic, a bounded table, changes only to windows, and no
-/// rate control moves a right edge back.
+/// Any frames: no panic, a bounded table, changes only to windows, and no rate control moves a right edge back.
 #[test]
 fn arbitrary_frames_do_no_harm() {
     for kind in REGISTRY.iter() {

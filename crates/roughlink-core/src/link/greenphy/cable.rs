@@ -1,9 +1,7 @@
-//! Stations on a shared medium: contention, transmission and its outcome.
-//!
-//! When the medium is free and a station has something to send, two priority slots select the streams of the highest
-//! class. These count down their back-off. The first to reach 0 sends; several at once collide. A station that becomes
-//! ready after the priority slots began waits for the next round. An exchange that would extend into the beacon region
-//! is shortened, or starts after the region.
+//! Stations on a shared medium: contention, transmission and its outcome. When the medium is free and a station has
+//! something to send, two priority slots select the streams of the highest class. These count down their back-off. The
+//! first to reach 0 sends; several at once collide. A station that becomes ready after the priority slots began waits
+//! for the next round. An exchange that would extend into the beacon region is shortened or starts after it.
 
 use super::csma::Csma;
 use super::station::{ClassQueue, PortStation};
@@ -20,7 +18,6 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct GreenPhy {
     config: GreenPhyConfig,
-    /// Stations by port.
     stations: Vec<PortStation>,
     /// Class of each flow, if it differs from its port's.
     classes: Vec<Option<PriorityClass>>,
@@ -41,7 +38,6 @@ pub struct GreenPhy {
 enum MediumPhase {
     /// No station has anything to send.
     Idle,
-    /// Waiting for the end of the beacon region.
     Beacon,
     /// Priority slots from a time on, followed by a number of back-off slots.
     Backoff(Time, u32),

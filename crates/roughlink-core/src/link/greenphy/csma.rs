@@ -1,9 +1,7 @@
-//! Contention with back-off and deferral counters (IEEE 1901, HomePlug AV).
-//!
-//! Entering a stage draws the back-off counter BC from the stage's window and loads the deferral counter DC. An idle
-//! slot decrements BC. A busy medium decrements both, unless DC is 0: then the station moves to the next stage without
-//! having sent, because the medium is crowded. The station sends when BC reaches 0. Success leads to stage 0, a
-//! collision to the next stage.
+//! Contention with back-off and deferral counters (IEEE 1901, HomePlug AV). Entering a stage draws the back-off counter
+//! BC from the stage's window and loads the deferral counter DC. An idle slot decrements BC. A busy medium decrements
+//! both, unless DC is 0: then the station moves to the next stage without having sent, because the medium is crowded.
+//! The station sends when BC reaches 0. Success leads to stage 0, a collision to the next stage.
 
 use crate::rng::RandomStream;
 
@@ -23,7 +21,6 @@ impl Backoff {
     pub const HIGH: Backoff = Backoff { windows: [8, 16, 16, 32], deferrals: [0, 1, 3, 15] };
 }
 
-/// Contention state of a station.
 #[derive(Debug)]
 pub(super) struct Csma {
     backoff: Backoff,
@@ -61,7 +58,6 @@ impl Csma {
         }
     }
 
-    /// Records whether this station's transmission was acknowledged.
     pub(super) fn sent(&mut self, acknowledged: bool) {
         self.enter(if acknowledged { 0 } else { self.stage + 1 });
     }

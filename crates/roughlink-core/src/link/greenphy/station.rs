@@ -1,9 +1,7 @@
-//! Station: the frame streams of one port, one for each priority class of its flows, with their PHY blocks and the
-//! receiver at the far end.
-//!
-//! A HomePlug AV modem sorts Ethernet frames by priority class (VLAN priority or IP precedence) into streams. Each
-//! stream is cut into blocks, contends and is acknowledged separately. Each stream has its own queue here, like the
-//! bands of a host's priority queue (Linux `pfifo_fast`). Assumption: nothing before the modem mixes the classes again.
+//! Sender of one port: the frame streams of the priority classes of its flows, and the receiver at the far end. A
+//! HomePlug AV modem sorts Ethernet frames by priority class (VLAN priority or IP precedence) into streams, which are
+//! cut into blocks, contend and are acknowledged separately. Each stream has its own queue here, like the bands of a
+//! host's priority queue (Linux `pfifo_fast`). Assumption: nothing before the modem mixes the classes again.
 
 use super::csma::Csma;
 use super::{GreenPhyConfig, PriorityClass};
@@ -13,7 +11,6 @@ use crate::packet::Packet;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Sender of one port.
 #[derive(Debug)]
 pub(super) struct PortStation {
     /// Streams; the first has the port's class.
@@ -28,12 +25,10 @@ pub(super) struct PortTally {
     pub(super) stats: PipeStats,
 }
 
-/// Frames of one class.
 #[derive(Debug)]
 pub(super) struct ClassQueue {
     pub(super) class: PriorityClass,
     pub(super) csma: Csma,
-    /// True if the stream takes part in the current contention.
     pub(super) contends: bool,
     /// Frames in stream order, kept until everything before their end is acknowledged.
     frames: VecDeque<Frame>,
@@ -50,7 +45,6 @@ pub(super) struct ClassQueue {
     cut: u64,
 }
 
-/// A packet with its position in the stream.
 #[derive(Debug)]
 struct Frame {
     packet: Packet,
@@ -62,7 +56,6 @@ struct Frame {
     lost: bool,
 }
 
-/// Piece of the stream in a PHY block.
 #[derive(Clone, Copy, Debug)]
 struct PhyBlock {
     start: u64,
@@ -99,7 +92,6 @@ impl PortStation {
         dropped
     }
 
-    /// Returns the number of frames of which nothing has been sent.
     pub(super) fn waiting(&self) -> usize {
         self.streams.iter().map(|s| s.waiting).sum()
     }
@@ -126,12 +118,10 @@ impl ClassQueue {
         }
     }
 
-    /// Returns true if the stream has blocks to send.
     pub(super) fn is_pending(&self) -> bool {
         !self.blocks.is_empty() || self.cut < self.end
     }
 
-    /// Adds a packet to the queue; returns the packet if the queue is full.
     fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
         if self.waiting >= config.host_queue as usize + config.modem_ring as usize {
             return Some(packet);
@@ -276,7 +266,6 @@ impl ClassQueue {
         }
     }
 
-    /// Delivers complete frames, in order.
     fn deliver(&mut self, deliver: &mut impl FnMut(Packet)) {
         while let Some(f) = self.frames.get(self.settled)
             && (f.lost || f.missing == 0)

@@ -8,9 +8,8 @@ use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
 use crate::units::Time;
 
-/// HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if TCP
-/// acknowledgments had a separate channel. Each direction has the framing, PLC-ACKs, repeats and noise of the
-/// half-duplex link. Noise is a function of time, so both directions have the same noise.
+/// HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`]. Framing,
+/// PLC-ACKs, repeats and noise are as in half duplex. Noise is a function of time, so both directions have the same.
 #[derive(Debug)]
 pub struct FullDuplex {
     /// Networks by direction; each uses only the ports of its direction.

@@ -8,7 +8,6 @@ use crate::rng::{RandomStream, Seed};
 use crate::units::{Rate, Time};
 use std::collections::VecDeque;
 
-/// One direction of the link.
 #[derive(Debug)]
 pub(super) struct HdplcModem {
     /// SDUs sent and not acknowledged, by number; first in the next PDU.
@@ -28,7 +27,6 @@ pub(super) struct HdplcModem {
     pub(super) rejected: f64,
 }
 
-/// An SDU in transit.
 #[derive(Debug)]
 pub(super) struct Sdu {
     pub(super) packet: Packet,
@@ -46,7 +44,6 @@ struct WaitingSdu {
     came: Time,
 }
 
-/// Reordering state of the far end.
 #[derive(Debug, Default)]
 struct ReorderBuffer {
     /// Number of the SDU to deliver next.
@@ -89,8 +86,7 @@ impl HdplcModem {
         None
     }
 
-    /// Returns the time at which the next PDU is ready: immediately if an SDU must be repeated, otherwise when the PDU
-    /// became full or the timer expires.
+    /// Returns when the next PDU is ready: at once to repeat an SDU, else when it became full or the timer expires.
     fn ready(&self, rate: Rate, config: &HdplcConfig) -> Option<Time> {
         if !self.unacknowledged.is_empty() {
             return Some(Time::ZERO);
@@ -105,8 +101,7 @@ impl HdplcModem {
         Some(full.map_or(timer, |(_, w)| timer.min(w.came)))
     }
 
-    /// Returns the time at which this modem starts to send if the medium is free from `free` on and no other modem
-    /// starts.
+    /// Returns when this modem starts to send if the medium is free from `free` on and no other modem starts.
     pub(super) fn start(&mut self, now: Time, free: Time, config: &HdplcConfig) -> Option<Time> {
         let ready = self.ready(config.rate_at(now), config)?;
         let draw = || self.access.range(0, u64::from(config.access_slots) - 1) as u32;

@@ -1,10 +1,8 @@
-//! Modems on a shared medium: contention, transmission and its outcome.
-//!
-//! A modem with a PDU to send waits until the medium is free, then for a gap and a random number of slots. The first
-//! modem to start keeps the medium for the whole exchange, including the PLC-ACK; the others draw again afterwards. If
-//! several modems would start at the same time, the next one after the last sender, in order of ports, goes first. A
-//! sender detects a missing PLC-ACK one slot after it was due, and repeats all SDUs of the PDU. The receiver recognizes
-//! repeated SDUs by their numbers.
+//! Modems on a shared medium: contention, transmission and its outcome. A modem with a PDU to send waits until the
+//! medium is free, then for a gap and a random number of slots. The first modem to start keeps the medium for the whole
+//! exchange, including the PLC-ACK; the others draw again afterwards. If several would start at once, the next one
+//! after the last sender, in order of ports, goes first. A sender detects a missing PLC-ACK one slot after it was due,
+//! and repeats all SDUs of the PDU. The receiver recognizes repeated SDUs by their numbers.
 
 use super::HdplcConfig;
 use super::modem::HdplcModem;
@@ -21,12 +19,10 @@ use std::collections::VecDeque;
 pub struct Hdplc {
     /// Configurations by pair; they differ only in their channels.
     configs: Vec<HdplcConfig>,
-    /// Modems by port.
     modems: Vec<HdplcModem>,
     /// Noise processes, and the one of each pair. Pairs with the same noise have the same process.
     noises: Vec<NoiseProcess>,
     noise_of: Vec<usize>,
-    /// Current exchange on the medium.
     exchange: Option<PduExchange>,
     /// Time since which the medium is free, if it is.
     free: Time,
@@ -83,7 +79,6 @@ impl Hdplc {
         }
     }
 
-    /// Returns the configuration of the pair of `port`.
     fn config(&self, port: usize) -> &HdplcConfig {
         &self.configs[port / 2]
     }
@@ -93,13 +88,11 @@ impl Hdplc {
         self.next = (0..self.modems.len()).map(|port| self.start(now, port)).min().unwrap_or(Time::MAX);
     }
 
-    /// Returns the time at which the modem at `port` starts if no other does. When the rate falls, a PDU may turn out
-    /// to have been full for some time.
+    /// Returns when the modem at `port` starts if no other does. If the rate fell, its PDU may long have been full.
     fn start(&mut self, now: Time, port: usize) -> Time {
         self.modems[port].start(now, self.free, &self.configs[port / 2]).map_or(Time::MAX, |start| start.max(now))
     }
 
-    /// Starts the access of a modem.
     fn begin(&mut self, now: Time) {
         let (ports, last) = (self.modems.len(), self.last);
         let (mut first, mut port) = (Time::MAX, last);
@@ -138,7 +131,6 @@ impl Hdplc {
         PduExchange { end: end + timeout, port: None, acknowledged: false }
     }
 
-    /// Sends the PDU of a modem without a collision.
     fn send(&mut self, now: Time, port: usize, timeout: Time) -> PduExchange {
         let Hdplc { configs, modems, noises, noise_of, arrivals, .. } = self;
         let (config, noise) = (&configs[port / 2], &mut noises[noise_of[port / 2]]);
@@ -158,7 +150,6 @@ impl Hdplc {
         PduExchange { end, port: Some(port), acknowledged }
     }
 
-    /// Ends an exchange.
     fn finish(&mut self, exchange: PduExchange, dropped: &mut dyn FnMut(Packet)) {
         let PduExchange { end, port, acknowledged } = exchange;
         let Hdplc { configs, modems, arrivals, .. } = self;

@@ -30,8 +30,7 @@ pub struct AirNoise {
     pub recorded: Vec<(Time, f64)>,
 }
 
-/// Two-state chain (Gilbert 1960) for the stationary error, with exponential dwell times. The first state is the good
-/// one.
+/// Two-state chain (Gilbert 1960) for the stationary error, with exponential dwell times; begins in the good state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fading {
     /// Mean time in the good state.
@@ -49,10 +48,9 @@ impl AirNoise {
     }
 
     /// Returns a substitute for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is
-    /// not published). Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal,
-    /// coefficient of variation 0.3) with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the
-    /// SDUs of 1500 bytes are bad at 18.62 Mbit/s. All values are assumptions; an electronic ballast conducts in bursts
-    /// at the peaks.
+    /// not published). Stationary error 0.005; at each peak of the 60 Hz mains, where electronic ballasts conduct, a
+    /// burst of 0.5 ms (lognormal, coefficient of variation 0.3) with jitter 0.1 ms that corrupts a block with
+    /// probability 0.5. About 7 % of SDUs of 1500 bytes are bad at 18.62 Mbit/s. All values are assumptions.
     pub fn inverter45() -> Self {
         AirNoise::inverter45_at(60.0)
     }
@@ -68,9 +66,8 @@ impl AirNoise {
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
-    /// Returns a line worse in every respect: stationary error 0.02, bursts of 1 ms (coefficient of variation 0.5),
-    /// jitter 0.3 ms, hit 0.9. Fading raises the stationary error to 0.3 for 0.3 s after 5 s, both on average. All
-    /// values are assumptions.
+    /// Returns a worse line: stationary error 0.02, bursts of 1 ms (coefficient of variation 0.5), jitter 0.3 ms, hit
+    /// 0.9. Fading raises the stationary error to 0.3 for 0.3 s after 5 s, both on average. All values are assumptions.
     pub fn stress() -> Self {
         AirNoise::stress_at(60.0)
     }
@@ -88,17 +85,15 @@ impl AirNoise {
     }
 
     /// Returns the noise of a charging cable: stationary error 1e-4, and five random impulses per second, 100 us long
-    /// on average. Impulses below 300 us do no harm (after Hrasnica et al., the on-off model). Values other than the
-    /// rate and the lengths are assumptions.
+    /// on average, harmless below 300 us (Hrasnica et al., the on-off model). All but rate and lengths are assumptions.
     pub fn cable() -> Self {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// Returns the mean error ratio of blocks that are `air` long, by the formula above. The probabilities of impulses
-    /// and of recorded noise are multiplied by `share`. The number of overlapping impulses that are not synchronous
-    /// with the mains is assumed to be Poisson-distributed. This is exact for Poisson trains and a good approximation
-    /// if gaps are long compared with `air`. Impulses at stated times are ignored: they vanish in the average over an
-    /// endless run.
+    /// Returns the mean error ratio of blocks `air` long by the formula above. The probabilities of impulses and
+    /// recorded noise are multiplied by `share`. The number of overlapping impulses not synchronous with the mains is
+    /// assumed to be Poisson-distributed: exact for Poisson trains, and a good approximation if gaps are long compared
+    /// with `air`. Impulses at stated times vanish in the average over an endless run and are ignored.
     ///
     /// ```
     /// use roughlink_core::link::noise::AirNoise;
@@ -128,8 +123,7 @@ impl AirNoise {
         1.0 - (1.0 - stationary) * spared
     }
 
-    /// Returns the mean number of random draws per second, independent of the number of blocks: impulses, and changes
-    /// of the fading.
+    /// Returns the mean number of random draws per second for impulses and fading, independent of the number of blocks.
     pub fn draws(&self) -> f64 {
         let fading = self.fading.map_or(0.0, |f| 2.0 / (f.good + f.bad).as_secs_f64());
         fading + self.impulses.iter().map(Impulses::rate).sum::<f64>()
@@ -146,8 +140,7 @@ impl AirNoise {
         n
     }
 
-    /// Returns the same noise scaled so that blocks `air` long have this mean error ratio, or the largest below it that
-    /// scaling reaches.
+    /// Returns the noise scaled to the mean error ratio `target` for blocks `air` long, or as near below as possible.
     ///
     /// ```
     /// use roughlink_core::link::noise::AirNoise;
@@ -192,7 +185,6 @@ struct Fade {
     config: Fading,
     stream: RandomStream,
     bad: bool,
-    /// End of the state.
     until: Time,
 }
 
@@ -248,7 +240,6 @@ impl Fade {
     }
 }
 
-/// Draws an exponentially distributed time.
 pub(super) fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
     Time(stream.exponential(mean.0 as f64) as u64)
 }

@@ -62,8 +62,7 @@ pub enum TrainForm {
         memory: f64,
         /// Time between samples.
         sample: Time,
-        /// Probability that state 1, and that a higher state, corrupts a block, as a share of `hit` (assumed: 0.1,
-        /// 0.9).
+        /// Probability that state 1 and a higher state corrupt a block, as shares of `hit` (assumed: 0.1, 0.9).
         harm: [f64; 2],
     },
     /// Known events, such as a contactor's switching: (start, length), ascending and not overlapping.
@@ -99,8 +98,7 @@ impl Impulses {
         Impulses::new(TrainForm::Mains { mains_hz, length, variation: 0.3, jitter }, 0.3)
     }
 
-    /// Returns the noise of a DC charger's power stage while current flows: `rate` per second (50-500), 20-100 us long,
-    /// hit 0.2. Values are assumptions.
+    /// Returns a DC charger's noise while current flows: `rate` per second (50-500), 20-100 us, hit 0.2 (all assumed).
     pub fn charger_switching(rate: f64, current: (Time, Time)) -> Self {
         let length = LengthDistribution::Uniform(Time::from_micros(20), Time::from_micros(100));
         let source = TrainForm::Poisson { rate, length, harmless: Time::ZERO };
@@ -137,8 +135,7 @@ impl Impulses {
         }
     }
 
-    /// Returns the probability that the train spares a block of length `air` if impulses count with `share` of their
-    /// `hit`.
+    /// Returns the probability that the train spares a block of length `air` if impulses have `share` of their `hit`.
     pub(super) fn pass_probability(&self, air: Time, share: f64) -> f64 {
         if self.during != ALWAYS {
             return 1.0;
@@ -213,16 +210,13 @@ impl LengthDistribution {
     }
 }
 
-/// An impulse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pulse {
     pub(super) start: Time,
     pub(super) end: Time,
-    /// Probability that it corrupts a block it overlaps.
     pub(super) hit: f64,
 }
 
-/// A train in operation.
 #[derive(Debug)]
 pub(super) struct PulseTrain {
     config: Impulses,
@@ -285,7 +279,6 @@ impl PulseTrain {
         self.recent.iter().filter(move |p| p.start <= to).copied()
     }
 
-    /// Generates the next impulse.
     fn pulse(&mut self) -> Option<Pulse> {
         let PulseTrain { config, stream, state, .. } = self;
         let hit = config.hit;
@@ -347,8 +340,7 @@ impl DwellTimes {
     fn probability(&self, m: usize) -> f64 {
         (1..=m).fold(libm::exp(-self.index), |p, i| p * self.index / i as f64)
     }
-    /// Draws the time spent in state `m`, a geometric number of samples: at each sample the chain leaves `m` with
-    /// probability (1 - x) (1 - P_m).
+    /// Draws the time in state `m`: at each sample the chain leaves it with probability (1 - x) (1 - P_m).
     fn length(&self, stream: &mut RandomStream, m: usize) -> Time {
         let leave = (1.0 - self.memory) * (1.0 - self.probability(m));
         let samples = 1.0 + libm::floor(libm::log(1.0 - stream.unit()) / libm::log1p(-leave));
@@ -393,7 +385,6 @@ mod tests {
     use super::*;
     use crate::rng::Seed;
 
-    /// Returns the impulses of the first `secs` seconds.
     fn pulses(impulses: &Impulses, secs: u64) -> Vec<Pulse> {
         let stream = Seed { seed: 3, replica: 0 }.stream("x", "impulses");
         let mut train = PulseTrain::new(impulses, stream);
@@ -467,8 +458,7 @@ mod tests {
             |harm: f64| p.iter().filter(|p| p.hit == harm).map(|p| (p.end - p.start).as_secs_f64()).sum::<f64>();
         near(time_in(0.1) / 20.0, stay.probability(1), 0.03);
         near(time_in(0.9) / 20.0, 1.0 - stay.probability(0) - stay.probability(1), 0.05);
-        // Consecutive impulses without a gap are one stay in the impulsive states, which lasts 1/((1-x) P_0) samples on
-        // average.
+        // Impulses without a gap are one stay in the impulsive states, of 1/((1-x) P_0) samples on average.
         let runs = p.windows(2).filter(|w| w[0].end < w[1].start).count() + 1;
         let total: f64 = p.iter().map(|p| (p.end - p.start).as_secs_f64()).sum();
         near(total / runs as f64, 1e-6 / (0.02 * stay.probability(0)), 0.03);

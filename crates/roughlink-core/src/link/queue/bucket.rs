@@ -1,6 +1,5 @@
-//! Token bucket, as in `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18. The bucket fills at a rate up to
-//! a burst, and a packet takes as many tokens as it has bytes. Linux also counts Ethernet headers; here packets count
-//! with their IP length.
+//! Token bucket, as in `tbf` (sch_tbf.c) and the policer (act_police.c) of Linux 6.18. Packets count with their IP
+//! length; Linux also counts Ethernet headers.
 
 use crate::units::{Rate, Time};
 
@@ -13,8 +12,7 @@ pub struct BucketConfig {
     pub burst: u64,
 }
 
-/// A token bucket in operation. A token is 1e-9 bit, which avoids rounding: each nanosecond adds as many tokens as the
-/// rate in bit/s.
+/// Token bucket in operation. A token is 1e-9 bit to avoid rounding: a nanosecond adds as many as the rate in bit/s.
 #[derive(Debug)]
 pub(super) struct Bucket {
     config: BucketConfig,
@@ -61,7 +59,6 @@ impl Bucket {
     }
 }
 
-/// Returns the tokens of `bytes`.
 fn cost(bytes: u64) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }

@@ -1,15 +1,12 @@
 //! Controlled Delay (RFC 8289). Once the delay of packets has exceeded a target for an interval, packets are dropped or
-//! marked. The rate of drops grows with the square root of their number. Dropping ends when a packet has waited
-//! less than the target.
-//!
-//! Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet
-//! is dequeued, and no other packet is considered.
+//! marked. The rate of drops grows with the square root of their number. Dropping ends when a packet has waited less
+//! than the target. Follows the pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`):
+//! a marked packet is dequeued, and no other packet is considered.
 
 use super::{CodelConfig, Fifo, QueueTally};
 use crate::packet::Packet;
 use crate::units::Time;
 
-/// The state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
     /// Time at which the delay will have exceeded the target for an interval (`first_above_time`).
@@ -65,8 +62,7 @@ impl Codel {
         next
     }
 
-    /// Returns the next packet, and true if it may be dropped because the delay has exceeded the target for an
-    /// interval.
+    /// Returns the next packet, and true if it may be dropped: the delay has exceeded the target for an interval.
     fn pop(
         &mut self,
         now: Time,
@@ -107,8 +103,7 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
     const RFC: CodelConfig = CodelConfig { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: true };
 
-    /// Keeps `waiting` packets in a queue, with one departure and one arrival per millisecond. Returns the times of
-    /// drops or marks.
+    /// Keeps `waiting` packets queued while one arrives and one leaves per ms. Returns the times of drops or marks.
     fn decisions(queue: &mut ActiveQueue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
         let mut at = Vec::new();
         while (queue.len() as u64) < waiting {
@@ -130,9 +125,8 @@ mod tests {
         ActiveQueue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
     }
 
-    /// Packets wait for 20 ms. The delay first reaches the target of 5 ms at 5 ms; an interval later the first packet
-    /// is dropped. The next drops follow after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the
-    /// first, at n = 1).
+    /// Packets wait for 20 ms. The delay reaches the target of 5 ms at 5 ms; an interval later the first packet is
+    /// dropped. The next drops follow after 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms at n = 1).
     #[test]
     fn drop_rate_follows_the_square_root() {
         for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {

@@ -1,10 +1,8 @@
 //! Flow queue CoDel (RFC 8290): a hash spreads flows over queues, CoDel controls each queue, and deficit round robin
-//! serves them. New and sparse flows have priority over flows with a backlog.
-//!
-//! Follows sections 4.1 (enqueueing) and 4.2 (dequeueing). CoDel does not drop from a queue of at most one maximum
-//! packet. This check counts the bytes of the flow's own queue, as in RFC 8289 (Linux counts all queues). The maximum
-//! packet is the largest in any queue, as in Linux. The hash covers the name and direction of a flow, so its queue does
-//! not depend on other flows.
+//! serves them. New and sparse flows have priority over flows with a backlog. CoDel does not drop from a queue of at
+//! most one maximum packet. This check counts the bytes of the flow's own queue, as in RFC 8289 (Linux counts all
+//! queues). The maximum packet is the largest in any queue, as in Linux. The hash covers the name and direction of a
+//! flow, so its queue does not depend on other flows.
 
 use super::codel::Codel;
 use super::{CodelConfig, Fifo, QueueTally, reaches};
@@ -14,7 +12,6 @@ use crate::units::{QueueLimit, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The queues and the order in which they are served.
 #[derive(Debug)]
 pub(super) struct FqCodel {
     codel: CodelConfig,
@@ -36,7 +33,6 @@ struct FlowQueue {
     codel: Codel,
     /// Bytes that it may still send in its turn.
     credit: i64,
-    /// Set if the queue is in one of the lists.
     listed: bool,
 }
 
@@ -54,7 +50,6 @@ impl FqCodel {
         }
     }
 
-    /// Sets the hash key of each flow, by its number.
     pub(super) fn identify(&mut self, keys: &Arc<[u64]>) {
         self.keys = Arc::clone(keys);
     }
@@ -126,8 +121,7 @@ impl FqCodel {
                 return Some((since, p));
             }
             list.pop_front();
-            // A new queue that has become empty moves to the end of the old queues, so that a flow cannot gain priority
-            // by pausing.
+            // A new queue that became empty moves to the end of the old ones, so that pausing gains no priority.
             if is_new && !self.old.is_empty() {
                 self.old.push_back(index);
             } else {
@@ -136,7 +130,6 @@ impl FqCodel {
         }
     }
 
-    /// Returns the queues.
     pub(super) fn fifos(&self) -> impl Iterator<Item = &Fifo> {
         self.flows.values().map(|f| &f.fifo)
     }
@@ -196,8 +189,7 @@ mod tests {
         assert!(next.iter().any(|n| n.0 == 1) && next.iter().filter(|n| n.0 == 0).count() == 3, "{next:?}");
     }
 
-    /// A flow that sends a packet now and then cannot keep the others waiting: when its queue is empty, it takes a turn
-    /// among the old queues.
+    /// A flow that pauses cannot hold up the others: once its queue is empty, it takes a turn among the old queues.
     #[test]
     fn flow_that_pauses_is_not_new_again() {
         let mut q = fq(QueueLimit::Packets(10_000));

@@ -1,7 +1,5 @@
-//! Applies a timeline to the packets of one direction.
-//!
-//! A link without a timeline computes arrivals when packets are enqueued ([`crate::link::pipe`]). A link with one does
-//! the same, and recomputes them at each change. Without changes the results are the same to the nanosecond.
+//! Applies a timeline to the packets of one direction. As without one ([`crate::link::pipe`]), arrivals are computed
+//! when packets are enqueued; each change recomputes them. Without changes, results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
 use super::{DirectionState, DirectionStates, OutagePolicy, Step, Timeline};
@@ -18,14 +16,12 @@ use std::sync::Arc;
 pub struct Changes {
     timeline: Arc<Timeline>,
     states: DirectionStates,
-    /// The next change.
     next: Option<(Time, DirectionState)>,
     state: DirectionState,
     clock: ServiceClock,
     overhead: u32,
     /// Packets not yet serialized; at most the first is in service.
     service: VecDeque<Service>,
-    /// Bytes of the packets in `service`.
     service_bytes: u64,
     /// Noises that have been in force, by index; each is created when first needed.
     judges: BTreeMap<u32, LossProcess>,
@@ -35,7 +31,6 @@ pub struct Changes {
     seed: Seed,
 }
 
-/// Serialization times.
 #[derive(Debug)]
 enum ServiceClock {
     Rate(Serializer),
@@ -123,8 +118,7 @@ impl Changes {
         self.state.noise.map(|i| numbered(&self.added, &self.timeline, i))
     }
 
-    /// Returns when the next packet can arrive or the next change happens. With `early`, a packet can arrive as soon as
-    /// it is serialized.
+    /// Returns when the next packet can arrive (if `early`, as soon as it is serialized) or the next change happens.
     pub fn next_wake(&self, early: bool) -> Time {
         let delay = if early { Time::ZERO } else { self.state.delay };
         let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(delay));
@@ -144,8 +138,7 @@ impl Changes {
         self.service.iter().take_while(move |s| s.start <= now).map(Service::waited)
     }
 
-    /// Returns the number of packets waiting at the end of the run, `end`, and their bytes. Their waiting time ends
-    /// there.
+    /// Returns the packets waiting at the end of the run, `end`, and their bytes; their waiting time ends there.
     pub fn unserved(&self, end: Time, waited_ns: &mut u128) -> (usize, u64) {
         for s in self.service.iter().filter(|s| s.start > end) {
             *waited_ns = *waited_ns - u128::from(s.waited()) + u128::from((end - s.asked).0);
@@ -232,7 +225,6 @@ impl Changes {
         self.next.map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// Returns true if the serializer runs.
     fn runs(&self) -> bool {
         self.state.up || self.timeline.policy == OutagePolicy::Drop
     }
@@ -309,7 +301,6 @@ impl Service {
     }
 }
 
-/// Returns the noise with number `i`.
 fn numbered<'n>(added: &'n Option<(u32, Noise)>, timeline: &'n Timeline, i: u32) -> &'n Noise {
     let added = added.as_ref().filter(|(number, _)| *number == i).map(|(_, noise)| noise);
     added.unwrap_or_else(|| &timeline.noises[i as usize])

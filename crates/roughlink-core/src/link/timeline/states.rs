@@ -6,15 +6,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// States with their start times, ascending; a state differs from the previous one, unless the timeline is open.
-///
-/// Steps that have not begun wait in the order of their times. A heap holds the ends of steps in force and the next
-/// starts of recurring steps, so its size depends only on these.
+/// States with their start times, ascending; a state differs from the previous one, unless the timeline is open. Steps
+/// that have not begun wait in the order of their times. A heap holds the ends of steps in force and the next starts of
+/// recurring steps, so its size depends only on these.
 #[derive(Debug)]
 pub struct DirectionStates {
     timeline: Arc<Timeline>,
     base: DirectionState,
-    /// Number of steps that have begun.
     begun: usize,
     due: BinaryHeap<Reverse<StepBoundary>>,
     properties: Properties,
@@ -129,7 +127,6 @@ impl<T> Default for Property<T> {
     }
 }
 
-/// All properties of a direction.
 #[derive(Debug, Default)]
 struct Properties {
     up: Property<bool>,

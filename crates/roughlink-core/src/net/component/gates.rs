@@ -7,7 +7,6 @@ use crate::packet::{FlowId, Packet};
 use crate::scenario::Scenario;
 use crate::units::Time;
 
-/// A gateway at its node.
 pub(super) struct PlacedGateway {
     /// Number in the scenario.
     pub global: usize,
@@ -180,7 +179,6 @@ impl Component {
         }
     }
 
-    /// Sends the packets of all gateways at `node`.
     fn originate_at<O: Observer>(&mut self, now: Time, node: usize, observer: &mut O) {
         for g in 0..self.gates.len() {
             if self.gates[g].node == node {
@@ -210,7 +208,6 @@ impl Component {
         self.calendar.set(self.leaves.gates + g, self.gates[g].gateway.next_wake());
     }
 
-    /// Wakes a gateway.
     pub(super) fn wake_gate<O: Observer>(&mut self, now: Time, g: usize, observer: &mut O) {
         self.gates[g].gateway.wake(now);
         self.originate(now, g, observer);

@@ -19,8 +19,7 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// Creates the media among `links`, as the `flows` use them. Adds their ports to `places` and records each
-    /// direction's place in `local`.
+    /// Creates the media among `links` for `flows`; adds their ports to `places` and each direction's place to `local`.
     pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
@@ -74,13 +73,11 @@ impl Media {
         (&*self.all[m], port)
     }
 
-    /// Returns all packets inside.
     pub(super) fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         self.all.iter().flat_map(|m| m.in_transit())
     }
 
-    /// Returns the memory of the packets inside, bytes. Each packet counts twice because it also has a place in a
-    /// queue.
+    /// Returns the memory of the packets inside, bytes; each counts twice, as it also has a place in a queue.
     pub(super) fn bytes(&self) -> usize {
         2 * size_of::<Packet>() * self.in_transit().count()
     }
@@ -92,7 +89,6 @@ impl Media {
 }
 
 impl Component {
-    /// Adds a packet to a transmit queue.
     pub(super) fn send_shared<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
         let (m, port) = self.media.ports[place - self.pipes.len()];
         let (medium, sides) = (&mut self.media.all[m], &mut self.sides);
@@ -101,7 +97,6 @@ impl Component {
         self.report_queue(now, place, observer);
     }
 
-    /// Wakes a medium.
     pub(super) fn wake_medium<O: Observer>(&mut self, now: Time, m: usize, observer: &mut O) {
         let sides = &mut self.sides;
         self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));

@@ -7,19 +7,15 @@
 //! link fragments it further, its parts are reassembled before it leaves.
 //!
 //! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
-//! conversations. After [`MAX_FLOWS`] flows, new conversations share one flow for each pair of a port and a
-//! destination.
-//!
-//! A frame is sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a
-//! datagram between the same two ports share one flow.
+//! it. After [`MAX_FLOWS`] flows, new conversations share a flow for each pair of a port and a destination. A frame is
+//! sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a datagram between
+//! the same two ports share one flow.
 //!
 //! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
-//! An end inside the network receives it as several packets of the engine, one for each chunk, in order and at the same
-//! instant.
+//! An end inside receives it as several packets of the engine, one per chunk, in order and at the same instant.
 //!
-//! A flow of the scenario may have one end inside the network and the other outside. Either end may open the
-//! connection; the inside end is found by its address and port. Packets of that end leave with the bytes of the flow's
-//! application, or else with [`Implied`] bytes.
+//! A scenario's flow may have one end outside. Either end may open the connection; the inside end is found by its
+//! address and port. Its packets leave with the bytes of the flow's application, or else with [`Implied`] bytes.
 
 use super::{Component, NetworkFlow, Observer, VARIES, append};
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
@@ -175,7 +171,6 @@ fn destination(pair: &IpPair) -> IpAddr {
 }
 
 impl Component {
-    /// Opens ports before the first event.
     pub(super) fn open(&mut self, s: &Scenario, options: &RunOptions) {
         let mut places = vec![u32::MAX; 2 * s.links.len()];
         for (place, (hop, _)) in self.places.iter().enumerate() {
@@ -309,8 +304,7 @@ impl Component {
             }
             return Some(flow);
         }
-        // A listening flow takes the first connection that begins. A later connection replaces the first only while the
-        // flow is still listening.
+        // A listening flow takes the first connection that begins, and a later one while it is still listening.
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
@@ -348,8 +342,7 @@ impl Component {
         self.ports.is_some() && (flow.is_passing() || leaves() || self.sides.outside(p).is_some())
     }
 
-    /// Delivers a whole datagram to an end of its flow in a network with ports. An end outside receives it through its
-    /// port. For an end inside the network, its packet is returned.
+    /// Delivers a whole datagram in a network with ports: an end outside gets it from its port; else it is returned.
     pub(super) fn deliver_open<O: Observer>(
         &mut self,
         now: Time,
@@ -433,8 +426,7 @@ impl Component {
         Some(decoded.into_packet(&[], p.flow, &mut self.sides)) // the bytes are needed only for SCTP chunks
     }
 
-    /// Passes the chunks of an SCTP packet from outside to the end inside the network, except the last, which is
-    /// returned.
+    /// Passes the chunks of an SCTP packet from outside to the end inside; returns the last chunk instead.
     fn unbundle(&mut self, now: Time, (flow, end): (FlowId, usize), first: Decoded, bytes: &[u8]) -> Option<Packet> {
         let (mut next, mut last) = (Some(first), None);
         while let Some(chunk) = next {

@@ -1,4 +1,4 @@
-//! Transfers.
+//! A transfer from end 0 to end 1; one of them may be outside.
 
 use super::{Application, FlowProgress, just_before};
 use crate::cc::LinkEvent;
@@ -9,7 +9,6 @@ use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
 
-/// A transfer from end 0 to end 1; one of them may be outside.
 pub(super) struct BulkFlow {
     ends: [TransportEndpoint; 2],
     open: [bool; 2],
@@ -19,7 +18,6 @@ pub(super) struct BulkFlow {
 }
 
 impl BulkFlow {
-    /// Creates the transfer of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
         BulkFlow { ends: TransportEndpoint::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
     }

@@ -1,7 +1,5 @@
-//! Voice calls.
-//!
-//! An end in the network has a talker and a listener. For an end outside, the network measures both directions with its
-//! own clock. The departure of a packet is its entry at the port, and the arrival of a packet is its exit there.
+//! Voice calls. An end in the network has a talker and a listener. For an end outside, the network measures both
+//! directions with its own clock: packets depart when they enter at the port and arrive when they leave there.
 
 use super::{Application, FlowProgress, datagram};
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
@@ -13,11 +11,9 @@ use crate::scenario::FlowSpec;
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 
-/// A voice call, both ways.
 pub(super) struct Call {
     cfg: VoipConfig,
     talkers: [Talker; 2],
-    /// Listener at each end.
     listeners: [VoipReceiver; 2],
     /// Payload bytes that reached either end.
     delivered: u64,
@@ -31,7 +27,6 @@ enum Talker {
 }
 
 impl Call {
-    /// Creates a call until `stop`.
     pub(super) fn new(spec: &FlowSpec, cfg: &VoipConfig, stop: Time, open: [bool; 2], seed: &Seed) -> Self {
         let span = (spec.start, stop);
         let talker = |i: usize| {

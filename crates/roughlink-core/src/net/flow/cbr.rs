@@ -1,4 +1,4 @@
-//! Datagrams at a constant rate.
+//! Datagrams at a constant rate, from end 0 to end 1.
 
 use super::{Application, FlowProgress, datagram};
 use crate::app::cbr::CbrSender;
@@ -6,7 +6,6 @@ use crate::metrics::FlowOutcome;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::units::{Rate, Time};
 
-/// Datagrams at a constant rate, from end 0 to end 1.
 pub(super) struct CbrFlow {
     sender: CbrSender,
     bytes: Option<u64>,

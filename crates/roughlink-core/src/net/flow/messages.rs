@@ -13,8 +13,7 @@ use crate::sctp::{AssociationState, SctpConfig, SctpEndpoint};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// An association with its applications: end 0 writes messages, and end 1 reads each at once. An end outside remains
-/// closed.
+/// An association: end 0 writes messages, and end 1 reads each at once. An end outside remains closed.
 pub(super) struct MessageFlow {
     ends: [SctpEndpoint; 2],
     open: [bool; 2],
@@ -29,7 +28,6 @@ pub(super) struct MessageFlow {
 }
 
 impl MessageFlow {
-    /// Creates the association of flow `index` of a component.
     pub(super) fn new(
         spec: &FlowSpec,
         sctp: &Arc<SctpConfig>,
@@ -107,7 +105,6 @@ impl MessageFlow {
         }
     }
 
-    /// Lets the application at `end` read or write.
     fn act(&mut self, now: Time, end: usize, progress: &mut FlowProgress) {
         match end {
             0 if self.open[0] => {}

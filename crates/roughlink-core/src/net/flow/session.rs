@@ -1,8 +1,6 @@
-//! Charging sessions.
-//!
-//! An end in the network is a side of the session and the endpoint of its connection. Sides write lengths only. The
-//! bytes of a segment are created where it leaves the network for an end outside. Bytes from outside are put in order,
-//! as an application at a socket receives them.
+//! Charging sessions. An end in the network is a side of the session and the endpoint of its connection. Sides write
+//! lengths only. The bytes of a segment are created where it leaves the network for an end outside. Bytes from outside
+//! are put in order, as an application at a socket receives them.
 
 use super::{Application, FlowProgress, datagram, just_before};
 use crate::app::request::{Action, Session, SessionConfig, Side, v2gtp};
@@ -113,7 +111,6 @@ impl Application for ChargingFlow {
 }
 
 impl ChargingFlow {
-    /// Creates the session of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], session: &SessionConfig, seed: &Seed) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
@@ -165,8 +162,7 @@ impl ChargingFlow {
                     match action {
                         Action::Datagram(payload) => self.datagrams[i].push_back(payload),
                         Action::Connect => self.ends[i].connect(),
-                        // Bound the memory if a peer outside reads nothing: close the session instead of storing
-                        // writes.
+                        // If a peer outside reads nothing, close the session instead of storing writes.
                         Action::Write(bytes) if self.open[1 - i] && self.ends[i].room() < u64::from(bytes) => {
                             self.session.closed(now, side, false);
                         }

@@ -12,7 +12,6 @@ use crate::tcp::{ConnectionState, TcpEndpoint};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// The writing application.
 pub(super) enum WritingApplication {
     /// End 0 writes; the second value is the total, if limited.
     OnOff(OnOff, Option<u64>),
@@ -34,7 +33,6 @@ pub(super) struct WriteFlow {
 }
 
 impl WriteFlow {
-    /// Creates the connection of flow `index` of a component.
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], writer: WritingApplication) -> Self {
         let mut ends = [false, true].map(|reverse| {
             let factory = spec.factory.clone().expect("a flow over TCP has a congestion control");

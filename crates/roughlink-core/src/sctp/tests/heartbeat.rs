@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns the times in ms at which end `i` sent `chunk`.
 fn times(c: &EndpointPair<SctpEndpoint>, i: usize, chunk: Chunk) -> Vec<u64> {
     c.sent.iter().filter(|s| s.1 == i && s.2.chunk() == Some(chunk)).map(|s| s.0.as_millis()).collect()
 }
@@ -17,8 +16,7 @@ fn idle(cfg: &SctpConfig) -> EndpointPair<SctpEndpoint> {
     EndpointPair::new([source, sink], ms(20), Seed { seed: 1, replica: 0 }.stream("sctp", "channel"))
 }
 
-/// RFC 9260 section 8.3: a HEARTBEAT leaves every HB.interval (30 s) plus RTO (1 s), with a jitter of half the RTO
-/// either way.
+/// RFC 9260 section 8.3: a HEARTBEAT leaves every HB.interval (30 s) plus RTO (1 s), with a jitter of +- RTO / 2.
 #[test]
 fn both_ends_monitor_an_idle_path() {
     let mut c = idle(&SctpConfig::default());
@@ -37,8 +35,7 @@ fn both_ends_monitor_an_idle_path() {
     assert!(times(&silent, 0, Chunk::Heartbeat).is_empty() && times(&silent, 1, Chunk::Heartbeat).is_empty());
 }
 
-/// Sections 8.1 and 8.3: each HEARTBEAT without an answer doubles the RTO. The association survives
-/// Association.Max.Retrans unanswered ones; one more makes it fail.
+/// Sections 8.1 and 8.3: each unanswered HEARTBEAT doubles the RTO; one more than Association.Max.Retrans is fatal.
 #[test]
 fn idle_association_fails_without_heartbeat_acks() {
     let mut c = idle(&SctpConfig::default());
@@ -83,8 +80,7 @@ fn heartbeat_of_the_peer_ends_the_wait_for_t3() {
     assert!(data.len() > 500, "{}", data.len());
 }
 
-/// The sender's own HEARTBEAT, answered during a back-off, gives an RTT sample: the RTO collapses (section 6.3.3) and
-/// the head leaves.
+/// The answer to a HEARTBEAT in a back-off gives an RTT sample: the RTO collapses (section 6.3.3), the head leaves.
 #[test]
 fn heartbeat_ack_ends_the_backoff() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);

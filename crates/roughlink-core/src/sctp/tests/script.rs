@@ -35,7 +35,6 @@ impl ScriptedPeer {
         }
         self.e.receive(self.now, &p, &self.sides);
     }
-    /// Sends a SACK of the first `n` TSNs and of the blocks above.
     fn sack(&mut self, n: u32, a_rwnd: u32, blocks: &[(u16, u16)]) {
         let gaps = Gaps::new(blocks.iter().map(|&(start, end)| Gap { start, end }), []);
         let p = Packet::sctp_sack(FlowId::new(0, true), self.e.tag, (u32::MAX - 6).wrapping_add(n), a_rwnd, &gaps);
@@ -157,8 +156,7 @@ fn miss_indications_need_a_newly_acked_higher_tsn() {
     s.sack(0, 100_000, &[(2, 2), (5, 6)]); // the third for 1, the second for 3 and 4
     let first = s.sent()[0];
     assert_eq!((first.seq, s.e.sender().unwrap().stats().fast_recoveries), (u32::MAX - 5, 1));
-    // In fast recovery, a SACK that advances is a miss indication for all chunks that it reports missing, even if no
-    // higher TSN is newly acknowledged.
+    // In fast recovery, a SACK that advances is a miss indication even if no higher TSN is newly acknowledged.
     s.sack(2, 100_000, &[(3, 4)]);
     assert_eq!(s.sent()[0].seq, u32::MAX - 3);
     let snd = s.e.sender().unwrap();

@@ -36,7 +36,6 @@ impl CableBench {
         let sent = vec![0; 2 * pairs];
         CableBench { link, now: Time::ZERO, sent, out: Vec::new(), dropped: Vec::new(), rounds: (0, 0) }
     }
-    /// Offers a packet of a flow other than the port's usual one.
     fn offer_of(&mut self, flow: u32, port: usize, size: u16) {
         let mut p = packet(port, 0, size);
         p.flow = FlowId::new(flow, port % 2 == 1);
@@ -47,7 +46,6 @@ impl CableBench {
         self.sent[port] += 1;
         self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
     }
-    /// Processes one event.
     fn step(&mut self) {
         self.now = self.link.next_wake();
         if let MediumPhase::Backoff(_, slots) = self.link.phase
@@ -209,8 +207,7 @@ fn a_handshake_takes_five_milliseconds() {
         b.out.clear();
     }
     rtts.sort_by(f64::total_cmp);
-    // Captures show 4.9 to 7.9 ms at the car's side. Here: twice an exchange up to the end of its payload, plus the
-    // latency.
+    // Captures at the car: 4.9 to 7.9 ms. Here: twice an exchange up to the end of its payload, plus the latency.
     assert!((4.3..5.5).contains(&rtts[500]), "{}", rtts[500]);
 }
 
@@ -234,8 +231,7 @@ fn higher_class_goes_first() {
     assert_eq!(b.link.stats(2).arq.collisions, 0);
 }
 
-/// Two flows share a port. The flow of the higher class is sent first, has a separate queue, and wins the medium from a
-/// port of the lower class.
+/// At a shared port, the flow of the higher class goes first, and it wins the medium from ports of the lower class.
 #[test]
 fn flow_of_a_higher_class_goes_first() {
     let priorities = [None, Some(PriorityClass::Ca3)];
@@ -342,8 +338,7 @@ fn impulses_corrupt_blocks_as_computed() {
 
 #[test]
 fn an_undecodable_frame_control_silences_the_medium() {
-    // All delimiters are lost in the first 100 ms; each try of a station without collisions takes at least
-    // delimiter + EIFS.
+    // All delimiters of the first 100 ms are lost; without collisions, each try takes at least delimiter + EIFS.
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(100), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let config = GreenPhyConfig { noise, robust_share: 1.0, transmissions: 255, ..plain() };

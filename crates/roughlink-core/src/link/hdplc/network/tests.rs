@@ -43,7 +43,6 @@ impl HdplcBench {
         self.sent[port] += 1;
         self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
     }
-    /// Processes one event.
     fn step(&mut self) {
         self.now = self.link.next_wake();
         self.link.wake(self.now, &mut |p| self.dropped.push(p));
@@ -51,8 +50,7 @@ impl HdplcBench {
             self.out.push((self.now, port, p));
         }
     }
-    /// Processes all events up to `end`; refills the queue of each port that has a `depth` to that many packets of
-    /// `size` bytes.
+    /// Processes all events up to `end`; keeps each port's queue filled to its `depth` with packets of `size` bytes.
     fn saturate<const PORTS: usize>(&mut self, end: Time, depth: [usize; PORTS], size: [u16; PORTS]) {
         loop {
             for port in 0..PORTS {
@@ -153,8 +151,7 @@ fn abandoned_packets_do_not_break_order() {
 
 #[test]
 fn packets_expire_in_a_long_outage() {
-    // 0.4 s of noise that destroys everything: 8 transmissions take about 170 ms. Without their limit, the lifetime
-    // decides.
+    // Noise destroys everything for 0.4 s; 8 transmissions take about 170 ms. Without that limit, the lifetime decides.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0), (Time::from_millis(400), 0.0)], ..Default::default() };
     let run = |transmissions, lifetime| {
         let mut b =
@@ -414,8 +411,7 @@ fn pairs_on_one_medium_share_its_capacity() {
             }
             let carried = |pair: usize| b.numbers(2 * pair).len() as f64 / end.as_secs_f64();
             let total: f64 = (0..pairs).map(carried).sum();
-            // The contender with the fewest slots sends first, so the mean access time is between zero and the access
-            // time of a single sender.
+            // The fewest slots win, so the mean access time is between zero and that of a single sender.
             assert!(
                 total >= prediction(&config) * 0.998 && total <= alone * 1.002,
                 "{pairs} pairs: {total} of {alone}"
@@ -454,8 +450,7 @@ fn full_duplex_pairs_share_each_direction() {
     assert!(carried.iter().all(|c| (c / half - 1.0).abs() < 0.005), "{carried:?} for {half}");
 }
 
-/// With turns, each of two pairs sends a full PDU per cycle, at the rate of its channel. The noise of a channel
-/// corrupts only packets of its pair.
+/// With turns, each pair sends a full PDU per cycle at its channel's rate; noise corrupts only the pair's own packets.
 #[test]
 fn pairs_have_separate_channels() {
     let slow = Channel { rate: Rate::from_mbps(6), noise: AirNoise::default(), ..silent().channel() };
