@@ -1,7 +1,6 @@
-//! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if a packager sets it,
-//! else the commit, with `+dirty` if the program's sources differ from it. Without a repository it is "unknown".
-//!
-//! The script runs again when HEAD moves or when the program's sources change, which rebuilds the program anyway.
+//! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if a packager sets it, else
+//! the commit, with `+dirty` if the program's sources differ from it. Without a repository it is "unknown". The script
+//! runs again when HEAD moves or when the program's sources change, which rebuilds the program anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +13,6 @@ fn main() {
     println!("cargo:rustc-env=ROUGHLINK_REVISION={revision}");
 }
 
-/// The commit that is checked out at `root`.
 fn commit(root: &Path) -> Option<String> {
     // An unpacked archive within another project's repository is not that project's commit.
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
@@ -47,7 +45,6 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// The sources of the program.
 const SOURCES: [&str; 20] = [
     "Cargo.lock",
     "crates/roughlink-scenario/src",

@@ -237,7 +237,6 @@ struct Senders {
     odd: BTreeSet<Addresses>,
 }
 
-/// Sequence numbers of a sender.
 #[derive(Clone, Copy)]
 struct Sender {
     /// Highest acknowledgment and right edge.

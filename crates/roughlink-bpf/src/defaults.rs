@@ -41,7 +41,6 @@ pub fn holders(name: &str) -> Result<Vec<NamedNamespace>, KernelError> {
     Ok(all)
 }
 
-/// Visits the namespaces whose default is `name`.
 fn visit_holders(name: &str, mut visitor: impl FnMut(NamedNamespace)) -> Result<(), KernelError> {
     let visited = Namespace::visit(|name_or_path, namespace| {
         let place = (name_or_path, namespace);

@@ -4,8 +4,7 @@
 //! in the Rust algorithm of the same name. [`load`] loads an algorithm, [`pinned`] finds it after its loader has ended
 //! and reads its counters, and [`event`] decodes its records.
 //!
-//! Everything except the list of names needs the feature `kernel`, which needs clang and the headers of libelf and
-//! zlib.
+//! Everything but the list of names needs the feature `kernel`, which needs clang and the headers of libelf and zlib.
 
 pub mod catalogue;
 #[cfg(feature = "kernel")]

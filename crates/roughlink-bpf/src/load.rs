@@ -11,7 +11,6 @@ use roughlink_host::Namespace;
 use std::cell::RefCell;
 use toml::Table;
 
-/// Compiled programs by name.
 static PROGRAMS: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// An algorithm to load: its name in the kernel and its parameters.
@@ -104,7 +103,6 @@ impl LoadRequest {
         self.load_into(CongestionOps::running)
     }
 
-    /// Loads the algorithm into a kernel with this `interface`.
     fn load_into(
         &self,
         interface: impl FnOnce() -> Result<CongestionOps, KernelError>,
@@ -186,7 +184,6 @@ fn capture_log<T>(work: impl FnOnce() -> T) -> (T, String) {
     (done, if last.is_empty() { last } else { format!(" ({last})") })
 }
 
-/// Number of log lines in a message.
 const LINES_SHOWN: usize = 4;
 
 /// Returns the initial text of a map of the program.

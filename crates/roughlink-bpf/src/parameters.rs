@@ -22,8 +22,7 @@ pub(crate) fn slots(text: &str) -> Vec<Slot<'_>> {
 /// Returns the parameters of `entry`: its defaults on the stack `linux`, overridden by `given`.
 ///
 /// # Errors
-/// Returns [`KernelError::Parameter`] for an unknown parameter, or for one with a wrong type or value. The error
-/// message comes from the Rust algorithm.
+/// Returns [`KernelError::Parameter`], with the Rust algorithm's message, for an unknown name or an invalid value.
 pub(crate) fn checked(entry: &CatalogueEntry, given: &Table, slots: &[Slot<'_>]) -> Result<Table, KernelError> {
     let algorithm = entry.algorithm();
     algorithm.factory("linux", given).map_err(|e| KernelError::Parameter(e.to_string()))?;

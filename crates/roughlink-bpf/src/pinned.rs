@@ -1,7 +1,6 @@
 //! Loaded algorithms, found through the BPF file system.
 //!
-//! Each algorithm has a folder with the maps that other processes may read. The folder also has the link if the
-//! algorithm outlives its loader.
+//! Each algorithm has a folder with the maps that other processes may read, and the link if it outlives its loader.
 
 use crate::defaults::{self, NamedNamespace};
 use crate::error::KernelError;
@@ -122,8 +121,7 @@ pub struct ProgramCounters {
     pub undone: u64,
     /// Records lost because the ring was full.
     pub not_recorded: u64,
-    /// Part of `congestions` that the kernel began without calling `ssthresh`. The program reduced the window at the
-    /// next ACK.
+    /// Part of `congestions` that began without a call of `ssthresh`; the program reduced the window at the next ACK.
     pub not_asked: u64,
 }
 
@@ -191,9 +189,8 @@ impl Pinned {
         })
     }
 
-    /// Records events and passes them to `on_events` until it returns false.
-    ///
-    /// `on_events` is called at least every 100 ms. ACK events are included only with `acknowledgments`.
+    /// Records events and passes them to `on_events`, at least every 100 ms, until it returns false. ACK events are
+    /// included only with `acknowledgments`.
     ///
     /// # Errors
     /// Returns an error if a map cannot be read or written, or if the algorithm is unloaded meanwhile.
@@ -269,10 +266,8 @@ impl Pinned {
         Ok(Some(first_value(&self.map(COVERAGE)?)?.iter().any(|byte| *byte != 0)))
     }
 
-    /// Lists the connections that use the algorithm, with the names of their namespaces.
-    ///
-    /// Each is an event of the kind [`EventKind::Opened`](crate::event::EventKind::Opened) with the connection's
-    /// current values. Covers every namespace that can be found.
+    /// Lists the connections that use the algorithm in every namespace that can be found, with the namespaces' names.
+    /// Each is an event of the kind [`EventKind::Opened`](crate::event::EventKind::Opened) with current values.
     ///
     /// # Errors
     /// Returns an error if the iterator cannot be read.
@@ -305,9 +300,7 @@ impl Pinned {
 }
 
 impl LoadedAlgorithm {
-    /// Pins the maps in the BPF file system so that other processes find them, and the link too with `persist`.
-    ///
-    /// Mounts the file system if necessary.
+    /// Pins the maps, and the link with `persist`, for other processes. Mounts the BPF file system if necessary.
     ///
     /// # Errors
     /// Returns an error if the file system cannot be mounted or written, or if `name` exists there.
@@ -358,12 +351,10 @@ impl LoadedAlgorithm {
     }
 }
 
-/// Removes `name` from the kernel and changes the default of the namespaces that use it. Connections keep the algorithm
-/// until they end.
+/// Removes `name` from the kernel and from the defaults of namespaces. Connections keep the algorithm until they end.
 ///
 /// # Errors
-/// Returns an error if roughlink has not loaded `name`, if a process still holds it, or if a namespace accepts no other
-/// default.
+/// Returns an error if roughlink has not loaded `name`, a process holds it, or a namespace accepts no other default.
 pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     let found = Pinned::find(name);
     let pinned = match found {
@@ -387,8 +378,7 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         let last_resort = ["cubic", "reno"].map(str::to_owned);
         record.restored_default(place).into_iter().chain(last_resort).collect()
     };
-    // Remove the algorithm first, so that no namespace can choose it while the defaults are replaced. The
-    // algorithm's record stays until all defaults are replaced.
+    // Remove the algorithm first, so that no namespace can choose it. Its record stays until all defaults are replaced.
     let _ = fs::remove_file(folder(name).join(LINK));
     let is_gone = is_gone(name)?;
     let namespaces = defaults::replace(name, candidates)?;

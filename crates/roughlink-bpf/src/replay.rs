@@ -1,7 +1,5 @@
-//! Replay of one stream of events through both implementations of an algorithm.
-//!
-//! The Rust implementation is the reference. The kernel runs its program on recorded events (BPF_PROG_TEST_RUN) instead
-//! of a socket.
+//! Replay of one stream of events through both implementations of an algorithm: the reference in Rust, and the kernel's
+//! program, which runs on recorded events (BPF_PROG_TEST_RUN) instead of a socket.
 
 use crate::error::KernelError;
 use crate::event::{EventKind, EventRecord};
@@ -124,10 +122,8 @@ impl InRust {
     }
 }
 
-/// Converts the events that the kernel's program recorded of one connection into a replay.
-///
-/// As in Rust, one event has both the sample and the growth of an ACK and follows loss detection. Each episode is
-/// marked as a loss or as a time-out.
+/// Converts the events that the kernel's program recorded of one connection into a replay. As in Rust, one event has
+/// both the sample and the growth of an ACK and follows loss detection. Each episode is marked as loss or time-out.
 pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
     let mut out = Vec::new();
     let (mut ack, mut episode, mut state) = (None::<EventRecord>, None::<EventRecord>, OPEN);
@@ -181,7 +177,6 @@ fn threshold(ssthresh: u32) -> u64 {
     if ssthresh == u32::MAX { u64::MAX } else { u64::from(ssthresh) }
 }
 
-/// Brings `flow` to the state at `event`.
 fn update(flow: &mut Flow, event: &EventRecord) {
     let mss = u64::from(event.mss);
     let on = |from: u64, to: u32| from.wrapping_add(u64::from(to.wrapping_sub(from as u32)));

@@ -53,7 +53,6 @@ impl Pair {
         (name.clone(), Namespace::named(name).expect("it was made"))
     }
 
-    /// Runs `work` on a thread in the namespace of one side.
     fn within<T: Send>(&self, side: usize, work: impl FnOnce() -> T + Send) -> T {
         self.place(side).1.within(work).expect("it can be joined")
     }
@@ -98,7 +97,6 @@ impl LoadGuard {
         pinned.expect("the BPF file system");
     }
 
-    /// Ends the loader.
     fn end(&mut self) {
         self.1 = None;
     }
@@ -119,7 +117,6 @@ fn loaded(algorithm: &str, name: &str) -> (LoadRequest, LoadGuard) {
     (request, LoadGuard(name.to_owned(), Some(loaded)))
 }
 
-/// Opens a connection that uses `name`.
 fn connect(name: &str) -> TcpStream {
     let stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a socket");
@@ -388,8 +385,7 @@ fn recorded_kernel_events_replay_identically_in_bpf_and_rust() {
         let mut same = 0;
         let mut before = None;
         for event in &stream {
-            // Count the ACKs at which the connection's own window agrees with the replay, in the state in which only
-            // the algorithm sets it.
+            // Count the ACKs at which the window agrees with the replay, while only the algorithm sets it.
             if event.kind == EventKind::Ack
                 && event.state == 0
                 && before.is_some_and(|w: u64| w.abs_diff(u64::from(event.cwnd)) <= 1)

@@ -226,20 +226,17 @@ fn connection(scenario: &str, most: usize) -> Vec<EventRecord> {
     events
 }
 
-/// Differences between both implementations on a stream.
 #[derive(Default)]
 struct Differences {
     /// Events after which the windows differ by more than the tolerance.
     wrong: usize,
     /// Events after which the windows differ.
     unequal: usize,
-    /// Description of the first difference.
     first: String,
     /// Largest difference, and the window in Rust there, segments.
     largest: (u64, u64),
 }
 
-/// Replays `stream` through both implementations.
 fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
     let mut kernel = InKernel::new(request).unwrap_or_else(|e| panic!("{}: {e:?}", request.name));
     let mut rust = None;

@@ -17,7 +17,6 @@ const KEYS: &[(&str, &str)] = &[
     ("--loss", "link.*.noise.loss"),
 ];
 
-/// Adds advice to the error about the command line `words` if there is any.
 pub(crate) fn advise(mut error: clap::Error, words: &[String]) -> clap::Error {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => word.clone(),

@@ -39,7 +39,6 @@ use roughlink_lab::store::{Store, folder_of};
 use roughlink_scenario::{MAX_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
-/// Prints the JSON Schema of scenario files, or of results.
 pub(crate) fn schema(args: &args::Schema) -> Result<(), Failure> {
     match args.of {
         SchemaOf::Scenario => print_json(&scenario_schema()),
@@ -75,8 +74,7 @@ fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<Expe
     Ok(result)
 }
 
-/// Prints the warnings about a plan, and opens the store for its runs in the given folder, or in a folder for this plan
-/// at `base`.
+/// Prints a plan's warnings, and opens the store for its runs in the given folder, or in a folder at `base`.
 fn opened(plan: &ExperimentPlan, grid: &args::GridArgs, base: &Path) -> Result<Store, LabError> {
     warn_of(plan, grid.form.quiet);
     let identity = plan.identity();
@@ -104,7 +102,6 @@ fn part(plan: &ExperimentPlan, part: GridPart, grid: &args::GridArgs, name: &str
     print(&format!("{runs} of {all} runs are in {}; merge the parts with `roughlink merge`\n", folder.display()))
 }
 
-/// Prints the path of the report.
 fn reported(report: &Path, quiet: bool) {
     if !quiet {
         print_stderr(&format!("report: {}", report.display()));
@@ -123,7 +120,6 @@ fn settings(grid: &args::GridArgs, set: Overrides, replicas: u32, metrics: &[Str
     }
 }
 
-/// Prints the warnings about the scenarios of a plan.
 fn warn_of(plan: &ExperimentPlan, quiet: bool) {
     for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet).take(MAX_SHOWN) {
         warn(name, text, std::slice::from_ref(warning));
@@ -136,7 +132,6 @@ fn warn_of(plan: &ExperimentPlan, quiet: bool) {
 /// The revision of the source; see `build.rs`.
 const REVISION: &str = env!("ROUGHLINK_REVISION");
 
-/// Makes the report of a result folder.
 pub(crate) fn report(args: &args::ReportArgs) -> Result<(), Failure> {
     let content = folder::read(&args.folder)?;
     let path = args.output.clone().unwrap_or_else(|| args.folder.join(folder::REPORT));

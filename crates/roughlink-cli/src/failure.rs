@@ -14,10 +14,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
-/// Reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// An error of the lab.
     Lab(LabError),
     /// A run could not write its result folder.
     Folder(OutputError),
@@ -28,7 +26,6 @@ pub(crate) enum Failure {
     /// This machine cannot execute the command: the reason and the advice.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Machine(String, Option<&'static str>),
-    /// An emulated link was late.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Late(String),
     /// A program at an emulated link failed with this code.
@@ -152,12 +149,10 @@ fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard error.
 pub(crate) fn print_stderr(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(message));
 }
 
-/// Prints the warnings about a scenario.
 pub(crate) fn warn(name: &str, text: &str, warnings: &[Problem]) {
     show(&drawing::warnings((name, text), warnings, MessageStyle::Terminal));
 }

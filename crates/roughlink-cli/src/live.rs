@@ -2,8 +2,7 @@
 //!
 //! A small server runs in a thread of ordinary priority, and the emulation's loop never waits for it
 //! ([`roughlink_host::Live`]). The server delivers the page, sends samples as server-sent events to at most
-//! [`feed::MAX_VIEWERS`] viewers, and accepts changes by POST. A slow viewer misses samples. Counts are totals, so the
-//! next sample makes up for them.
+//! [`feed::MAX_VIEWERS`] viewers, and accepts changes by POST. Counts are totals, so a slow viewer may miss samples.
 //!
 //! Anyone with access to the page can change the links. Every request therefore needs the token in the printed URL. The
 //! server also refuses requests that pages of other sites send from the same browser ([`access`]).
@@ -99,7 +98,6 @@ impl BoundServer {
         !self.address.ip().is_loopback()
     }
 
-    /// Starts the server for an emulation.
     pub(crate) fn serve(self, live: Arc<Live>) -> Result<Server, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::Machine(format!("cannot serve the live view: {e}"), None))?;
@@ -151,8 +149,7 @@ struct LivePage {
 
 /// Creates the page, which contains its script and style. The policy allows only elements with the page's nonce.
 fn page() -> LivePage {
-    // The page contains no foreign content, so the nonce need not be secret, and a constant replaces missing random
-    // bits.
+    // The page contains no foreign content, so the nonce need not be secret: a constant replaces missing random bits.
     let nonce = Token::new().map_or_else(|_| "page".into(), |token| token.text().to_owned());
     let text = include_str!("live/page.html")
         .replace("/*style*/", &format!("{STYLE}{}", include_str!("live/page.css")))

@@ -60,8 +60,7 @@ fn prepare(first: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Ends the process by the signal that it received, if any. With an exit code alone, a shell would continue its script,
-/// as after a program that handles Ctrl-C itself.
+/// Ends the process by the signal that it received, if any: with an exit code alone, a shell would continue its script.
 pub(crate) fn end_by_signal() {
     #[cfg(unix)]
     match SIGNAL.load(Ordering::SeqCst) {

@@ -343,7 +343,6 @@ pub(crate) fn digits(x: f64) -> String {
     }
 }
 
-/// Formats a number of bytes for users.
 pub(crate) fn size(bytes: u64) -> String {
     let b = bytes as f64;
     match bytes {

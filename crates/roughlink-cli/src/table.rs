@@ -1,29 +1,24 @@
 //! Tables that fit the width. If possible, only the least important columns are left out. Otherwise the columns that do
-//! not fit go into further tables below, which repeat the names. Numbers and names are never broken; prose is broken
-//! between words.
+//! not fit go into further tables below, which repeat the names. Only prose is broken, between words.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt;
 use std::io::IsTerminal as _;
 
-/// A table: a heading and rows.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Number of leading columns, which name the row; later columns are aligned to the right.
     names: Option<usize>,
-    /// Columns that may be left out, the least important first.
     dispensable: Vec<usize>,
 }
 
-/// Creates an empty table with a heading.
 pub(crate) fn table(heading: &[&str]) -> TextTable {
     TextTable { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..TextTable::default() }
 }
 
 impl TextTable {
-    /// Adds a row.
     pub(crate) fn add_row<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
@@ -38,7 +33,6 @@ impl TextTable {
         self.dispensable = columns.to_vec();
     }
 
-    /// Returns the number of rows so far.
     pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }
@@ -76,7 +70,6 @@ impl TextTable {
         parts
     }
 
-    /// Returns the cells of a column.
     fn cells(&self, i: usize) -> impl Iterator<Item = &str> {
         self.rows.iter().map(move |row| row[i].as_str())
     }

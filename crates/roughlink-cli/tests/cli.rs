@@ -10,7 +10,6 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Asserts that all `wanted` keys exist.
 fn has(value: &Value, wanted: &[&str]) {
     for key in wanted {
         assert!(value.get(key).is_some(), "no `{key}` in {:?}", keys(value));
@@ -69,7 +68,6 @@ fn a_charging_session_is_shown_message_by_message() {
     let set = ["--set", "flow.session.charge=2 s", "--set", "flow.session.policy=abort"];
     let out = roughlink(&[&["run", "charging-session"][..], &set].concat());
     assert!(stdout(&out).contains("because of message"), "{}", stdout(&out));
-    // Metrics of the same run.
     let set =
         ["--replicas", "1", "--metric", "loop_late", "--metric", "loop_messages", "--metric", "survived", "--json"];
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
-//! `roughlink emulate`, `link` and `shell`: programs in namespaces that the command creates and removes.
-//!
-//! Without namespaces or TUN devices, the tests are skipped with a message.
+//! `roughlink emulate`, `link` and `shell`: programs in namespaces that the command creates and removes. Without
+//! namespaces or TUN devices, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -254,8 +253,7 @@ fn start(marker: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// Processes of a started emulation: the command itself, and for each of two nodes two intermediate processes, two
-/// shells and three `sleep`.
+/// Processes of an emulation: the command, and for each of two nodes two intermediaries, two shells and three `sleep`.
 const PROCESSES: usize = 1 + 2 * 7;
 
 fn until_programs_run(marker: &str) {
@@ -453,8 +451,7 @@ fn link_connects_a_program_to_this_machine() {
     assert!(stdout(&out).contains("greeted with patience"), "{}", stdout(&out));
     assert!(stderr(&out).contains("lateness"), "{}", stderr(&out));
     greeter.join().unwrap().unwrap();
-    // If IPv4 addresses are in use, `link` chooses others. If the machine forwards packets, the program gets a default
-    // route.
+    // If IPv4 addresses are in use, `link` chooses others. If the machine forwards, the program gets a default route.
     let route = "echo $ROUGHLINK_HOST $ROUGHLINK_INSIDE; ip -4 route show default";
     let link = ["link", "--rate", "10Mbit/s", "--max-lateness", "10 s", "--", "sh", "-c", route];
     assert!(machine.within(|| add("10.0.9.9/24")).unwrap().success());
@@ -471,7 +468,6 @@ fn link_connects_a_program_to_this_machine() {
     assert!(stderr(&out).contains("in use on this machine"), "{}", stderr(&out));
 }
 
-/// Data that a program has written before it ends is delivered, if a receiver accepts it.
 #[test]
 fn data_sent_before_exit_is_delivered() {
     let machine = match Namespace::new() {
@@ -526,7 +522,6 @@ fn links(delay: u32, program: Vec<String>) -> Vec<String> {
     link.iter().cycle().take(3 * link.len()).map(|word| (*word).to_owned()).chain(program).collect()
 }
 
-/// Programs behind nested links reach services of the machine, and the machine reaches services behind the links.
 #[test]
 fn nested_links_connect_both_ways() {
     let machine = match Namespace::new() {
@@ -576,7 +571,6 @@ fn nested_links_work_without_root() {
     }
 }
 
-/// Without the rights of root, emulations run in a user namespace.
 #[test]
 fn unprivileged_emulation_uses_a_user_namespace() {
     let Some(folder) = folder() else { return };

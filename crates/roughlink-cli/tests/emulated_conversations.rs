@@ -1,5 +1,4 @@
-//! Conversations and frames reported by an emulation, compared with the kernel's counters and tshark's view of the
-//! capture.
+//! Conversations and frames of an emulation, compared with the kernel's counters and tshark's view of the capture.
 
 #![cfg(target_os = "linux")]
 

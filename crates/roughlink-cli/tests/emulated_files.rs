@@ -1,5 +1,4 @@
-//! Files that an emulation writes, and its end after errors: a full disk, missing rights, a removed file or device, a
-//! killed process.
+//! Files of an emulation, and its end after errors: full disk, missing rights, removed file or device, killed process.
 
 #![cfg(target_os = "linux")]
 
@@ -101,7 +100,6 @@ fn result_folder_is_complete_after_the_run() {
     assert_eq!((code(&out), fs::exists(folder.path().join("more/capture.pcapng")).unwrap()), (0, false));
 }
 
-/// Returns the columns of a CSV file by name.
 fn columns(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().unwrap();
@@ -118,7 +116,6 @@ fn time_series_are_written_during_the_run() {
     let mut child = start(&[&args[..], &["bash", "-c", TALKS]].concat(), folder.path(), &marker);
     let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_default();
     let rows = |name: &str| read(name).lines().count();
-    // The files are written during the emulation.
     until(|| rows("links.csv") > 8 && rows("conversations.csv") > 8 && rows("lateness.csv") > 4);
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap(); // SIGKILL
@@ -189,8 +186,7 @@ fn written_files_survive_a_kill() {
     assert!(!dir.join("summary.json").exists());
 }
 
-/// Emulates with a small file system at `small`, in a mount namespace that ends with the command. Returns `None`, with
-/// a message, if this is not possible.
+/// Emulates with a small file system at `small`, in a separate mount namespace; `None`, with a message, if impossible.
 fn with_little_space(args: &[&str], folder: &Path, marker: &str) -> Option<Output> {
     fs::create_dir_all(folder.join("small")).unwrap();
     let mount = "mount -t tmpfs -o size=200k none small || exit 99; exec \"$@\"";

@@ -1,6 +1,5 @@
-//! `roughlink link` in a terminal: the foreground process group, and Ctrl-C.
-//!
-//! `script` creates the terminal. Without it, or without the necessary rights, the tests are skipped with a message.
+//! `roughlink link` in a terminal: the foreground process group, and Ctrl-C. `script` creates the terminal. Without it,
+//! or without the necessary rights, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -75,7 +74,6 @@ impl Drop for Terminal {
     }
 }
 
-/// A program that gets the terminal becomes its foreground process group, as in a shell.
 #[test]
 fn program_becomes_the_foreground_process_group() {
     let Some(mut terminal) = Terminal::new("LINK cut -d ' ' -f 5,8 /proc/self/stat") else { return };

@@ -184,7 +184,6 @@ fn papers_and_sweeps_do_not_share_folders() {
         let results: Value = serde_json::from_slice(&fs::read(dir.join("results.json")).unwrap()).unwrap();
         assert_eq!(results["summary"].is_object(), name == "paper", "{name} is as it was");
     }
-    // Each continues in its own folder.
     assert_eq!((code(&sweep(&swept)), code(&reproduce(&paper))), (0, 0));
 }
 

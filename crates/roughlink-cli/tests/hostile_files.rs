@@ -134,8 +134,7 @@ fn a_seed_is_a_positive_integer_of_63_bits() {
     assert_eq!(code(&out), 0, "{}", stderr(&out));
 }
 
-/// Exceeding a limit is an error with exit code 2. The memory limit matters most, because a run can fill the memory
-/// within a moment.
+/// Exceeding a limit is an error with exit code 2. Memory matters most: a run can fill it within a moment.
 #[test]
 fn runs_have_limits_of_events_and_memory() {
     let folder = tempfile::tempdir().unwrap();

@@ -55,8 +55,7 @@ mod built_in {
     struct Named(String);
 
     impl Named {
-        /// Returns `None`, with a message, if the machine lacks a requirement. Otherwise a failure to load fails the
-        /// test.
+        /// Returns `None` with a message only if the machine lacks a requirement; a failure to load fails the test.
         fn new(test: &str) -> Option<Self> {
             let check = roughlink(&["cc", "check", "--json"]);
             let needs = json(&check);
@@ -301,8 +300,7 @@ mod built_in {
         assert!(stderr(&out).contains("already has an algorithm `reno`"), "{}", stderr(&out));
     }
 
-    /// Returns true if the kernel has an algorithm of runs whose process has ended. Algorithms of other running tests
-    /// do not count.
+    /// Returns true if the kernel has an algorithm of runs whose process has ended; other tests may be running.
     fn has_leftovers() -> bool {
         let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("/proc");
         let process = |name: &str| Some(name.strip_prefix('r')?.split_once('_')?.0.to_owned());

@@ -1,7 +1,5 @@
 //! `roughlink link --between`: traffic of two hosts through a machine to which both are connected. All three are
-//! namespaces.
-//!
-//! Without the right to create namespaces the tests are skipped, with a message.
+//! namespaces; without the right to create them the tests are skipped, with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -77,7 +75,6 @@ impl Bench {
         self.machine.within(|| command.spawn()).unwrap().unwrap()
     }
 
-    /// Runs the command on the machine until it ends.
     fn run(&self, args: &[&str]) -> Output {
         self.machine.within(|| roughlink(args)).unwrap()
     }
@@ -107,7 +104,6 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Ends a link as Ctrl-C does.
 fn interrupt(link: Child) -> Output {
     assert!(Command::new("kill").args(["-INT", &link.id().to_string()]).status().unwrap().success());
     let out = output(link);

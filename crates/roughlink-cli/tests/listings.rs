@@ -240,7 +240,6 @@ fn results_name_the_revision() {
     assert!(fs::read_to_string(dir.join("results.json")).unwrap().contains(&revision));
 }
 
-/// The doctor lists only features of this program.
 #[test]
 fn doctor_lists_only_existing_features() {
     let facts = json(&roughlink(&["doctor", "--json"]));

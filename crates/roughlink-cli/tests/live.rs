@@ -1,6 +1,5 @@
-//! The live view of an emulation: a browser shows it and changes its link, which affects a real program.
-//!
-//! Without emulation or Chromium, the tests are skipped with a message.
+//! The live view of an emulation: a browser shows it and changes its link, which affects a real program. Without
+//! emulation or Chromium, the tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 
@@ -27,8 +26,7 @@ const PAIR: &str = "name = \"<img src=x onerror='document.title=1'>\"\nduration 
                     [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\n\
                     rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
 
-/// Programs at nodes: a server that writes its number of received bytes to a file, and a client that sends as fast as
-/// it can.
+/// Programs at nodes: a server that writes its number of received bytes to a file, and a client that always sends.
 #[test]
 #[ignore = "it is a program that another test runs"]
 fn as_program() {
@@ -99,7 +97,6 @@ impl Drop for Shown {
     }
 }
 
-/// Returns the number of bytes that the server has received.
 fn received(folder: &Path) -> f64 {
     fs::read_to_string(folder.join("received")).map_or(0.0, |text| text.parse().unwrap())
 }
@@ -203,8 +200,7 @@ fn lost_connection_is_shown() {
     assert_eq!(page.value("document.querySelector('#links')"), Value::Null);
 }
 
-/// Idle connections neither exhaust the emulation's descriptors nor stop a viewer's samples nor block the next
-/// connection.
+/// Idle connections neither exhaust descriptors nor stop a viewer's samples nor block the next connection.
 #[test]
 fn idle_connections_do_not_block_the_live_view() {
     let Some(folder) = folder_of(PAIR) else { return };

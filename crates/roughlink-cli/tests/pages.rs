@@ -1,8 +1,6 @@
-//! Checks that the outputs shown on pages are current.
-//!
-//! The comment `<!-- output of: roughlink ARGUMENTS -->` before a code block gives the command. A line `...` in the
-//! block stands for any lines. Files that the page defines ("Save as `NAME`:" before a block) are in the command's
-//! folder.
+//! Checks that the outputs shown on pages are current. The comment `<!-- output of: roughlink ARGUMENTS -->` before a
+//! code block gives the command. A line `...` in the block stands for any lines. Files that the page defines ("Save as
+//! `NAME`:") are in the command's folder.
 
 mod common;
 

@@ -151,7 +151,6 @@ fn kill_during_replacement_leaves_old_or_new_results() {
         assert!([old, old + 1].contains(&seed()), "{n}");
     }
     assert!(killed > 0);
-    // The next run cleans up.
     assert!(command(100).status().unwrap().success());
     assert_eq!(seed(), 100);
     assert_eq!(names(root.path()), ["results"]);

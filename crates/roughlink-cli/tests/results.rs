@@ -21,7 +21,6 @@ fn ok(args: &[&str], folder: &Path) -> String {
 #[test]
 fn results_schema_is_pinned() {
     insta::assert_json_snapshot!(schema());
-    // The scenario schema is the default.
     assert_eq!(roughlink(&["schema"]).stdout, roughlink(&["schema", "scenario"]).stdout);
 }
 
@@ -85,8 +84,7 @@ fn second_experiment_does_not_overwrite_the_first() {
     assert!(said.contains("-o DIR"), "{said}");
     let second = runs("sweep-hello-2");
     assert_ne!(first, second);
-    // Each sweep finds its folder again and computes nothing; options for output and parallelism do not change the
-    // experiment.
+    // Each sweep finds its folder again and computes nothing, whatever its options for output and parallelism.
     assert!(sweep("10 kB", &["--jobs", "1"]).contains("results: results/sweep-hello;"));
     assert!(sweep("20 kB", &["--json"]).contains("results: results/sweep-hello-2;"));
     assert_eq!((runs("sweep-hello"), runs("sweep-hello-2")), (first, second));
@@ -179,7 +177,6 @@ fn default_metrics_fit_the_flows() {
     assert_eq!(metrics("hdplc-home", &["--set", "duration=2 s"]), both);
 }
 
-/// A call does not count as a slow transfer.
 #[test]
 fn throughput_counts_only_transfers() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,5 @@
-//! Interoperation of roughlink's SCTP and libusrsctp (usrsctp.c), an independent implementation, at the two ends of
-//! emulated links.
-//!
-//! Skipped with a reason where there is no C compiler, no libusrsctp, or no emulation.
+//! Interoperation of roughlink's SCTP and libusrsctp (usrsctp.c), an independent implementation, over emulated links.
+//! Skipped with a reason without a C compiler, libusrsctp or emulation.
 
 #![cfg(target_os = "linux")]
 
@@ -69,7 +67,6 @@ fn transfer(folder: &Path, link: &str, (from, to): (&str, &str), bytes: usize, s
     result
 }
 
-/// Every byte sent by roughlink arrives.
 #[test]
 fn usrsctp_receives_what_our_sctp_sends() {
     const BYTES: usize = 200_000;

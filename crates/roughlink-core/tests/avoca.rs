@@ -1,5 +1,4 @@
-//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon data flows after it with AVOCA at the
-//! sender or on the train.
+//! The outage of the AVOCA paper's section VIII, packet by packet, with AVOCA at the sender or on the train.
 
 use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Packet, Sides};
@@ -101,7 +100,6 @@ fn trajectory_matches_table_4_after_the_timeout() {
     }
 }
 
-/// A sender that observes the radio resumes at the instant at which layer 3 is configured.
 #[test]
 fn avoca_resumes_when_layer_3_is_configured() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {
@@ -127,7 +125,6 @@ fn avoca_resumes_when_layer_3_is_configured() {
     }
 }
 
-/// All packets.
 #[derive(Default)]
 struct All(Vec<(Time, usize, InterfaceDirection)>);
 
@@ -137,8 +134,7 @@ impl Observer for All {
     }
 }
 
-/// A flow receives the link events of the instant at which it begins: no SYN and no INIT leaves at 0 s if coverage
-/// begins later.
+/// A flow receives the link events of its first instant: no SYN or INIT leaves at 0 s if coverage begins later.
 #[test]
 fn a_flow_starts_with_the_state_of_its_link() {
     for (transport, stack) in [("tcp", "ns2"), ("tcp", "linux"), ("sctp", "ns2")] {
@@ -159,8 +155,7 @@ fn a_flow_starts_with_the_state_of_its_link() {
     }
 }
 
-/// A flow that begins in the tunnel sends nothing there: the first packet of its handshake leaves when layer 3 is
-/// configured, however long that takes.
+/// The first packet of a handshake that begins in the tunnel leaves when layer 3 is configured, however late.
 #[test]
 fn handshake_waits_for_coverage() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {
@@ -224,8 +219,7 @@ fn transfer_with_skipped_messages_completes() {
     }
 }
 
-/// The server is an ordinary one; the agent on the train was warned a second ahead, and its ACKs need half a round
-/// trip.
+/// The server is ordinary; the agent on the train was warned a second ahead, and its ACKs need half a round trip.
 #[test]
 fn avoca_rx_resumes_within_a_round_trip() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {

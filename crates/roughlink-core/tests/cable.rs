@@ -293,7 +293,6 @@ fn flow_class_overrides_that_of_the_link() {
     assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(PriorityClass::Ca2));
 }
 
-/// Invalid lines of a link.
 const FAULTS: &[(&str, &str)] = &[
     ("a key of pipes", "rate = \"10 Mbit/s\""),
     ("no such profile", "profile = \"hpgp\""),

@@ -24,14 +24,12 @@ fn network(from: &str, to: &str) -> Network {
     Network::new(scenario, RunOptions { ports: vec![1], ..RunOptions::default() }).unwrap()
 }
 
-/// Returns the bytes of one chunk.
 fn chunk(p: Packet, side: Option<SideContent>, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(&p, side.as_ref(), &BETWEEN, payload, &mut bytes).unwrap();
     bytes.split_off(HEADERS)
 }
 
-/// Creates a datagram with chunks.
 fn bundle(tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(&Packet::sctp(ID, tag, Chunk::CookieAck), None, &BETWEEN, &[0; 0][..], &mut bytes).unwrap();

@@ -111,8 +111,7 @@ fn a_useless_coverage_warning_is_reported() {
     assert_eq!(messages(&format!("{visit}warning = \"6 s\"\n{agent}params = {{ lead_ms = 6000 }}")), [""; 0]);
 }
 
-/// A threshold above all signals keeps a flow silent although the link is up, which is reported. A weak signal outside
-/// coverage is not reported.
+/// A threshold above all signals keeps a flow silent while the link is up. Signals outside coverage do not matter.
 #[test]
 fn a_flow_held_in_coverage_is_reported() {
     let run = |first: &str, second: &str, params: &str| {

@@ -17,8 +17,7 @@ fn run(tcp: &str, link: &str) -> RunResult {
 }
 
 /// The threshold of 20 packets exceeds a seventh of the bandwidth-delay product of 83 packets, so the link stays full
-/// (RFC 8257 section 1; Alizadeh et al. 2010, equation 13). Halving at each mark would need a queue of the whole
-/// product.
+/// (RFC 8257 section 1; Alizadeh et al. 2010, equation 13). Halving at each mark would need a queue of the product.
 #[test]
 fn threshold_far_below_the_bdp_keeps_the_link_full() {
     let mbps = |r: &RunResult| r.flows[0].throughput_mbps.expect("a throughput");

@@ -33,8 +33,7 @@ fn datagrams_below_the_link_rate_do_not_queue() {
     assert_eq!((queue.min, queue.max), (0.0, 0.0));
 }
 
-/// A window of 40 segments fills a path that holds 35, and the rest waits. Covers SCTP, and TCP with and without
-/// timestamps.
+/// A window of 40 segments fills a path that holds 35; the rest waits. For SCTP, and TCP with and without timestamps.
 #[test]
 fn window_above_the_bdp_waits_in_the_queue() {
     let sctp = format!("{LINK}\n[sctp]\nrcv_buf = \"57920 B\"\ncc = \"newreno\"");
@@ -52,7 +51,6 @@ fn window_above_the_bdp_waits_in_the_queue() {
     }
 }
 
-/// Each delay counts from the departure of the copy that arrived, not of another copy.
 #[test]
 fn delay_counts_from_the_copy_that_arrived() {
     let lossy = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [30, 31, 60, 200, 201, 202] }}");

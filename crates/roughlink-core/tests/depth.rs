@@ -46,9 +46,8 @@ fn long_chain_needs_no_stack() {
 fn fragments_of_a_long_chain_are_reassembled() {
     let result = chain(3_000, &[1500, 700, 300]);
     assert_eq!(result.flows[0].delivered_bytes, 4_000);
-    // 980 bytes after the IP header: two fragments, and each is divided in two or three.
     // Four packets of 980 bytes after the IP header, and one of 120. With an MTU of 700 bytes a fragment has 680 of
-    // them, with 300 bytes 280.
+    // them, with 300 bytes 280: two fragments, and each is divided in two or three.
     let packets: Vec<u64> = result.links[..4].iter().map(|link| link.forward.packets).collect();
     assert_eq!(packets, [5, 4 * 2 + 1, 4 * (3 + 2) + 1, 21]);
 }

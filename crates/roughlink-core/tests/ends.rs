@@ -23,8 +23,7 @@ const PLAIN: &str = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"";
 const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\n\
                      noise = { kind = \"burst\", start = \"2 %\", length = [1, 3] }";
 
-/// Creates nodes `a`, `m` and `b`, links `first` and `second` with the keys `link`, and a flow `f` with the keys
-/// `flow`.
+/// Creates nodes `a`, `m` and `b`, links `first` and `second` with keys `link`, and a flow `f` with keys `flow`.
 fn chain(link: &str, flow: &str) -> Scenario {
     let text = format!(
         r#"
@@ -73,8 +72,6 @@ fn udp(addresses: &Addresses, payload: &[u8]) -> Vec<u8> {
     wire::encode(&p, None, addresses, payload, &mut out).unwrap();
     out
 }
-
-// Calls.
 
 /// Parses RTP (RFC 3550 section 5.1) in an IPv4 datagram: payload type, number, timestamp, source, payload.
 fn rtp(datagram: &[u8]) -> (u8, u16, u32, u32, &[u8]) {
@@ -194,8 +191,7 @@ fn rtp_sequence_numbers_reveal_loss_before_the_port() {
     };
     let (even, _) = told(&regular);
     assert_eq!((even.sent, even.received, even.loss), (1000, 1000, Some(0.0)));
-    // The first two packets of each 50 are swapped. Every tenth packet is duplicated. Every hundredth and the last ten
-    // are lost.
+    // The first two packets of each 50 are swapped, each tenth is duplicated, each hundredth and the last ten are lost.
     let mut said = regular.clone();
     for pair in said.chunks_mut(50) {
         (pair[0].1, pair[1].1) = (pair[1].1, pair[0].1);
@@ -243,8 +239,6 @@ fn connection_between_two_outside_ends_does_not_run() {
         assert_eq!(network.result().flows[0].not_run, not_run, "{ports:?}");
     }
 }
-
-// Sessions.
 
 fn of(f: &FlowResult) -> SessionResult {
     (**f.session.as_ref().unwrap()).clone()
@@ -498,7 +492,6 @@ fn request_before_the_response_ends_a_session() {
     }
 }
 
-/// Before a session begins, its charger does nothing.
 #[test]
 fn charger_ignores_requests_before_its_session() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nstart = \"5 s\""));
@@ -537,8 +530,7 @@ fn stranger_does_not_replace_the_peer() {
     }
 }
 
-/// Returns the result of a vehicle whose charger outside sends `reply(n)` to message number `n` and closes after
-/// `closes` messages.
+/// Returns a vehicle's result if the charger outside sends `reply(n)` to message `n` and closes after `closes` of them.
 fn feed_vehicle(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
     let keys = "kind = \"request\"\ndiscovery = false\npolicy = \"abort\"\npause = \"10 ms\"\ncharge = \"2 s\"\n\
                 processing = { cable_check = \"0 s\", precharge = \"0 s\" }";

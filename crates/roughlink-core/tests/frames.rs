@@ -21,7 +21,6 @@ fn chain([first, second]: [&str; 2], more: &str) -> Scenario {
     ))
 }
 
-/// Opens ports at `a` and `b`.
 fn open(scenario: Scenario) -> Network {
     Network::new(scenario, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap()
 }
@@ -52,8 +51,7 @@ fn all(network: &mut Network) -> Vec<NetworkOutput> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Frames with any content and padding leave unchanged, even if a link fragments them. Links count the bytes after
-    /// the Ethernet header and its tags.
+    /// Any frames leave unchanged, even if a link fragments them. Links count the bytes after Ethernet header and tags.
     #[test]
     fn frames_leave_unchanged(
         kind in prop::sample::select(vec![0x0806_u16, 0x88e1, 0x8100, 0x8864, 0x0800, 0x86dd, 0x1234]),
@@ -78,8 +76,7 @@ proptest! {
         prop_assert!(carried.bytes <= length as u64, "{carried:?}");
     }
 
-    /// Datagrams fare the same with and without frames: the same ones are lost, and the others are due at the same
-    /// times. Addresses, tags and padding have no effect.
+    /// Addresses, tags and padding have no effect.
     #[test]
     fn frames_are_lost_and_delayed_like_their_datagrams(
         seed in 0u64..1000,
@@ -108,8 +105,7 @@ proptest! {
     }
 }
 
-/// Two hosts with foreign addresses on a power line with a gateway: the gateway finds each conversation and reduces
-/// windows within frames.
+/// Two hosts with foreign addresses on a power line: its gateway finds conversations and reduces windows in frames.
 #[test]
 fn gateway_rewrites_segments_in_frames() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
@@ -118,8 +114,7 @@ fn gateway_rewrites_segments_in_frames() {
     let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
     let one = |node| Network::new(plain.clone(), RunOptions { ports: vec![node], ..RunOptions::default() }).unwrap();
     let (mut source, mut sink) = (one(2), one(0));
-    // In the network between the two ends, the addresses of the conversation are translated to ones that no node of
-    // that network has.
+    // Between the two ends, the addresses of the conversation are translated to ones that no node there has.
     let moved = |datagram: &[u8], back: bool| {
         let mut bytes = datagram.to_vec();
         let transport = wire::decode(&bytes).unwrap().transport;
@@ -176,7 +171,6 @@ fn gateway_rewrites_segments_in_frames() {
     assert!(frames > 1000, "{frames} frames, {own} of the gateway's own");
 }
 
-/// Frames that cannot pass are counted.
 #[test]
 fn undeliverable_frames_are_counted() {
     let mut network = open(chain([PLAIN, PLAIN], ""));

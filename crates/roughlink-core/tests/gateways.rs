@@ -55,8 +55,7 @@ fn jain(x: &[f64]) -> f64 {
 }
 
 /// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. The upper bound of a
-/// single flow's window is the bandwidth-delay product. This product does not include the wait for a PDU, so the flow
-/// does not fill the link.
+/// single flow's window is the bandwidth-delay product without the wait for a PDU, so one flow does not fill the link.
 #[test]
 fn muniz_shares_the_power_line_fairly() {
     for cc in ["newreno", "cubic"] {
@@ -102,12 +101,10 @@ impl Observer for Journey {
     }
 }
 
-/// Number of the seat's node.
 const SEAT: usize = 2;
 
 impl Journey {
-    /// Creates a transfer from a server 60 ms away. Nothing passes between server and train during `outage`; `notices`
-    /// are the train's notifications.
+    /// Creates a transfer from a server 60 ms away, cut off during `outage`; `notices` are the train's notifications.
     fn new(stack: &str, gateway: &str, notices: &[(Time, LinkEvent)], outage: Option<(Time, Time)>) -> Self {
         let timeline = outage.map_or(String::new(), |(from, to)| {
             format!("timeline = [{{ at = \"{from}\", up = false }}, {{ at = \"{to}\", up = true }}]\n")

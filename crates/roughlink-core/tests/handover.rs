@@ -1,5 +1,4 @@
-//! Events at a handover, one by one: the Wave paper's figures 2 to 5, an outage of 2 s. Tests state where the time of
-//! an event differs from the paper.
+//! The Wave paper's figures 2 to 5, an outage of 2 s, event by event. Tests state where times differ from the paper.
 
 use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
 use roughlink_core::packet::{Packet, Sides};
@@ -51,7 +50,6 @@ impl Observer for Trace {
 }
 
 impl Trace {
-    /// Returns the time-outs after `from`.
     fn timeouts(&self, from: f64) -> Vec<f64> {
         self.timeouts.iter().copied().filter(|&t| t > from).collect()
     }
@@ -77,8 +75,7 @@ impl Trace {
         let n = self.delivered.partition_point(|d| d.0 <= at);
         n.checked_sub(1).map_or(0, |last| self.delivered[last].1)
     }
-    /// Returns the time from `from` to the start of the first five seconds in a row that bring the application 95 % of
-    /// `capacity`.
+    /// Returns the time from `from` to the first five seconds in a row that bring the application 95 % of `capacity`.
     fn recovery(&self, from: f64, capacity: f64) -> Option<f64> {
         let last = self.delivered.last()?.0;
         let steady = |t: f64| {
@@ -155,9 +152,8 @@ fn newreno_to_the_satellite_sends_twice_the_papers_packets() {
     assert!((580..660).contains(&ours_not_250), "{ours_not_250}");
 }
 
-/// Tahoe sets ssthresh to half its window at each time-out (RFC 2001). At the second time-out the window is one
-/// segment, so slow start ends at the minimum of two. NewReno keeps the ssthresh of the first time-out (RFC 5681
-/// equation 4).
+/// Tahoe sets ssthresh to half its window at each time-out (RFC 2001). At the second one the window is one segment, so
+/// slow start ends at the minimum of two. NewReno keeps the ssthresh of the first time-out (RFC 5681 equation 4).
 #[test]
 fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
     let [tahoe, newreno] = ["tahoe", "newreno"].map(|cc| run_with(&NS3_23, cc, 30, "2 s", false, 45).sent(32.0, 40.0));
@@ -175,16 +171,14 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[0], 31.0, 0.1);
     let una = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
-    // From the first unacknowledged packet on, Wave sends a burst of ten packets every 0.5 s. The first two bursts are
-    // lost, the third gets through.
+    // From the first unacknowledged packet on, Wave sends a burst of ten packets every 0.5 s. The first two are lost.
     let bursts = t.bursts(31.0, 32.4);
     let numbers: Vec<_> = bursts.iter().map(|b| (b.1, b.2)).collect();
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // The first ACK after the outage answers the third burst; in the paper it arrives at 32.75 s. This ACK reflects the
-    // last burst over the old link, so the next bursts leave at the old rate. These bursts carry retransmissions of
-    // lost packets, then new data beyond packet 7400.
+    // The first ACK after the outage answers the third burst; in the paper at 32.75 s. It reflects the last burst over
+    // the old link, so the next bursts leave at the old rate, with retransmissions, then new data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     let ours_not_32_75_s = first.0;
     about(ours_not_32_75_s, 32.5, 0.1);
@@ -201,17 +195,15 @@ fn wave_continues_through_the_handover_to_the_satellite() {
     about(again[2].0 - again[1].0, 0.01, 1e-4);
     assert!(again[2].0 - 32.0 < 3.2, "8 Mbit/s after {} s", again[2].0 - 32.0);
     about(t.rate(34.7, 37.0), L2, 0.05 * L2);
-    // More than 500 packets in less than 4 s.
     assert!(t.sent(32.0, 36.0) > 500);
     let ours_not_3_2_s = t.recovery(32.0, L2).expect("steady");
     about(ours_not_3_2_s, 3.3, 0.15);
 }
 
 /// Figure 4: NewReno's slow start overflows the slower link. By the rules of ns-3.23, the sender can start a fast
-/// recovery right after the time-out and then repairs one loss per round trip. By contrast, RFC 6582 keeps fast
-/// retransmit off until all data sent before the time-out is acknowledged. In the paper the repair takes from 305 to
-/// 315 s, and the rate is steady near 317 s. No further time-out interrupts the repair: with timestamps, each ACK of
-/// new data ends the back-off.
+/// recovery right after the time-out and then repairs one loss per round trip. RFC 6582 keeps fast retransmit off until
+/// all data sent before the time-out is acknowledged. In the paper the repair takes from 305 to 315 s, and the rate is
+/// steady near 317 s. No time-out interrupts the repair: with timestamps, each ACK of new data ends the back-off.
 #[test]
 fn newreno_to_the_terrestrial_link_repairs_longer_than_in_the_paper() {
     let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);

@@ -54,7 +54,6 @@ from = "server"
 to = "house"
 "#;
 
-/// Returns the scenario with `old` replaced by `new`.
 fn edited(old: &str, new: &str) -> String {
     assert!(HOME.contains(old), "{old}");
     HOME.replacen(old, new, 1)
@@ -319,7 +318,6 @@ fn results_include_medium_and_gateway() {
     assert!(flow.rewritten > 1000 && awnd <= sample + 1.0, "{flow:?}");
     let json = serde_json::to_string(&r).unwrap();
     assert_eq!(serde_json::from_str::<RunResult>(&json).unwrap(), r);
-    // Without gateways, the result mentions none.
     let plain = run(&edited("kind = \"muniz\"", "kind = \"none\""));
     assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
     // The gateway keeps the queue short, which improves the call.
@@ -361,8 +359,7 @@ fn components_do_not_change_what_a_gateway_receives() {
 }
 
 /// Two links share one line, and each carries less than it does alone. A single download does not fill the line, so
-/// together they carry more than one link alone, but less than twice as much. Shares depend on TCP; the medium's tests
-/// cover the shares of the medium.
+/// together they carry more than one link, but less than twice as much. Shares depend on TCP; see the medium's tests.
 #[test]
 fn links_of_a_home_line_share_it() {
     let line = |cable: &str| {

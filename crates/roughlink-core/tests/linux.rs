@@ -28,8 +28,7 @@ fn the_receive_window_opens_under_strong_reordering() {
 
 /// The send buffer is the limit on a satellite link of 100 Mbit/s and 600 ms for 60 s. iperf3 3.12 (`-t 60`) reaches
 /// 32.8 Mbit/s with `-C cubic` and 38.2 with `-C bbr`. Whenever a third of the 4 MiB is free, it writes ten times 128
-/// KiB, or until the buffer is full. Data in the buffer has overhead. A program with smaller writes keeps less data in
-/// the buffer.
+/// KiB, or until the buffer is full. Data in the buffer has overhead, and smaller writes keep less data in it.
 #[test]
 fn send_buffer_holds_less_than_its_size() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";
@@ -53,8 +52,7 @@ fn a_fixed_send_buffer_is_filled_by_large_writes() {
     assert!((3.4..5.3).contains(&linux), "{linux} Mbit/s");
 }
 
-/// A paced initial window of 40 segments does not overflow a queue of 20 packets. Unpaced, it arrives in one burst and
-/// loses packets.
+/// A paced initial window of 40 segments does not overflow a queue of 20 packets; an unpaced burst does.
 #[test]
 fn pacing_spreads_a_window_over_the_round_trip() {
     let link = "rate = \"20 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"20 pkt\"";

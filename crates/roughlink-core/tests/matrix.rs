@@ -1,5 +1,4 @@
-//! One table of the throughput of every algorithm by loss and queue, which shows any change in the stacks and the cells
-//! it affects.
+//! One table of every algorithm's throughput by loss and queue: a change in the stacks shows in the affected cells.
 
 #[path = "common/one_link.rs"]
 mod one_link;

@@ -262,8 +262,7 @@ fn window(a: &mut Association) -> u32 {
     sack.tsval
 }
 
-/// A peer that uses a message number twice, streams that were not negotiated, TSNs far ahead and before the first,
-/// fragments, and unordered messages.
+/// A peer that reuses a message number, streams that were not negotiated, wrong TSNs, fragments, unordered messages.
 #[test]
 fn strange_chunks_do_no_harm() {
     const WHOLE: u8 = chunk_flags::BEGIN | chunk_flags::END;
@@ -282,8 +281,7 @@ fn strange_chunks_do_no_harm() {
         let sack = Packet::sctp_sack(FlowId::new(0, false), f.tag, u32::MAX - k, 9, &Gaps::default());
         f.send(b, sack, b"");
     }
-    // All three chunks have the same TSN. The first is an unordered message, which is delivered at once; the others are
-    // duplicates.
+    // The first chunk is an unordered message, which is delivered at once; the others have its TSN: duplicates.
     for flags in [WHOLE | chunk_flags::UNORDERED, chunk_flags::BEGIN, chunk_flags::END] {
         let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(5), (0, 1), 9);
         p.window = u16::from(flags);
@@ -294,7 +292,6 @@ fn strange_chunks_do_no_harm() {
     assert_eq!(window(b), 20_000, "everything is free again");
 }
 
-/// An end keeps no more than its buffer, even if the peer leaves gaps.
 #[test]
 fn open_gap_does_not_exceed_the_buffer() {
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, ..SctpConfig::default() });
@@ -307,8 +304,7 @@ fn open_gap_does_not_exceed_the_buffer() {
     assert_eq!(read_all(&mut pair[1]), [""; 0]);
 }
 
-/// AVOCA with partial reliability abandons the messages in flight when coverage ends. The peer never reads the skipped
-/// messages and reads the rest in order.
+/// AVOCA with partial reliability abandons messages in flight when coverage ends; the peer reads the rest in order.
 #[test]
 fn skipped_messages_are_never_read() {
     let sctp = SctpConfig { partial_reliability: true, ..SctpConfig::default() };

@@ -11,10 +11,8 @@ fn order() -> Vec<String> {
     list.expect("the page has the order of modules").split(',').map(|module| module.trim().to_owned()).collect()
 }
 
-/// Modules that are compiled for tests only.
 const TEST_ONLY: &[&str] = &["channel.rs", "tcp/dialogue.rs"];
 
-/// Returns all source files of a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("readable").path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()

@@ -133,8 +133,7 @@ proptest! {
         prop_assert_eq!(network.port_stats().sent as usize, out.len());
     }
 
-    /// Datagrams leave unchanged with any content: other protocols, options, DSCP and ECN, fragments, and datagrams
-    /// that a link fragments.
+    /// Any content leaves unchanged: other protocols, options, DSCP and ECN, fragments, and what a link fragments.
     #[test]
     fn bytes_pass_unchanged(
         protocol in any::<u8>(),
@@ -173,7 +172,6 @@ proptest! {
     }
 }
 
-/// A transfer between two networks that are connected only by their ports.
 #[test]
 fn transfer_spans_two_networks() {
     for (transport, version) in [("", ""), ("transport = \"sctp\"", ""), ("", "ip = 6")] {
@@ -318,7 +316,6 @@ fn captures_contain_datagrams_that_cross_ports() {
     assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
 }
 
-/// A capture at a simulated host shows the fragments of a datagram that a link fragmented.
 #[test]
 fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
@@ -377,8 +374,7 @@ fn connections_from_outside_find_their_flows() {
     assert!(result.flows.iter().all(|f| f.completed && f.delivered_bytes == 50_000), "{:?}", result.flows);
 }
 
-/// A change from outside has the same effect as the same step of a timeline, even if the timeline keeps changing the
-/// link.
+/// A change from outside equals the same step of a timeline, even if the timeline keeps changing the link.
 #[test]
 fn external_change_equals_timeline_step() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
@@ -415,7 +411,6 @@ fn external_change_equals_timeline_step() {
     assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &LinkChange::default()), Err(ChangeError::Closed));
 }
 
-/// The state of links at an instant agrees with their results and with the changes made.
 #[test]
 fn readings_agree_with_link_state_and_counters() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
@@ -450,7 +445,6 @@ fn readings_agree_with_link_state_and_counters() {
     }
 }
 
-/// A changeable network that is not changed has the results of an unchangeable one.
 #[test]
 fn allowing_changes_has_no_effect() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
@@ -462,7 +456,6 @@ fn allowing_changes_has_no_effect() {
     }
 }
 
-/// A datagram flow may start or end outside.
 #[test]
 fn datagram_flow_can_start_or_end_outside() {
     let flow = |kind: &str| format!("[[flow]]\nname = \"f\"\n{kind}\nfrom = \"a\"\nto = \"b\"");
@@ -480,7 +473,6 @@ fn datagram_flow_can_start_or_end_outside() {
     assert_eq!((result.flows[0].delivered_bytes, result.flows[0].segments), (10 * 72, 0));
 }
 
-/// Returns a datagram between two IPv4 addresses.
 fn from_to(src: &str, dst: &str) -> Vec<u8> {
     let [src, dst] = [src, dst].map(|a| a.parse().unwrap());
     datagram_between(IpPair::V4 { src, dst }, 7, 100)
@@ -520,7 +512,6 @@ fn given_addresses_replace_assigned_addresses() {
     assert_eq!((network.port_stats().unreachable, network.port_stats().received), (1, 2));
 }
 
-/// Nodes route to addresses outside the scenario.
 #[test]
 fn nodes_route_to_hosts_beyond_them() {
     let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };

@@ -55,7 +55,6 @@ fn ecn_packets_are_marked_instead_of_dropped() {
     }
 }
 
-/// Packet delay of a call next to two downloads.
 #[test]
 fn a_call_does_not_wait_behind_downloads() {
     let delay = |qdisc: &str, call: &str| {

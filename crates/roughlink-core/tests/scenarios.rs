@@ -93,7 +93,6 @@ fn parse(text: &str) -> Scenario {
     set(text, &[]).0
 }
 
-/// Returns a scenario with one link and one flow; `link` and `flow` are additional lines.
 fn small(tcp: &str, link: &str, flow: &str) -> String {
     one_link(tcp, &format!("rate = \"10Mbps\"\ndelay = \"1 ms\"\n{link}"), flow)
 }
@@ -339,7 +338,6 @@ fn overrides_are_applied() {
         Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
     );
     assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.01 });
-    // The written text parses to the same scenario.
     assert_eq!(format!("{:?}", parse(&s.source)), format!("{s:?}"));
 }
 
@@ -407,7 +405,6 @@ fn valid_scenario_has_no_warnings() {
     assert_eq!(warnings, []);
 }
 
-/// The scenarios that come with roughlink.
 #[test]
 fn shipped_scenarios_are_valid() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
@@ -495,7 +492,6 @@ fn sctp_transfer_is_read() {
     }
 }
 
-/// Keys are checked even if no flow uses them.
 #[test]
 fn unused_tcp_keys_are_checked() {
     for (tcp, said) in [

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use roughlink_scenario::Problem;
 use std::fmt::Write as _;
 
-/// Scenario that the cases modify.
 const GOOD: &str = r#"name = "good"
 duration = "10 s"
 
@@ -205,7 +204,6 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
 /// Noise for both directions, and again for one.
 const TWICE: &str = r#"[{ kind = "none" }, { kind = "random", loss = "1 %", direction = "reverse" }]"#;
 
-/// Typos that make the file invalid TOML.
 const NOT_TOML: &[&str] = &[
     "rate = 10 Mbit/s",
     "rate = 10Mbit/s # fast",
@@ -469,7 +467,6 @@ fn segment_size_overflow_is_rejected() {
     }
 }
 
-/// Endless nesting must not overflow the stack.
 #[test]
 fn deep_nesting_does_not_overflow_the_stack() {
     const DEEP: usize = 100_000;

@@ -6,7 +6,6 @@ use roughlink_core::tcp::TcpConfig;
 use roughlink_scenario::schema;
 use serde_json::{Map, Value};
 
-/// Creates a scenario with the lines `link`, `flow` and `more`.
 fn text(link: &str, flow: &str, more: &str) -> String {
     format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n{more}\n\

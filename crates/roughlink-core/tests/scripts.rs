@@ -1,8 +1,6 @@
-//! Timed packet scripts against one endpoint: see `common/script.rs` for the notation.
-//!
-//! A script with `[[off]]` tables is played once unchanged and must match. With each of the tables it must not match: a
-//! mechanism that can be disabled without a mismatch is not tested. `SCRIPT=part of a name` plays matching scripts and
-//! prints the exchange of those that fail.
+//! Timed packet scripts against one endpoint: see `common/script.rs` for the notation. A script with `[[off]]` tables
+//! is played once unchanged and must match. With each of the tables it must not match: a mechanism that can be disabled
+//! without a mismatch is not tested. `SCRIPT=part of a name` plays matching scripts and prints failed exchanges.
 
 #[path = "common/play.rs"]
 mod play;

@@ -53,8 +53,7 @@ fn streams_limit_head_of_line_blocking() {
     assert!(many.mean < 1.1 * unordered.mean && unordered.p95 < 51.0 && one.p95 > 100.0, "{unordered:?}");
 }
 
-/// A message is not sent after its lifetime, so an unordered message arrives at most one one-way delay after its
-/// lifetime.
+/// A message is not sent after its lifetime, so an unordered one arrives at most one one-way delay later.
 #[test]
 fn a_lifetime_bounds_the_latency() {
     let sctp = "ordered = false, partial_reliability = true, lifetime = \"300 ms\"";
@@ -92,7 +91,6 @@ fn stale_messages_are_dropped_for_fresh_ones() {
     assert!(m.abandoned > 10_000 && m.delivered + m.abandoned <= m.sent);
 }
 
-/// Messages of several packets arrive whole.
 #[test]
 fn a_message_may_be_longer_than_a_packet() {
     let r = run(2.0, "size = \"20 kB\"\ninterval = \"100 ms\"\ncount = 200\nsctp = { streams = 4 }\n");

@@ -242,7 +242,6 @@ fn priority_protects_messages_from_a_download() {
     assert!(p99(&[("link.plc.class", "ca3")]) > 100.0);
 }
 
-/// Invalid lines of a session.
 const FAULTS: &[(&str, &str)] = &[
     ("keys of a transfer", "bytes = \"1 MB\"\ntransport = \"sctp\""),
     ("a mode of neither", "mode = \"wireless\""),

@@ -69,11 +69,9 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
         }
         // ns-3's bandwidth estimate stays below the link's rate, and ssthresh with it.
         (_, "westwood-classic") if short && stack == Stack::Ns3 => 0.65,
-        // Without marks, alpha falls to zero, and with it ns-3's reduction after a loss: the queue overflows again and
-        // again.
+        // Without marks, alpha and with it ns-3's reduction after a loss fall to zero: the queue overflows repeatedly.
         (_, "dctcp") if short && stack == Stack::Ns3 => 0.75,
-        // Both leave slow start early, at the first sign of a queue, and then grow by a segment per round trip of 200
-        // ms.
+        // Both leave slow start at the first sign of a queue, and then grow by a segment per round trip of 200 ms.
         (_, "vegas") if !short && stack == Stack::Ns3 => 0.35,
         (_, "yeah") if !short && stack == Stack::Ns3 => 0.7,
         _ => 0.8,

@@ -1,5 +1,4 @@
-//! Bytes over real datagrams: on any channel, the reader receives the bytes written, and no end sends beyond the
-//! offered window.
+//! Bytes over real datagrams: on any channel, readers get the written bytes, and no end exceeds the offered window.
 
 #[path = "common/air.rs"]
 mod air;

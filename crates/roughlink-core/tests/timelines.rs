@@ -1,5 +1,4 @@
-//! Links that change: effects of changes on packets. Changes and disciplines without effect give the results of a plain
-//! link to the nanosecond.
+//! Links that change. Changes and disciplines without effect give the results of a plain link to the nanosecond.
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
@@ -108,8 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A queue discipline that never acts equals the plain queue to the nanosecond, with a constant rate, changes,
-    /// outages and opportunities. The plain queue computes departures at enqueueing; the discipline serves packets one
-    /// by one.
+    /// outages and opportunities. The plain queue computes departures at enqueueing, the discipline one by one.
     #[test]
     fn idle_discipline_equals_the_plain_queue(
         states in prop::option::of(prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10)),
@@ -121,8 +119,7 @@ proptest! {
         let timeline = states.map(|states| {
             let states = ascending(states);
             let policy = if keep { OutagePolicy::Keep } else { OutagePolicy::Drop };
-            // The order of a change and an opportunity at the same instant is undefined, so move all opportunities by 1
-            // ns.
+            // A change and an opportunity at the same instant have no defined order, so move opportunities by 1 ns.
             let at = |ms: u64| Time::from_millis(ms) + Time(1);
             let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(at).collect());
             let trace = times.map(|times| Opportunities { period: times[times.len() - 1], times });
@@ -181,8 +178,7 @@ fn jitter_is_that_of_a_link_without_changes() {
     }
 }
 
-/// The link is down from 12 to 30 ms. Depending on the policy, packets that arrive in this time are lost, or all
-/// packets wait.
+/// The link is down from 12 to 30 ms. By policy, packets that arrive in this time are lost, or all packets wait.
 #[test]
 fn outage_drops_or_keeps_packets() {
     let rate = Rate::from_mbps(1);
@@ -195,8 +191,7 @@ fn outage_drops_or_keeps_packets() {
     assert_eq!(seen, [(18, false), (44, false), (52, false)]);
 }
 
-/// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a packet that needs less leaves the rest to a packet that
-/// waits.
+/// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a small packet leaves the rest to a waiting one.
 #[test]
 fn packets_share_transmission_opportunities() {
     let times = [1, 2, 2, 5].map(Time::from_millis).to_vec();
@@ -388,8 +383,7 @@ fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result
     roughlink_scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
 }
 
-/// Returns values like LeoReplayer's traces: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without
-/// losses, one with 2 %.
+/// Returns traces like LeoReplayer's: 24, then 12 Mbit/s; 20, 30, 20 ms one way; a second without loss, one with 2 %.
 fn starlink(name: &str) -> Result<String, String> {
     let lines = |all: &mut dyn Iterator<Item = String>| Ok(all.collect::<Vec<_>>().join("\n"));
     match name {

@@ -1,9 +1,6 @@
 //! The window of each algorithm alone, without endpoint and network: a path of fixed delay, a bottleneck buffer that
-//! adds to it, and losses in fixed rounds. There is one snapshot per algorithm, in packets; `PLOT=folder` draws them
-//! instead.
-//!
-//! Wave has no window. Separate tests here cover its rate over time in a network: alone, with losses, and with other
-//! flows.
+//! adds to it, and losses in fixed rounds. One snapshot per algorithm, in packets; `PLOT=folder` draws them instead.
+//! Wave has no window; separate tests cover its rate over time in a network: alone, with losses, and with other flows.
 
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
@@ -128,8 +125,7 @@ impl Round {
         }
     }
 
-    /// Delivers the ACK that ends an episode and covers all outstanding packets, including `missing` packets delivered
-    /// only now.
+    /// Delivers the ACK that ends an episode, for all outstanding packets and `missing` ones delivered only now.
     fn repair(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, missing: u64) {
         let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
         let acked = flow.snd_nxt - flow.snd_una;
@@ -230,7 +226,6 @@ fn chart(name: &str, points: &[Point]) -> String {
 struct Rates {
     step: Time,
     until: Time,
-    /// Bytes delivered and the sender's phase, by interval and flow.
     rows: Vec<Vec<(u64, &'static str)>>,
     present: Vec<(u64, &'static str)>,
 }

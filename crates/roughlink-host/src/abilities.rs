@@ -73,7 +73,6 @@ fn is_open_to_all() -> bool {
     fs::metadata(DRIVER).is_ok_and(|m| m.mode() & 0o006 == 0o006)
 }
 
-/// Driver of TUN devices.
 const DRIVER: &str = "/dev/net/tun";
 
 const NAMESPACE: &str = "namespace";

@@ -1,10 +1,7 @@
-//! Existing network devices attached to nodes: a packet socket, packet(7), receives and sends their frames.
-//!
-//! The socket holds all state, including promiscuous mode, which ends when it is closed. The device keeps its
-//! addresses, and the machine's own network stack still receives incoming frames. [`Attached::answers`] lists the
-//! addresses at which the machine would answer.
-//!
-//! Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
+//! Existing network devices attached to nodes: a packet socket, packet(7), receives and sends their frames. The socket
+//! holds all state, including promiscuous mode, until it is closed. The device keeps its addresses, and the machine's
+//! own network stack still receives incoming frames; [`Attached::answers`] lists the addresses at which it would
+//! answer. Incoming frames get the form that they had on the cable: this module restores a VLAN tag that the kernel has
 //! removed, and [`offload`](crate::offload) does the rest.
 
 use crate::error::{HostError, Operation, UnfitReason};
@@ -28,7 +25,6 @@ use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-/// Attached device.
 pub(crate) struct Attached {
     socket: File,
     /// Size of the largest packet that passes, bytes.
@@ -105,8 +101,7 @@ impl Attached {
             let message = match message {
                 Ok(message) => message,
                 Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
-                // Offloads that the header cannot express: SCTP's, and UDP's before Linux 6.2. The kernel has dropped
-                // the frame.
+                // The kernel dropped a frame whose offload the header lacks: SCTP's, and UDP's before Linux 6.2.
                 Err(Errno::EINVAL) => {
                     self.oversized.set(self.oversized.get() + 1);
                     return Ok(true);
@@ -136,20 +131,17 @@ impl Attached {
         Ok(true)
     }
 
-    /// Sends a frame through the device.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
         // Leave no offload to the network card.
         let nothing = [0; HEADER];
         (&self.socket).write_vectored(&[IoSlice::new(&nothing), IoSlice::new(frame)]).map(drop)
     }
 
-    /// Returns the number of frames that the kernel dropped because the socket's buffer was full, as of the last
-    /// received frame.
+    /// Returns how many frames were dropped because the socket's buffer was full, as of the last received frame.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// Returns the number of frames above the MTU.
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.get()
     }
@@ -171,7 +163,6 @@ fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
     }
 }
 
-/// Returns the bridge, bond or VRF that a device belongs to.
 fn master(name: &str) -> Option<String> {
     let text = ip_prints(&["-o", "link", "show", "dev", name]).ok()?;
     text.split_whitespace().skip_while(|word| *word != "master").nth(1).map(str::to_owned)

@@ -2,11 +2,9 @@
 //!
 //! A link takes the first block of a fixed list for which this machine has no route. The first two addresses of the
 //! block belong to the ends of the link. The others are routed to the far end. There the block appears as an
-//! unreachable route of the protocol [`PROTOCOL`].
-//!
-//! A link that begins at the far end finds this route. The nested link takes the second, third or last quarter of the
-//! block, whichever is free, and its route is more specific. So packets in both directions find their way through
-//! nested links, and outer namespaces need no configuration.
+//! unreachable route of the protocol [`PROTOCOL`]. A link that begins at the far end finds this route. The nested link
+//! takes the second, third or last quarter of the block, whichever is free, and its route is more specific. So packets
+//! in both directions find their way through nested links, and outer namespaces need no configuration.
 //!
 //! The last 32 bits of an IPv6 address of a block are the IPv4 address minus 10.0.0.0: 10.0.16.1 becomes fd00::1001.
 
@@ -75,9 +73,8 @@ pub struct BlockReservation {
 }
 
 impl BlockReservation {
-    /// Reserves the first block that is free in the namespace of the calling thread. Only one process of a network
-    /// namespace can hold a reservation. The other processes wait for a limited time, since any process may lock the
-    /// namespace's file.
+    /// Reserves the first block that is free in the calling thread's namespace. Only one process of a network namespace
+    /// can hold a reservation; others wait for a limited time, since any process may lock the namespace's file.
     ///
     /// # Errors
     /// Returns an error if no block is free, `ip` is missing, or another process keeps the lock too long.
@@ -96,15 +93,13 @@ impl BlockReservation {
         Err(first_taken.map_or(HostError::Nested, |(address, by)| HostError::Taken { address, by }))
     }
 
-    /// Releases the reservation. To be called when the addresses are in use: from then on, their routes mark them as
-    /// taken.
+    /// Releases the reservation. Call this when the addresses are in use and their routes mark them as taken.
     pub fn release(&self) {
         // The lock ends with the process at the latest.
         let _ = self.lock.unlock();
     }
 }
 
-/// Locks a file, or returns an error after `patience`.
 fn lock_within(file: &File, patience: Duration) -> Result<(), HostError> {
     let mut waited = Duration::ZERO;
     loop {

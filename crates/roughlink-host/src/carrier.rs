@@ -1,8 +1,6 @@
-//! Link state for kernel nodes: sets the carrier of a node's device when its links go down or up.
-//!
-//! Kernels and programs react to carrier changes (addresses, routes, `ip monitor link`). A device with several links
-//! has carrier while at least one of them is up. Calling `ip` takes milliseconds, so a separate thread makes the calls
-//! and the real-time loop only checks for changes.
+//! Link state for kernel nodes: sets the carrier of a node's device when its links go down or up. Kernels and programs
+//! react to carrier changes (addresses, routes, `ip monitor link`). A device with several links has carrier while one
+//! of them is up. Calling `ip` takes milliseconds, so a separate thread does that; the loop only checks for changes.
 
 use crate::error::HostError;
 use crate::ip::ip;
@@ -21,8 +19,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Sets the carrier of all `devices` and starts the thread that applies later changes. `links` are the links at
-    /// their nodes.
+    /// Sets the carrier of all `devices` and starts the thread that applies later changes.
     ///
     /// # Errors
     /// Returns an error if the kernel cannot change the carrier of a device.

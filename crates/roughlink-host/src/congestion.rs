@@ -1,9 +1,7 @@
-//! Congestion control of kernel nodes: the default of a namespace, and algorithms for which the kernel paces senders.
-//!
-//! A new namespace has the default algorithm of the machine. With BBR, each socket starts paced: `bbr_init` sets
-//! `SK_PACING_NEEDED` (net/ipv4/tcp_bbr.c, Linux 6.18), and a later change of the algorithm, by `TCP_CONGESTION` after
-//! `connect` or `accept`, leaves it set. A node with a separate namespace therefore gets the default that the scenario
-//! names before any program starts there.
+//! Congestion control of kernel nodes: the default of a namespace, and algorithms for which the kernel paces senders. A
+//! new namespace has the machine's default. With BBR, each socket starts paced: `bbr_init` sets `SK_PACING_NEEDED`
+//! (net/ipv4/tcp_bbr.c, Linux 6.18), and a later change of the algorithm, by `TCP_CONGESTION` after `connect` or
+//! `accept`, leaves it set. A separate namespace therefore gets the scenario's default before any program starts there.
 
 use crate::error::HostError;
 use crate::namespace::Namespace;
@@ -23,7 +21,6 @@ pub struct DefaultCongestionControl {
 }
 
 impl DefaultCongestionControl {
-    /// Reads the default of a namespace.
     pub(crate) fn read(namespace: &Namespace) -> Result<Self, HostError> {
         let name =
             namespace.within(|| fs::read_to_string(DEFAULT))?.map_err(HostError::io(format!("read {DEFAULT}")))?;
@@ -58,13 +55,11 @@ pub fn name_in_kernel(algorithm: &str) -> String {
     }
 }
 
-/// Returns true if the kernel paces the senders of an algorithm: all versions of BBR, and `wave` of `roughlink cc load`
-/// with any suffix.
+/// Returns true if the kernel paces an algorithm's senders: any BBR, and `wave` of `roughlink cc load` with any suffix.
 pub fn paces(name: &str) -> bool {
     ["bbr", "wave"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Default algorithm of the calling thread's namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Algorithm of nodes without a named one. Reno is part of every kernel and needs no module.
 pub const RENO: &str = "reno";
@@ -79,8 +74,7 @@ mod tests {
         assert_eq!(["bbr", "bbr3", "wave_fr", "reno"].map(paces), [true, true, true, false]);
     }
 
-    /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which can be any
-    /// algorithm.
+    /// A namespace inherits the machine's default (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which can be any algorithm.
     #[test]
     fn default_that_the_kernel_refuses_becomes_reno() {
         let Ok(namespace) = Namespace::new() else {

@@ -50,7 +50,6 @@ pub struct ConversationResults {
 }
 
 impl ConversationResults {
-    /// Adds the congestion control of TCP senders.
     pub(crate) fn add_senders(&mut self, senders: &TcpSenders) {
         for c in self.conversations.iter_mut().filter(|c| c.protocol == "TCP") {
             let ways = [(&mut c.forward, [&c.from, &c.to]), (&mut c.reverse, [&c.to, &c.from])];
@@ -97,7 +96,6 @@ pub struct Others {
 /// ```
 #[derive(Debug, Default)]
 pub struct Conversations {
-    /// Addresses of kernels.
     kernels: BTreeSet<IpAddr>,
     /// Indices of the conversations, by addresses, the smaller first, and protocol.
     known: BTreeMap<PacketKey, usize>,
@@ -110,7 +108,6 @@ pub struct Conversations {
 /// Addresses, protocol, and true for datagrams that are not fragments.
 type PacketKey = (Addresses, u8, bool);
 
-/// Conversation with its counters.
 #[derive(Debug)]
 struct ConversationState {
     key: PacketKey,
@@ -122,7 +119,6 @@ struct ConversationState {
     ways: [ConversationDirection; 2],
 }
 
-/// Direction of a conversation.
 #[derive(Debug, Default)]
 struct ConversationDirection {
     /// True for a kernel at the source, and for a kernel at the destination.
@@ -157,8 +153,7 @@ impl Conversations {
         self.record(now, datagram, PathPoint::Sent);
     }
 
-    /// Records a datagram that a kernel gets; `since` is the time when another kernel sent it, or `None` for a
-    /// simulated host.
+    /// Records a datagram that a kernel gets. `since` is when another kernel sent it; `None` for a simulated host.
     pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
         self.record(now, datagram, PathPoint::Received(since));
     }
@@ -284,7 +279,6 @@ impl ConversationState {
 }
 
 impl ConversationDirection {
-    /// Records a TCP segment of this direction.
     fn segment(&mut self, now: Time, segment: &SegmentFields, seen: PathPoint) {
         let sent = matches!(seen, PathPoint::Sent);
         if !sent && self.kernels[0] {
@@ -340,8 +334,7 @@ impl ConversationDirection {
     }
 }
 
-/// Returns the number of user data bytes in the DATA chunks (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260
-/// section 2.1) of an SCTP packet.
+/// Counts user data bytes in DATA (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260 section 2.1) of a packet.
 fn user_data(packet: &[u8]) -> usize {
     let mut bytes = 0;
     let mut rest = packet.get(SCTP_HEADER..).unwrap_or_default();
@@ -401,7 +394,6 @@ const DATA_HEADER: usize = 16;
 const DATA: u8 = 0;
 /// Size of an I-DATA chunk before its user data, bytes.
 const I_DATA_HEADER: usize = 20;
-/// Type of an I-DATA chunk.
 const I_DATA: u8 = 64;
 /// Maximum number of separately counted conversations.
 pub const MAX_CONVERSATIONS: usize = 1000;

@@ -1,5 +1,4 @@
 //! Devices between hosts and the loop: TUN for IP datagrams, TAP for Ethernet frames, or an attached existing device.
-//! TUN and TAP devices vanish with their descriptors.
 
 use crate::attached::Attached;
 use crate::block::PROTOCOL;
@@ -14,7 +13,6 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// Device in a namespace.
 pub(crate) struct Device {
     kind: DeviceKind,
     pub(crate) name: String,
@@ -25,16 +23,13 @@ enum DeviceKind {
     Attached(Attached),
 }
 
-/// Setup of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Name. The kernel replaces `%d` by the lowest free number.
     pub(crate) name: String,
     /// Size of the largest IP packet, bytes.
     pub(crate) mtu: u16,
-    /// Addresses of the device.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Link-local address.
     pub(crate) link_local: Option<IpAddr>,
     /// Destinations on the link.
     pub(crate) others: Vec<Prefix>,
@@ -42,8 +37,7 @@ pub(crate) struct Setup {
     pub(crate) beyond: Vec<(Prefix, IpAddr)>,
     /// Destinations that are unreachable until further devices have routes to them.
     pub(crate) behind: Vec<Prefix>,
-    /// Ethernet address of the device and the known addresses of other stations, if the device is on an Ethernet. The
-    /// other stations may have further addresses.
+    /// Ethernet address of a device on an Ethernet, and the known addresses of other stations, which may have more.
     pub(crate) ethernet: Option<(Mac, Vec<(IpAddr, Mac)>)>,
     /// True if the namespace has other devices, whose addresses must not be used again.
     pub(crate) shared: bool,
@@ -132,7 +126,6 @@ impl Device {
         }
     }
 
-    /// Sends a datagram or a frame to the host.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.kind {
             DeviceKind::Ours(device) => device.send(bytes).map(drop),
@@ -149,7 +142,6 @@ impl Device {
         namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)).ok()?
     }
 
-    /// Returns the number of frames above the MTU.
     pub(crate) fn oversized(&self) -> u64 {
         match &self.kind {
             DeviceKind::Ours(_) => 0,
@@ -167,9 +159,8 @@ impl AsFd for Device {
     }
 }
 
-/// Returns the commands for `ip`. The commands suppress packets that no program requested: router solicitations,
-/// neighbor requests for nodes, and multicast reports. Multicast reports remain on an Ethernet, which carries
-/// multicast.
+/// Returns the commands for `ip`, which suppress packets that no program requested: router solicitations, neighbor
+/// requests for nodes, and multicast reports (except on an Ethernet, which carries multicast).
 fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     let Setup { mtu, addresses, link_local, others, beyond, behind, ethernet, .. } = setup;
     let has_ipv6 = has_ipv6 && *mtu >= MIN_MTU_V6;
@@ -248,8 +239,7 @@ fn transmit_drops(table: &str, name: &str) -> Option<u64> {
     columns.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Returns the name of a device at a link, in a form that Linux allows. The kernel appends a number: 0 if no other
-/// device has the name.
+/// Returns the name of a link's device, in a form that Linux allows. The kernel appends the lowest free number.
 pub(crate) fn name_at(link: &str) -> String {
     let plain: String = link.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = if plain.is_empty() { "link" } else { &plain };
@@ -284,7 +274,6 @@ mod tests {
         assert_eq!(transmit_drops(table, "plc"), None);
     }
 
-    /// An address that is in use leaves a device without IPv6; its kernel must send nothing over IPv6 then.
     #[test]
     fn device_without_ipv6_sends_no_ipv6() {
         let made = Namespace::new().and_then(|namespace| {
@@ -314,7 +303,6 @@ mod tests {
         assert!(all.contains(&"route add fd00::2/128 dev plc0 src fd00::1".into()), "{all:?}");
         assert!(all.contains(&"address add fd00::1/128 dev plc0 nodad".into()), "{all:?}");
         assert!(all.contains(&"address add fe80::1/64 dev plc0 nodad".into()), "{all:?}");
-        // Hosts behind another node have no Ethernet address.
         let beyond = vec![(Prefix { address: "::".parse().unwrap(), length: 0 }, "fd00::2".parse().unwrap())];
         let farther = Setup { mtu: 1280, beyond, ..setup.clone() };
         let all = commands("plc0", &farther, true);

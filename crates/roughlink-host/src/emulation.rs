@@ -70,7 +70,6 @@ pub struct EmulationSettings {
     pub behind: Option<(usize, AddressBlock)>,
 }
 
-/// Real node that is set up.
 struct RealNode {
     name: String,
     namespace: Namespace,
@@ -275,7 +274,6 @@ impl Emulation {
     }
 }
 
-/// Returns true if this device of a namespace already has a node.
 fn is_attached(
     (nodes, devices): (&[RealNode], &[Device]),
     namespace: &Namespace,
@@ -289,13 +287,11 @@ fn is_attached(
     Ok(false)
 }
 
-/// Returns the number of packets that kernels have dropped because the queue of a device was full, or `None` if the
-/// count of a device cannot be read.
+/// Returns how many packets kernels have dropped at full device queues, or `None` if a count cannot be read.
 fn dropped(nodes: &[RealNode], devices: &[Device]) -> Option<u64> {
     nodes.iter().zip(devices).map(|(node, device)| device.dropped(&node.namespace)).sum()
 }
 
-/// Results of the loop's thread.
 struct LoopResult<O> {
     network: Network,
     observer: O,
@@ -315,7 +311,6 @@ pub struct Running<O> {
     #[expect(dead_code, reason = "it is found by its name")]
     listed: File,
     live: Option<Arc<Live>>,
-    /// Clock of the network.
     pub(crate) clock: MonotonicClock,
     run_delay: RunDelayMonitor,
     senders: SenderMonitor,
@@ -338,8 +333,7 @@ pub struct EmulationResults {
     pub run_delay: RunDelay,
     /// Longest time for which the network did not process due events.
     pub stall: Time,
-    /// Datagrams and frames that a kernel dropped because the loop did not read them in time; `None` if the kernel's
-    /// count cannot be read.
+    /// Datagrams and frames that a kernel dropped because the loop read them late; `None` if the count cannot be read.
     pub overruns: Option<u64>,
     /// Datagrams and frames that a kernel rejected because its device was down or full.
     pub refused: u64,
@@ -370,8 +364,7 @@ impl<O> Running<O> {
         &self.nodes[host].namespace
     }
 
-    /// Returns the number of TCP bytes that programs have left unsent or unacknowledged when they closed their sockets
-    /// or ended.
+    /// Returns how many TCP bytes are still unsent or unacknowledged after programs closed their sockets or ended.
     pub fn undelivered(&self) -> u64 {
         let ours = self.nodes.iter().filter(|node| !node.shared);
         ours.filter_map(|node| node.namespace.within(undelivered).ok()).sum()
@@ -428,7 +421,6 @@ fn through(scenario: &Scenario, node: usize, prefix: Prefix) -> Option<(Prefix, 
     both_addresses(scenario, node).into_iter().find(|a| a.is_ipv4() == is_v4).map(|address| (prefix, address))
 }
 
-/// Returns the links at a node, with their indices.
 fn links_at(scenario: &Scenario, node: usize) -> impl Iterator<Item = (usize, &LinkSpec)> {
     scenario.links.iter().enumerate().filter(move |(_, l)| [l.between.0, l.between.1].contains(&node))
 }

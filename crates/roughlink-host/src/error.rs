@@ -117,7 +117,6 @@ impl HostError {
         |source| HostError::System { operation, source }
     }
 
-    /// Returns a function that adds the failed operation to an error of nix.
     pub(crate) fn errno(operation: impl Into<Operation>) -> impl FnOnce(Errno) -> HostError {
         let operation = operation.into();
         |e| HostError::System { operation, source: e.into() }

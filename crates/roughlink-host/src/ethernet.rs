@@ -3,11 +3,9 @@
 //! All hosts with this layer share one Ethernet, as far as links connect them. The switch learns behind which port an
 //! address is. A frame with a known destination goes byte for byte to that port. The switch floods all other frames,
 //! including broadcast and multicast, to all other ports of the Ethernet: one copy per port, in the order of the ports.
-//! Nodes between the hosts are not stations of this Ethernet.
-//!
-//! Between these hosts the switch answers no requests, and it forwards all frames, even link-local control frames.
-//! There is one exception: a kernel node receives IGMP and MLD membership reports only if it has sent a query
-//! ([`crate::snooping`]). An attached device receives all reports.
+//! Nodes between the hosts are not stations of this Ethernet. Between the hosts the switch answers no requests and
+//! forwards all frames, even link-local control frames, with one exception: a kernel node receives IGMP and MLD
+//! membership reports only if it has sent a query ([`crate::snooping`]). An attached device receives all reports.
 //!
 //! Simulated nodes and nodes with layer `ip` also have an Ethernet address each ([`node_mac`]) and share another one
 //! ([`NETWORK`]). The Ethernet ends here for frames to these addresses: the switch takes out the IP datagram, and the
@@ -28,11 +26,9 @@ use roughlink_core::wire::{self, IpPair, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// Ethernet address.
 pub(crate) type Mac = [u8; 6];
 
-/// Returns the address of a node: locally administered (IEEE 802 section 8.2.2), with the node's number, counted from
-/// 1, in the last three bytes.
+/// Returns a node's locally administered address (IEEE 802 section 8.2.2): its last three bytes are the index plus 1.
 pub(crate) fn node_mac(node: usize) -> Mac {
     let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
     [2, 0, 0, high, middle, low]
@@ -43,7 +39,6 @@ pub(crate) fn text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Switch with its tables of hosts.
 pub(crate) struct Switch {
     /// Stations at the ports; `None` for ports that are not on the Ethernet.
     ports: Vec<Option<PortHosts>>,
@@ -67,18 +62,15 @@ pub(crate) struct OutgoingFrame {
     pub(crate) waited: Option<NetworkOutput>,
 }
 
-/// Host or hosts at a port.
 enum PortHosts {
     /// Host with a device of this emulation, and its address.
     Ours(Mac),
-    /// Hosts behind an attached device.
     Attached(AttachedHosts),
 }
 
 /// Hosts behind an attached device.
 #[derive(Default)]
 struct AttachedHosts {
-    /// Learned addresses.
     known: BTreeMap<IpAddr, Mac>,
     /// IP addresses that have sent something to these hosts.
     senders: BTreeSet<IpAddr>,
@@ -176,8 +168,7 @@ impl Switch {
         datagram
     }
 
-    /// Returns the bytes of `out`, which has left the network by `now`, for the device at its port, or `None` if the
-    /// datagram waits for the host's address.
+    /// Returns the bytes of `out`, which has left the network by `now`, or `None` if it waits for the host's address.
     pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
         let (Some(station), false) = (&mut self.ports[out.port], out.is_frame) else { return Some(&out.datagram) };
         let Ok(envelope) = wire::envelope(&out.datagram) else { return Some(&out.datagram) };
@@ -200,7 +191,6 @@ impl Switch {
         Some(&self.frame)
     }
 
-    /// Returns the next frame that the switch itself sends.
     pub(crate) fn next(&mut self) -> Option<OutgoingFrame> {
         self.ready.pop_front()
     }
@@ -216,8 +206,7 @@ impl Switch {
         waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(NetworkOutput::ip_datagram)
     }
 
-    /// Returns the number of datagrams without an answer to the request for their address, including those that still
-    /// wait.
+    /// Returns how many datagrams got no answer to the request for their address, including those that still wait.
     pub(crate) fn unanswered(&self) -> u64 {
         let waiting = |station: &PortHosts| match station {
             PortHosts::Ours(_) => 0,
@@ -283,14 +272,12 @@ impl AttachedHosts {
     }
 }
 
-/// Writes a datagram from the network into `frame`, with an Ethernet header.
 fn framed(to: Mac, datagram: &[u8], frame: &mut Vec<u8>) {
     let kind = if datagram[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
     frame.clear();
     [&to[..], &NETWORK, &kind, datagram].into_iter().for_each(|part| frame.extend_from_slice(part));
 }
 
-/// Returns true if an address is a group address.
 pub(crate) fn is_group(mac: Mac) -> bool {
     mac[0] & 1 != 0
 }
@@ -324,8 +311,7 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
 pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
 /// Maximum number of learned addresses; the switch floods frames to further ones.
 const MAX_LEARNED: usize = 4096;
-/// Maximum number of addresses that are requested at the same time, and of datagrams that wait for each: more than
-/// TCP's initial window.
+/// Maximum number of addresses requested at a time, and of datagrams waiting for each: more than TCP's initial window.
 const MAX_ASKED: usize = 64;
 const MAX_WAITING: usize = 64;
 /// Interval between two requests for an address.
@@ -387,8 +373,7 @@ mod tests {
         assert!(ports_of(node_mac(4), a, 0).is_empty(), "a simulated node understands IP only");
     }
 
-    /// RFC 4541 section 2.1.1 (1): the switch forwards reports only to ports with multicast routers, which queries
-    /// reveal.
+    /// RFC 4541 section 2.1.1 (1): reports go only to ports with multicast routers, which queries reveal.
     #[test]
     fn membership_reports_reach_queriers_and_attached_devices_only() {
         let (mut network, mut switch) = network();
@@ -486,8 +471,7 @@ mod tests {
         }
     }
 
-    /// The switch answers a broadcast request only for an address that has sent something to the host. A request to an
-    /// Ethernet address of the network is always answered: it probes whether a node is still reachable.
+    /// A request to an Ethernet address of the network is always answered: it probes whether a node is still reachable.
     #[test]
     fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();

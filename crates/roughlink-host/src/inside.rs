@@ -73,8 +73,7 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     unshare(CloneFlags::CLONE_NEWPID)?;
     let has_terminal =
         stdin().is_terminal() && stdout().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-    // The exit code does not reveal whether Ctrl-C ended the program: a shell returns 130 even if Ctrl-C ended only its
-    // last command.
+    // The exit code does not reveal whether Ctrl-C ended the program: a shell returns 130 if it ended the last command.
     let interrupted = File::from(memfd_create("roughlink interrupted", MFdFlags::MFD_CLOEXEC)?);
     let note = format!("/proc/{}/fd/{}", own.display(), interrupted.as_raw_fd());
     let mut init = Command::new("/proc/self/exe");
@@ -109,8 +108,7 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     Ok(code(status))
 }
 
-/// Runs as the first process of the PID namespace, which also adopts orphans. Writes a note if Ctrl-C ended the
-/// program.
+/// Runs as the first process of the PID namespace, which adopts orphans. Writes a note if Ctrl-C ended the program.
 fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io::Result<u8> {
     // The parent has no number in this PID namespace, but /proc still belongs to the parent's.
     end_with_parent(parent, || {
@@ -161,8 +159,7 @@ fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[Os
     }
 }
 
-/// Ends this process when its parent ends. Exits at once if the parent has already ended, so that another process has
-/// adopted this one.
+/// Ends this process when its parent ends, or at once if another process has already adopted it.
 fn end_with_parent(expected: &OsStr, parent: impl FnOnce() -> io::Result<String>) -> io::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     if *expected != *parent()? {

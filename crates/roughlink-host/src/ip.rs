@@ -29,7 +29,6 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     Err(HostError::Ip { said: format!("{first} (`{line}`)") })
 }
 
-/// Returns the output of `ip` for some arguments.
 pub(crate) fn ip_prints(args: &[&str]) -> Result<String, HostError> {
     let out = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(HostError::io(Operation::RunIp))?;
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())

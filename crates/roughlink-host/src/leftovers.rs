@@ -1,10 +1,8 @@
-//! Leftover processes of emulations that have ended.
-//!
-//! The kernel normally removes everything. Namespaces, devices and lists of nodes are tied to descriptors of the
-//! emulation's process, mounts to the namespace of a program, and programs to their parents. A namespace outlives its
-//! emulation if `roughlink shell` runs a program in it. A process that joined a namespace would also be left if the
-//! kernel did not kill it with its parent. Both kinds have the arguments of [`crate::inside`] in their command line:
-//! the parent, and the path of the emulation's list of nodes.
+//! Leftover processes of emulations that have ended. The kernel normally removes everything. Namespaces, devices and
+//! lists of nodes are tied to descriptors of the emulation's process, mounts to the namespace of a program, and
+//! programs to their parents. A namespace outlives its emulation if `roughlink shell` runs a program in it. A process
+//! that joined a namespace would also be left if the kernel did not kill it with its parent. Both kinds have the
+//! arguments of [`crate::inside`] in their command line: the parent, and the path of the emulation's list of nodes.
 
 use crate::error::HostError;
 use crate::inside::JOIN;
@@ -32,8 +30,7 @@ pub struct Leftover {
     began: String,
 }
 
-/// Returns the leftovers among the processes that this user may inspect. `hidden` is the command that calls
-/// [`crate::inside::main`].
+/// Returns the leftovers that this user may inspect. `hidden` is the command that calls [`crate::inside::main`].
 pub fn leftovers(hidden: &OsStr) -> Vec<Leftover> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut all: Vec<Leftover> = processes.filter_map(|entry| leftover(&entry.path(), hidden)).collect();
@@ -71,8 +68,7 @@ fn namespace_of(place: &Path) -> String {
     fs::read_link(place.join("ns/net")).map_or_else(|_| "an unknown one".into(), |to: PathBuf| to.display().to_string())
 }
 
-/// Reads fields 4 and 22 of /proc/PID/stat, proc_pid_stat(5); field 2, in parentheses, may contain spaces. Returns
-/// `None` for a zombie.
+/// Reads fields 4 and 22 of proc_pid_stat(5); field 2, in parentheses, may contain spaces. `None` for a zombie.
 fn parent_and_start(place: &Path) -> Option<(String, String)> {
     let stat = fs::read_to_string(place.join("stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();

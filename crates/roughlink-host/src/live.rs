@@ -1,10 +1,8 @@
-//! Watching an emulation, and changing its links, while it runs.
-//!
-//! The loop has real-time priority and must never wait for a thread without it. All data between the loop and other
-//! threads is therefore behind one lock, which the loop only tries. Requests take effect at the loop's next turn, at
-//! most some 20 ms later. If the lock is not free, a sample is taken a turn later. The latest samples are kept for any
-//! number of threads, and each fetches them at its own pace. A thread that is too slow misses the oldest samples.
-//! Counts are totals, so only the lateness of these intervals is lost.
+//! Watching an emulation, and changing its links, while it runs. The loop has real-time priority and must never wait
+//! for a thread without it. All data between the loop and other threads is therefore behind one lock, which the loop
+//! only tries. Requests take effect at the loop's next turn, at most some 20 ms later. If the lock is not free, a
+//! sample is taken a turn later. The latest samples are kept for any number of threads, and each fetches them at its
+//! own pace. A slow thread misses the oldest ones. Counts are totals, so only the lateness of these intervals is lost.
 
 use crate::conversations::{ConversationResults, Conversations};
 use crate::ethernet::Switch;
@@ -135,8 +133,7 @@ impl Live {
         Ok(())
     }
 
-    /// Returns the samples after the first `seen`, at most the latest [`MAX_SAMPLES`], and sets `seen` to the number
-    /// of all samples taken.
+    /// Returns the latest samples after the first `seen`, up to [`MAX_SAMPLES`], and sets `seen` to the total number.
     pub fn samples(&self, seen: &mut u64) -> Vec<Arc<EmulationSample>> {
         let shared = self.lock();
         let new = shared.taken - std::mem::replace(seen, shared.taken);
@@ -172,7 +169,6 @@ impl LiveWatch {
         self.ends.iter().fold(self.next, |next, (at, _)| next.min(*at))
     }
 
-    /// Records the lateness of a datagram.
     #[inline]
     pub(crate) fn record_lateness(&mut self, late: Time) {
         if self.live.is_some() {
@@ -242,7 +238,6 @@ impl LiveWatch {
         self.changed.push(AppliedChange { at: now, link, directions, change });
     }
 
-    /// Takes the list of applied changes.
     pub(crate) fn changed(&mut self) -> Vec<AppliedChange> {
         std::mem::take(&mut self.changed)
     }

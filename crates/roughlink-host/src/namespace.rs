@@ -1,6 +1,5 @@
-//! Unnamed network namespaces. A descriptor of this process holds each of them, and the namespace ends with it.
-//!
-//! Only separate threads join namespaces; the process and its other threads stay in theirs.
+//! Unnamed network namespaces: a descriptor of this process holds each, and the namespace ends with it. Only separate
+//! threads join namespaces; the process and its other threads stay in theirs.
 
 use crate::error::{HostError, Operation};
 use crate::ip::ip;
@@ -101,12 +100,10 @@ impl Namespace {
         Ok(())
     }
 
-    /// Duplicates the handle.
     pub(crate) fn try_clone(&self) -> Result<Self, HostError> {
         self.0.try_clone().map(Namespace).map_err(HostError::io("keep a network namespace open"))
     }
 
-    /// Returns the descriptor that holds the namespace.
     pub(crate) fn into_file(self) -> File {
         self.0
     }
@@ -132,7 +129,7 @@ impl Namespace {
         self.within(|| FORWARDING.map(|file| fs::read_to_string(file).is_ok_and(|text| text.trim() != "0")))
     }
 
-    /// Turns on forwarding. Existing and later devices of the namespace do not announce themselves as routers.
+    /// Turns on forwarding; existing and later devices do not announce themselves as routers.
     ///
     /// # Errors
     /// Returns an error if the namespace cannot be joined.
@@ -169,10 +166,9 @@ impl Candidate {
         Candidate { process: None, path: path.into() }
     }
 
-    /// Opens the namespace. Another user may control the path and replace its file at any time. A path in the view of
-    /// another process is therefore resolved below that process's root and without symbolic links. `O_PATH` opens
-    /// nothing yet: a FIFO does not block, and a device does not notice. Only a network namespace is then opened for
-    /// use.
+    /// Opens the namespace. Another user may control the path and replace its file at any time, so a path in the view
+    /// of another process is resolved below that process's root and without symbolic links. `O_PATH` opens nothing yet:
+    /// a FIFO does not block, and a device does not notice. Then only a network namespace is opened for use.
     fn open(&self) -> io::Result<File> {
         let found = match &self.process {
             None => open(&self.path, PATH_ONLY, Mode::empty())?,
@@ -248,7 +244,6 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Runs `work` in a separate thread.
 fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -261,8 +256,7 @@ pub fn is_allowed() -> bool {
     [CAP_NET_ADMIN, CAP_SYS_ADMIN].iter().all(|capability| has >> capability & 1 == 1)
 }
 
-/// Moves this process into a new user namespace as its root, where it may create network namespaces. Outside of it the
-/// process keeps its previous permissions.
+/// Makes this process root in a new user namespace, where it may create network namespaces; nothing changes outside.
 ///
 /// # Errors
 /// Returns an error if the system does not allow it, or if the process has more than one thread.

@@ -74,8 +74,7 @@ fn read_discovery(datagram: &[u8], mac: Mac) -> Option<NeighborMessage> {
     Some(NeighborMessage { has, asked: (kind == SOLICITATION).then_some(target.into()) })
 }
 
-/// Returns a request by `own`, an address of the network, for the Ethernet address of `wanted`; `None` if the two have
-/// different IP versions.
+/// Returns a request from the network's `own` for the Ethernet address of `wanted`; `None` if IP versions differ.
 pub(crate) fn question(own: IpAddr, wanted: IpAddr) -> Option<Vec<u8>> {
     match (own, wanted) {
         (IpAddr::V4(own), IpAddr::V4(wanted)) => Some(arp((&[], [0xff; 6]), REQUEST, own, ([0; 6], wanted))),
@@ -111,8 +110,7 @@ fn arp((tags, to): (&[u8], Mac), operation: u8, own: Ipv4Addr, (mac, target): (M
     frame
 }
 
-/// Returns a frame with a neighbor discovery message: type and flags, target, and an option with the network's Ethernet
-/// address.
+/// Returns a neighbor discovery frame: type and flags, target, and an option with the network's Ethernet address.
 fn discovery(
     (tags, to): (&[u8], Mac),
     [src, dst]: [Ipv6Addr; 2],

@@ -1,8 +1,7 @@
-//! Lists of nodes of running emulations, for their programs and for programs started later (`roughlink shell`).
-//!
-//! The list is a memory file that only the emulation's process holds, and it ends with the process. Programs find the
-//! list by its name among the descriptors of all processes. Only a list of a process of the same user is trusted: a
-//! program in a namespace of another user's choice would be under that user's control.
+//! Lists of nodes of running emulations, for their programs and for programs started later (`roughlink shell`). The
+//! list is a memory file that only the emulation's process holds, and it ends with the process. Programs find the list
+//! by its name among the descriptors of all processes. Only a list of a process of the same user is trusted: a program
+//! in a namespace of another user's choice would be under that user's control.
 
 use crate::error::HostError;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -62,7 +61,6 @@ pub(crate) fn list(nodes: &[ListedNode]) -> Result<File, HostError> {
     Ok(file)
 }
 
-/// Reads the nodes of a list.
 pub(crate) fn read(list: &Path) -> io::Result<Vec<ListedNode>> {
     let mut text = String::new();
     File::open(list)?.take(LONGEST).read_to_string(&mut text)?;
@@ -114,14 +112,12 @@ fn node_directory(process: &Path) -> Option<Directory> {
     Some(Directory { process: number, nodes: read(&file).ok()?, file })
 }
 
-/// Returns true if this user owns `place`: the directory of a process in /proc, or a file, which belongs to its
-/// creator.
+/// Returns true if this user owns `place`: a process's directory in /proc, or a file, which belongs to its creator.
 fn is_of_this_user(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|of| of.uid() == geteuid().as_raw())
 }
 
-/// Returns the path at which this process and its children find an open file of this process. /proc may belong to
-/// another PID namespace.
+/// Returns the path of an open file for this process and its children; /proc may belong to another PID namespace.
 pub(crate) fn path_of(file: &File) -> PathBuf {
     let own = fs::read_link("/proc/self").unwrap_or_else(|_| std::process::id().to_string().into());
     Path::new("/proc").join(own).join("fd").join(file.as_raw_fd().to_string())

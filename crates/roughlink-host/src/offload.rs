@@ -1,8 +1,7 @@
-//! Completes offloads of network cards, so that the network gets frames in their form on a cable.
-//!
-//! This module writes checksums that the card was to compute. TCP segments and UDP datagrams that the kernel has joined
-//! (GRO) or has left to the card to divide (TSO, USO) are divided here. USO is `UDP_SEGMENT` of udp(7). The header
-//! cannot express SCTP packets that the card was to divide (GSO), so they do not get here.
+//! Completes offloads of network cards, so that the network gets frames in their form on a cable. This module writes
+//! checksums that the card was to compute. TCP segments and UDP datagrams that the kernel has joined (GRO) or has left
+//! to the card to divide (TSO, USO) are divided here. USO is `UDP_SEGMENT` of udp(7). The header cannot express SCTP
+//! packets that the card was to divide (GSO), so they do not get here.
 
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::crc32c::crc32c;
@@ -17,12 +16,9 @@ pub(crate) struct PendingOffloads {
     joined: Option<(MergedKind, usize)>,
 }
 
-/// Kind of joined packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MergedKind {
-    /// TCP segments.
     Tcp,
-    /// UDP datagrams.
     Udp,
     /// Remaining kinds of the kernel, which no current card produces.
     Other,
@@ -92,8 +88,7 @@ fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
     }
 }
 
-/// Returns the header form of a checksum: 0xffff in place of 0, which means "no checksum" in UDP (RFC 768). In TCP the
-/// two are equivalent.
+/// Returns the header form of a checksum: 0 means "no checksum" in UDP (RFC 768), so it becomes its equivalent 0xffff.
 fn written(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
@@ -170,8 +165,7 @@ fn divide(
     Some(())
 }
 
-/// Maximum number of joined TCP segments: 64 KiB in segments of 8 bytes, the least that Linux joins in large frames
-/// (`TCP_MIN_GSO_SIZE`).
+/// Maximum number of joined TCP segments: 64 KiB in segments of 8 bytes, the least in Linux (`TCP_MIN_GSO_SIZE`).
 const MAX_TCP_SEGMENTS: usize = 8192;
 /// Maximum number of joined UDP datagrams (Linux `UDP_MAX_SEGMENTS`).
 const MAX_UDP_DATAGRAMS: usize = 128;

@@ -56,7 +56,6 @@ pub struct Program {
     child: Child,
     readers: Vec<JoinHandle<()>>,
     code: Option<u8>,
-    /// True after a request to end.
     stopped: bool,
 }
 
@@ -126,7 +125,6 @@ impl Program {
         }
     }
 
-    /// Requests the end of the program.
     fn stop(&mut self) {
         if self.code().is_none() {
             self.stopped = true;

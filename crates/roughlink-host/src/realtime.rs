@@ -13,7 +13,6 @@ use thread_priority::{
     thread_native_id,
 };
 
-/// Monotonic time since a start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MonotonicClock(Instant);
 
@@ -22,7 +21,6 @@ impl MonotonicClock {
     fn instant() -> Instant {
         Instant::now()
     }
-    /// Starts the clock.
     pub(crate) fn start() -> Self {
         MonotonicClock(Self::instant())
     }
@@ -76,10 +74,9 @@ fn effort(text: &str) -> Effort {
 
 const SCHEDULING: &str = "/proc/thread-self/schedstat";
 
-/// Timer that sleeps until a time and spends the last part of the wait polling.
-///
-/// Waking up takes a thread some 25 us; polling avoids this delay. But the kernel stops a thread with real-time
-/// priority that never sleeps for 50 ms of each second. So only a share of the time may be spent polling.
+/// Timer that sleeps until a time and spends the last part of the wait polling. Waking up takes a thread some 25 us;
+/// polling avoids this delay. But the kernel stops a thread with real-time priority that never sleeps for 50 ms of each
+/// second. So only a share of the time may be spent polling.
 pub(crate) struct Sleeper {
     clock: MonotonicClock,
     /// Time that may still be spent polling.
@@ -88,7 +85,6 @@ pub(crate) struct Sleeper {
     waits: Waits,
 }
 
-/// Result of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakeUp {
     /// Time until which no descriptor was ready: if the thread slept, the time at which it should have run again.

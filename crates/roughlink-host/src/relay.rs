@@ -1,14 +1,12 @@
-//! Real-time loop that carries datagrams between kernels and the network.
-//!
-//! The loop sleeps until the network has an event or a device has input. The loop first replays the events that were
-//! due, each at its own time, and only then reads new datagrams. A late loop therefore does not change the results of
-//! the network.
+//! Real-time loop that carries datagrams between kernels and the network. The loop sleeps until the network has an
+//! event or a device has input. The loop first replays the events that were due, each at its own time, and only then
+//! reads new datagrams. So a late loop does not change the network's results.
 //!
 //! [`Lateness`] reports how late datagrams leave: the time from when a datagram was due until the kernel gets it.
-//! Incoming datagrams enter the network only when the loop reads them. Their waiting time is reported separately. This
-//! time counts from the loop's last look at the device or, if the loop slept, from the time at which it should have
-//! run. A datagram behind others in the device's queue may have waited longer. Neither figure includes the time in
-//! system calls: over a link without delay an echo takes some 20 us more than over a loopback device.
+//! Incoming datagrams enter the network only when the loop reads them; their waiting time is reported separately. It
+//! counts from the loop's last look at the device or, if the loop slept, from when it should have run. A datagram
+//! behind others in the device's queue may have waited longer. Neither figure includes the time in system calls: over a
+//! link without delay an echo takes some 20 us more than over a loopback device.
 
 use crate::carrier::Carrier;
 use crate::conversations::Conversations;
@@ -56,7 +54,6 @@ pub enum LoopEnd {
     },
 }
 
-/// Histogram of lateness.
 #[derive(Default)]
 pub(crate) struct LatenessHistogram {
     times: Histogram,
@@ -81,27 +78,19 @@ impl LatenessHistogram {
     }
 }
 
-/// Counters of the loop.
+/// Counters of the loop, as in [`EmulationResults`](crate::EmulationResults).
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Lateness of outgoing datagrams.
     pub(crate) late: LatenessHistogram,
-    /// Waiting times of incoming datagrams.
     pub(crate) waited: LatenessHistogram,
     /// Longest time from when the loop should have looked at the devices until it did.
     pub(crate) stall: Time,
-    /// Datagrams that the kernel rejected.
     pub(crate) refused: u64,
-    /// Datagrams that a kernel dropped because its device's queue was full, if the count is known.
     pub(crate) overruns: Option<u64>,
-    /// Frames from attached devices above the MTU.
     pub(crate) oversized: u64,
-    /// Datagrams for hosts behind attached devices that did not answer ARP or neighbor discovery.
     pub(crate) unanswered: u64,
     pub(crate) effort: Effort,
-    /// Duration of the loop.
     pub(crate) elapsed: Time,
-    /// Error that denied the loop real-time priority, if any.
     pub(crate) unhurried: Option<HostError>,
 }
 
@@ -109,14 +98,12 @@ pub(crate) struct Counts {
 pub(crate) struct NetworkEdge {
     /// Devices, in the order of the ports.
     pub(crate) devices: Vec<Device>,
-    /// Switch that forwards frames.
     pub(crate) switch: Switch,
     /// Carrier of the devices, if it follows their links.
     pub(crate) carrier: Option<Carrier>,
 }
 
-/// Carries datagrams and frames between the devices and the network, until `end` or until `stop` is set. The clock has
-/// just been started.
+/// Carries datagrams and frames between devices and network, until `end` or `stop`. The clock has just been started.
 pub(crate) fn carry<O: Observer>(
     network: &mut Network,
     observer: &mut O,
@@ -220,7 +207,6 @@ pub(crate) fn carry<O: Observer>(
     (ending, counts)
 }
 
-/// Sends the frames of the switch.
 fn send_frames(
     switch: &mut Switch,
     devices: &[Device],

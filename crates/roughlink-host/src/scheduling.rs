@@ -1,14 +1,12 @@
 //! Run delay: time that programs at the nodes were runnable and waited for a processor.
 //!
-//! The emulated link may be on time while programs are not: without a processor they send and acknowledge late, and
-//! throughput falls. The kernel counts for each thread its waiting time and its time slices
-//! (`/proc/PID/task/TID/schedstat`, Documentation/scheduler/sched-stats.rst). A thread of ordinary priority samples
-//! both for all descendants of this process. The result is the mean wait before a time slice, within each interval,
-//! weighted by time slices.
+//! The emulated link may be on time while programs without a processor send and acknowledge late, and throughput falls.
+//! The kernel counts for each thread its waiting time and its time slices (`/proc/PID/task/TID/schedstat`,
+//! Documentation/scheduler/sched-stats.rst). A thread of ordinary priority samples both for this process's descendants.
+//! The result is the mean wait before a time slice, within each interval, weighted by slices.
 //!
 //! The kernel does its own part of TCP mostly within the system calls of programs and of the loop, so it waits with
-//! them. Pressure stall information (`/proc/pressure/cpu`) contains the share of time in which any task of the machine
-//! waited.
+//! them. Pressure stall information (`/proc/pressure/cpu`) has the share of time in which any task waited.
 
 use crate::realtime::MonotonicClock;
 use crate::relay::{Lateness, LatenessHistogram};
@@ -31,11 +29,9 @@ pub(crate) struct RunDelayMonitor {
 /// Waiting times of programs for processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunDelay {
-    /// Mean wait of a program's thread before a time slice; absent if no program ran long enough to be sampled, or if
-    /// the kernel does not count it.
+    /// Mean wait of a program's thread before a time slice; absent if none ran long enough or the kernel has no count.
     pub per_slice: Option<Lateness>,
-    /// Share of the time in which any task of this machine waited for a processor; absent if the kernel does not report
-    /// it.
+    /// Share of time in which any task of this machine waited for a processor; absent if the kernel has no count.
     pub pressure: Option<f64>,
 }
 
@@ -60,7 +56,6 @@ impl RunDelayMonitor {
         RunDelayMonitor { stop, thread, clock, began: clock.now(), pressure: pressure() }
     }
 
-    /// Stops the thread and returns its figures.
     pub(crate) fn finish(self) -> RunDelay {
         let elapsed = self.clock.now().saturating_sub(self.began).0 as f64 / 1e3;
         let stalled = pressure().zip(self.pressure).map(|(now, before)| now.saturating_sub(before) as f64);
@@ -95,7 +90,6 @@ fn statistics(text: &str) -> Option<[u64; 2]> {
     Some([numbers.next()??, numbers.next()??])
 }
 
-/// Returns all descendants of a process.
 fn descendants(root: u32) -> BTreeSet<u32> {
     let process = |name: &str| {
         let process = name.parse::<u32>().ok()?;
@@ -112,8 +106,7 @@ fn descendants(root: u32) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Parses the parent in `/proc/PID/stat`: the second field after the name, which is in parentheses and may contain any
-/// character.
+/// Parses the parent in `/proc/PID/stat`, the second field after the parenthesized name of any characters.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -127,7 +120,6 @@ fn total(text: &str) -> Option<u64> {
     text.lines().find(|line| line.starts_with("some "))?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Number of samples between two searches for new processes.
 const SEARCH_EVERY: u64 = 2;

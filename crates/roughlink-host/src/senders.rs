@@ -1,9 +1,7 @@
-//! TCP senders at kernel nodes: the congestion control of each socket, and whether the kernel paces it.
-//!
-//! A thread of ordinary priority samples the sockets of each node by sock_diag(7). The kernel does not report the
-//! pacing status of a socket (`sk_pacing_status`, include/net/sock.h, Linux 6.18). `tcpi_pacing_rate` is no indication,
-//! since it is set for every connection (`tcp_update_pacing_rate`, net/ipv4/tcp_input.c). Pacing is therefore derived
-//! from other values:
+//! TCP senders at kernel nodes: the congestion control of each socket, and whether the kernel paces it. A thread of
+//! ordinary priority samples the sockets of each node by sock_diag(7). The kernel does not report the pacing status of
+//! a socket (`sk_pacing_status`, include/net/sock.h, Linux 6.18). `tcpi_pacing_rate` is set for every connection
+//! (`tcp_update_pacing_rate`, net/ipv4/tcp_input.c). Pacing is therefore derived from other values:
 //!
 //! | observed | paced |
 //! |---|---|
@@ -45,8 +43,7 @@ pub(crate) struct SenderMonitor {
 }
 
 impl SenderMonitor {
-    /// Starts the thread for these nodes, except those whose sockets cannot be read. Threads inherit priorities, so the
-    /// caller must not have a real-time one yet.
+    /// Starts the thread for nodes with readable sockets; it inherits the caller's priority, which must be ordinary.
     pub(crate) fn start(nodes: Vec<SocketTable>) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
@@ -207,7 +204,6 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((kind, value, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of remembered senders: two per separately counted conversation.
 const MAX_SENDERS: usize = 2 * crate::conversations::MAX_CONVERSATIONS;
@@ -251,8 +247,7 @@ mod tests {
         }
     }
 
-    /// Connects to an IPv6 listener that also accepts IPv4; the client uses the first of `algorithms` before
-    /// connecting, and the second after.
+    /// Connects to an IPv6 listener that accepts IPv4; the client uses `algorithms[0]` before connecting, `[1]` after.
     fn connect(algorithms: [Option<&str>; 2]) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
@@ -289,7 +284,6 @@ mod tests {
         assert_eq!(sampled(&nowhere, &mut TcpSenders::new(), &client), None);
     }
 
-    /// A sender that BBR has paced stays paced, as in the kernel.
     #[test]
     fn pacing_survives_a_change_of_the_algorithm() {
         let Some(table) = table(false) else { return };

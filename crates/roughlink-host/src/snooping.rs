@@ -1,8 +1,6 @@
-//! IGMP and MLD snooping (RFC 4541): a switch forwards membership reports only to ports with a multicast router.
-//!
-//! Every kernel sends reports when it gets an address or a program joins a group. Their times and number differ from
-//! run to run. The emulated switch floods multicast and uses no reports, so they must not count as packets of the
-//! links.
+//! IGMP and MLD snooping (RFC 4541): a switch forwards membership reports only to ports with a multicast router. Every
+//! kernel sends reports when it gets an address or a program joins a group, at varying times and in varying number. The
+//! emulated switch floods multicast and uses no reports, so they must not count as packets of the links.
 
 /// Kinds of IGMP and MLD messages that a switch distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

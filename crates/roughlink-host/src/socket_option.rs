@@ -1,5 +1,4 @@
-//! The only module with code that the compiler cannot check: options of packet sockets, packet(7), and of TCP, tcp(7),
-//! that no library offers.
+//! The only module with code that the compiler cannot check: options of packet(7) and tcp(7) that no library offers.
 //!
 //! **To audit:** [`set`] and [`get`] contain the only `unsafe` blocks. [`set`] passes `setsockopt` the address and the
 //! size of a value that lives until the call returns. The kernel copies at most that many bytes and keeps no pointer.
@@ -44,8 +43,7 @@ pub(crate) fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Err
     set(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &(bytes as c_int))
 }
 
-/// Turns on TCP's internal pacing with the highest possible limit, 2^32 - 2 B/s. The next value, 2^32 - 1, would not
-/// turn it on.
+/// Turns on TCP's internal pacing with the highest limit, 2^32 - 2 B/s; the next value, 2^32 - 1, would leave it off.
 pub(crate) fn pace(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &(u32::MAX - 1).cast_signed())
 }

@@ -15,9 +15,8 @@
 //!
 //! The kernel decides the values of other keys of `tcp`, so a flow that sets one is refused.
 //!
-//! Two threads serve all sockets of a run, one the senders and one the receivers, with the priority of the loop. If
-//! unread data narrows the window, a kernel acknowledges only after the program has read. A reader that waits for a
-//! processor would therefore change the measurement.
+//! Two threads serve all senders and all receivers of a run, with the priority of the loop. If unread data narrows the
+//! window, a kernel acknowledges only after the program has read, so a waiting reader would change the measurement.
 //!
 //! All counters of a connection come from `TCP_INFO`, at intervals and at the end; `timeouts` includes all time-outs
 //! that the kernel counts there. The kernel counts fast recoveries and undos only per namespace (`TcpExt` in
@@ -103,9 +102,7 @@ pub struct Transferred {
     pub vitals: Vec<TcpInfo>,
 }
 
-/// Flow that kernels carry.
 struct KernelTransfer {
-    /// Index of the flow in the scenario.
     flow: usize,
     start: Time,
     bytes: Option<u64>,
@@ -133,8 +130,7 @@ impl Transfers<'_> {
     /// Checks that the kernels can carry the scenario.
     ///
     /// # Errors
-    /// Returns [`HostError::Transfer`] if a flow needs a setting that a kernel does not offer, or if the scenario has
-    /// no `bulk` flow.
+    /// Returns [`HostError::Transfer`] if a flow needs a setting that no kernel offers, or if there is no `bulk` flow.
     pub fn check(scenario: &Scenario) -> Result<(), HostError> {
         let none = || HostError::Transfer { flow: None, reason: "the scenario has no `bulk` flow".into() };
         bulk_flows(scenario).next().ok_or_else(none)?;
@@ -177,12 +173,10 @@ impl Transfers<'_> {
         Ok(())
     }
 
-    /// Carries the transfers in real time, until all have ended or the scenario's duration is over. Returns `None` if
-    /// `stop` was set before.
+    /// Carries the transfers in real time until they or the scenario have ended; `None` if `stop` was set before.
     ///
     /// # Errors
-    /// Returns an error for the reasons of [`Emulation::open`], if the kernel lacks an algorithm, or if it is older
-    /// than Linux 6.7.
+    /// Returns the errors of [`Emulation::open`], and one if the kernel lacks an algorithm or is older than Linux 6.7.
     pub fn carry(&self, stop: &AtomicBool) -> Result<Option<Transferred>, HostError> {
         let scenario = &self.scenario;
         Self::check(scenario)?;
@@ -264,8 +258,7 @@ impl Transfers<'_> {
     }
 }
 
-/// Raises the soft limit of descriptors to the hard limit: a run with many transfers needs two for each, and several
-/// for each node.
+/// Raises the soft limit of descriptors to the hard limit: a run needs two per transfer, and several per node.
 pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -275,13 +268,11 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Returns the flows that kernels carry.
 fn bulk_flows(scenario: &Scenario) -> impl Iterator<Item = usize> {
     let flows = scenario.flows.iter().enumerate();
     flows.filter(|(_, f)| matches!(f.traffic, Traffic::Bulk { .. })).map(|(i, _)| i)
 }
 
-/// Guard that sets a flag when it is dropped.
 struct SetOnDrop<'f>(&'f AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -341,8 +332,7 @@ fn listen(emulation: &Emulation, transfers: &[KernelTransfer]) -> Result<Vec<Tcp
             let listener = namespace.within(open)?.map_err(HostError::io(format!("listen at {}", t.to)))?;
             if let Some(window) = t.window {
                 let set = || {
-                    // A growing buffer would widen the window. Half of the buffer size holds this window, and the rest
-                    // is the kernel's overhead.
+                    // A growing buffer would widen the window. Half of this one holds the window, half the overhead.
                     setsockopt(&listener, RcvBufForce, &(2 * window as usize).min(i32::MAX as usize))?;
                     clamp_window(listener.as_fd(), window)
                 };
@@ -409,8 +399,7 @@ fn receive(
                 Ok(n) => {
                     t.read_at.store(clock.now().0, Ordering::Relaxed);
                     t.read.fetch_add(n as u64, Ordering::Release);
-                    // Linux resets the clamp when the ratio of payload to memory of a segment changes
-                    // (tcp_measure_rcv_mss).
+                    // Linux resets the clamp when segments' payload-to-memory ratio changes (tcp_measure_rcv_mss).
                     let _ = t.window.map(|window| clamp_window(stream.as_fd(), window));
                     true
                 }
@@ -432,7 +421,6 @@ fn receive(
     Ok(())
 }
 
-/// State of a connection at its end.
 struct FinalState {
     info: Info,
     /// Time when the kernel gave up the connection.
@@ -555,7 +543,6 @@ const CHUNK: usize = 1 << 18;
 const MAX_WRITE_SIZE: u32 = 4 << 20;
 /// Maximum window that can be announced (RFC 7323 section 2.3), bytes.
 const MAX_WINDOW: u64 = 1 << 30;
-/// Errors of `accept` that are harmless.
 const HARMLESS_ACCEPT_ERRORS: [io::ErrorKind; 3] =
     [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
 /// Poll timeout, ms.

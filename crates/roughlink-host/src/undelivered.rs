@@ -3,8 +3,7 @@
 
 use std::fs;
 
-/// Returns the number of unacknowledged bytes of closed connections in the namespace of the calling thread; a FIN
-/// counts as one byte.
+/// Counts unacknowledged bytes of closed connections in the namespace of the calling thread; a FIN counts as one byte.
 pub(crate) fn undelivered() -> u64 {
     TABLES.iter().filter_map(|table| fs::read_to_string(table).ok()).map(|table| closing(&table)).sum()
 }

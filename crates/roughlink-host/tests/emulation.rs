@@ -1,6 +1,5 @@
-//! Emulated links with a kernel at each end, in namespaces that each test creates and that end with it.
-//!
-//! Tests are skipped with a message if namespaces or TUN devices are unavailable. No test asserts speed.
+//! Emulated links with a kernel at each end, in namespaces that each test creates and that end with it. Tests are
+//! skipped with a message if namespaces or TUN devices are unavailable. No test asserts speed.
 
 #![cfg(target_os = "linux")]
 
@@ -39,8 +38,7 @@ fn pair(link: &str, more: &str) -> Scenario {
     ))
 }
 
-/// Starts an emulation with all kernel nodes. Returns `None` and prints the reason to standard error if that is
-/// impossible.
+/// Starts an emulation with all kernel nodes, or prints to standard error why that is impossible.
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
     start_with(scenario, &EmulationSettings::default())
 }
@@ -113,7 +111,6 @@ fn echo_takes_the_delay_of_the_link() {
     assert_eq!(outcome.ending, LoopEnd::Stopped);
 }
 
-/// Returns the first sample that fulfills a condition.
 fn await_sample((live, seen): (&Live, &mut u64), is: impl Fn(&EmulationSample) -> bool) -> Arc<EmulationSample> {
     for _ in 0..1000 {
         if let Some(sample) = live.samples(seen).into_iter().find(|s| is(s)) {
@@ -168,7 +165,6 @@ fn running_links_can_be_observed_and_changed() {
     assert!(outcome.changes[2].at >= outcome.changes[1].at + Time::from_millis(300));
 }
 
-/// Sends `bytes` to `to`.
 fn transfer(from: &Namespace, to: SocketAddr, bytes: &[u8]) -> std::io::Result<()> {
     from.within(|| {
         let mut stream = TcpStream::connect(to)?;
@@ -276,7 +272,6 @@ fn emulation_loses_the_same_datagrams_as_simulation() {
     assert_eq!(lists.len(), 5, "another seed, another list");
 }
 
-/// Simulated traffic and packets of kernels share a link.
 #[test]
 fn simulated_and_kernel_traffic_share_a_link() {
     let text = "duration = \"60 s\"\nnode = [{ name = \"a\", kernel = true }, { name = \"m\" }, { name = \"n\" },\n\
@@ -367,7 +362,6 @@ fn vanished_device_is_detected() {
     assert_eq!(overruns, None, "the count is gone, too");
 }
 
-/// An emulation ends after the scenario's duration.
 #[test]
 fn emulation_ends_with_the_scenario() {
     let mut scenario = pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "");

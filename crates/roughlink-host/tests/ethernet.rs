@@ -1,7 +1,5 @@
-//! Ethernet between kernels: TAP devices in namespaces that each test creates, and attached devices, which are ends of
-//! veth pairs in such namespaces.
-//!
-//! Tests are skipped with a message if namespaces or TUN devices are unavailable.
+//! Ethernet between kernels: TAP devices, and attached ends of veth pairs, in namespaces that each test creates. Tests
+//! are skipped with a message if namespaces or TUN devices are unavailable.
 
 #![cfg(target_os = "linux")]
 
@@ -28,8 +26,7 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Returns a scenario with nodes `a` and `b` with the keys `a` and `b`, a link with the keys `link`, and the tables
-/// `more`.
+/// Returns a scenario with nodes `a` and `b` with these keys, a link with the keys `link`, and the tables `more`.
 fn pair([a, b]: [&str; 2], link: &str, more: &str) -> Scenario {
     parse(&format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\", {a} }}, {{ name = \"b\", {b} }}]\n\
@@ -70,7 +67,6 @@ fn finish(running: Running<NoObserver>) -> EmulationResults {
     outcome
 }
 
-/// Runs a command in a namespace and returns its output.
 fn run(at: &Namespace, words: &str) -> String {
     let mut command = Command::new(words.split(' ').next().unwrap());
     command.args(words.split(' ').skip(1));
@@ -127,8 +123,7 @@ fn content(bytes: u32) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Performs SECC discovery, ISO 15118-2 section 7.10.1: a request to all nodes of the link, and an answer to the
-/// sender.
+/// Performs SECC discovery (ISO 15118-2 section 7.10.1): a request to all nodes of the link, answered to the sender.
 fn discover([vehicle, charger]: [&Namespace; 2]) {
     let socket = |at: &Namespace, port| {
         let socket = at.within(|| UdpSocket::bind(("::", port)).unwrap()).unwrap();
@@ -239,8 +234,7 @@ impl Observer for Fates {
     }
 }
 
-/// Packet number n of the link has the same fate as in the simulation, even if the kernel's reports of multicast groups
-/// are among the packets.
+/// The kernel's reports of multicast groups may be among the packets.
 #[test]
 fn ethernet_loses_the_same_packets_as_simulation() {
     const COUNT: usize = 150;
@@ -281,8 +275,7 @@ fn ethernet_loses_the_same_packets_as_simulation() {
     }
 }
 
-/// Packet n of the scenario is packet n of the programs. A kernel sends reports of its groups (MLD, RFC 3810), in
-/// varying number, when it gets an address and when a program joins a group. None of them crosses the link.
+/// A kernel reports its groups (MLD, RFC 3810), in varying number, when it gets an address or a program joins one.
 #[test]
 fn kernels_send_only_packets_of_programs() {
     const COUNT: u64 = 6;
@@ -343,7 +336,6 @@ fn simulated_tcp_interoperates_with_the_kernel_on_ethernet() {
     }
 }
 
-/// One host is on the Ethernet, and the other has layer `ip`.
 #[test]
 fn ethernet_and_ip_hosts_communicate() {
     let Some(running) = start(pair([TAP, "kernel = true"], LINK, "")) else { return };
@@ -355,8 +347,7 @@ fn ethernet_and_ip_hosts_communicate() {
     running.finish();
 }
 
-/// A node exchanges datagrams with a host behind the machine, which forwards; no station on the Ethernet announces that
-/// host.
+/// The machine forwards to a host that no station on the Ethernet announces.
 #[test]
 fn machine_forwards_beyond_the_ethernet() {
     let new = || possible(Namespace::new());
@@ -374,8 +365,7 @@ fn machine_forwards_beyond_the_ethernet() {
     for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
         let hosts = [Host { node: 0, place: NodeLocation::Here }, Host { node: 1, place: NodeLocation::Own }];
         let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &EmulationSettings::default());
-        // Another test may just be starting a program that has inherited the previous case's descriptor. The device
-        // lives until that program closes it.
+        // A program started by another test may hold the previous case's descriptor, and the device, for a while.
         let mut opened = machine.within(open).unwrap();
         for _ in 0..500 {
             if !matches!(opened, Err(HostError::Taken { .. })) {
@@ -456,8 +446,7 @@ fn two_attached_devices_form_a_bridge() {
     assert_eq!(running.finish().0.oversized, 0);
 }
 
-/// A kernel node with layer `ip` and a silent host behind an attached device reach each other without static neighbor
-/// entries.
+/// A kernel node with layer `ip` and a silent attached host reach each other without static neighbor entries.
 #[test]
 fn a_silent_host_is_found() {
     let Some(machines) = Machines::new() else { return };
@@ -486,8 +475,7 @@ fn a_silent_host_is_found() {
     assert_eq!(finish(running).unanswered, 1);
 }
 
-/// Datagrams that a program passes to its kernel in one call with `UDP_SEGMENT`, as QUIC implementations do, cross the
-/// link one by one.
+/// The datagrams are passed to the kernel in one call with `UDP_SEGMENT`, as in QUIC implementations.
 #[test]
 fn segmented_datagrams_cross_the_link_one_by_one() {
     let Some(machines) = Machines::new() else { return };
@@ -518,7 +506,6 @@ fn segmented_datagrams_cross_the_link_one_by_one() {
     assert!(outcome.result.links[0].forward.packets >= 22, "{:?}", outcome.result.links[0].forward);
 }
 
-/// Returns the version of the kernel.
 fn kernel() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = text.split(['.', '-']).map(|n| n.trim().parse().unwrap());
@@ -564,7 +551,6 @@ fn unsuitable_devices_are_refused() {
     assert!(e.err().expect("there is none").to_string().contains("no-such-namespace"));
 }
 
-/// Hosts next to a link lose their carrier while it is down.
 #[test]
 fn carrier_follows_the_link() {
     let link = format!("{LINK}\ntimeline = [{{ at = \"500 ms\", up = false }}, {{ at = \"3 s\", up = true }}]");

@@ -1,6 +1,4 @@
-//! Flows of a scenario carried by the kernels of this machine, in namespaces that each test creates and that end with
-//! it.
-//!
+//! Flows of a scenario carried by the machine's kernels, in namespaces that each test creates and that end with it.
 //! Tests are skipped with a message if namespaces or TUN devices are unavailable. No test asserts speed.
 
 #![cfg(target_os = "linux")]
@@ -144,12 +142,10 @@ fn stop_request_ends_a_transfer() {
         Ok(done) => assert!(done.is_none(), "it was told to stop"),
         Err(e) => return eprintln!("skipped: {}", e.with_cause()),
     }
-    // Exceeded limits are reported.
     let small = RunLimits { events: 100, ..RunLimits::default() };
     let scenario = Arc::clone(&transfers.scenario);
     let short = Transfers { scenario, limits: small, ..transfers }.carry(&AtomicBool::new(false)).unwrap().unwrap();
     assert!(matches!(short.outcome.ending, LoopEnd::Exceeded(_)), "{:?}", short.outcome.ending);
-    // The kernel has no such algorithm.
     let names = vec!["nonesuch".to_owned()];
     let scenario = short_scenario();
     let transfers =

@@ -1,6 +1,5 @@
-//! Behavior of a Linux sender when a gateway closes its window before a tunnel and opens it when coverage is back.
-//!
-//! The test is skipped with a message if namespaces or TUN devices are unavailable. All times are network time.
+//! Behavior of a Linux sender when a gateway closes its window before a tunnel and opens it when coverage is back. The
+//! test is skipped with a message if namespaces or TUN devices are unavailable. All times are network time.
 
 #![cfg(target_os = "linux")]
 

@@ -78,7 +78,6 @@ pub fn numbered(state: CongestionState) -> u8 {
 }
 
 impl Recorded {
-    /// Interval between bursts, for algorithms that send bursts.
     fn interval_us(&self) -> Option<u32> {
         let trace = self.inner.trace();
         let rate = trace.rate.filter(|rate| rate.as_bps() > 0)?;

@@ -8,7 +8,6 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use serde_json::json;
 
-/// Lists the algorithms.
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY

@@ -7,7 +7,6 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{grid, split};
 use roughlink_lab::library::ScenarioText;
 
-/// Runs scenarios or algorithms side by side.
 pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
     let part = args.division.part.as_deref().map(str::parse).transpose()?;
     let scenarios: Vec<ScenarioText> = (args.scenarios.iter())

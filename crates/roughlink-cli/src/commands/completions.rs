@@ -5,7 +5,6 @@ use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use clap_complete::generate;
 
-/// Prints the completion script for a shell.
 pub(crate) fn completions(args: &Completions) -> Result<(), Failure> {
     let mut out = Vec::new();
     generate(clap_complete::Shell::from(args.shell), &mut Roughlink::<Command>::command(), "roughlink", &mut out);

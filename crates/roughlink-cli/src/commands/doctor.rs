@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A fact about the machine.
 struct Fact {
     name: &'static str,
     what_for: &'static str,
@@ -50,7 +49,6 @@ pub(crate) struct CleanupResult {
     pub(crate) running: BTreeMap<u32, Vec<String>>,
 }
 
-/// Process left by an ended emulation.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeftProcess {
     pub(crate) process: u32,

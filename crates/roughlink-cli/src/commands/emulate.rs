@@ -52,8 +52,7 @@ pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     all.into_iter().map(|a| (a.name, a.missing, a.what_for)).collect()
 }
 
-/// Removes leftovers of ended emulations. Returns them, with an error for each that remains, and the running
-/// emulations.
+/// Removes leftovers of ended emulations. Returns them, with the errors of those that remain, and running emulations.
 pub(crate) fn clean() -> CleanupResult {
     let mut cleaned = CleanupResult::default();
     for left in leftovers(OsStr::new(INSIDE)) {
@@ -71,7 +70,6 @@ pub(crate) fn clean() -> CleanupResult {
     cleaned
 }
 
-/// Emulates a scenario.
 pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut overrides = args.set.overrides()?;
@@ -114,7 +112,6 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
     })
 }
 
-/// Opens a shell at a node.
 pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
     let all = directories();
     let chosen = |process: u32| args.process.is_none_or(|p| p == process);

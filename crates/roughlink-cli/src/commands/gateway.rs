@@ -7,7 +7,6 @@ use roughlink_core::gateway::{REGISTRY, RegisteredGateway};
 use roughlink_scenario::definition;
 use serde_json::{Value, json};
 
-/// Lists the gateways and their parameters.
 pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY

@@ -56,7 +56,6 @@ pub(super) fn failure(e: KernelError) -> Failure {
     }
 }
 
-/// Lists the requirements and their state on this machine.
 pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
     let all = needs();
     let loadable = match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
@@ -76,7 +75,6 @@ pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
     loadable
 }
 
-/// Lists loaded algorithms and those that can be loaded.
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let loaded = Pinned::all().map_err(failure)?;
     let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();
@@ -187,7 +185,6 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     )))
 }
 
-/// Unloads algorithms.
 pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     if !is_allowed() {
         return Err(Failure::Machine("unloading needs root".into(), Some("run the command with sudo")));
@@ -216,13 +213,11 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     failed.map_or(Ok(()), |e| Err(failure(e)))
 }
 
-/// Sets the coverage state of an algorithm.
 pub(crate) fn coverage(args: &CoverageArgs) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
     pinned.set_coverage(args.coverage == OnOffArg::On).map_err(failure)
 }
 
-/// Prints the counters and connections of an algorithm, or follows its events.
 pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
     if !args.follow {
@@ -365,7 +360,6 @@ WantedBy=multi-user.target
     ))
 }
 
-/// Describes an event.
 fn description(e: &EventRecord) -> String {
     match e.kind {
         EventKind::Opened => format!("opened to {}", peer(e)),
@@ -393,7 +387,6 @@ fn line(e: &EventRecord) -> String {
     )
 }
 
-/// Table of the open connections.
 fn table_of(connections: &[(String, EventRecord)]) -> TextTable {
     let mut table = show::table(&["connection", "to", "state", "cwnd", "ssthresh", "in flight", "srtt ms", "in"]);
     for (namespace, e) in connections {

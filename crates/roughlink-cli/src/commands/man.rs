@@ -7,7 +7,6 @@ use clap_mangen::roff::{Roff, roman};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 
-/// Prints the manual page of the program or of one of its commands.
 pub(crate) fn man(args: &Man) -> Result<(), Failure> {
     let mut root = Roughlink::<Command>::command();
     root.build();

@@ -6,7 +6,6 @@ use crate::show;
 use roughlink_lab::experiment::order::GridKind;
 use roughlink_lab::{folder, part};
 
-/// Merges the parts of a grid.
 pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
     let merged = part::merge(&args.folders, &args.output, args.max_runs)?;
     super::warn_of(&merged.plan, args.form.quiet);

@@ -5,7 +5,6 @@ use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_lab::metric;
 
-/// Lists the metrics.
 pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     let all = metric::list();
     if args.json {

@@ -15,7 +15,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
-/// Writes the pages into a folder.
 pub(crate) fn reference(args: &ReferenceArgs) -> Result<(), Failure> {
     let pages = [
         ("keys.md", keys()),
@@ -59,7 +58,6 @@ fn options() -> textwrap::Options<'static> {
         .break_words(false)
 }
 
-/// Maximum width of a line of prose.
 const WIDTH: usize = 120;
 const MADE: &str = "<!-- Made by `make docs`; do not edit. -->\n";
 
@@ -89,14 +87,12 @@ struct PendingSection<'s> {
     path: String,
 }
 
-/// A page under construction. Tables are visited level by level. If several keys contain the same table, its section is
-/// therefore at the shortest path.
+/// Page under construction. Tables are visited level by level, so a shared table has its section at the shortest path.
 struct ReferencePage<'s> {
     root: &'s Value,
     /// Anchors of the sections of definitions.
     anchors: BTreeMap<String, String>,
     next: VecDeque<PendingSection<'s>>,
-    /// The sections in order of their paths.
     sections: BTreeMap<String, String>,
 }
 
@@ -212,7 +208,6 @@ impl<'s> ReferencePage<'s> {
         definition(schema, self.root)
     }
 
-    /// Returns the type of a value for users.
     fn kind_of(&self, key: &'s Value) -> String {
         if let Some(any) = key["anyOf"].as_array() {
             let mut forms: Vec<String> = any.iter().map(|form| self.kind_of(form)).collect();
@@ -268,7 +263,6 @@ impl<'s> ReferencePage<'s> {
         }
     }
 
-    /// Returns the description of a key and of its allowed words.
     fn meaning(&self, key: &'s Value) -> String {
         let of = self.resolve(key);
         let mut out = one_line(key["description"].as_str().or(of["description"].as_str()).unwrap_or_default());
@@ -308,12 +302,10 @@ fn stacks(keys: &[(&String, &Value)]) -> String {
     out + "\n"
 }
 
-/// The definition of a flow's `tcp`.
 const FLOW_TCP: &str = "#/$defs/FlowTcp";
 /// Types with more words are shown by name.
 const MAX_WORDS: usize = 8;
 
-/// Returns the keys of a table.
 fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
     table["properties"].as_object().into_iter().flatten()
 }

@@ -23,7 +23,6 @@ use roughlink_lab::store::{Store, identity_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Recomputes a paper or all of them, or lists the papers.
 pub(crate) fn reproduce(args: &Reproduce) -> Result<(), Failure> {
     match args.paper.as_deref() {
         None => list(args.grid.form.json),
@@ -117,8 +116,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     judge(args, &inputs)
 }
 
-/// Rejects the folder of a sweep or comparison: its identity, plan and table would remain beside the results of a
-/// paper.
+/// Rejects the folder of a sweep or comparison: its identity, plan and table would remain beside a paper's results.
 fn no_sweep(folder: &Path) -> Result<(), LabError> {
     match identity_of(folder) {
         None => Ok(()),
@@ -161,8 +159,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     Ok(input)
 }
 
-/// Fails under `--strict` if anything differs from the published results. Undecided claims are reported but do not
-/// fail.
+/// Fails under `--strict` if anything differs from the published results; undecided claims are only reported.
 fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     if !args.strict {
         return Ok(());
@@ -181,7 +178,6 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     Err(Failure::Expectation(format!("results differ from the paper:\n  {}{undecided}", missed.join("\n  "))))
 }
 
-/// The grids of an experiment.
 struct Plans {
     simulated: ExperimentPlan,
     /// Runs on the kernel, under `--stack kernel`.
@@ -197,8 +193,7 @@ impl Plans {
     }
 }
 
-/// Returns the grids of the `chosen` experiments of a paper, or of all if none is chosen. Adds the `--only` options
-/// that apply to `used`.
+/// Returns the grids of a paper's `chosen` experiments, or of all, with the `--only` options that apply to `used`.
 fn plans<'a>(
     args: &'a Reproduce,
     paper: &Paper,
@@ -298,8 +293,7 @@ fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
     }
 }
 
-/// Returns deviations from the published results beyond the tolerance: cells, orders and claims. Only the first stack
-/// counts, because the published values apply to it.
+/// Returns cells, orders and claims beyond the tolerance, on the first stack only: the published values apply to it.
 fn missed(input: &ReportInput) -> Vec<String> {
     let mut missed = Vec::new();
     for e in &input.experiments {
@@ -342,7 +336,6 @@ const SPEARMAN: f64 = 0.9;
 
 /// The argument that selects all papers.
 const ALL: &str = "all";
-/// The default folder of results.
 const RESULTS: &str = "results";
 /// The page that links to the reports.
 const INDEX: &str = "index.html";

@@ -13,7 +13,6 @@ use roughlink_lab::output::{CaptureSettings, OutputError, OutputSettings, run_to
 use roughlink_lab::runner::timed;
 use std::sync::Arc;
 
-/// Runs one scenario.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut overrides = args.set.overrides()?;
@@ -44,7 +43,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if args.form.json { print_json(&result) } else { print(&show::run(&result)) }
 }
 
-/// Returns the settings of the result folder.
 fn settings(args: &RunArgs) -> Result<OutputSettings, LabError> {
     let sample = match &args.sample {
         None => Time::ZERO,

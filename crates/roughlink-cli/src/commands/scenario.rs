@@ -17,7 +17,6 @@ use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Lists the built-in scenarios.
 pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     let scenarios = names("scenarios").into_iter().map(|name| Ok((ScenarioText::scenario(&name)?, name)));
     let scenarios: Vec<(ScenarioText, String)> = scenarios.collect::<Result<_, LabError>>()?;
@@ -35,12 +34,10 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     print(&format!("{table}\n"))
 }
 
-/// Prints a scenario file unchanged.
 pub(crate) fn show(args: &ShowScenario) -> Result<(), Failure> {
     print(&ScenarioText::scenario(&args.name)?.text)
 }
 
-/// Checks scenarios and prints a summary of each.
 pub(crate) fn check(args: &CheckScenarios) -> Result<(), Failure> {
     let overrides = args.set.overrides()?;
     let (mut built, mut failed) = (Vec::new(), None);
@@ -77,7 +74,6 @@ fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result
     Ok(scenario)
 }
 
-/// Describes the links and flows of a scenario.
 fn described(name: &str, scenario: &Scenario) -> String {
     let node = |i: usize| scenario.nodes[i].as_str();
     let mut links = show::table(&["link", "between", "model", "forward", "reverse"]);
@@ -197,7 +193,6 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Returns the title of a scenario.
 fn title(source: &ScenarioText) -> String {
     let table = source.text.parse::<toml::Table>().ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());

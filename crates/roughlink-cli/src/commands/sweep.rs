@@ -8,7 +8,6 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::grid;
 use roughlink_lab::library::ScenarioText;
 
-/// Runs a scenario over a grid.
 pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
     let part = args.division.part.as_deref().map(str::parse).transpose()?;
     let source = ScenarioText::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);

@@ -1,8 +1,6 @@
-//! Access control: a request needs the token and must not come from a page of another site.
-//!
-//! A page of another site cannot read the token but could guess the port. Requests from such a page carry the origin of
-//! the site. If the site has redirected its name to this machine (DNS rebinding), they carry this name as the host.
-//! Foreign origins and hosts are refused before anything else is checked.
+//! Access control: a request needs the token and must not come from a page of another site. A page of another site
+//! cannot read the token but could guess the port. Its requests carry the origin of the site or, if the site's name was
+//! redirected to this machine (DNS rebinding), this name as the host. Both are refused before anything else is checked.
 
 use axum::http::{HeaderMap, Uri, header};
 use std::io;

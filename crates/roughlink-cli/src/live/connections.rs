@@ -1,8 +1,6 @@
-//! Connections: a limited number at a time, each for one request that must arrive soon.
-//!
-//! Any program that reaches the address can connect, even without the token. Such connections must not use up the
-//! descriptors that the emulation needs, nor block viewers for long. Connections beyond [`MAX_CONNECTIONS`] wait in
-//! the kernel, where they use no descriptor of this process.
+//! Connections: a limited number at a time, each for one request that must arrive soon. All programs that reach the
+//! address can connect, even without the token. They must not use up the emulation's descriptors, nor block viewers for
+//! long. Connections beyond [`MAX_CONNECTIONS`] wait in the kernel, where they use no descriptor of this process.
 
 use axum::Router;
 use futures_util::future::select;

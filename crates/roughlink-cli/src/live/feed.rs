@@ -1,5 +1,4 @@
-//! Events for viewers: first a description of the emulation and the samples of the last minute, then each new sample,
-//! and finally the result.
+//! Events for viewers: a description of the emulation and the last minute's samples, then new samples, then the result.
 
 use super::request::{DELAYS, RATES};
 use axum::response::sse::Event;
@@ -20,7 +19,6 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// State that all viewers share.
 pub(super) struct Feed {
     live: Arc<Live>,
     /// Description of the emulation in JSON.
@@ -159,7 +157,6 @@ pub(super) fn last(result: &impl Serialize, timeline: &str) -> String {
     json(&serde_json::json!({ "result": result, "timeline": timeline }))
 }
 
-/// Description of an emulation.
 #[derive(Serialize)]
 struct StartMessage<'s> {
     name: &'s str,
@@ -283,7 +280,6 @@ impl DirectionReading {
     }
 }
 
-/// Maximum number of viewers.
 pub(super) const MAX_VIEWERS: usize = 16;
 /// Number of events kept for a slow viewer.
 const WAITING: usize = 32;

@@ -27,7 +27,6 @@ pub(super) struct LinkRequest {
     outage: Option<String>,
 }
 
-/// Directions that change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ChangedDirections {
@@ -96,7 +95,6 @@ fn within<T: FromStr<Err = UnitError> + PartialOrd + Display>(
 pub(super) const RATES: RangeInclusive<Rate> = Rate(1_000)..=Rate(100_000_000_000);
 /// Allowed delays, limited because packets in flight take memory.
 pub(super) const DELAYS: RangeInclusive<Time> = Time::ZERO..=Time::from_secs(10);
-/// Allowed durations of outages.
 pub(super) const OUTAGES: RangeInclusive<Time> = Time::from_millis(1)..=Time::from_secs(3600);
 
 #[cfg(test)]

@@ -31,7 +31,6 @@ struct LossChange {
     loss: Option<String>,
 }
 
-/// Converts changes to steps, in the same order.
 pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[AppliedChange]) -> Vec<StepRecord<'s>> {
     let of = |AppliedChange { at, link, directions, change }: &AppliedChange| StepRecord {
         link: &scenario.links[*link].name,
@@ -103,7 +102,6 @@ mod tests {
     use roughlink_core::net::{LinkChange, Network, RunOptions};
     use roughlink_core::units::Rate;
 
-    /// Changes from outside, and the printed timeline in the scenario, have the same result.
     #[test]
     fn printed_timeline_replays_the_changes() {
         let at = |ms: u64, directions, change| AppliedChange {

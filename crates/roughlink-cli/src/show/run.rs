@@ -8,7 +8,6 @@ use roughlink_core::quantiles::DelayResult;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Formats the result of one run.
 pub(crate) fn run(r: &RunResult) -> String {
     let stacks: BTreeSet<&str> = r.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
     let title = format!("{} (seed {}, replica {}{})", r.name, r.seed, r.replica, on_stacks(stacks));
@@ -150,7 +149,6 @@ fn exchanges(r: &RunResult) -> Option<TextTable> {
     (exchanges.row_count() > 0).then_some(exchanges)
 }
 
-/// Returns the table of queue disciplines, if there are any.
 fn disciplines(r: &RunResult) -> Option<TextTable> {
     let mut queues = table(&["queue", "direction", "marked", "dropped early", "wait p50", "p95", "p99", "max"]);
     for l in &r.links {
@@ -168,7 +166,6 @@ fn disciplines(r: &RunResult) -> Option<TextTable> {
     (queues.row_count() > 0).then_some(queues)
 }
 
-/// Returns the table of voice calls and their quality, if there are any.
 fn calls(r: &RunResult) -> Option<TextTable> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
@@ -196,8 +193,7 @@ fn calls(r: &RunResult) -> Option<TextTable> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// Returns the table of windows that gateways allowed: to open flows at the end of the run, and to the latest ended
-/// flows at their end. `None` if there were no flows.
+/// Returns the table of windows allowed by gateways: to open flows at the end, and to the latest ended flows at theirs.
 fn gateways(r: &RunResult) -> Option<TextTable> {
     let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "maximum", "rho", "rewritten"]);
     for g in &r.gateways {

@@ -1,7 +1,5 @@
 //! A page in headless Chromium, controlled through its debugging pipe (Chrome DevTools Protocol): JSON messages, each
-//! terminated by a zero byte.
-//!
-//! `CHROMIUM` is the path of Chromium; by default `PATH` is searched.
+//! terminated by a zero byte. `CHROMIUM` is the path of Chromium; by default `PATH` is searched.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -12,7 +10,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Page in a browser.
 pub struct Browser {
     child: Child,
     input: ChildStdin,
@@ -39,7 +36,6 @@ fn chromium() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Opens a page with this width.
     pub fn open(url: &str, width: u32, dark: bool) -> Option<Self> {
         let program = chromium()?;
         let profile = tempfile::tempdir().unwrap();
@@ -91,13 +87,11 @@ impl Browser {
         Some(browser)
     }
 
-    /// Sets the width of the window.
     pub fn resize(&mut self, width: u32) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Sends a command and returns its result.
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let mut message = json!({ "id": self.sent, "method": method, "params": params });
@@ -118,7 +112,6 @@ impl Browser {
         }
     }
 
-    /// Returns the value of an expression.
     pub fn value(&mut self, expression: &str) -> Value {
         self.evaluate(expression).unwrap_or_else(|why| panic!("{expression}: {why}"))
     }
@@ -143,7 +136,6 @@ impl Browser {
         panic!("it does not become true: {expression}; console: {:?}; page: {page}", self.console);
     }
 
-    /// Presses a key `times` times.
     pub fn press(&mut self, key: &str, code: u32, times: usize) {
         for kind in ["rawKeyDown", "keyUp"].repeat(times) {
             self.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code }));

@@ -30,7 +30,6 @@ pub fn roughlink(args: &[&str]) -> Output {
     roughlink_in(args, folder.path())
 }
 
-/// Runs `roughlink` in `folder`.
 pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
     command.args(args).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
@@ -38,8 +37,7 @@ pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
     output(child.expect("the command was built"))
 }
 
-/// Returns the output of a process after it ends. Kills the process after `LONGEST`, so that a hang fails only one
-/// test.
+/// Returns the output of a process after it ends, or kills it after `LONGEST`, so that a hang fails only one test.
 pub fn output(child: Child) -> Output {
     let process = child.id().to_string();
     let (ended, end) = channel::<()>();

@@ -39,11 +39,9 @@ pub fn air() -> impl Strategy<Value = Air> {
 }
 
 impl Air {
-    /// Returns true if the path can lose datagrams.
     pub fn loses(&self) -> bool {
         self.loss > 0 || self.outage.0 > 0
     }
-    /// Sends `datagram` to end `to`.
     pub fn send(&mut self, now: Time, to: usize, datagram: &[u8]) {
         self.sent += 1;
         let lost = self.hit(self.loss) || now.as_millis() % self.outage.1 < self.outage.0;

@@ -1,7 +1,6 @@
 //! Text of a scenario with one link and one flow.
 
-/// Nodes `a` and `b`, a link `l` between them, a flow `f` from `a` to `b`; `tcp`, `link` and `flow` are additional
-/// lines.
+/// Nodes `a` and `b`, link `l` between them, flow `f` from `a` to `b`; `tcp`, `link` and `flow` are additional lines.
 pub fn one_link(tcp: &str, link: &str, flow: &str) -> String {
     format!(
         r#"

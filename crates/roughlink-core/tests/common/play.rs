@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Key of an `[[off]]` table that is not a key of `[tcp]`: `timer = "persist"` disables the zero-window timer, which
-/// has no switch because every stack has it.
+/// Key of `[[off]]` only: `timer = "persist"` disables the zero-window timer, for which `[tcp]` has no switch.
 const TIMER: &str = "timer";
 
 /// Plays `script` with the keys `over` replacing its keys. Returns an error with the mismatch and the exchange so far.

@@ -23,7 +23,6 @@
 use roughlink_core::packet::{Ecn, SackBlock, SynOptions, flags};
 use roughlink_core::units::Time;
 
-/// Script.
 #[derive(Debug)]
 pub struct Script {
     /// Table `tcp` of the header, and the tables `off`.
@@ -93,7 +92,6 @@ pub struct Assertion {
 }
 
 impl Script {
-    /// Reads the text of a script.
     pub fn parse(text: &str) -> Result<Script, String> {
         let (header, body) = text.split_once("\n---\n").ok_or("no `---` line ends the header")?;
         let header: toml::Table = header.parse().map_err(|e| format!("header: {e}"))?;

@@ -7,18 +7,15 @@
 //! acknowledgment (RFC 2018) counts at once, so that the time of a segment behind a hole does not include the wait
 //! until the hole is filled. By Karn's rule (RFC 6298 section 3) a retransmitted segment is not measured. An
 //! acknowledgment that reaches beyond such a segment measures nothing, because the receiver may have waited for it.
-//! Memory for a window is bounded: if very many segments are in flight, only every second, fourth and so on is
-//! measured.
+//! Memory is bounded: with very many segments in flight, only every second, fourth and so on is measured.
 //!
-//! Sequence numbers are extended to 64 bits, so that they may wrap around. Of the possible values, the one nearest to
-//! the highest known number is used.
+//! Sequence numbers are extended to 64 bits against wraparound: the value nearest to the highest known number counts.
 
 use roughlink_core::packet::flags;
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
 
-/// Fields of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentFields {
     pub(super) seq: u32,
@@ -26,14 +23,12 @@ pub(super) struct SegmentFields {
     pub(super) syn: bool,
     pub(super) fin: bool,
     pub(super) payload: usize,
-    /// Selective acknowledgments that may be new: the first two blocks, of which the first may report a duplicate (RFC
-    /// 2883).
+    /// First two SACK blocks: only these may be new, and the first may report a duplicate (RFC 2883).
     pub(super) sacked: [Option<(u32, u32)>; 2],
 }
 
 impl SegmentFields {
-    /// Reads the header at the start of `bytes`, the payload of an IP datagram. Reads only the fields that are needed,
-    /// since this happens twice for each packet.
+    /// Reads the header at the start of an IP payload; only the needed fields, since it runs twice for each packet.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let h = bytes.first_chunk::<HEADER>()?;
         let long = |b: &[u8], at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
@@ -68,10 +63,8 @@ impl SegmentFields {
     }
 }
 
-/// State of a direction.
 #[derive(Debug, Default)]
 pub(super) struct TcpDirection {
-    /// Open connection, after its first segment.
     open: Option<OpenConnection>,
     /// Payload that earlier connections with the same addresses and ports delivered, bytes.
     before: u64,
@@ -87,7 +80,6 @@ struct OpenConnection {
     first: u64,
     /// True if the first number belongs to a SYN.
     syn: bool,
-    /// Sequence number of the FIN.
     fin: Option<u64>,
     /// Payload of all segments, bytes. The delivered bytes are at most this, even if sequence numbers suggest more.
     payload: u64,
@@ -188,7 +180,6 @@ impl TcpDirection {
         new
     }
 
-    /// Returns the number of acknowledged payload bytes.
     pub(super) fn delivered(&self) -> u64 {
         self.before + self.open.as_ref().map_or(0, OpenConnection::delivered)
     }

@@ -50,8 +50,7 @@ fn kernels() -> Conversations {
 
 const MS: fn(u64) -> Time = Time::from_millis;
 
-/// The path takes 10 ms each way and loses the second of three segments; the initial sequence numbers are just before
-/// the wrap.
+/// The path takes 10 ms each way and loses the second of three segments; sequence numbers are about to wrap.
 #[test]
 fn connection_with_a_loss_is_measured() {
     let (mut seen, isn) = (kernels(), [u32::MAX - 100, u32::MAX]);
@@ -124,7 +123,6 @@ fn data_behind_a_hole_is_measured_only_with_sack() {
     assert_eq!(seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
 }
 
-/// After the end of a connection its ports serve another one with other sequence numbers.
 #[test]
 fn reused_ports_start_a_new_measurement() {
     let mut seen = kernels();

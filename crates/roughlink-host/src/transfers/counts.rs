@@ -67,7 +67,6 @@ impl Info {
     }
 }
 
-/// Counters of a kernel for a namespace.
 pub(super) struct KernelCounters {
     pub(super) recoveries: u64,
     pub(super) undone: u64,

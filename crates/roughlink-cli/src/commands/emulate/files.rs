@@ -1,7 +1,5 @@
-//! Files written during an emulation, so that a crash does not lose the data written before.
-//!
-//! The first write error ends the emulation, which would otherwise run to its end without complete results. Data
-//! written before stays.
+//! Files written during an emulation, so that a crash does not lose earlier data. The first write error ends the
+//! emulation, which would otherwise run to its end without complete results; earlier data stays.
 
 use crate::failure::Failure;
 use std::fs::{self, File, Metadata};
@@ -10,7 +8,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Files of an emulation.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     failed: OnceLock<(PathBuf, io::Error)>,
@@ -38,7 +35,6 @@ impl Files {
         Ok(TrackedFile { path: path.to_owned(), file, files: Arc::clone(self) })
     }
 
-    /// Returns true if a file could not be written.
     pub(super) fn have_failed(&self) -> bool {
         self.failed.get().is_some()
     }
@@ -61,7 +57,6 @@ impl Files {
 }
 
 impl TrackedFile {
-    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -10,8 +10,7 @@
 //! | `output-NODE.txt` | output of the programs at a node | line by line |
 //! | `summary.json` | output of `--json` | end |
 //!
-//! Files have the same names as in the folder of `run -o` if they have the same content, so `roughlink report` can read
-//! the folder.
+//! Files with the same content as those of `run -o` have the same names, so `roughlink report` can read the folder.
 
 use super::files::{Files, TrackedFile, unwritten};
 use super::result::{EmulationOutput, SenderResult};
@@ -30,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Result folder of a running emulation.
 pub(super) struct EmulationFolder {
     path: PathBuf,
     files: Arc<Files>,
@@ -59,7 +57,6 @@ impl EmulationFolder {
         }
     }
 
-    /// Returns the path of the capture.
     pub(super) fn capture(&self) -> PathBuf {
         self.path.join("capture.pcapng")
     }
@@ -89,7 +86,6 @@ impl EmulationFolder {
         Ok(())
     }
 
-    /// Creates the files of the samples.
     pub(super) fn series(&self, scenario: &Scenario) -> Result<SeriesFiles, Failure> {
         SeriesFiles::begin(&self.path, &self.files, scenario)
     }

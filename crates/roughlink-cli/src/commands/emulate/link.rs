@@ -12,7 +12,6 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::library::ScenarioText;
 use std::fmt::Write as _;
 
-/// Ends of the link.
 enum LinkEnds<'a> {
     /// This machine and a program, with their addresses.
     Program([NodeAddresses; 2]),
@@ -20,7 +19,6 @@ enum LinkEnds<'a> {
     Devices([&'a str; 2]),
 }
 
-/// Emulates one link.
 pub(crate) fn link(args: &LinkArgs) -> Result<(), Failure> {
     let mut overrides = args.set.overrides()?;
     overrides.extend(args.lasts.iter().map(|time| ("duration".into(), time.clone())));
@@ -59,7 +57,6 @@ pub(crate) fn link(args: &LinkArgs) -> Result<(), Failure> {
     })
 }
 
-/// Returns the two devices of `--between`.
 fn devices<'a>(pair: &'a str, args: &LinkArgs) -> Result<[&'a str; 2], LabError> {
     let wrong = |message: &str, help: &str| LabError::Usage { message: message.into(), help: help.into() };
     if !args.command.is_empty() {
@@ -76,7 +73,6 @@ fn devices<'a>(pair: &'a str, args: &LinkArgs) -> Result<[&'a str; 2], LabError>
     }
 }
 
-/// Writes the scenario of one link.
 fn one_link(args: &LinkArgs, ends: &LinkEnds<'_>) -> String {
     let text = |value: &str| toml::Value::from(value).to_string();
     let (up, down) = args.rates();

@@ -11,7 +11,6 @@ use roughlink_lab::library::{Overrides, ScenarioText};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Plan of an emulation, from the arguments of `emulate` or `link`.
 pub(super) struct EmulationPlan<'a> {
     pub(super) source: ScenarioText,
     pub(super) overrides: Overrides,
@@ -26,9 +25,7 @@ pub(super) struct EmulationPlan<'a> {
     pub(super) programs: Vec<(String, Vec<OsString>)>,
     pub(super) until: Option<&'a str>,
     pub(super) capture: Option<&'a Path>,
-    /// Result folder.
     pub(super) output: Option<&'a Path>,
-    /// True if the result folder has a capture.
     pub(super) captures: bool,
     pub(super) real: &'a RealTime,
     pub(super) limits: RunLimits,
@@ -95,7 +92,6 @@ pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
     scenario.flows.iter().enumerate().filter_map(of).collect()
 }
 
-/// Returns warnings about the plan.
 pub(super) fn plan_warnings(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
     let mut all = Vec::new();
     let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(node)).collect();

@@ -1,8 +1,7 @@
-//! Writing of captures: a thread of ordinary priority writes the file, so that a slow disk does not delay the loop.
-//!
-//! The loop fills buffers and queues them for the thread without waiting. The queue holds up to [`MOST`] buffers. While
-//! it is full, whole packets are left out of the capture and counted. The link keeps its timing, and the result reports
-//! an incomplete capture. Interfaces are never left out, because packets refer to them by number.
+//! Writing of captures: a thread of ordinary priority writes the file, so that a slow disk does not delay the loop. The
+//! loop fills buffers and queues them for the thread without waiting. The queue holds up to [`MOST`] buffers. While it
+//! is full, whole packets are left out of the capture and counted. The link keeps its timing, and the result reports an
+//! incomplete capture. Interfaces are never left out, because packets refer to them by number.
 
 use std::io::{self, ErrorKind, Write};
 use std::mem;
@@ -15,7 +14,6 @@ use std::time::{Duration, Instant};
 /// Writer that queues each write as a whole or not at all. Dropping it waits until all queued buffers are written.
 pub(super) struct QueuedWriter {
     buffer: Vec<u8>,
-    /// Empty buffer for reuse.
     spare: Option<Vec<u8>>,
     queued_at: Instant,
     full: Option<SyncSender<Vec<u8>>>,

@@ -23,8 +23,7 @@ pub(super) struct EmulationOutput<'o> {
     waited_us: Option<Lateness>,
     /// Time that programs waited for a processor before a time slice; null if no wait was sampled.
     run_delay_us: Option<Lateness>,
-    /// Share of the time in which any task of the machine waited for a processor; null if the kernel does not report
-    /// it.
+    /// Share of time in which any task of the machine waited for a processor; null if the kernel has no count.
     cpu_pressure: Option<f64>,
     stall_us: f64,
     max_lateness_ms: f64,
@@ -46,12 +45,10 @@ pub(super) struct EmulationOutput<'o> {
     #[serde(skip_serializing_if = "Option::is_none")]
     other_conversations: Option<Others>,
     frames: &'o [FrameCount],
-    /// Changes of links from outside.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'o [StepRecord<'o>],
 }
 
-/// Counters of packets from and to kernels.
 #[derive(Serialize)]
 struct PortCounters {
     received: u64,
@@ -199,7 +196,6 @@ fn directions(c: &ConversationResult) -> impl Iterator<Item = (&str, [&str; 2], 
     c.directions().map(|(ends, d)| (&*c.protocol, ends, d))
 }
 
-/// A TCP sender in a kernel.
 #[derive(Serialize)]
 pub(super) struct SenderResult<'o> {
     from: &'o str,

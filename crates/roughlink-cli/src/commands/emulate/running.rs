@@ -151,7 +151,6 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Emulation that has ended.
 struct EndedEmulation {
     outcome: EmulationResults,
     why: EndReason,
@@ -160,7 +159,6 @@ struct EndedEmulation {
     server: Option<Server>,
 }
 
-/// Runs the emulation and its programs.
 fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// CSV files of an emulation.
 pub(super) struct SeriesFiles {
     links: TrackedFile,
     conversations: TrackedFile,
@@ -24,7 +23,6 @@ pub(super) struct SeriesFiles {
 }
 
 impl SeriesFiles {
-    /// Creates the files in a folder.
     pub(super) fn begin(folder: &Path, files: &Arc<Files>, scenario: &Scenario) -> Result<Self, Failure> {
         let begin = |name: &str, columns: &str| {
             let mut kept = files.create(&folder.join(name))?;

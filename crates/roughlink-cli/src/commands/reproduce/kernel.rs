@@ -1,11 +1,7 @@
-//! Runs whose transfers are carried by this machine's kernel: `--stack kernel`.
-//!
-//! The required algorithms are loaded once, under unused names, and unloaded when the last run or this process
-//! ends, however it ends. Algorithms that this program does not provide for the kernel (`cubic`, `reno`, `bbr`) are the
-//! kernel's own.
-//!
-//! Runs execute in parallel as long as the processors keep up with all of them ([`Room`]). A run with a late link is
-//! not representative and is repeated.
+//! Runs whose transfers are carried by this machine's kernel: `--stack kernel`. The required algorithms are loaded
+//! once, under unused names, and unloaded when the last run or this process ends, however it ends. Algorithms that this
+//! program does not provide for the kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as
+//! long as the processors keep up with all of them ([`Room`]). A run with a late link is repeated.
 
 use crate::args::GridArgs;
 use crate::commands::emulate::faults;
@@ -31,7 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Resources for runs on the kernel.
 pub(super) struct KernelRunner {
     algorithms: Algorithms,
 }
@@ -55,7 +50,6 @@ impl KernelRunner {
         Ok(KernelRunner { algorithms: Algorithms::load(&lacked)? })
     }
 
-    /// Executes the runs.
     pub(super) fn work(&self, plans: &[&ExperimentPlan], store: &mut Store, grid: &GridArgs) -> Result<(), Failure> {
         let (room, repeated) = (Room::default(), AtomicUsize::new(0));
         let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
@@ -91,8 +85,7 @@ fn disturbed(outcome: &EmulationResults) -> Vec<String> {
     all
 }
 
-/// Returns the largest load that the transfers of a scenario can cause, bit/s: the sum of the rates of their slowest
-/// links, each counted once.
+/// Returns the largest load of a scenario's transfers, bit/s: the sum of their slowest links' rates, each link once.
 fn load(scenario: &Scenario) -> u64 {
     let mut routes = Routes::from_scenario(scenario);
     let mut slowest = |flow: &FlowSpec| {
@@ -147,13 +140,11 @@ type Variant = (String, String);
 /// Algorithms and their names in the kernel.
 struct Algorithms {
     names: BTreeMap<Variant, String>,
-    /// Guards that keep the algorithms loaded.
     #[expect(dead_code, reason = "they are in the kernel as long as it lives")]
     loaded: Vec<LoadedAlgorithm>,
 }
 
 impl Algorithms {
-    /// Loads the algorithms of these scenarios' transfers.
     fn load(scenarios: &[Arc<Scenario>]) -> Result<Self, Failure> {
         let (mut names, mut loaded) = (BTreeMap::new(), Vec::new());
         let has = registered().map_err(failure)?;
@@ -179,7 +170,6 @@ impl Algorithms {
         Ok(Algorithms { names, loaded })
     }
 
-    /// Executes a run once.
     fn carry(&self, job: &Job, stop: Option<Arc<AtomicBool>>) -> Result<Transferred, Failed> {
         let names: Vec<String> =
             job.scenario.flows.iter().map(|f| self.names.get(&variant(f)).cloned().unwrap_or_default()).collect();
@@ -202,15 +192,13 @@ impl Algorithms {
     }
 }
 
-/// Returns a name that is not registered in the kernel. Process IDs are not enough: in containers several programs have
-/// the same one.
+/// Returns a name that is not registered in the kernel. Process IDs may be equal in several containers.
 fn free_name() -> Result<String, Failure> {
     let taken = registered().map_err(failure)?;
     let mut names = (0..).map(|n| format!("r{}_{n}", std::process::id()));
     Ok(names.find(|name| !taken.contains(name)).expect("there is always another number"))
 }
 
-/// Returns the algorithm that a flow needs.
 fn variant(flow: &FlowSpec) -> Variant {
     (program(flow).to_owned(), flow.cc_params.to_string())
 }
