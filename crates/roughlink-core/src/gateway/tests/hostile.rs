@@ -257,26 +257,10 @@ fn right_edges_never_move_back() {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Open {
-        flow: u8,
-        v6: bool,
-    },
-    Segment {
-        flow: u8,
-        v6: bool,
-        outward: bool,
-        flags: u8,
-        numbers: (u8, u8),
-        corrupt: Vec<(u16, u8)>,
-        cut: u16,
-    },
-    Junk {
-        outward: bool,
-        bytes: Vec<u8>,
-    },
-    Replay {
-        which: u16,
-    },
+    Open { flow: u8, v6: bool },
+    Segment { flow: u8, v6: bool, outward: bool, flags: u8, numbers: (u8, u8), corrupt: Vec<(u16, u8)>, cut: u16 },
+    Junk { outward: bool, bytes: Vec<u8> },
+    Replay { which: u16 },
     Wait(u64),
     Link(u8),
 }
