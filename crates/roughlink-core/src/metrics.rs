@@ -192,7 +192,7 @@ pub struct DirectionResult {
     pub lost: u64,
     /// Actual loss: `lost` over `packets`; null without packets.
     pub loss: Option<f64>,
-    /// Time average of the packets waiting.
+    /// Time average of the packets waiting, until `sim_s` or, if later, until the last one left the queue.
     pub queue_mean_pkt: f64,
     /// Largest number of waiting packets.
     pub queue_max_pkt: u32,
@@ -393,13 +393,15 @@ impl DirectionResult {
             Model::Pipe(pipe) => if reverse { &pipe.reverse } else { &pipe.forward }.discipline.is_some(),
             Model::Shared(_) => false,
         };
+        // Packets may still wait when the last flow has completed.
+        let observed = sim.max(s.waited_until);
         DirectionResult {
             packets: s.packets,
             bytes: s.bytes,
             dropped: s.dropped,
             lost: s.lost,
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
-            queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
+            queue_mean_pkt: if observed.is_zero() { 0.0 } else { s.waited_ns as f64 / observed.0 as f64 },
             queue_max_pkt: s.queue_max,
             queue_delay_ms: RttResult::from_histogram(&s.delay),
             qdisc: disciplined.then(|| {

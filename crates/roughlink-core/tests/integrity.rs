@@ -134,6 +134,7 @@ proptest! {
         for link in &result.links {
             for d in [&link.forward, &link.reverse] {
                 prop_assert!(d.lost <= d.packets);
+                prop_assert!(d.queue_mean_pkt <= f64::from(d.queue_max_pkt), "{d:?}");
             }
         }
     }

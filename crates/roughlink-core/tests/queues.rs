@@ -33,6 +33,23 @@ fn refused(text: &str) -> String {
     refused.map(|_| ()).expect_err("is refused").to_string()
 }
 
+/// A transfer completes just before the link goes down. Retransmissions and acknowledgments wait until it is up again.
+#[test]
+fn mean_queue_covers_packets_that_wait_after_the_last_completion() {
+    for qdisc in ["", "qdisc = { kind = \"codel\" }\n"] {
+        let link = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n\
+                    timeline = { policy = \"keep\", steps = [{ at = \"25 ms\", for = \"15 s\", up = false }] }\n";
+        let result = run(&text("", &format!("{link}{qdisc}"), &[("f", "kind = \"bulk\"\nbytes = \"1 kB\"")]));
+        assert!(result.sim_s < 0.04, "{}", result.sim_s);
+        for d in [&result.links[0].forward, &result.links[0].reverse] {
+            let waited_s = d.queue_delay_ms.as_ref().unwrap().mean * 1e-3 * d.packets as f64;
+            // The last packet leaves the queue milliseconds after the outage.
+            assert!((d.queue_mean_pkt / (waited_s / 15.025) - 1.0).abs() < 0.002, "{d:?}");
+            assert!(d.queue_mean_pkt > 1.0 && d.queue_mean_pkt <= f64::from(d.queue_max_pkt), "{d:?}");
+        }
+    }
+}
+
 #[test]
 fn ecn_packets_are_marked_instead_of_dropped() {
     for stack in ["linux", "rfc", "ns3"] {

@@ -95,6 +95,8 @@ pub struct PipeStats {
     pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
+    /// End of the last packet's waiting time, if any waited.
+    pub waited_until: Time,
     /// Waiting times in a queue without discipline; 0 for packets served at once.
     pub delay: Histogram,
     /// Largest number of packets that waited at once.
@@ -104,10 +106,18 @@ pub struct PipeStats {
 }
 
 impl PipeStats {
-    /// Counts a packet that waited `ns` for service.
-    pub(super) fn waited(&mut self, ns: u64) {
-        self.waited_ns += u128::from(ns);
-        self.delay.record(ns);
+    /// Counts a packet that waited for service.
+    pub(super) fn waited(&mut self, from: Time, until: Time) {
+        self.waited_ns += u128::from((until - from).0);
+        self.served(from, until);
+    }
+
+    /// Like [`PipeStats::waited`], for a packet whose time is in the sum already.
+    fn served(&mut self, from: Time, until: Time) {
+        self.delay.record((until - from).0);
+        if until > from {
+            self.waited_until = until;
+        }
     }
 }
 
@@ -304,8 +314,8 @@ impl Pipe {
     /// Advances a changing link to `now`: applies its changes and puts serialized packets on air.
     fn advance(&mut self, now: Time) {
         let Some(mut changes) = self.changes.take() else { return };
-        while let Some(Serialized { arrival, waited_ns, packet }) = changes.advance(now, &mut self.stats.waited_ns) {
-            self.stats.delay.record(waited_ns);
+        while let Some(Serialized { arrival, waited, packet }) = changes.advance(now, &mut self.stats.waited_ns) {
+            self.stats.served(waited.start, waited.end);
             self.launch(arrival, changes.state().delay, packet);
         }
         self.changes = Some(changes);
@@ -352,6 +362,7 @@ impl Pipe {
             self.waiting_bytes += u64::from(size);
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
             self.stats.waited_ns += u128::from((start - now).0);
+            self.stats.waited_until = start;
         } else {
             self.stats.delay.record(0);
         }
@@ -431,7 +442,7 @@ impl Pipe {
         let mut stats = self.stats.clone();
         let (packets, bytes) = match &self.changes {
             Some(changes) => {
-                changes.in_service(now).for_each(|waited_ns| stats.delay.record(waited_ns));
+                changes.in_service(now).for_each(|waited| stats.served(waited.start, waited.end));
                 changes.unserved(now, &mut stats.waited_ns)
             }
             None => {
@@ -446,8 +457,11 @@ impl Pipe {
         };
         stats.packets -= packets as u64;
         stats.bytes -= bytes;
+        stats.waited_until = if packets > 0 { now } else { stats.waited_until.min(now) };
         if let Some(queue) = &self.queue {
-            stats.waited_ns += queue.waited(now);
+            let (waited, until) = queue.waited(now);
+            stats.waited_ns += waited;
+            stats.waited_until = stats.waited_until.max(until);
             stats.delay = queue.stats().delay.clone();
             stats.queue = Some(Box::new(queue.stats().clone()));
         }

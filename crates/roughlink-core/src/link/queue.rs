@@ -112,6 +112,8 @@ struct QueueTally {
     since: u128,
     /// Total waiting time of packets served or dropped, ns.
     waited: u128,
+    /// When the last packet that waited was served or dropped.
+    waited_until: Time,
     /// Largest packet so far, bytes: MAXPACKET of CoDel.
     largest: u16,
     stats: QueueStats,
@@ -141,6 +143,9 @@ impl Fifo {
         tally.bytes -= u64::from(p.size);
         tally.since -= u128::from(since.0);
         tally.waited += u128::from((now - since).0);
+        if now > since {
+            tally.waited_until = now;
+        }
         Some((since, p))
     }
 
@@ -264,9 +269,10 @@ impl ActiveQueue {
         }
     }
 
-    /// Returns the total waiting time of packets by `now`, ns.
-    pub(super) fn waited(&self, now: Time) -> u128 {
-        self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since
+    /// Returns the total waiting time of packets by `now`, ns, and when the last one stopped waiting.
+    pub(super) fn waited(&self, now: Time) -> (u128, Time) {
+        let waited = self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since;
+        (waited, if self.len() > 0 { now } else { self.tally.waited_until })
     }
 
     pub(super) fn stats(&self) -> &QueueStats {
@@ -353,10 +359,10 @@ mod tests {
             }
             // Number 4 cannot be marked; number 7 finds the queue full.
             assert_eq!((dropped, q.stats().marked, q.stats().dropped, q.len()), (vec![4, 7], 3, 1, 6));
-            assert_eq!(q.waited(Time(10)), 10 + 9 + 8 + 7 + 5 + 4);
+            assert_eq!(q.waited(Time(10)), (10 + 9 + 8 + 7 + 5 + 4, Time(10)));
             let out = drain(&mut q, Time(10));
             let marked: Vec<u32> = out.iter().filter(|p| p.ecn() == Ecn::Ce).map(|p| p.seq).collect();
-            assert_eq!((marked, out.len(), q.waited(Time(20))), (vec![3, 5, 6], 6, 43));
+            assert_eq!((marked, out.len(), q.waited(Time(20))), (vec![3, 5, 6], 6, (43, Time(10))));
         }
     }
 

@@ -171,7 +171,7 @@ impl ClassQueue {
             self.waiting -= 1;
             tally.stats.packets += 1;
             tally.stats.bytes += u64::from(frame.packet.size);
-            tally.stats.waited((now - frame.came).0);
+            tally.stats.waited(frame.came, now);
             tally.backlogs.sent(frame.packet.flow);
         }
     }

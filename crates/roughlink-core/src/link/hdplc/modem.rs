@@ -135,7 +135,7 @@ impl HdplcModem {
             let WaitingSdu { packet, came } = *w;
             self.waiting.pop_front();
             if !config.queue_counts_unacknowledged {
-                self.stats.waited((now - came).0);
+                self.stats.waited(came, now);
             }
             self.stats.packets += 1;
             self.stats.bytes += u64::from(packet.size);
@@ -216,7 +216,7 @@ impl HdplcModem {
             if done || spent {
                 backlogs.backlog_mut(sdu.packet.flow).unacknowledged -= 1;
                 if config.queue_counts_unacknowledged {
-                    stats.waited((now - sdu.came).0);
+                    stats.waited(sdu.came, now);
                 }
             }
             !(done || spent)

@@ -9,6 +9,7 @@ use crate::packet::Packet;
 use crate::rng::Seed;
 use crate::units::{Serializer, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Timeline of one direction in operation: waiting packets, the packet in service, and the state.
@@ -53,12 +54,12 @@ struct Service {
 }
 
 /// A packet that has left the serializer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Serialized {
     /// Arrival at the far end.
     pub arrival: Time,
-    /// Waiting time before service, ns.
-    pub waited_ns: u64,
+    /// Time between enqueueing and service.
+    pub waited: Range<Time>,
     /// The packet.
     pub packet: Packet,
 }
@@ -133,9 +134,9 @@ impl Changes {
         started.fold(left, |(n, bytes), s| (n - 1, bytes - u64::from(s.packet.size)))
     }
 
-    /// Returns the waiting time of the packet in service at `now`, if any, ns.
-    pub fn in_service(&self, now: Time) -> impl Iterator<Item = u64> {
-        self.service.iter().take_while(move |s| s.start <= now).map(Service::waited)
+    /// Returns the waiting time of the packet in service at `now`, if any.
+    pub fn in_service(&self, now: Time) -> impl Iterator<Item = Range<Time>> {
+        self.service.iter().take_while(move |s| s.start <= now).map(|s| s.asked..s.start)
     }
 
     /// Returns the packets waiting at the end of the run, `end`, and their bytes; their waiting time ends there.
@@ -198,7 +199,11 @@ impl Changes {
             let change = self.change_at();
             if let Some(s) = self.service.pop_front_if(|s| s.end <= now.min(change)) {
                 self.service_bytes -= u64::from(s.packet.size);
-                return Some(Serialized { arrival: s.end + self.state.delay, waited_ns: s.waited(), packet: s.packet });
+                return Some(Serialized {
+                    arrival: s.end + self.state.delay,
+                    waited: s.asked..s.start,
+                    packet: s.packet,
+                });
             }
             if change > now {
                 return None;
