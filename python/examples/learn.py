@@ -41,7 +41,7 @@ class PolicyError(ValueError):
 
 
 class Actor:
-    """Running policies, one for each row of weights, each with its own memory.
+    """Executes policies, one for each row of weights, each with its own averages and last action.
 
     The code uses only elementwise arithmetic in a fixed order, because the last bits of NumPy's powers and matrix
     products depend on the machine.

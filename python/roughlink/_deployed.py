@@ -85,7 +85,7 @@ class Deployed(CongestionControl):
         self._window = FIRST_WINDOW  # segments
         self.cwnd, self.ssthresh = int(self._window * flow.mss), UNLIMITED
         self._flow = flow
-        # Times are in whole nanoseconds. Only the sending end makes decisions.
+        # Whole nanoseconds. `_due` stays `None` at the receiving end, which makes no decisions.
         self._since = 0
         self._due: int | None = None
         self._begin()

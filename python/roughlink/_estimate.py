@@ -20,7 +20,7 @@ class Estimate(NamedTuple):
     freedom: float
     """Degrees of freedom of the standard error."""
     values: Mapping[int, float] | None = None
-    """Values by replica; ``None`` if unknown."""
+    """Values by replica; ``None`` if nothing is random or the replicas are unknown."""
     is_difference: bool = False
     """True if the values are differences within replicas. Their interval is corrected for skewness
     (``docs/reference/statistics.md``)."""
@@ -47,7 +47,8 @@ class Estimate(NamedTuple):
         return cls(fmean(samples), *_error(samples)) if samples else cls(None, None, 0.0)
 
     def interval(self) -> tuple[float | None, float | None]:
-        """Returns the 95 % confidence interval: Student's, or for differences the one corrected for skewness."""
+        """Returns the 95 % confidence interval: Student's, or the one corrected for skewness if `is_difference` is
+        set."""
         if self.is_difference and self.values:
             return _native.interval(list(self.values.values())) or (None, None)
         if self.mean is None or not self.error:

@@ -48,7 +48,7 @@ class Experiment:
           ``duration_s:p90`` is that percentile.
         - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
         - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its 95 %
-          interval. Differences are taken within replicas, which share their random numbers
+          interval. Each difference is taken within a replica, in which both rows use the same random numbers
           (``docs/reference/statistics.md``).
         - ``median`` and ``bound``, if some runs ended before their value was known, such as the time of an event that
           had not happened yet. Then ``mean`` is ``None``, and either ``median`` is the median of all runs or ``bound``

@@ -172,8 +172,7 @@ class Flow:
         """True if the sender has used its whole congestion window since the last acknowledgment."""
     @property
     def app_limited(self) -> bool:
-        """True if the application had nothing to send, and the data in flight at that time has not all been
-        delivered."""
+        """True from when the application runs out of data until all data then in flight has been delivered."""
     @property
     def max_outstanding(self) -> int:
         """Largest number of outstanding bytes during the last window of data."""
@@ -243,7 +242,7 @@ class RateSample:
         """Flow.in_flight before this acknowledgment, bytes."""
     @property
     def app_limited(self) -> bool:
-        """True if the sender had nothing more to send when it sent the segment."""
+        """Flow.app_limited when the segment was sent."""
     @property
     def retransmitted(self) -> bool:
         """True if the segment was retransmitted."""
@@ -277,7 +276,7 @@ class LinkEvent:
         """Value in dBm for 'signal' and 'threshold', bit/s for 'rate', s (one way) for 'delay'; else None."""
     @property
     def hysteresis(self) -> float | None:
-        """For 'threshold', the margin above the threshold at which coverage begins, dB; else None."""
+        """For 'threshold': coverage ends at `value` and begins this many dB above it; else None."""
 
 @final
 class Congestion:
@@ -288,7 +287,7 @@ class Congestion:
     TIMEOUT: ClassVar[Congestion]
     """Retransmission timeout."""
     TIMEOUT_AGAIN: ClassVar[Congestion]
-    """Another timeout in the same episode. ssthresh stays, and the window falls to one segment."""
+    """Another timeout in the same episode. Keep ssthresh and reduce the window to one segment."""
     ECN: ClassVar[Congestion]
     """ECN-Echo."""
 

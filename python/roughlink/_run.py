@@ -42,8 +42,9 @@ class Run:
 
         Args:
             name: Name of a table or of one column. The tables are ``"flows"``, ``"links"``, ``"segments"`` and
-                ``"gateways"``. A column name may include the unit or not (``"cwnd"``, ``"rtt_ms"``). A single column
-                comes with its time (ns) and the names of its flow, link or gateway.
+                ``"gateways"``. A column name may include the unit or not (``"cwnd"``, ``"rtt_ms"``). The table of a
+                single column also has the columns that identify a row: the time (ns), and the flow, gateway, link or
+                direction.
 
         Raises:
             KeyError: No series has this name.

@@ -17,7 +17,7 @@ from ._cc import Maker, bound, place, register_from
 from ._run import Run
 
 Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
-"""Value of a key: text as in a file after ``=``, with or without a unit; a number; a boolean; a list; or a table."""
+"""Value of a key: text as after ``--set KEY=`` on the command line; a number; a boolean; a list; or a table."""
 
 
 class Scenario:
@@ -94,7 +94,8 @@ class Scenario:
         Args:
             replica: Number of the run, from 0; each has different random numbers.
             series: Keep time series of flows, links and segments (:meth:`Run.series`).
-            sample: Minimum time between rows of a series; changes of state always get a row. ``"0 s"`` keeps all rows.
+            sample: Minimum time between rows of the same flow or link direction; changes of state always get a row.
+                ``"0 s"`` keeps all rows.
             max_memory: Limit for packets in flight and the senders' segment records, bytes; 256 MB by default.
             max_series: Limit for the series, bytes; a row of a flow takes about 150.
             max_events: Limit for the number of events; none by default.

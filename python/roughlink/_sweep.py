@@ -106,7 +106,8 @@ def sweep(
         seed: Seed of all random streams, instead of the scenario's.
         folder: Result folder. By default a folder below ``results``: the one that already has this sweep, or a new one.
             If the folder has the same sweep with fewer replicas, the missing replicas are added.
-        jobs: Number of parallel runs, by default the number of processors. On Ray, number of parallel tasks.
+        jobs: Number of parallel runs, by default the number of processors. On Ray, number of tasks in progress, by
+            default twice the number of CPUs of the cluster.
         progress: Show progress on standard error; by default only on terminals and in notebooks.
         max_memory: Limit for the packets and segment records of a run, bytes; 256 MB by default.
         max_runs: Limit for the number of runs. A larger sweep raises an error.

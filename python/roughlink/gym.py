@@ -21,9 +21,9 @@ The network is simulated in this process, without compilation, sockets or other 
   8  interval      s         length of the interval
 ===  ============  ========  =====================================================================
 
-**Action**, one number: the window in segments or the pacing rate in Mbit/s. By default the number is the binary
-logarithm of a factor for the current value, from -1 (half) to 1 (double). The endpoint repairs losses; they do not
-change the window.
+**Action**, one number that sets the window (segments) or the pacing rate (Mbit/s). By default it is the binary
+logarithm of a factor for the current value, from -1 (half) to 1 (double). With ``multiplicative=False`` it is the new
+value. The endpoint repairs losses; they do not change the window.
 
 **Reward**: ``w.throughput * delivered - w.delay * (rtt - min_rtt) - w.loss * loss``, where ``w`` is a :class:`Reward`
 with the weights. The delay term is 0 if no round-trip time was measured.
@@ -131,7 +131,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
 
     Args:
         scenario: A scenario, its name, or its keys.
-        flow: Name of the controlled transfer, by default the first; the environment ignores the flow's ``tcp.cc``.
+        flow: Name of the controlled transfer, by default the first. Its congestion control in the scenario is ignored.
         action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
         multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
             value.

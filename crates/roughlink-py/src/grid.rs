@@ -50,7 +50,7 @@ impl PyPlan {
         self.plan().warnings.iter().map(of).collect()
     }
 
-    /// Returns the folder below `base` that already has the results, or the first unused one.
+    /// Returns the first of the folders `base`, `base-2`, `base-3`, ... that has results of this sweep or is unused.
     fn folder(&self, base: PathBuf) -> PathBuf {
         folder_of(&base, &self.plan().identity())
     }

@@ -167,7 +167,7 @@ pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
     LabError::Usage { message: message.to_string(), help: help.into() }
 }
 
-/// Returns the built-in scenarios.
+/// Returns the names of the built-in scenarios.
 #[pyfunction]
 pub(crate) fn names() -> Vec<String> {
     library::names("scenarios")

@@ -112,7 +112,7 @@ impl FlowView {
     fn cwnd_limited(&self) -> bool {
         self.0.cwnd_limited
     }
-    /// True if the application had nothing to send, and the data in flight at that time has not all been delivered.
+    /// True from when the application runs out of data until all data then in flight has been delivered.
     #[getter]
     fn app_limited(&self) -> bool {
         self.0.app_limited
@@ -231,7 +231,7 @@ impl RateView {
     fn prior_in_flight(&self) -> u64 {
         self.0.prior_in_flight
     }
-    /// True if the sender had nothing more to send when it sent the segment.
+    /// Flow.app_limited when the segment was sent.
     #[getter]
     fn app_limited(&self) -> bool {
         self.0.app_limited
@@ -300,7 +300,7 @@ impl LinkEventView {
             _ => None,
         }
     }
-    /// For "threshold", the margin above the threshold at which coverage begins, dB; else None.
+    /// For "threshold": coverage ends at `value` and begins this many dB above it; else None.
     #[getter]
     fn hysteresis(&self) -> Option<f64> {
         match self.0 {
@@ -318,7 +318,7 @@ pub(crate) enum CongestionCause {
     Loss,
     /// Retransmission timeout.
     Timeout,
-    /// Another timeout in the same episode. ssthresh stays, and the window falls to one segment.
+    /// Another timeout in the same episode. Keep ssthresh and reduce the window to one segment.
     TimeoutAgain,
     /// ECN-Echo.
     Ecn,
