@@ -128,10 +128,10 @@ impl OpenFolder {
         self.file(name, Access::Read).map(|f| f.0)
     }
 
+    /// Returns the content of the file `name`, at most [`MAX_WHOLE_SIZE`] bytes.
     pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.reader(name)?.read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let larger = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_WHOLE_SIZE} bytes"));
+        read_at_most(self.reader(name)?, MAX_WHOLE_SIZE)?.ok_or_else(larger)
     }
 
     /// Creates the file `name`, which must not exist.
@@ -146,11 +146,20 @@ impl OpenFolder {
 
     /// Atomically replaces or creates the file `name` and returns it open.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<OutputFile> {
+        self.replace_with(name, |file| file.write_all(bytes))
+    }
+
+    /// Like [`OpenFolder::replace`], with the content that `write` writes.
+    pub(crate) fn replace_with(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
+    ) -> io::Result<OutputFile> {
         let new = format!(".{name}{NEW}");
         if self.kind(&new)?.is_some() {
             self.remove(&new)?; // left by a killed process
         }
-        let done = self.write_new(&new, bytes).and_then(|file| self.rename(&new, self, name).map(|()| file));
+        let done = self.write_new(&new, write).and_then(|file| self.rename(&new, self, name).map(|()| file));
         match done {
             Ok(file) => self.sync().map(|()| file),
             Err(e) => {
@@ -160,9 +169,9 @@ impl OpenFolder {
         }
     }
 
-    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<OutputFile> {
+    fn write_new(&self, name: &str, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> io::Result<OutputFile> {
         let mut file = self.create(name)?;
-        file.write_all(bytes)?;
+        write(&mut file)?;
         file.sync()?;
         Ok(file)
     }
@@ -228,11 +237,9 @@ impl OpenFolder {
 pub(crate) struct OutputFile(fs::File);
 
 impl OutputFile {
-    /// Returns the content from the current position.
-    pub(crate) fn read_all(&mut self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.0.read_to_end(&mut bytes)?;
-        Ok(bytes)
+    /// Returns the file for reading.
+    pub(crate) fn reader(&self) -> &fs::File {
+        &self.0
     }
 
     /// Returns the size in bytes.
@@ -276,10 +283,10 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
-/// Returns the content of the JSON file of a result folder at `path`, at most [`MAX_JSON_SIZE`].
-pub(crate) fn read_json(path: &Path) -> io::Result<Vec<u8>> {
-    let larger = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_JSON_SIZE} bytes"));
-    read_at_most(reader(path)?, MAX_JSON_SIZE)?.ok_or_else(larger)
+/// Returns the content of the file at `path`, at most [`MAX_WHOLE_SIZE`] bytes.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let (folder, name) = OpenFolder::open_parent(path)?;
+    folder.read(&name)
 }
 
 /// Returns the content of `file`; `None` if it has more than `most` bytes.
@@ -289,13 +296,8 @@ pub(crate) fn read_at_most(file: impl Read, most: u64) -> io::Result<Option<Vec<
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most))
 }
 
-/// Maximum size of a JSON file of a result folder, bytes.
-const MAX_JSON_SIZE: u64 = 256_000_000;
-
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let (folder, name) = OpenFolder::open_parent(path)?;
-    folder.read(&name)
-}
+/// Maximum size of a file of a result folder, or of a line in one, that is read into memory, bytes.
+pub(crate) const MAX_WHOLE_SIZE: u64 = 256_000_000;
 
 /// Atomically replaces or creates the file at `path`.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -141,7 +141,7 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<FolderTable>), LabEr
 pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     let path = folder.join(SUMMARY);
     let read = || {
-        let text = String::from_utf8(disk::read_json(&path)?).map_err(io::Error::other)?;
+        let text = String::from_utf8(disk::read(&path)?).map_err(io::Error::other)?;
         Ok((serde_json::from_str(&text)?, text))
     };
     read().map_err(|source| LabError::Read { path: path.clone(), source })
@@ -171,6 +171,6 @@ fn not_found(folder: &Path) -> LabError {
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let failed = |source| LabError::Read { path: path.to_path_buf(), source };
-    let text = disk::read_json(path).map_err(failed)?;
+    let text = disk::read(path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|e| failed(io::Error::other(e)))
 }

@@ -22,12 +22,13 @@ use crate::experiment::Identity;
 use crate::experiment::table::RUNS_TABLE;
 use crate::folder::{REPORT, RESULTS};
 use crate::watch::Watched;
-use lines::{StoreContent, foreign};
+use lines::{HEADER, StoreContent, foreign};
 use roughlink_core::metrics::RunResult;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A finished run.
@@ -53,8 +54,8 @@ impl Records {
     /// Returns an error if the store cannot be read or the folder has none.
     pub fn read(folder: &Path) -> Result<Records, LabError> {
         let path = folder.join(RUNS);
-        let text = disk::read(&path).map_err(|source| LabError::Read { path, source })?;
-        let found = StoreContent::read(&text).ok_or_else(|| foreign(folder, RUNS))?;
+        let found = disk::reader(&path).and_then(|file| StoreContent::read(&file));
+        let found = found.map_err(|source| LabError::Read { path, source })?.ok_or_else(|| foreign(folder, RUNS))?;
         Ok(found.records.into_iter().collect())
     }
 
@@ -124,27 +125,26 @@ impl Store {
             return Err(in_use(&dir));
         }
         let unreadable = |source| LabError::Read { path: folder.join(RUNS), source };
-        let text = file.read_all().map_err(unreadable)?;
-        let Some(found) = StoreContent::read(&text) else { return Err(foreign(folder, RUNS)) };
+        let content = StoreContent::read(file.reader()).map_err(unreadable)?;
+        let Some(found) = content else { return Err(foreign(folder, RUNS)) };
         name_process(&dir).map_err(failed(LOCK))?;
-        let damage = (!found.lines.is_empty()).then(|| Damage {
-            path: folder.join(RUNS),
-            lines: found.lines,
-            unchecked: found.unchecked,
-            aside: folder.join(DAMAGED),
-        });
+        let damage = found.damage(folder.join(RUNS), folder.join(DAMAGED));
         if damage.is_some() {
-            set_aside(&dir, &found.damaged).map_err(failed(DAMAGED))?;
+            set_aside(&dir, &file, &found.damaged).map_err(failed(DAMAGED))?;
         }
-        if !text.starts_with(&found.sound) {
-            file = dir.replace(RUNS, &found.sound).map_err(failed(RUNS))?;
+        if damage.is_some() || found.header == 0 {
+            let whole = dir.replace_with(RUNS, |new| {
+                new.write_all(HEADER)?;
+                lines::copy(file.reader(), found.intact(), new)
+            });
+            file = whole.map_err(failed(RUNS))?;
             if !file.lock().map_err(failed(RUNS))? {
                 return Err(in_use(&dir));
             }
-        } else if found.sound.len() < text.len() {
-            file.cut(found.sound.len() as u64).map_err(failed(RUNS))?;
+        } else if found.end < file.size().map_err(unreadable)? {
+            file.cut(found.end).map_err(failed(RUNS))?;
         }
-        let end = found.sound.len() as u64;
+        let end = file.size().map_err(unreadable)?;
         let records = found.records.into_iter().collect();
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
@@ -338,13 +338,16 @@ fn in_use(folder: &OpenFolder) -> LabError {
 }
 
 /// Appends damaged lines to those that were set aside before.
-fn set_aside(folder: &OpenFolder, lines: &[u8]) -> io::Result<()> {
-    let mut all = match folder.read(DAMAGED) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-        text => text?,
+fn set_aside(folder: &OpenFolder, file: &OutputFile, lines: &[Range<u64>]) -> io::Result<()> {
+    let before = match folder.reader(DAMAGED) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        before => Some(before?),
     };
-    all.extend_from_slice(lines);
-    folder.replace(DAMAGED, &all).map(drop)
+    let write = |new: &mut OutputFile| {
+        before.map_or(Ok(0), |mut before| io::copy(&mut before, new))?;
+        lines::copy(file.reader(), lines.iter().cloned(), new)
+    };
+    folder.replace_with(DAMAGED, write).map(drop)
 }
 
 /// File with the identity of the experiment.

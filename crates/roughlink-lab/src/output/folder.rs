@@ -246,11 +246,14 @@ fn in_draft(name: &str) -> bool {
 /// Returns true if `folder` is a draft of roughlink's: it has a marker or, once the marker is removed, a manifest.
 fn is_draft(folder: &OpenFolder) -> Result<bool, OutputError> {
     let names = names(folder)?;
-    let marker = folder.read(MARKER).unwrap_or_default();
+    let marker = match folder.read(MARKER) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => None,
+        marker => Some(marker.unwrap_or_default()),
+    };
     // The process may have been killed before it wrote the marker.
-    let begun = MARK.as_bytes().starts_with(&marker) && names.iter().all(|n| n == MARKER);
-    let manifest = || [MANIFEST, REPLACED].iter().find_map(|n| listed(folder, n));
-    if !begun && !marker.starts_with(MARK.as_bytes()) && manifest().is_none() {
+    let begun = |m: &Vec<u8>| MARK.as_bytes().starts_with(m) && names.iter().all(|n| n == MARKER);
+    let ours = marker.is_some_and(|m| begun(&m) || m.starts_with(MARK.as_bytes()));
+    if !ours && [MANIFEST, REPLACED].iter().all(|n| listed(folder, n).is_none()) {
         return Ok(false);
     }
     let file = |n: &str| matches!(folder.kind(n), Ok(Some(EntryKind::File)));

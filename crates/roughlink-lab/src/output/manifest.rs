@@ -164,7 +164,7 @@ impl Manifest {
     /// Returns [`OutputError::Unfinished`] without a manifest, as after an interrupted run.
     pub fn read(dir: &Path) -> Result<Self, OutputError> {
         let path = dir.join(MANIFEST);
-        match crate::disk::read_json(&path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
+        match crate::disk::read(&path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
             Err(e) if e.kind() == ErrorKind::NotFound => Err(OutputError::Unfinished(dir.to_owned())),
             read => read.map_err(|source| OutputError::Read { path, source }),
         }

@@ -3,10 +3,13 @@
 //! hexadecimal. It covers every bit of a line, which other programs can still read as JSON.
 
 use super::RunRecord;
+use crate::disk::MAX_WHOLE_SIZE;
 use crate::error::LabError;
 use siphasher::sip::SipHasher13;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
 use std::path::PathBuf;
 
 pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
@@ -30,39 +33,89 @@ fn check(text: &[u8]) -> String {
 
 const CHECK: &str = ",\"check\":\"";
 
+/// Content of a store, read line by line.
 #[derive(Debug, Default)]
 pub(super) struct StoreContent {
     pub(super) records: Vec<RunRecord>,
-    /// The header and the intact lines.
-    pub(super) sound: Vec<u8>,
-    pub(super) damaged: Vec<u8>,
-    /// Numbers of the damaged lines, from one.
-    pub(super) lines: Vec<usize>,
+    /// Bytes of the header; 0 if it is missing.
+    pub(super) header: u64,
+    /// Positions of damaged lines, those without others in between as one range.
+    pub(super) damaged: Vec<Range<u64>>,
+    /// Numbers of the first damaged lines, from one.
+    lines: Vec<usize>,
+    damaged_lines: usize,
+    /// End of the last complete line.
+    pub(super) end: u64,
     /// True if no line has a valid checksum, as in the store of an earlier version.
-    pub(super) unchecked: bool,
+    unchecked: bool,
 }
 
 impl StoreContent {
-    /// Parses a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves.
-    pub(super) fn read(text: &[u8]) -> Option<Self> {
-        let mut found = StoreContent { sound: HEADER.to_vec(), unchecked: true, ..StoreContent::default() };
-        let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-        let mut ours = HEADER.starts_with(text);
-        for (i, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
-            if i == 0 && line == HEADER {
+    /// Reads a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves.
+    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut found = StoreContent { unchecked: true, ..StoreContent::default() };
+        let (mut file, mut line, mut ours) = (BufReader::new(file), Vec::new(), false);
+        for number in 1.. {
+            line.clear();
+            let mut size = file.by_ref().take(MAX_WHOLE_SIZE).read_until(b'\n', &mut line)? as u64;
+            if size == MAX_WHOLE_SIZE && !line.ends_with(b"\n") {
+                line.clear();
+                size += file.skip_until(b'\n')? as u64;
+            } else if !line.ends_with(b"\n") {
+                ours |= number == 1 && HEADER.starts_with(&line);
+                break;
+            }
+            let place = found.end..found.end + size;
+            found.end = place.end;
+            if number == 1 && line == HEADER {
+                (ours, found.unchecked, found.header) = (true, false, size);
+            } else if let Some(record) = parse_line(&line) {
                 (ours, found.unchecked) = (true, false);
-            } else if let Some(record) = parse_line(line) {
-                (ours, found.unchecked) = (true, false);
-                found.sound.extend_from_slice(line);
                 found.records.push(record);
             } else {
-                ours |= serde_json::from_slice::<RunRecord>(line).is_ok();
-                found.damaged.extend_from_slice(line);
-                found.lines.push(i + 1);
+                ours |= serde_json::from_slice::<RunRecord>(&line).is_ok();
+                found.add_damaged(number, place);
             }
         }
-        ours.then_some(found)
+        Ok(ours.then_some(found))
     }
+
+    fn add_damaged(&mut self, number: usize, place: Range<u64>) {
+        match self.damaged.last_mut().filter(|last| last.end == place.start) {
+            Some(last) => last.end = place.end,
+            None => self.damaged.push(place),
+        }
+        self.damaged_lines += 1;
+        if self.lines.len() < MAX_SHOWN {
+            self.lines.push(number);
+        }
+    }
+
+    /// Returns the positions of the intact lines after the header.
+    pub(super) fn intact(&self) -> impl Iterator<Item = Range<u64>> {
+        let starts = std::iter::once(self.header).chain(self.damaged.iter().map(|range| range.end));
+        let ends = self.damaged.iter().map(|range| range.start).chain([self.end]);
+        starts.zip(ends).map(|(start, end)| start..end)
+    }
+
+    /// Returns the damage in the store at `path`, whose damaged lines go to `aside`.
+    pub(super) fn damage(&self, path: PathBuf, aside: PathBuf) -> Option<Damage> {
+        let (lines, unchecked) = (self.lines.clone(), self.unchecked);
+        (self.damaged_lines > 0).then_some(Damage { path, lines, count: self.damaged_lines, unchecked, aside })
+    }
+}
+
+/// Copies parts of a file.
+pub(super) fn copy(
+    mut from: &File,
+    parts: impl IntoIterator<Item = Range<u64>>,
+    to: &mut impl io::Write,
+) -> io::Result<()> {
+    for part in parts {
+        from.seek(SeekFrom::Start(part.start))?;
+        io::copy(&mut from.take(part.end - part.start), to)?;
+    }
+    Ok(())
 }
 
 /// Parses lines. Returns `None` if a line is damaged.
@@ -83,8 +136,9 @@ fn parse_line(line: &[u8]) -> Option<RunRecord> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub(super) path: PathBuf,
-    /// Line numbers, from one.
-    pub lines: Vec<usize>,
+    /// Numbers of the first lines, from one, and the number of all.
+    lines: Vec<usize>,
+    count: usize,
     /// True if the lines have no checksums because an earlier version wrote them.
     pub unchecked: bool,
     pub(super) aside: PathBuf,
@@ -100,10 +154,9 @@ impl fmt::Display for Damage {
                  runs are repeated"
             );
         }
-        let shown: Vec<String> = self.lines.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
-        let shown = shown.join(", ");
-        let s = if self.lines.len() == 1 { "" } else { "s" };
-        let more = match self.lines.len().saturating_sub(MAX_SHOWN) {
+        let shown = self.lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let s = if self.count == 1 { "" } else { "s" };
+        let more = match self.count - self.lines.len() {
             0 => String::new(),
             n => format!(" and {n} more"),
         };

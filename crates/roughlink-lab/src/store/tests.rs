@@ -1,6 +1,7 @@
 //! Tests of stores: they are kept, repaired or refused.
 
 use super::*;
+use std::io::{Seek as _, SeekFrom};
 
 fn record(key: &str, replica: u32) -> RunRecord {
     let result = RunResult {
@@ -93,6 +94,33 @@ fn damaged_line_is_set_aside_and_reported() {
         assert_eq!(store.get("b"), Some(&record("b", 1)));
         fs::write(&path, &flipped).unwrap();
     }
+}
+
+/// Memory follows the finished runs, not the size of the file or the number of its damaged lines.
+#[test]
+fn hostile_store_takes_no_memory() {
+    let folder = three_runs();
+    let path = folder.path().join(RUNS);
+    let sound = fs::read(&path).unwrap();
+    let one = [sound.clone(), b"\n".repeat(100_000), sound[HEADER.len()..].to_vec()].concat();
+    fs::write(&path, &one).unwrap();
+    let mut expected: Vec<_> = (5..15).map(|n| n.to_string()).collect();
+    expected[9] += " and 99990 more";
+    let store = Store::open(folder.path()).unwrap();
+    assert!(store.damage().unwrap().to_string().contains(&expected.join(", ")));
+    drop(store);
+    assert_eq!(fs::read(&path).unwrap(), [&sound, &sound[HEADER.len()..]].concat());
+    assert_eq!(fs::read(folder.path().join(DAMAGED)).unwrap().len(), 100_000);
+    // A line that is too long is skipped: here a hole in the file.
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(&sound[..sound.len() - 1]).unwrap();
+    file.set_len(sound.len() as u64 + 2 * disk::MAX_WHOLE_SIZE).unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
+    file.write_all(b"\n").unwrap();
+    file.write_all(&sound[HEADER.len()..]).unwrap();
+    let content = StoreContent::read(&fs::File::open(&path).unwrap()).unwrap().unwrap();
+    let keys: Vec<_> = content.records.iter().map(|r| r.key.as_str()).collect();
+    assert_eq!(keys, ["a", "b", "a", "b", "c"]);
 }
 
 #[test]
