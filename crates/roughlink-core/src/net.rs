@@ -164,6 +164,9 @@ pub enum NetworkError {
     /// The paths of the flows are too long together.
     #[error("the paths of all flows together have more than {} hops", routing::MAX_HOPS)]
     TooManyHops,
+    /// Too many sources need a search through a network that is too large.
+    #[error("the search for the paths of all flows examines more than {} hops", routing::MAX_SEARCHED)]
+    TooManySearches,
     /// Two ports are at one node.
     #[error("node `{node}` has two ports")]
     Ports {

@@ -4,18 +4,16 @@
 use crate::error::{HostError, Operation};
 use crate::ip::ip;
 use crate::nodes::path_of;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::sys::stat::Mode;
-use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use nix::unistd::{getgid, getuid};
 use roughlink_core::text::visible;
+use rustix::fs::{self as posix, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
@@ -44,8 +42,11 @@ impl Namespace {
     /// # Errors
     /// Returns an error if /proc is missing.
     pub fn here() -> Result<Self, HostError> {
-        let path = "/proc/thread-self/ns/net";
-        File::open(path).map(Namespace).map_err(HostError::io(format!("open {path}")))
+        Self::own().map(Namespace).map_err(HostError::io(format!("open {OWN}")))
+    }
+
+    fn own() -> io::Result<File> {
+        File::open(OWN)
     }
 
     /// Returns the number of the namespace's descriptor in this process.
@@ -85,12 +86,7 @@ impl Namespace {
                         visitor(words, Namespace(file));
                     }
                 }
-                Err(e)
-                    if matches!(
-                        e.raw_os_error().map(Errno::from_raw),
-                        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)
-                    ) =>
-                {
+                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                     return Err(HostError::io(Operation::OpenNamespace(candidate.path.display().to_string()))(e));
                 }
                 // The process has ended since, hides its namespaces, or has something else there by now.
@@ -169,24 +165,28 @@ impl Candidate {
     /// Opens the namespace. Another user may control the path and replace its file at any time, so a path in the view
     /// of another process is resolved below that process's root and without symbolic links. `O_PATH` opens nothing yet:
     /// a FIFO does not block, and a device does not notice. Then only a network namespace is opened for use.
+    /// `RESOLVE_CACHED` requests nothing from file systems, since a FUSE server might never answer. The path of a mount
+    /// stays cached, because the mount refers to it.
     fn open(&self) -> io::Result<File> {
-        let found = match &self.process {
-            None => open(&self.path, PATH_ONLY, Mode::empty())?,
-            Some(process) => {
-                let root = open(&*format!("/proc/{process}/root"), PATH_ONLY, Mode::empty())?;
-                let resolve = ResolveFlag::RESOLVE_IN_ROOT
-                    | ResolveFlag::RESOLVE_NO_SYMLINKS
-                    | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-                openat2(root, &self.path, OpenHow::new().flags(PATH_ONLY).resolve(resolve))?
-            }
-        };
-        reopen(&found)
+        let Some(process) = &self.process else { return reopen(&posix::open(&self.path, PATH_ONLY, Mode::empty())?) };
+        let root = posix::open(format!("/proc/{process}/root"), PATH_ONLY, Mode::empty())?;
+        let resolve =
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+        let mut tries = (0..MAX_TRIES).map(|_| posix::openat2(&root, &self.path, PATH_ONLY, Mode::empty(), resolve));
+        // The kernel may miss a path in its cache while it changes.
+        let found = tries.find(|found| !matches!(found, Err(Errno::AGAIN))).unwrap_or(Err(Errno::AGAIN));
+        reopen(&found?)
     }
 }
 
 /// Opens a file that was found with `O_PATH`, if it is a namespace. The kernel refuses to join one of another kind.
 fn reopen(found: &OwnedFd) -> io::Result<File> {
-    if fstatfs(found.as_fd())?.filesystem_type() != NSFS_MAGIC {
+    // The file system is not requested to update what is cached.
+    let device = |file: BorrowedFd<'_>| {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        posix::statx(file, "", flags, StatxFlags::empty()).map(|found| (found.stx_dev_major, found.stx_dev_minor))
+    };
+    if device(found.as_fd())? != device(Namespace::own()?.as_fd())? {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a network namespace"));
     }
     File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
@@ -194,7 +194,7 @@ fn reopen(found: &OwnedFd) -> io::Result<File> {
 
 /// Lists where namespaces may be found, each with a description; processes of other users hide theirs.
 fn candidates() -> Vec<(String, Candidate)> {
-    let mut all = vec![("this namespace".to_owned(), Candidate::at("/proc/thread-self/ns/net"))];
+    let mut all = vec![("this namespace".to_owned(), Candidate::at(OWN))];
     all.extend(mounts(None));
     let entries = |folder: &str| -> Vec<String> {
         let read = fs::read_dir(folder).into_iter().flatten();
@@ -273,7 +273,11 @@ pub fn become_root() -> Result<(), HostError> {
 }
 
 /// Flags that find a file without opening it.
-const PATH_ONLY: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Maximum number of attempts to find a path in the kernel's cache.
+const MAX_TRIES: usize = 4;
+/// The namespace of this thread.
+const OWN: &str = "/proc/thread-self/ns/net";
 /// Files that turn on forwarding in the namespace of the thread that opens them.
 const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
 /// Bit numbers in capability sets, capabilities(7).

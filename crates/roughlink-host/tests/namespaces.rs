@@ -79,4 +79,28 @@ fn mounts_of_other_users_are_not_followed() {
     }
 }
 
+/// Visits a namespace whose path leads through a FUSE file system. Its server does not answer, and need not.
+#[test]
+fn silent_file_system_does_not_block_a_visit() {
+    if !geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: this needs root and FUSE");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Command::new("unshare");
+    server.args(["--mount", "--net", "python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fuse.py")]);
+    let mut server = server.arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let names = within_time(|| {
+        let mut names = Vec::new();
+        Namespace::visit(|name, _| names.push(name)).map(|()| names)
+    });
+    let names = names.expect("descriptors suffice");
+    assert!(names.contains(&format!("process {}", server.id())), "{names:?}");
+    drop(server.stdin.take());
+    server.wait().unwrap();
+}
+
 const NOBODY: u32 = 65534;

@@ -283,6 +283,18 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
+/// Opens the regular file at `path` below `folder` for reading. Follows no links below `folder`.
+pub(crate) fn reader_below(folder: &Path, path: &Path) -> io::Result<fs::File> {
+    let mut folder = OpenFolder::open(folder)?;
+    let names: Option<Vec<&str>> = path.iter().map(OsStr::to_str).collect();
+    let names = names.ok_or_else(|| refused("its name is not UTF-8"))?;
+    let (last, parents) = names.split_last().ok_or_else(|| refused("it is a folder"))?;
+    for name in parents {
+        folder = folder.inside(name)?;
+    }
+    folder.reader(last)
+}
+
 /// Returns the content of the file at `path`, at most [`MAX_WHOLE_SIZE`] bytes.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = OpenFolder::open_parent(path)?;

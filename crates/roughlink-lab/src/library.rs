@@ -17,8 +17,7 @@ use crate::nearest;
 use roughlink_core::scenario::Scenario;
 use roughlink_scenario::Warning;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
-use std::cell::RefCell;
-use std::fs::File;
+use std::cell::{Cell, RefCell};
 use std::hash::Hasher as _;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -120,16 +119,26 @@ impl ScenarioText {
     /// Parses the text as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
         let read_too: RefCell<Texts> = RefCell::default();
+        let read_file = |name: &str| match &self.folder {
+            Some(folder) => folder.read(name),
+            None => {
+                let full = format!("scenarios/{name}");
+                let found = FILES.iter().find(|(n, _)| *n == full);
+                found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "no such file".to_owned())
+            }
+        };
+        let total = Cell::new(0);
         let load = |name: &str| {
-            let text = match &self.folder {
-                Some(folder) => folder.read(name),
-                None => {
-                    let full = format!("scenarios/{name}");
-                    let found = FILES.iter().find(|(n, _)| *n == full);
-                    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "no such file".to_owned())
-                }
-            }?;
-            read_too.borrow_mut().push((name.to_owned(), text.clone()));
+            let known = read_too.borrow().iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
+            let new = known.is_none();
+            let text = known.map_or_else(|| read_file(name), Ok)?;
+            total.set(total.get() + text.len() as u64);
+            if total.get() > MAX_TRACES_SIZE {
+                return Err(format!("the files of the scenario have more than {MAX_TRACES_SIZE} bytes together"));
+            }
+            if new {
+                read_too.borrow_mut().push((name.to_owned(), text.clone()));
+            }
             Ok(text)
         };
         let (scenario, warnings) = roughlink_scenario::parse(&self.text, &self.name, overrides, &load)?;
@@ -166,22 +175,27 @@ impl ScenarioFolder {
         let folder = self.path.as_ref().ok_or("it did not come with the scenario")?;
         let path = folder.join(name);
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let inside = || Ok::<bool, io::Error>(path.canonicalize()?.starts_with(folder.canonicalize()?));
         let reason = |e: io::Error| match e.kind() {
             io::ErrorKind::NotFound => "no such file".to_owned(),
             _ => e.to_string(),
         };
-        if !self.allow_outside && !inside().map_err(reason)? {
-            return Err("it is outside the folder of the scenario; allow this with --allow-outside".into());
+        if self.allow_outside {
+            return read_text(&path, MAX_TRACE_SIZE).map_err(reason);
         }
-        read_text(&path, MAX_TRACE_SIZE).map_err(reason)
+        let resolved = |path: &Path| path.canonicalize().map_err(reason);
+        let (path, folder) = (resolved(&path)?, resolved(folder)?);
+        let Ok(inside) = path.strip_prefix(&folder) else {
+            return Err("it is outside the folder of the scenario; allow this with --allow-outside".into());
+        };
+        // Follows no links any more, in case another user puts one in the way meanwhile.
+        disk::reader_below(&folder, inside).and_then(|file| text_of(file, MAX_TRACE_SIZE)).map_err(reason)
     }
 }
 
 /// Reads a text file from disk. Fails if it is not a regular file, and with the errors of [`text_of`].
 fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
-    text_of(File::open(path)?, most)
+    disk::regular(&std::fs::metadata(path)?)?;
+    text_of(disk::reader(&path.canonicalize()?)?, most)
 }
 
 /// Reads `file` as text.
@@ -212,3 +226,5 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
 pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;
+/// Maximum size of all traces and logs of a scenario, each counted as often as it is named, bytes.
+const MAX_TRACES_SIZE: u64 = 1_000_000_000;

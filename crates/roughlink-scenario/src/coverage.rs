@@ -175,6 +175,7 @@ pub(super) fn coverage(
     report: &mut Problems,
 ) -> Vec<FlowSpec> {
     let mut loads = Vec::new();
+    let mut repeated = 0;
     let mut taken: BTreeMap<usize, Range<usize>> = BTreeMap::new();
     for one in all {
         let c = &one.value;
@@ -206,7 +207,7 @@ pub(super) fn coverage(
             hysteresis: report.read(&c.hysteresis).map_or(0.0, |h| h.0),
         };
         let Some(stays) = stays(c, here.clone(), &levels, load, report) else { continue };
-        let Some(stays) = looped(stays, c, here.clone(), duration, report) else { continue };
+        let Some(stays) = looped(stays, c, here.clone(), duration, &mut repeated, report) else { continue };
         let lag = report.read(&c.associate).unwrap_or_default();
         let ready = lag + report.read(&c.configure).unwrap_or_default();
         let notice = report.read(&c.notice).unwrap_or_default();
@@ -466,6 +467,7 @@ fn looped(
     c: &TomlCoverage,
     here: Range<usize>,
     duration: Time,
+    repeated: &mut u64,
     report: &mut Problems,
 ) -> Option<Vec<Presence>> {
     let Some(repeat) = report.read(&c.repeat) else {
@@ -479,9 +481,10 @@ fn looped(
         return None;
     }
     let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
-    if (duration.0 / repeat.0).saturating_mul(lines as u64) > MAX_STAYS {
+    *repeated = repeated.saturating_add((duration.0 / repeat.0).saturating_mul(lines as u64));
+    if *repeated > MAX_STAYS {
         let what = if lines > stays.len() { "log lines within stays" } else { "stays" };
-        let problem = Problem::new(format!("coverage has more than {MAX_STAYS} {what}")).at(here, "");
+        let problem = Problem::new(format!("all coverage together has more than {MAX_STAYS} {what}")).at(here, "");
         report.error(problem.help("make `repeat` longer, or `duration` shorter"));
         return None;
     }
@@ -510,5 +513,5 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// Limit on stays, and on lines of a log within stays; more would fill the memory.
+/// Limit on repeated stays, or lines of a log within stays, of all tables together; more would fill the memory.
 const MAX_STAYS: u64 = 1_000_000;

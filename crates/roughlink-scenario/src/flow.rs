@@ -18,7 +18,7 @@ use super::web::TomlWeb;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::{Model, SharedConfig};
-use roughlink_core::net::routing::{Hop, Routes};
+use roughlink_core::net::routing::{Hop, MAX_SEARCHED, Routes};
 use roughlink_core::scenario::{FlowSpec, LinkSpec};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
@@ -256,6 +256,12 @@ impl Context<'_> {
         }
         if let Some(hops) = self.routes.path(from, to) {
             return hops.into_iter().map(|hop| hop as usize / 2).collect();
+        }
+        if self.routes.is_exhausted() {
+            let problem = Problem::new(format!("the search for paths examines more than {MAX_SEARCHED} hops"));
+            let problem = problem.at(span(&flow.from), "this source needs another search");
+            report.error(problem.help("use fewer sources with several neighbors, or a smaller network"));
+            return Vec::new();
         }
         // Stay silent after an earlier fault, which may be the cause.
         if self.sound {

@@ -50,13 +50,13 @@ pub type FlowPath = [Arc<[Hop]>; 2];
 /// Returns an error if a flow has no path, or if the paths are too long together.
 pub fn paths(s: &Scenario) -> Result<Vec<FlowPath>, NetworkError> {
     let mut routes = Routes::from_scenario(s);
-    let mut route = |f: &FlowSpec, from: usize, to: usize| {
-        let hops = routes.path(from, to).ok_or_else(|| NoPath {
-            flow: f.name.clone(),
-            from: s.nodes[f.from].clone(),
-            to: s.nodes[f.to].clone(),
-        });
-        hops.map(Arc::<[Hop]>::from)
+    let mut route = |f: &FlowSpec, from: usize, to: usize| match routes.path(from, to) {
+        Some(hops) => Ok(Arc::<[Hop]>::from(hops)),
+        None if routes.is_exhausted() => Err(NetworkError::TooManySearches),
+        None => {
+            let [from, to] = [f.from, f.to].map(|node| s.nodes[node].clone());
+            Err(NoPath { flow: f.name.clone(), from, to }.into())
+        }
     };
     let mut known: BTreeMap<(usize, usize), FlowPath> = BTreeMap::new();
     let mut hops = 0;
@@ -84,6 +84,8 @@ pub struct Routes {
     adjacency: Vec<Vec<Hop>>,
     /// Last hop to each node, by source.
     trees: BTreeMap<usize, Arc<[Option<Hop>]>>,
+    /// Hops examined in all searches.
+    searched: u64,
 }
 
 impl Routes {
@@ -100,7 +102,7 @@ impl Routes {
             adjacency[e.between.0].push(2 * i as Hop);
             adjacency[e.between.1].push(2 * i as Hop + 1);
         }
-        Routes { edges, adjacency, trees: BTreeMap::new() }
+        Routes { edges, adjacency, trees: BTreeMap::new(), searched: 0 }
     }
 
     /// Returns the hops from `from` to `to`, or `None` if there is no path.
@@ -126,6 +128,12 @@ impl Routes {
         hops.extend(first);
         hops.reverse();
         Some(hops)
+    }
+
+    /// Returns true if the searches examined more than [`MAX_SEARCHED`] hops. No further search takes place, and paths
+    /// may be missing.
+    pub fn is_exhausted(&self) -> bool {
+        self.searched > MAX_SEARCHED
     }
 
     /// Returns the nodes that packets from `from` can reach, without `from`.
@@ -163,12 +171,16 @@ impl Routes {
         }
         let mut tree = vec![None; self.adjacency.len()];
         let mut done = vec![false; self.adjacency.len()];
+        if self.is_exhausted() {
+            return tree.into();
+        }
         let mut queue = BinaryHeap::from([Reverse((0u32, Time::ZERO, Hop::MAX, from))]);
         while let Some(Reverse((hops, delay, via, node))) = queue.pop() {
             if std::mem::replace(&mut done[node], true) {
                 continue;
             }
             tree[node] = (node != from).then_some(via);
+            self.searched += self.adjacency[node].len() as u64;
             for &hop in &self.adjacency[node] {
                 let next = self.end(hop);
                 if !done[next] {
@@ -187,6 +199,8 @@ impl Routes {
 
 /// Maximum number of hops of all paths together. A hop takes 8 bytes, here and in the component.
 pub(super) const MAX_HOPS: usize = 10_000_000;
+/// Maximum number of hops that the searches for paths examine; a search examines each hop of the network once.
+pub const MAX_SEARCHED: u64 = 1_000_000_000;
 /// Maximum number of nodes stored in all trees together, 8 bytes each.
 const MAX_REMEMBERED: usize = 10_000_000;
 

@@ -14,6 +14,7 @@ pub(super) struct SendQueue {
     backlog: u64,
     /// Number of the next message in each stream, and the stream of the offer's next message.
     numbers: Vec<u16>,
+    streams: u16,
     turn: usize,
     ordered: bool,
 }
@@ -29,11 +30,15 @@ struct QueuedMessage {
 
 impl SendQueue {
     pub(super) fn new(streams: u16, ordered: bool) -> Self {
-        let numbers = vec![0; usize::from(streams.max(1))];
-        SendQueue { written: VecDeque::new(), bytes: 0, backlog: 0, numbers, turn: 0, ordered }
+        let streams = streams.max(1);
+        SendQueue { written: VecDeque::new(), bytes: 0, backlog: 0, numbers: Vec::new(), streams, turn: 0, ordered }
     }
     pub(super) fn streams(&self) -> u16 {
-        self.numbers.len() as u16
+        self.streams
+    }
+    /// Returns the memory of the counters of streams, bytes, with those that the receiver has of the same streams.
+    pub(super) fn memory(&self) -> usize {
+        self.numbers.capacity() * (size_of::<u16>() + size_of::<u64>())
     }
     /// Returns the bytes written and not sent.
     pub(super) fn bytes(&self) -> u64 {
@@ -63,7 +68,7 @@ impl SendQueue {
         let offered = || QueuedMessage { stream: self.turn as u16, left: rest, begun: false, written: now };
         let message = self.written.front().copied().or_else(|| (rest > 0).then(offered))?;
         let (len, ends) = (message.left.min(u32::from(most)) as u16, message.left <= u32::from(most));
-        let ssn = self.numbers[usize::from(message.stream)];
+        let ssn = self.numbers.get(usize::from(message.stream)).copied().unwrap_or(0);
         let part =
             MessagePart { stream: message.stream, ssn, len, ordered: self.ordered, begins: !message.begun, ends };
         Some((part, message.written))
@@ -81,7 +86,7 @@ impl SendQueue {
                 }
             }
             None => {
-                self.turn = (self.turn + 1) % self.numbers.len();
+                self.turn = (self.turn + 1) % usize::from(self.streams);
                 if self.backlog != u64::MAX {
                     self.backlog -= u64::from(part.len);
                 }
@@ -110,7 +115,11 @@ impl SendQueue {
     /// Advances the number of the next message in a stream.
     fn count(&mut self, stream: u16) {
         if self.ordered {
-            let next = &mut self.numbers[usize::from(stream)];
+            let i = usize::from(stream);
+            if self.numbers.len() <= i {
+                self.numbers.resize(i + 1, 0);
+            }
+            let next = &mut self.numbers[i];
             *next = next.wrapping_add(1);
         }
     }

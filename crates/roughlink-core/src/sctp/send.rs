@@ -144,9 +144,9 @@ impl SctpSender {
     pub fn gave_up(&self) -> bool {
         self.core.gave_up
     }
-    /// Returns the memory of unacknowledged chunks, bytes.
+    /// Returns the memory of unacknowledged chunks and of the counters of streams, bytes.
     pub fn bytes(&self) -> usize {
-        self.queue.memory()
+        self.queue.memory() + self.messages.memory()
     }
     /// Returns the state of congestion control and association, for traces. Offsets count bytes of user data from 0.
     pub fn flow(&self) -> &Flow {

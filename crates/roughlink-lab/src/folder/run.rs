@@ -10,7 +10,7 @@ use crate::output::{Manifest, StayEntry};
 use crate::report::thin::{CurvePoint, Thinner};
 use hdrhistogram::Histogram;
 use roughlink_core::metrics::{FlowResult, RunResult};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
@@ -165,7 +165,8 @@ struct FlowReader<'s> {
     thinners: [Thinner; 4],
     delivered: Delivery,
     stays: StayReader<'s>,
-    rtts: Histogram<u64>,
+    /// RTTs, of the first flows only.
+    rtts: Option<Histogram<u64>>,
     samples: f64,
     any: bool,
 }
@@ -207,17 +208,17 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
     for (number, stay) in stays.iter().enumerate() {
         stay.flows.iter().for_each(|flow| listed.entry(flow.as_str()).or_default().push((number, stay)));
     }
-    let mut reader = |f: &FlowResult| FlowReader {
+    let mut reader = |(i, f): (usize, &FlowResult)| FlowReader {
         thinners: std::array::from_fn(|_| axis.thinner()),
         delivered: Delivery::new(bin, axis.within(f.start_s)),
         stays: StayReader::new(listed.remove(f.name.as_str()).unwrap_or_default()),
-        rtts: Histogram::new(3).expect("three digits are possible"),
+        rtts: (i < MAX_CURVES).then(|| Histogram::new(3).expect("three digits are possible")),
         samples: 0.0,
         any: false,
     };
-    let mut readers: Vec<FlowReader> = result.flows.iter().map(&mut reader).collect();
+    let mut readers: Vec<FlowReader> = result.flows.iter().enumerate().map(&mut reader).collect();
     let ends: Vec<f64> = result.flows.iter().map(|f| axis.within(f.end_s.unwrap_or(axis.end))).collect();
-    let index: BTreeMap<&str, usize> = result.flows.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
+    let index = numbers(result.flows.iter().map(|f| &*f.name));
     let names = [
         "time_ns",
         "flow",
@@ -248,7 +249,9 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
                 // Microseconds resolve three digits of any realistic RTT. The memory grows with the largest RTT.
-                let _ = r.rtts.record_n((ms * 1e3).min(MAX_RTT_US) as u64, (so_far - r.samples) as u64);
+                if let Some(rtts) = &mut r.rtts {
+                    let _ = rtts.record_n((ms * 1e3).min(MAX_RTT_US) as u64, (so_far - r.samples) as u64);
+                }
                 r.samples = so_far;
             }
         }
@@ -265,7 +268,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
                 in_flight_kb,
                 srtt_ms,
                 throughput_mbps: r.delivered.rates(),
-                rtt_cdf: if axis.row_s > 0.0 { Vec::new() } else { cdf(&r.rtts) },
+                rtt_cdf: if axis.row_s > 0.0 { Vec::new() } else { r.rtts.as_ref().map_or(Vec::new(), cdf) },
                 stays: r.stays.delivered,
             }
         })
@@ -447,23 +450,29 @@ pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
+/// Numbers names in their order.
+fn numbers<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<&'n str, usize> {
+    names.enumerate().map(|(i, name)| (name, i)).collect()
+}
+
 fn gateways(path: &Path, result: &RunResult, axis: TimeAxis) -> Result<Vec<AllowedCurves>, LabError> {
     let Some(table) = FolderTable::open(path)? else { return Ok(Vec::new()) };
-    let gateways: BTreeSet<&str> = result.gateways.iter().map(|g| g.name.as_str()).collect();
-    let flows: BTreeSet<&str> = result.flows.iter().map(|f| f.name.as_str()).collect();
+    let gateways: BTreeMap<&str, usize> = numbers(result.gateways.iter().map(|g| &*g.name));
+    let flows: BTreeMap<&str, usize> = numbers(result.flows.iter().map(|f| &*f.name));
     let mut all: Vec<(String, String, Thinner)> = Vec::new();
+    let mut places: HashMap<(usize, usize), usize> = HashMap::new();
     table.read(["time_ns", "gateway", "flow", "awnd_sdu"], |rows, [time, gateway, flow, awnd]| {
         for row in 0..rows {
             let (gateway, flow) = (gateway.word(row), flow.word(row));
-            if !gateways.contains(gateway) || !flows.contains(flow) {
-                continue;
-            }
-            let known = all.iter().position(|(g, f, _)| g == gateway && f == flow);
-            let i = known.unwrap_or_else(|| {
+            let (Some(&g), Some(&f)) = (gateways.get(gateway), flows.get(flow)) else { continue };
+            let next = all.len();
+            let i = *places.entry((g, f)).or_insert(next);
+            if i == next && next < MAX_CURVES {
                 all.push((gateway.to_owned(), flow.to_owned(), axis.thinner()));
-                all.len() - 1
-            });
-            all[i].2.step(seconds(time, row, axis), awnd.number(row));
+            }
+            if let Some((_, _, windows)) = all.get_mut(i) {
+                windows.step(seconds(time, row, axis), awnd.number(row));
+            }
         }
     })?;
     let done = |(gateway, flow, thinner)| AllowedCurves { gateway, flow, awnd_sdu: axis.steps(thinner, axis.end) };
@@ -476,6 +485,8 @@ const MAX_RTT_US: f64 = 1e9;
 const MAX_TIME: f64 = 1.9e10;
 /// Maximum number of stretches of all curves of a page, which limits its size.
 const MAX_STRETCHES: usize = 8_000;
+/// Maximum number of flows with a distribution of RTTs, and of windows of gateways. A page draws fewer.
+const MAX_CURVES: usize = 1_000;
 /// Number of steps in a drawn distribution.
 const QUANTILES: u32 = 400;
 
