@@ -292,10 +292,10 @@ fn invalid_coverage_is_rejected() {
         ),
         (
             "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",
-            "coverage has more than 1000000 stays",
+            "all coverage together has more than 1000000 stays",
         ),
         // Eight lines in one stay: 150,000 stays, but 1,200,000 lines.
-        ("repeat = \"4 ms\"\nlog = \"often\"", "coverage has more than 1000000 log lines within stays"),
+        ("repeat = \"4 ms\"\nlog = \"often\"", "all coverage together has more than 1000000 log lines within stays"),
         ("repeat = \"10 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }]", "at least 50 s, found 10 s"),
     ] {
         let error = parse(coverage, &back).expect_err(coverage);
@@ -311,4 +311,21 @@ fn invalid_coverage_is_rejected() {
         &back,
     );
     assert_eq!(error.unwrap_err().problems[0].message, "link `wifi` has two [[coverage]] tables");
+}
+
+/// Tables of several links are limited together: memory grows with their sum.
+#[test]
+fn repeated_stays_of_all_links_are_limited_together() {
+    let mut text = String::from("duration = \"600 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n");
+    for i in 0..2 {
+        text += &format!(
+            "[[link]]\nname = \"l{i}\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+             [[coverage]]\nname = \"c{i}\"\nlink = \"l{i}\"\nrepeat = \"1 ms\"\n\
+             timetable = [{{ arrive = \"0 s\", depart = \"0.5 ms\" }}]\n"
+        );
+    }
+    text += "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+    let error = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap_err();
+    let [problem] = &error.problems[..] else { panic!("{error}") };
+    assert_eq!(problem.message, "all coverage together has more than 1000000 stays");
 }

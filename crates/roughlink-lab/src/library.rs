@@ -227,4 +227,54 @@ pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;
 /// Maximum size of all traces and logs of a scenario, each counted as often as it is named, bytes.
-const MAX_TRACES_SIZE: u64 = 1_000_000_000;
+const MAX_TRACES_SIZE: u64 = if cfg!(test) { 5_000 } else { 1_000_000_000 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a scenario of `links` links that all name the trace `t.csv` in `folder`.
+    fn with_traces(links: usize, folder: &Path) -> ScenarioText {
+        let mut text = String::from("duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n");
+        for i in 0..links {
+            text += &format!(
+                "[[link]]\nname = \"l{i}\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+                 timeline = \"t.csv\"\n"
+            );
+        }
+        text += "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+        ScenarioText { name: "s.toml".into(), text, folder: Some(ScenarioFolder::new(folder)) }
+    }
+
+    #[test]
+    fn a_file_counts_for_each_link_and_is_kept_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: String = (0..100).map(|i| format!("{i},1\n")).collect();
+        let trace = format!("time_s,rate_mbps\n{rows}");
+        std::fs::write(folder.path().join("t.csv"), &trace).unwrap();
+        let fit = MAX_TRACES_SIZE as usize / trace.len();
+        let files = with_traces(fit, folder.path()).parse(&[]).unwrap().files;
+        assert_eq!(files, [("t.csv".to_owned(), trace)]);
+        let error = with_traces(fit + 1, folder.path()).parse(&[]).err().unwrap().to_string();
+        assert!(error.contains("the files of the scenario have more than 5000 bytes together"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_inside_the_folder_are_followed_and_others_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("s/inner");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("t.csv"), "inside").unwrap();
+        std::fs::write(root.path().join("other.csv"), "outside").unwrap();
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, root.path().join("s").join(name)).unwrap();
+        link("inner/t.csv", "near.csv");
+        link("../other.csv", "far.csv");
+        let read = |name: &str| ScenarioFolder::new(root.path().join("s")).read(name);
+        assert_eq!([read("inner/t.csv"), read("near.csv")], [Ok("inside".into()), Ok("inside".into())]);
+        assert!(read("far.csv").unwrap_err().contains("outside the folder"));
+        // A link that replaces a folder after it was resolved is not followed.
+        let found = disk::reader_below(root.path(), Path::new("s/far.csv"));
+        assert!(found.is_err() && disk::reader_below(root.path(), Path::new("s/inner/t.csv")).is_ok());
+    }
+}

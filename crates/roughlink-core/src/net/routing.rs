@@ -222,6 +222,19 @@ mod tests {
         assert_eq!(routes.reachable(0).collect::<Vec<_>>(), [1, 2]);
     }
 
+    #[test]
+    fn searches_are_limited() {
+        let edge = |a, b| Edge { between: (a, b), delay: (Time(1), Time(1)) };
+        // Each of the leaves has two neighbors, the hubs 0 and 1.
+        let edges = (2..102).flat_map(|leaf| [edge(0, leaf), edge(1, leaf)]).collect();
+        let mut routes = Routes::new(102, edges);
+        (2..102).for_each(|leaf| drop(routes.path(leaf, 0)));
+        assert_eq!(routes.searched, 100 * 400);
+        (routes.searched, routes.trees) = (MAX_SEARCHED, BTreeMap::new());
+        assert!(routes.path(2, 0).is_some() && routes.is_exhausted());
+        assert_eq!((routes.path(3, 0), routes.searched), (None, MAX_SEARCHED + 400));
+    }
+
     /// Trees, each a search through the whole network, exist only for sources with several neighbors.
     #[test]
     fn route_trees_are_built_once_per_source() {

@@ -147,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_streams_in_use_are_counted_as_memory() {
+        let mut m = SendQueue::new(60_000, true);
+        assert_eq!(m.memory(), 0);
+        m.write(59_999, 100, Time(7));
+        let (part, _) = m.next(100, Time(9)).unwrap();
+        m.take(&part);
+        assert!(m.memory() >= 60_000 * 10);
+    }
+
+    #[test]
     fn only_unsent_messages_are_discarded() {
         let mut m = SendQueue::new(1, true);
         (0..3).for_each(|i| m.write(0, 250, Time(i)));
