@@ -30,7 +30,7 @@ help:
 	@echo 'make bench       run the benchmarks'
 	@echo 'make validate    compare with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
-	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenario files'
+	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenarios, result folders and grids'
 	@echo 'make unchanged   compare all results with those of commit REV=$(REV)'
 	@echo 'make clean       remove all build products, but not results/'
 
@@ -103,8 +103,8 @@ fuzz:
 	fuzz/run for $(FUZZ_TIME)
 
 hostile:
-	@.ci/setup build
-	$(CARGO) build --workspace --locked --profile test --bin roughlink
+	@.ci/setup build python
+	.ci/python build
 	python3 validation/hostile.py --roughlink target/debug/roughlink --files $(HOSTILE_FILES)
 
 unchanged:

@@ -1,695 +1,183 @@
 #!/usr/bin/env python3
-"""Test with hostile scenario files: each must run, or be refused with position, reason and fix.
+"""Test with hostile files: each must be read, or be refused with position, reason and fix.
 
-A seed and a number determine each file, so a finding can be repeated:
+A seed and a number determine each case, so a finding can be repeated:
 
     hostile.py --seed 1 --only 4711
 
-The files are:
-- the shipped scenarios and experiments, cut and with bytes flipped,
-- the same scenarios with keys changed, added and removed, within the program's schema or just beyond it,
-- large networks and timelines,
-- names with terminal control characters,
-- referenced files of the wrong type, and overrides.
+The kinds are:
+- scenarios: scenario files for `run`. The shipped ones are cut, and bytes are flipped. Keys are changed, added and
+  removed, within the program's schema or just beyond it. There are large networks and timelines, names with terminal
+  control characters, referenced files of the wrong type, and overrides.
+- folders: result folders for `report`, `merge` and `roughlink.read` of the Python package. Values, lines and bytes of
+  valid folders are changed; FIFOs, links, sparse files and others replace files.
+- chains: paths over up to 20,000 links, with stacks down to 512 kB, for `run`, `scenario check`, `sweep` and `compare`
+- products: two parts of a scenario or a grid that are small but multiply, such as flows and the links of their paths
+- interfaces: `interface`, `kernel` and `--netns` with names of files, devices and namespaces. Nothing needs root or
+  changes the machine.
 
 A finding is
-- an exit code other than 0 and 2,
-- more than 2 s of CPU or 500 MB of memory (a limit of events ends long runs, so run length is no excuse),
-- a refusal that names neither a position in the file, nor a key, nor an element,
+- an exit code other than 0 and 2; 3 is good where the machine may lack something (unwritable folders, emulation),
+- more than 2 s of CPU (4 s for folders, sweeps and comparisons) or 500 MB of memory; a limit of events ends long runs,
+- a refusal that names neither a position in the file, nor a key, nor an element, nor a file,
 - a control character on the terminal,
-- a long message, or far more results than there are flows.
+- a long message, or far more results than there are flows,
+- a file outside of a result folder that is shown or changed, or a report that executes a name.
 
 The files of findings are kept, with the command that repeats each. The exit code is 5 if there are findings. Linux
-only; Python packages are not needed.
+only. Without the compiled module of the Python package (`.ci/python build`), only the program reads folders.
 """
 
 import argparse
-import contextlib
 import json
-import math
 import os
 import random
-import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import tomllib
-import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from roughlink_validation.hostile import chains, interfaces
+from roughlink_validation.hostile.cases import Case
+from roughlink_validation.hostile.folders import FolderMaker, templates
+from roughlink_validation.hostile.products import ProductMaker
+from roughlink_validation.hostile.running import Programs, faults, run, write
+from roughlink_validation.hostile.scenarios import EVENTS, ScenarioMaker
+
 ROOT = Path(__file__).resolve().parent.parent
-CPU_S, MEMORY_MB, ERRORS_KB, EVENTS = 2.0, 500, 100, 100_000
-# Hard limits of the process, in case the program exceeds its own limits.
-KILL_CPU_S, KILL_MEMORY, KILL_FILE, KILL_WALL_S = 10, 6 << 30, 1 << 30, 120
-
-
-# ---- Files -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Case:
-    """A scenario, its other files, and the command to run."""
-
-    kind: str
-    text: bytes
-    sets: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)
-    # By name: bytes, or the kind of special file in place of a regular one.
-    beside: dict[str, object] = field(default_factory=dict)
-
-
-class Bare(str):
-    """Literal TOML text."""
-
-
-def toml(value) -> str:
-    """Formats a value as TOML, tables inline."""
-    match value:
-        case Bare():
-            return str(value)
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "{ " + ", ".join(f"{key_of(k)} = {toml(v)}" for k, v in value.items()) + " }"
-        case list():
-            return "[" + ", ".join(map(toml, value)) + "]"
-        case float() if math.isinf(value) or math.isnan(value):
-            return str(value)
-        case int() | float():
-            return repr(value)
-        case _:
-            return json.dumps(str(value)).replace("\x7f", "\\u007f")
-
-
-def key_of(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml(key)
-
-
-def document(tables: dict) -> str:
-    """Formats a scenario: keys first, then its tables, each list of tables under headings."""
-    lines = [f"{key_of(k)} = {toml(v)}" for k, v in tables.items() if not is_heading(v)]
-    for name, value in tables.items():
-        if is_heading(value):
-            for one in value if isinstance(value, list) else [value]:
-                lines.append(f"[[{key_of(name)}]]" if isinstance(value, list) else f"[{key_of(name)}]")
-                lines += [f"{key_of(k)} = {toml(v)}" for k, v in one.items()]
-    return "\n".join(lines) + "\n"
-
-
-def is_heading(value) -> bool:
-    return (
-        isinstance(value, dict) or isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value)
-    )
-
-
-def network(nodes=("a", "b"), **more) -> dict:
-    """Returns a chain of links with one transfer over all of them."""
-    return {
-        "duration": "2 s",
-        "node": [{"name": n} for n in nodes],
-        "link": [
-            {"name": f"l{i}", "between": [a, b], "rate": "10 Mbit/s", "delay": "1 ms"}
-            for i, (a, b) in enumerate(zip(nodes, nodes[1:]))
-        ],
-        "flow": [{"name": "f", "kind": "bulk", "from": nodes[0], "to": nodes[-1]}],
-    } | more
-
-
-# ---- Values ----------------------------------------------------------------------------------------------------------
-
-UNITS = {
-    "ms": ["ns", "us", "ms", "s", "min"],
-    "bit/s": ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"],
-    "pkt": ["pkt", "B", "kB", "MiB", "GB"],
-    "kB": ["B", "kB", "KiB", "MB", "GiB"],
-    "%": ["%"],
-    "dBm": ["dBm"],
-    "Hz": ["Hz", "kHz", "MHz"],
-}
-WRONG_UNITS = ["", "parsec", "%", "ms", "bit/s", "B", "pkt", "s s", "µs", "\u202es", "mS", "kb/s"]
-COMMON = ["0", "1", "2", "5", "10", "50", "100", "1000", "0.5", "0.1"]
-FAR = [
-    "0", "1e-9", "1e-300", "0.0000000001", "65535", "65536", "4294967295", "4294967296", "9223372036854775807",
-    "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e9", "1e12", "1e18", "1e30", "1e308",
-    "1e309", "999999999999999999999999999999999999", "-1", "-0", "+5", "1_000", "0x10", "nan", "inf", ".5", "5.", "1e",
-    "--1", "1e99999",
-]  # fmt: skip
-TEXTS = [
-    "", " ", "a", "node", "x" * 300, "\x1b]0;owned\x07", "\x1b[2J\x1b[31m", "\u202egnp.exe", "\u2066hidden\u2069",
-    "\x00", "\x07", "\x7f", "\x9b31m", "a\nb", "a\rb", "a\tb", "../../etc/passwd", "/dev/zero", "=cmd()", "+1",
-    "@SUM(1)", "<script>alert(1)</script>", "{geometric}", "%s%n", "é", "e\u0301", "日本語", "🚗" * 40, "\ufeffname",
-    "\u2028line", "\u200bzero", "\U000e0041tag", "*", "a.b", "f*", "a,b", "'", '"', "\\", "total", "nan", "true",
-    "none",
-]  # fmt: skip
+# Share of each kind, in percent. Chains and products take about as long as all others together.
+KINDS = {"scenarios": 61, "folders": 30, "chains": 2, "products": 3, "interfaces": 4}
 
 
 class Maker:
-    """Generator of files from random numbers, the program's schema and the shipped files."""
+    """Cases by number."""
 
-    def __init__(self, rng: random.Random, schema: dict, shipped: dict[str, str]):
-        self.r, self.schema, self.shipped = rng, schema, shipped
+    def __init__(self, programs: Programs, seed: int):
+        self.seed, self.reads = seed, programs.python is not None
+        schema = subprocess.run([programs.roughlink, "schema"], check=True, capture_output=True).stdout
+        self.schema = json.loads(schema)
+        files = sorted([*(ROOT / "scenarios").rglob("*.toml"), *(ROOT / "experiments").rglob("*.toml")])
+        self.shipped = {str(path.relative_to(ROOT)): path.read_text() for path in files}
+        with tempfile.TemporaryDirectory() as folder:
+            self.templates = templates(programs.roughlink, Path(folder))
 
-    def number(self) -> str:
-        r = self.r
-        return r.choice(COMMON) if r.random() < 0.8 else r.choice(FAR)
+    def kind(self, number: int) -> str:
+        return self.random(number, "kind").choices([*KINDS], [*KINDS.values()])[0]
 
-    def quantity(self, units: list[str]) -> str:
-        r = self.r
-        unit = r.choice(units) if r.random() < 0.93 else r.choice(WRONG_UNITS)
-        return f"{self.number()}{r.choice([' ', ' ', ' ', ''])}{unit}"
+    def random(self, number: int, what: str = "case") -> random.Random:
+        return random.Random(f"{self.seed}:{number}:{what}")
 
-    def text(self) -> str:
-        return (
-            self.r.choice(TEXTS)
-            if self.r.random() < 0.7
-            else "".join(chr(self.r.randrange(1, 0x3000)) for _ in range(8))
-        )
-
-    def wrong(self):
-        """Returns a value of any type."""
-        r = self.r
-        return r.choice([
-            lambda: r.choice([True, False]),
-            lambda: Bare(r.choice(FAR)),
-            lambda: r.randrange(-(2**63), 2**63),
-            self.text,
-            lambda: [],
-            lambda: {},
-            lambda: [self.text(), 1, 2.5],
-            lambda: {self.text(): self.text()},
-            lambda: Bare(r.choice([
-                "1979-05-27T07:32:00Z", "07:32:00", "''''", "[[[]]]", "{ a.b.c = 1 }", "0b1", "1__0", "@",
-            ])),
-            lambda: [[[[{"a": [self.text()]}]]]],
-        ])()  # fmt: skip
-
-    def value(self, schema: dict, depth: int = 0):
-        """Returns a value that the schema allows, in most cases."""
-        r = self.r
-        if depth > 6 or r.random() < 0.02:
-            return self.wrong()
-        if "$ref" in schema:
-            return self.value(self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]], depth + 1)
-        if "properties" in schema:
-            return self.table(schema, depth)
-        for choice in ("anyOf", "oneOf"):
-            if choice in schema:
-                return self.value(r.choice(schema[choice]), depth + 1)
-        if "const" in schema:
-            return schema["const"]
-        if "enum" in schema:
-            return r.choice(schema["enum"])
-        match schema.get("type"):
-            case "boolean":
-                return r.choice([True, False])
-            case "integer" | "number":
-                bounds = [schema.get(k) for k in ("minimum", "maximum") if k in schema]
-                if bounds and r.random() < 0.4:
-                    return r.choice(bounds) + r.choice([-1, 0, 1])
-                return Bare(self.number())
-            case "array":
-                least, most = schema.get("minItems", 0), schema.get("maxItems", 4)
-                count = r.choice([least, most, least + 1, max(least - 1, 0), most + 1])
-                return [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
-            case "object":
-                return self.table(schema, depth)
-        if pattern := schema.get("pattern"):
-            if schema.get("examples") and r.random() < 0.4:
-                return r.choice(schema["examples"])
-            return self.quantity(next((units for mark, units in UNITS.items() if mark in pattern), ["", "x"]))
-        if r.random() < 0.7:
-            return r.choice(["a", "b", "server", "client", "plc", "l0", "f", "download", "trace.csv", "none"])
-        return self.text()
-
-    def table(self, schema: dict, depth: int = 0) -> dict:
-        r, properties = self.r, schema.get("properties", {})
-        keys = [k for k in schema.get("required", []) if r.random() < 0.97]
-        keys += [k for k in properties if k not in keys and r.random() < min(0.9, 2.5 / len(properties))]
-        made = {k: self.value(properties[k], depth + 1) for k in keys}
-        if extra := schema.get("additionalProperties"):
-            made |= {self.text(): self.value(extra if isinstance(extra, dict) else {}, depth + 1)
-                     for _ in range(r.randrange(3))}
+    def case(self, number: int) -> Case:
+        r, kind = self.random(number), self.kind(number)
+        match kind:
+            case "scenarios":
+                made = ScenarioMaker(r, self.schema, self.shipped).case()
+            case "folders":
+                made = FolderMaker(r, self.templates, self.reads).case()
+            case "chains":
+                made = chains.case(r)
+            case "products":
+                made = ProductMaker(r).case()
+            case _:
+                made = interfaces.case(r)
+        made.kind = f"{kind}/{made.kind}"
         return made
 
-    # ---- Kinds of files, a method for each -------------------------------------------------------------------------
-
-    def case(self) -> Case:
-        kinds = [k for k in dir(self) if k.startswith("of_")]
-        weights = {"of_schema": 6, "of_bytes": 4, "of_overrides": 2, "of_values": 6}
-        kind = self.r.choices(kinds, [weights.get(k, 1) for k in kinds])[0]
-        made = getattr(self, kind)()
-        case = (
-            made
-            if isinstance(made, Case)
-            else Case("", made if isinstance(made, bytes) else made.encode("utf-8", "replace"))
-        )
-        case.kind = kind.removeprefix("of_")
-        case.options += ["--json"] if self.r.random() < 0.7 else []
-        return case
-
-    def base(self) -> dict:
-        """Returns a valid scenario as tables."""
-        r = self.r
-        if r.random() < 0.4:
-            return network([f"n{i}" for i in range(r.randrange(2, 6))])
-        return tomllib.loads(self.shipped[r.choice([name for name in self.shipped if name.startswith("scenarios/")])])
-
-    def keys_at(self, tables: dict, path: tuple) -> dict:
-        """Returns the keys that the table at a path may have, with their schemas."""
-        here, value = self.form(self.schema, tables), tables
-        for key in path:
-            value = value[key]
-            here = here.get("items", {}) if isinstance(key, int) else here.get("properties", {}).get(key, {})
-            here = self.form(here, value)
-        return here.get("properties", {})
-
-    def form(self, schema: dict, value) -> dict:
-        """Returns one of the schema's forms that fits the kind of a value."""
-        for _ in range(8):
-            if "$ref" in schema:
-                schema = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
-            elif "properties" in schema:
-                break
-            elif forms := schema.get("oneOf", schema.get("anyOf")):
-                kind = value.get("kind", "pipe") if isinstance(value, dict) else None
-                fits = [
-                    f
-                    for f in forms
-                    if kind in (k := f.get("properties", {}).get("kind", {})).get("enum", [k.get("const")])
-                ]
-                schema = self.r.choice(fits or forms)
-            else:
-                break
-        return schema
-
-    def places(self, value, path=()) -> list[tuple]:
-        """Returns the paths of all tables."""
-        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
-        here = [path] if isinstance(value, dict) else []
-        return here + [p for key, v in inner for p in self.places(v, (*path, key))]
-
-    def edit(self, tables: dict, values_only: bool = False):
-        """Changes something in one of the tables."""
-        r = self.r
-        path = r.choice(self.places(tables))
-        table = tables
-        for key in path:
-            table = table[key]
-        keys = list(table)
-        properties = self.keys_at(tables, path)
-        if values_only:
-            keys = [k for k in keys if k not in ("name", "kind", "from", "to", "between", "node", "link")]
-        what = (
-            "value"
-            if values_only
-            else r.choice(["value"] * 6 + ["add"] * 6 + ["drop", "wrong", "unknown", "double", "name"])
-        )
-        if what == "value" and keys:
-            key = r.choice(keys)
-            table[key] = self.value(properties.get(key, {}))
-        elif what == "add" and properties:
-            key = r.choice(list(properties))
-            table[key] = self.value(properties[key])
-        elif what == "drop" and keys:
-            del table[r.choice(keys)]
-        elif what == "wrong" and keys:
-            table[r.choice(keys)] = self.wrong()
-        elif what == "unknown":
-            table[self.text()] = self.wrong()
-        elif what == "name" and "name" in table:
-            table["name"] = self.text()
-        elif what == "double" and (lists := [k for k in keys if isinstance(table[k], list) and table[k]]):
-            key = r.choice(lists)
-            table[key] = table[key] * r.randrange(2, 20)
-
-    def of_schema(self) -> str:
-        tables = self.base()
-        while self.r.random() < 0.75:
-            self.edit(tables)
-        return document(tables)
-
-    def of_values(self) -> str:
-        """Changes keys to allowed values only, so that many files are valid."""
-        tables = self.base()
-        for _ in range(self.r.randrange(1, 3)):
-            self.edit(tables, values_only=True)
-        return document(tables)
-
-    def of_bytes(self) -> bytes:
-        r = self.r
-        data = bytearray(r.choice(list(self.shipped.values())).encode())
-        for _ in range(r.choice([1, 1, 2, 5, 30])):
-            at = r.randrange(len(data) + 1)
-            match r.randrange(6):
-                case 0:
-                    del data[at:]
-                    data += b"" if data else b"x"
-                case 1 if at < len(data):
-                    data[at] ^= 1 << r.randrange(8)
-                case 2:
-                    del data[at : at + r.randrange(40)]
-                    data += b"" if data else b"x"
-                case 3:
-                    data[at:at] = bytes(r.randrange(256) for _ in range(r.randrange(1, 6)))
-                case 4:
-                    end = min(len(data), at + r.randrange(200))
-                    data[at:at] = data[at:end] * r.randrange(1, 4)
-                case 5:
-                    numbers = list(re.finditer(rb"[0-9]+", data))
-                    if numbers:
-                        found = r.choice(numbers)
-                        data[found.start() : found.end()] = r.choice(FAR).encode()
-        return bytes(data)
-
-    def of_names(self) -> str:
-        names = [self.text() for _ in range(self.r.randrange(2, 5))]
-        if self.r.random() < 0.6:
-            names = [f"{n}{i}" for i, n in enumerate(names)]
-        tables = network(names, name=self.text())
-        for one in tables["link"] + tables["flow"]:
-            if self.r.random() < 0.5:
-                one["name"] = self.text()
-        if self.r.random() < 0.3:
-            tables["link"][0][self.text()] = 1
-        return document(tables)
-
-    def of_large(self) -> str:
-        r = self.r
-        n = r.choice([100, 1000, 5000, 15000])
-        tables = network()
-        nodes = [f"n{i}" for i in range(n)]
-        link = {"rate": "1 Mbit/s", "delay": "1 ms"}
-        match r.choice(["chain", "star", "flows", "doubles", "unreachable", "unknown", "deep", "dotted", "long", "many",
-                        "sizes"]):
-            case "chain":
-                tables = network(nodes)
-            case "star":
-                tables["node"] += [{"name": x} for x in nodes]
-                tables["link"] += [{"name": f"m{x}", "between": ["a", x]} | link for x in nodes]
-                tables["flow"] += [{"name": f"f{x}", "kind": "bulk", "from": "a", "to": x, "bytes": "1 kB"}
-                                   for x in nodes]
-            case "flows":
-                tables["flow"] = [{"name": f"f{x}", "kind": r.choice(["bulk", "cbr", "voip"]), "from": "a", "to": "b"}
-                                  for x in nodes]
-                for flow in tables["flow"]:
-                    flow.update({"rate": "1 kbit/s"} if flow["kind"] == "cbr" else {})
-            case "doubles":
-                tables[r.choice(["node", "link", "flow"])] *= n
-            case "unreachable":
-                tables["node"] += [{"name": x} for x in nodes]
-                tables["flow"] += [{"name": f"f{x}", "kind": "bulk", "from": "a", "to": x} for x in nodes]
-            case "unknown":
-                tables |= {f"{self.r.choice('abxyz')}{x}": 1 for x in nodes}
-            case "deep":
-                opening, closing = r.choice([("[", "]"), ("{ a = ", " }")])
-                tables["link"][0]["noise"] = Bare(opening * n + "1" + closing * n)
-            case "dotted":
-                return document(tables) + ".".join("a" * n) + " = 1\n"
-            case "long":
-                value = r.choice(["a" * 70 * n, "\u202e" * n, "1" * n, "1 " + "m" * n])
-                tables[r.choice(["name", "duration", "x", "seed"])] = r.choice([value, Bare(value)])
-            case "many":
-                tables["x"] = [r.choice([1, "a", {}, []])] * n
-            case "sizes":
-                for flow in tables["flow"]:
-                    flow["bytes"] = [{"a": 1}] * n
-        return document(tables)
-
-    def of_amounts(self) -> str:
-        """Makes a valid file with far too much of something."""
-        r = self.r
-        tables = network()
-        link, flow = tables["link"][0], tables["flow"][0]
-        tables["duration"] = r.choice(["2 s", "1000 s", "10000000 min"])
-        link["rate"] = r.choice(["1 bit/s", "10000 Gbit/s", "10 Mbit/s", "1 kbit/s", "1000 Gbit/s"])
-        link["delay"] = r.choice(["0 ns", "1 ns", "3600 s", "100 s", "1 ms"])
-        link["queue"] = r.choice(["4000000000 pkt", "1 pkt", "1 B", "9000000 GB", "100 pkt"])
-        link["mtu"] = r.choice(["68 B", "576 B", "1280 B", "1500 B", "65535 B"])
-        if r.random() < 0.5:
-            link["jitter"] = r.choice(["1 ns", "1 ms", "100000 s"])
-            link["reorder"] = r.choice([True, False])
-        if r.random() < 0.5:
-            link["noise"] = r.choice([
-                "none",
-                {"kind": "random", "loss": "100 %"},
-                {"kind": "burst", "start": "100 %", "length": [1, 9223372036854775807]},
-                {"kind": "impulse", "asynchronous": {"every": "10 us", "length": "1 s"}},
-                {"kind": "list", "drop": list(range(5000))},
-            ])  # fmt: skip
-        tables["tcp"] = {
-            k: v
-            for k, v in {
-                "stack": r.choice(["ns3", "linux", "ns2"]),
-                "initial_window": r.choice([1, 10, 4294967295, 1000000000]),
-                "rcv_buf": r.choice(["1 B", "64 KiB", "1 GiB", "9000000 GB", "auto"]),
-                "snd_buf": r.choice(["1 B", "1 GiB", "9000000 GB"]),
-                "mss": r.choice(["1 B", "536 B", "1460 B", "65495 B"]),
-                "initial_ssthresh": r.choice(["unlimited", "1 pkt", "9000000 GB"]),
-                "cc": r.choice(self.schema["$defs"]["CongestionControl"]["enum"]),
-            }.items()
-            if r.random() < 0.5
-        }
-        match r.randrange(5):
-            case 0:
-                tables["flow"] = [{"name": "f", "kind": "cbr", "from": "a", "to": "b",
-                                   "packet": r.choice(["1 B", "65000 B"])}]
-                tables["flow"][0]["rate"] = r.choice(["1 bit/s", "10000 Gbit/s"])
-            case 1:
-                tables["flow"] = [{"name": "f", "kind": "voip", "from": "a", "to": "b"}]
-            case 2:
-                tables["flow"] = [{"name": "f", "kind": "request", "from": "a", "to": "b"}]
-            case 3:
-                flow["transport"] = "sctp"
-        return document(tables)
-
-    def of_timeline(self) -> Case:
-        r = self.r
-        tables = network(duration=r.choice(["2 s", "1000 s", "500000 min"]))
-        link, n = tables["link"][0], r.choice([10, 1000, 20000])
-        change = lambda i: {"at": f"{i} ms", "rate": f"{i % 9 + 1} Mbit/s"}  # noqa: E731
-        csv = "\n".join(f"{i / 100},{i % 9}" for i in range(n))
-        case = Case("", b"")
-        match r.choice(["inline", "backward", "repeat", "csv", "opportunities", "coverage", "both", "damaged"]):
-            case "inline":
-                link["timeline"] = [change(i) for i in range(n)]
-            case "backward":
-                link["timeline"] = [change(n - i) | {"for": f"{i + 1} us"} for i in range(n)]
-            case "repeat":
-                link["timeline"] = [
-                    {"at": "0 s", "for": r.choice(["1 ns", "1 us", "1 ms"]),
-                     "repeat": r.choice(["1 ns", "2 ns", "2 us", "2 ms"]), "up": False}
-                ]
-            case "csv":
-                link["timeline"] = "trace.csv"
-                case.beside["trace.csv"] = f"time_s,rate_mbps\n{csv}\n".encode()
-            case "opportunities":
-                link["timeline"] = "trace"
-                case.beside["trace"] = "\n".join(str(i // r.choice([1, 7])) for i in range(n)).encode()
-            case "coverage":
-                link["coverage"] = {"log": "trace.csv"}
-                case.beside["trace.csv"] = f"time_s,signal_dbm\n{csv.replace(',', ',-')}\n".encode()
-            case "both":
-                link["timeline"] = {"file": "trace.csv", "repeat": r.choice(["1 ns", "1 s", "1000 s"])}
-                case.beside["trace.csv"] = f"time_s,rate_mbps\n{csv}\n".encode()
-            case "damaged":
-                link["timeline"] = r.choice(["trace.csv", "trace", {"file": "trace.csv"}])
-                data = bytearray(f"time_s,rate_mbps,up\n{csv}\n".encode())
-                for _ in range(r.randrange(1, 20)):
-                    data[r.randrange(len(data))] = r.randrange(256)
-                case.beside |= {"trace.csv": bytes(data), "trace": bytes(data)}
-        case.text = document(tables).encode()
-        return case
-
-    def of_references(self) -> Case:
-        r = self.r
-        tables = network()
-        name = r.choice(["trace.csv", "../trace.csv", "/dev/zero", "/etc/passwd", "/proc/self/environ", "", ".",
-                         "scenario.toml", "x/y", "\x1b[2J"])
-        tables["link"][0] |= r.choice([{"timeline": name}, {"coverage": {"log": name}}, {"timeline": {"file": name}}])
-        what = r.choice(["fifo", "folder", "link", "loop", "large", bytes(r.randrange(256) for _ in range(2000)), b"",
-                         b"\x00" * 99, None])
-        case = Case("", document(tables).encode())
-        case.beside = {"trace.csv": what} if what is not None else {}
-        case.options = r.choice([[], ["--allow-outside"]])
-        return case
-
-    def of_overrides(self) -> Case:
-        r = self.r
-        tables = self.base()
-        case = Case("", document(tables).encode())
-        for _ in range(r.choice([1, 1, 2, 3, 50])):
-            path = r.choice(self.places(tables))
-            properties = self.keys_at(tables, path)
-            words, here = [], tables
-            for key in path:
-                here = here[key]
-                # Overrides refer to elements of lists by name.
-                word = here.get("name", "*") if isinstance(key, int) and isinstance(here, dict) else key
-                words.append(str(word) if r.random() < 0.9 else r.choice(["*", "a", "plc", "0", "99"]))
-            words.append(r.choice([*properties, "x"]) if r.random() < 0.95 else self.text())
-            value = self.value(properties.get(words[-1], {}))
-            value = value if isinstance(value, str) and r.random() < 0.8 else toml(value)
-            case.sets.append(f"{'.'.join(words)}{r.choice(['='] * 18 + [' = ', ''])}{value}".replace("\0", ""))
-        return case
+    def numbers(self, kinds: list[str], count: int) -> Iterator[int]:
+        """Yields the numbers of the first cases of some kinds."""
+        number = 0
+        while count:
+            if self.kind(number) in kinds:
+                yield number
+                count -= 1
+            number += 1
 
 
-# ---- Running the files -----------------------------------------------------------------------------------------------
-
-
-def write(case: Case, folder: Path):
-    """Writes the files of a case into a folder."""
-    (folder / "scenario.toml").write_bytes(case.text)
-    for name, what in case.beside.items():
-        path = folder / name
-        match what:
-            case bytes():
-                path.write_bytes(what)
-            case "fifo":
-                os.mkfifo(path)
-            case "folder":
-                path.mkdir()
-            case "link":
-                path.symlink_to("/etc/passwd")
-            case "loop":
-                path.symlink_to(name)
-            case "large":
-                with path.open("wb") as file:
-                    file.truncate(1 << 33)
-
-
-@dataclass
-class Outcome:
-    code: int
-    cpu: float
-    memory: float
-    out: bytes
-    err: str
-
-
-def run(program: Path, case: Case, folder: Path) -> Outcome:
-    command = [program, "run", "scenario.toml", "--max-events", str(EVENTS), *case.options]
-    for text in case.sets:
-        command += ["--set", text]
-    with (folder / ".out").open("w+b") as out, (folder / ".err").open("w+b") as err:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (KILL_CPU_S, KILL_CPU_S))
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (KILL_MEMORY, KILL_MEMORY))
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (KILL_FILE, KILL_FILE))
-        timer = threading.Timer(KILL_WALL_S, process.kill)
-        timer.start()
-        _, status, used = os.wait4(process.pid, 0)
-        timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        text = err.read(ERRORS_KB * 4000).decode("utf-8", "replace")
-        return Outcome(process.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000, out.read(), text)
-
-
-def acts(text: str) -> str | None:
-    """Returns a control character that a terminal would interpret, if there is one."""
-    for c in set(text) - {"\n", "\t"}:
-        if (
-            unicodedata.category(c) == "Cc"
-            or c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-        ):
-            return c
-    return None
-
-
-# Positions in refusals: the line, the file, the override, the element, or the limit of a run.
-PLACE = re.compile(
-    r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read `scenario\.toml`: |override `"
-    r"|is not a setting|flow `[^`]*` has no path|the run has more than"
-)
-
-
-def faults(case: Case, o: Outcome) -> list[str]:
-    """Returns the faults of an outcome."""
-    found = []
-    if o.code not in (0, 2):
-        found.append(f"exit code {o.code}")
-    if o.cpu > CPU_S:
-        found.append(f"{o.cpu:.1f} s of CPU")
-    if o.memory > MEMORY_MB:
-        found.append(f"{o.memory:.0f} MB of memory")
-    if o.code == 2 and not PLACE.search(re.sub(r"\s*\n\s*(?:│ )?", " ", o.err) + o.err):
-        found.append("a refusal without a position")
-    shown = o.err if "--json" in case.options else o.err + o.out.decode("utf-8", "replace")
-    if (c := acts(shown)) is not None:
-        found.append(f"character U+{ord(c):04X} on the terminal")
-    if len(o.err) > ERRORS_KB * 1000:
-        found.append(f"{len(o.err)} characters of messages")
-    if len(o.out) > 1_000_000 + 50 * len(case.text):
-        found.append(f"{len(o.out)} bytes of results")
-    if o.code == 0 and "--json" in case.options:
-        try:
-            json.loads(o.out)
-        except ValueError as e:
-            found.append(f"results that are not JSON: {e}")
-    return found
+def python_of(path: Path, package: Path) -> tuple[Path | None, str]:
+    """Returns the absolute path of a Python that can import the package, or the error message."""
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    try:
+        tried = subprocess.run([path, "-c", "import roughlink"], env=environment, capture_output=True, text=True)
+    except OSError as e:
+        return None, str(e)
+    if tried.returncode:
+        return None, (tried.stderr.strip().splitlines() or ["it failed"])[-1]
+    return path.absolute(), ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--roughlink", type=Path, default=ROOT / "target/release/roughlink", help="the program")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable),
+                        help="Python that reads folders with the package of this repository (default: this Python)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"kinds of files, by default {','.join(KINDS)}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--only", type=int, help="number of one file to try and explain")
+    parser.add_argument("--files", type=int, default=20_000, help="number of cases")
+    parser.add_argument("--only", type=int, help="number of one case to try and explain")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", type=Path, default=ROOT / "target/hostile", help="folder for the files of findings")
     args = parser.parse_args()
-    program = args.roughlink.resolve()
-    schema = json.loads(subprocess.run([program, "schema"], check=True, capture_output=True).stdout)
-    files = sorted([*(ROOT / "scenarios").rglob("*.toml"), *(ROOT / "experiments").rglob("*.toml")])
-    shipped = {str(path.relative_to(ROOT)): path.read_text() for path in files}
+    kinds = args.kinds.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"unknown kind {min(unknown)}; expected {', '.join(KINDS)}")
+    package = ROOT / "python"
+    python, why = python_of(args.python, package)
+    if python is None and "folders" in kinds:
+        print(f"skipped: reading folders with Python: {why}", file=sys.stderr)
+    programs = Programs(args.roughlink.resolve(), python, package)
+    maker = Maker(programs, args.seed)
 
     def attempt(number: int):
-        case = Maker(random.Random(f"{args.seed}:{number}"), schema, shipped).case()
+        case = maker.case(number)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write(case, folder)
-            outcome = run(program, case, folder)
-            found = faults(case, outcome)
+            outcome = run(programs, case, folder)
+            found = faults(case, outcome, folder)
             if found or args.only is not None:
                 kept = args.keep / f"{args.seed}-{number}"
                 shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(folder, kept, symlinks=True, ignore=lambda f, names: [
-                    n for n in names if not (Path(f) / n).is_file() or (Path(f) / n).stat().st_size > 1 << 28
-                ])  # fmt: skip
+                # Special files are written again: they cannot be copied.
+                kept.mkdir(parents=True)
+                write(case, kept)
+                shutil.copy(folder / ".err", kept / ".err")
+        case.files.clear()
         return number, case, outcome, found
 
     if args.only is not None:
         _, case, outcome, found = attempt(args.only)
         print(outcome.err[:10_000], end="")
-        print(f"kind {case.kind}; options {case.options} {case.sets}; kept in {args.keep / f'{args.seed}-{args.only}'}")
+        words = " ".join(word if len(word) < 200 else word[:200] + "..." for word in case.arguments[:40])
+        print(f"kind {case.kind}; {'roughlink.read' if case.python else 'roughlink'} {words!r}")
+        print(f"kept in {args.keep / f'{args.seed}-{args.only}'}")
         print(f"exit code {outcome.code}, {outcome.cpu:.2f} s, {outcome.memory:.0f} MB; findings: {found or 'none'}")
         return 5 if found else 0
 
-    codes, kinds, findings, slowest, largest, cut = Counter(), Counter(), 0, 0.0, 0.0, 0
+    codes, outcomes, findings, cut = Counter(), Counter(), 0, 0
+    times, slowest, largest = Counter(), {}, 0.0
     with ThreadPoolExecutor(args.jobs) as pool:
-        for number, case, outcome, found in pool.map(attempt, range(args.files)):
+        for number, case, outcome, found in pool.map(attempt, maker.numbers(kinds, args.files)):
             codes[outcome.code] += 1
-            kinds[case.kind, outcome.code == 0] += 1
+            outcomes[case.kind, outcome.code == 0] += 1
+            times[case.kind] += outcome.cpu
             cut += "allow more events with --max-events" in outcome.err
-            slowest, largest = max(slowest, outcome.cpu), max(largest, outcome.memory)
+            slowest[case.kind] = max(slowest.get(case.kind, 0.0), outcome.cpu)
+            largest = max(largest, outcome.memory)
             if found:
                 findings += 1
                 print(f"{number} ({case.kind}): {'; '.join(found)}", flush=True)
                 print(f"    validation/hostile.py --seed {args.seed} --only {number} --roughlink {args.roughlink}",
                       flush=True)
-    for kind in sorted({kind for kind, _ in kinds}):
-        print(f"{kind:12} {kinds[kind, True]:6} ran {kinds[kind, False]:6} refused or cut off")
+    for kind in sorted(slowest):
+        print(f"{kind:22} {outcomes[kind, True]:6} ran {outcomes[kind, False]:6} refused or cut off"
+              f" {times[kind]:7.0f} s of CPU, at most {slowest[kind]:.2f} s")  # fmt: skip
     codes = ", ".join(f"{n} with code {code}" for code, n in sorted(codes.items()))
-    print(f"{args.files} files with seed {args.seed}: {codes}; {cut} of them valid and cut off after {EVENTS} events")
-    print(f"at most {slowest:.2f} s of CPU and {largest:.0f} MB; {findings} findings")
+    print(f"{args.files} cases with seed {args.seed}: {codes}; {cut} of them valid and cut off after {EVENTS} events")
+    print(f"at most {max(slowest.values(), default=0):.2f} s of CPU and {largest:.0f} MB; {findings} findings")
     return 5 if findings else 0
 
 
