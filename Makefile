@@ -12,10 +12,12 @@ RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 HOSTILE_FILES ?= 20000
+KILLS ?= 50
 # Commit whose results `make unchanged` compares with those of the working tree.
 REV ?= HEAD
 
-.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile unchanged wheel clean
+.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile kills unchanged \
+	wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper'
@@ -31,6 +33,7 @@ help:
 	@echo 'make validate    compare with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
 	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenarios, result folders and grids'
+	@echo 'make kills       kill each command KILLS=$(KILLS) times, and check what is left; as root'
 	@echo 'make unchanged   compare all results with those of commit REV=$(REV)'
 	@echo 'make clean       remove all build products, but not results/'
 
@@ -106,6 +109,9 @@ hostile:
 	@.ci/setup build python
 	.ci/python build
 	python3 validation/hostile.py --roughlink target/debug/roughlink --files $(HOSTILE_FILES)
+
+kills: kernel
+	python3 validation/kills.py --kills $(KILLS)
 
 unchanged:
 	@.ci/setup build

@@ -90,7 +90,7 @@ int look_again(struct bpf_iter__tcp *ctx)
 	int one = 1, nodelay = 0;
 	struct tcp_sock *tp = ours(ctx->sk_common);
 
-	if (!tp)
+	if (!tp || STATE(tp)->coverage == coverage) /* a second notice does not restart a connection */
 		return 0;
 	for (int i = 0; i < 16; i++)
 		name[i] = own_name[i];

@@ -246,12 +246,10 @@ impl Pinned {
         if !folder(&self.name).join(LOOK_AGAIN).exists() {
             return Err(KernelError::State(format!("`{}` does not use coverage; only `avoca` does", self.name)));
         }
-        if self.coverage()? == Some(is_covered) {
-            return Ok(()); // A second notice of the same state would restart the connections.
-        }
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(is_covered).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("set the coverage"))?;
-        // Connections that the iterator misses read the state at their next ACK.
+        // Connections that the iterator misses read the state at their next ACK. Those that know the state go on, so
+        // this also completes a change whose command was killed.
         self.read_everywhere(LOOK_AGAIN, |_, _| ())
     }
 

@@ -121,13 +121,13 @@ impl Plain {
             message += &format!(": {cause}");
             source = cause.source();
         }
-        Plain { message: visible(&message).into_owned(), help: help.map(|h| visible(&h).into_owned()) }
+        Plain { message, help }
     }
 }
 
 impl fmt::Display for Plain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&visible(&self.message))
     }
 }
 
@@ -135,7 +135,7 @@ impl Error for Plain {}
 
 impl Diagnostic for Plain {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
+        self.help.as_ref().map(|h| Box::new(visible(h)) as Box<dyn fmt::Display>)
     }
 }
 
@@ -154,6 +154,8 @@ mod tests {
                 let problems = [Problem::new(format!("wrong {hidden}")).at(at..at + 1, hidden).help(hidden)];
                 for form in [MessageStyle::Terminal, MessageStyle::Plain] {
                     let drawn = drawn((hidden, &text), &problems, Severity::Error, form);
+                    assert!(!drawn.contains(is_hidden), "{drawn:?}");
+                    let drawn = plain(&Plain { message: text.clone(), help: Some(hidden.to_owned()) }, form);
                     assert!(!drawn.contains(is_hidden), "{drawn:?}");
                 }
             }

@@ -112,9 +112,17 @@ pub fn kind(folder: &Path) -> Result<FolderKind, LabError> {
     kinds.into_iter().find(|(name, _)| holds(name)).map(|(_, kind)| kind).ok_or_else(|| not_found(folder))
 }
 
-/// Reads the statistics of a grid.
+/// Reads the statistics of a grid. Each cell has a value of each axis.
 pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
-    json(&folder.join(RESULTS))
+    let path = folder.join(RESULTS);
+    let input: ReportInput = json(&path)?;
+    let mut axes = input.experiments.iter().flat_map(|e| e.axes.iter().map(move |axis| (e, &axis.name)));
+    let lacking = axes.find(|(e, axis)| e.cells.iter().any(|cell| !cell.axes.contains_key(*axis)));
+    let lacking = lacking.map(|(_, axis)| io::Error::other(format!("a cell has no value of `{axis}`")));
+    match lacking {
+        None => Ok(input),
+        Some(source) => Err(LabError::Read { path, source }),
+    }
 }
 
 /// Reads the statistics of a grid and, for a sweep or comparison, the table of its runs.
@@ -142,6 +150,7 @@ pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     let path = folder.join(SUMMARY);
     let read = || {
         let text = String::from_utf8(disk::read(&path)?).map_err(io::Error::other)?;
+        check_depth(text.as_bytes())?;
         Ok((serde_json::from_str(&text)?, text))
     };
     read().map_err(|source| LabError::Read { path: path.clone(), source })
@@ -172,5 +181,48 @@ fn not_found(folder: &Path) -> LabError {
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let failed = |source| LabError::Read { path: path.to_path_buf(), source };
     let text = disk::read(path).map_err(failed)?;
+    check_depth(&text).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|e| failed(io::Error::other(e)))
+}
+
+/// Fails if lists and objects of a JSON text are nested deeply, as none of roughlink's is: other readers of the text,
+/// such as Python's, are recursive.
+fn check_depth(text: &[u8]) -> io::Result<()> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!("it has more than {MAX_DEPTH} levels of lists and objects")));
+        }
+    }
+    Ok(())
+}
+
+/// Maximum number of levels in a JSON file, as in serde_json.
+const MAX_DEPTH: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drawing::Plain;
+    use std::fs;
+
+    #[test]
+    fn deep_json_is_refused() {
+        let nested = |n: usize| format!("{{\"x\": {}1{}, \"y\": \"[[[\\\"[[[\"}}", "[".repeat(n), "]".repeat(n));
+        assert!(check_depth(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
+        assert!(check_depth(nested(MAX_DEPTH).as_bytes()).is_err());
+        assert!(check_depth("[1, 2], ".repeat(1000).as_bytes()).is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(SUMMARY), nested(100_000)).unwrap();
+        let error = summary(folder.path()).unwrap_err();
+        assert!(Plain::new(&error, None).to_string().ends_with("more than 128 levels of lists and objects"), "{error}");
+    }
 }

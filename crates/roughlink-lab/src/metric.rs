@@ -131,9 +131,9 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("retransmit_share", |f| share(f.retransmits, f.segments)),
     measure("fast_recoveries", |f| Some(f.fast_recoveries as f64)),
     measure("timeouts", |f| Some(f.timeouts as f64)),
-    measure("loss_events", |f| Some((f.fast_recoveries + f.timeouts) as f64)),
+    measure("loss_events", |f| Some(f.fast_recoveries as f64 + f.timeouts as f64)),
     measure("recoveries_per_timeout", |f| share(f.fast_recoveries, f.timeouts)),
-    measure("timeout_share", |f| share(f.timeouts, f.fast_recoveries + f.timeouts)),
+    measure("timeout_share", |f| share(f.timeouts, f.fast_recoveries.saturating_add(f.timeouts))),
     measure("undos", |f| Some(f.undos as f64)),
     measure("rtt_min_ms", |f| f.rtt_ms.map(|r| r.min)),
     measure("rtt_mean_ms", |f| f.rtt_ms.map(|r| r.mean)),
@@ -462,7 +462,7 @@ impl Metric {
         match &self.which {
             Selection::Usual => {
                 let bottleneck = |a: &&DirectionResult, b: &&DirectionResult| {
-                    let missing = |d: &DirectionResult| d.lost + d.dropped;
+                    let missing = |d: &DirectionResult| d.lost.saturating_add(d.dropped);
                     missing(a).cmp(&missing(b)).then(a.queue_mean_pkt.total_cmp(&b.queue_mean_pkt))
                 };
                 all().max_by(bottleneck).and_then(q.value)

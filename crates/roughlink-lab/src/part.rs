@@ -124,7 +124,10 @@ fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> R
             format!("allow all with --max-runs {runs}"),
         );
     }
-    let plan = order.plan_within(most)?;
+    let plan = order.plan_within(most).map_err(|e| LabError::Usage {
+        message: format!("`{}` does not describe a sweep or comparison: {e}", path.display()),
+        help: "repeat the command that began it, which rewrites that file".into(),
+    })?;
     if identity != Some(&*plan.identity().to_string()) {
         return wrong(
             format!("`{}` does not match the runs in its folder", path.display()),
@@ -138,7 +141,8 @@ fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError>
     if order.engine == ENGINE {
         return Ok(());
     }
-    let message = format!("`{}` was made by roughlink {}, but this is {ENGINE}", folder.display(), order.engine);
+    let engine: String = order.engine.chars().take(MAX_ENGINE_LEN).collect();
+    let message = format!("`{}` was made by roughlink {engine}, but this is {ENGINE}", folder.display());
     Err(LabError::Usage { message, help: help.into() })
 }
 
@@ -371,4 +375,6 @@ fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
 /// File with the description of the whole grid.
 pub const DESCRIPTION: &str = "plan.json";
 const MAX_SHOWN: usize = 10;
+/// Maximum number of characters that a message shows of another program's version.
+const MAX_ENGINE_LEN: usize = 100;
 const BATCH: usize = 256;

@@ -2,9 +2,11 @@
 
 mod sample;
 
+use roughlink_lab::drawing::Plain;
 use roughlink_lab::experiment::result::{
     AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
 };
+use roughlink_lab::folder::{RESULTS, grid};
 use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::{csv, render, verdict, write};
 use serde_json::Value;
@@ -15,6 +17,22 @@ const LIBRARY: &str = "<script type=\"application/gzip\" id=\"library\">";
 /// Returns the page without the chart library, its largest part.
 fn page(html: &str) -> &str {
     html.split(LIBRARY).next().unwrap()
+}
+
+#[test]
+fn a_cell_without_a_value_of_an_axis_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |input: &ReportInput| {
+        std::fs::write(folder.path().join(RESULTS), serde_json::to_string(input).unwrap()).unwrap();
+        grid(folder.path()).map(drop).map_err(|e| Plain::new(&e, None).to_string())
+    };
+    let mut input = sample::paper();
+    assert_eq!(read(&input), Ok(()));
+    let varied = input.experiments.iter_mut().find(|e| !e.axes.is_empty()).unwrap();
+    let axis = varied.axes[0].name.clone();
+    varied.cells[0].axes.remove(&axis);
+    let error = read(&input).unwrap_err();
+    assert!(error.ends_with(&format!("a cell has no value of `{axis}`")), "{error}");
 }
 
 #[test]

@@ -10,10 +10,8 @@ use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{Overrides, ScenarioText, names};
+use roughlink_lab::library::{Overrides, ScenarioText, names, write_text};
 use serde_json::json;
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -178,19 +176,9 @@ pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
             let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
             made.map_err(|source| LabError::Write { path: path.clone(), source })?;
         }
-        write(path, text, args.force).map_err(|source| LabError::Write { path: path.clone(), source })?;
+        write_text(path, text).map_err(|source| LabError::Write { path: path.clone(), source })?;
     }
     print(&format!("{}\n", to.display()))
-}
-
-fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    options.write(true).open(path)?.write_all(text.as_bytes())
 }
 
 fn title(source: &ScenarioText) -> String {

@@ -11,7 +11,7 @@ use roughlink_core::metrics::conversation::ConversationResult;
 use roughlink_core::metrics::frames::FrameCount;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// An emulation.
@@ -152,7 +152,7 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
         file => file.map_err(failed)?,
     };
     let bad = |e: csv::Error| failed(io::Error::other(e));
-    let mut reader = ReaderBuilder::new().from_reader(file);
+    let mut reader = ReaderBuilder::new().from_reader(ShortRecords { file, len: 0, quoted: false });
     let headings = reader.headers().map_err(bad)?.clone();
     let places = columns.map(|column| headings.iter().position(|heading| heading == column));
     let mut record = StringRecord::new();
@@ -160,6 +160,28 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
         row(places.map(|place| place.and_then(|place| record.get(place)).unwrap_or_default()));
     }
     Ok(())
+}
+
+/// Reader of CSV that fails at a record of more than [`MAX_RECORD_LEN`] bytes, which the parser would keep in memory.
+struct ShortRecords<R> {
+    file: R,
+    /// Bytes of the record so far.
+    len: usize,
+    quoted: bool,
+}
+
+impl<R: Read> Read for ShortRecords<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        for byte in &buffer[..read] {
+            self.quoted ^= *byte == b'"';
+            self.len = if *byte == b'\n' && !self.quoted { 0 } else { self.len + 1 };
+            if self.len > MAX_RECORD_LEN {
+                return Err(io::Error::other(format!("a row has more than {MAX_RECORD_LEN} bytes")));
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// A time of a row, s, within the axis.
@@ -240,6 +262,8 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
     Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
 }
 
+/// Maximum length of a row, bytes: the names in it have at most 1,000 bytes each.
+const MAX_RECORD_LEN: usize = 10_000;
 const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;
@@ -251,6 +275,27 @@ mod tests {
     use super::*;
 
     const AXIS: TimeAxis = TimeAxis { end: 0.4, stretches: 100, row_s: INTERVAL_S };
+
+    #[test]
+    fn long_row_is_refused() {
+        use crate::drawing::Plain;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lateness.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let mut seen = Vec::new();
+            rows(&path, ["a", "b"], |[a, b]| seen.push(format!("{a} {b}")))
+                .map(|()| seen)
+                .map_err(|e| Plain::new(&e, None).to_string())
+        };
+        let long = "x".repeat(MAX_RECORD_LEN - 10);
+        let quoted = format!("a,b\n1,\"2\n{long}\"\n3,{long}\n");
+        assert_eq!(read(&quoted).unwrap(), [format!("1 2\n{long}"), format!("3 {long}")]);
+        for row in [format!("1,{long}12345678901"), format!("1,\"{long}\n{long}\""), "\0".repeat(20_000)] {
+            let refused = read(&format!("a,b\n1,2\n{row}\n")).unwrap_err();
+            assert!(refused.ends_with("a row has more than 10000 bytes"), "{refused}");
+        }
+    }
 
     #[test]
     fn csv_rows_become_curves() {

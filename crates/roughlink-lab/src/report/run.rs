@@ -78,6 +78,11 @@ fn section_html(section: &Section) -> String {
     out + &format!("<div class=\"tools\">{}</div>\n</section>\n", points_as_drawn(section.id))
 }
 
+/// Returns the sum of counts, which may come from a hostile file.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// Formats a time in a run, with at most a millisecond of resolution.
 fn seconds(s: f64) -> String {
     let text = format!("{s:.3}");

@@ -1,6 +1,6 @@
 //! The results of a run in sentences.
 
-use super::{percent, seconds, size, three};
+use super::{percent, seconds, size, three, total};
 use crate::folder::run::SingleRun;
 use roughlink_core::app::request::{EndCause, SessionOutcome, SessionResult, V2gMessage};
 use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
@@ -53,7 +53,7 @@ fn describe_sessions(run: &SingleRun) -> Vec<String> {
     let sessions: Vec<(&FlowResult, &SessionResult)> =
         flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
     if sessions.len() > MAX_DESCRIBED {
-        let late: u64 = sessions.iter().map(|(_, s)| too_late(s)).sum();
+        let late = total(sessions.iter().map(|(_, s)| too_late(s)));
         let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, s) in &sessions {
             *outcomes.entry(outcome(s)).or_default() += 1;
@@ -78,7 +78,7 @@ fn describe_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: St
     if let Some(cause) = s.cause {
         first += &format!(": {}", because(cause));
     }
-    let answers: u64 = s.messages.iter().map(|m| m.count).sum();
+    let answers = total(s.messages.iter().map(|m| m.count));
     let late = too_late(s);
     let mut second = match late {
         0 => format!("None of {answers} answers came too late"),
@@ -108,7 +108,7 @@ fn describe_session(run: &SingleRun, f: &FlowResult, s: &SessionResult, name: St
 }
 
 fn too_late(s: &SessionResult) -> u64 {
-    s.messages.iter().map(|m| m.violations).sum()
+    total(s.messages.iter().map(|m| m.violations))
 }
 
 pub(super) fn outcome(session: &SessionResult) -> &'static str {
@@ -183,7 +183,7 @@ fn describe_transfers(run: &SingleRun) -> Vec<String> {
     let rates: Vec<f64> = transfers.iter().filter_map(|f| f.throughput_mbps).collect();
     let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let high = rates.iter().copied().fold(0.0, f64::max);
-    let bytes: u64 = transfers.iter().map(|f| f.delivered_bytes).sum();
+    let bytes = total(transfers.iter().map(|f| f.delivered_bytes));
     let failed = transfers.iter().filter(|f| f.failed).count();
     let mut out = format!("{} transfers delivered {}", transfers.len(), size(bytes as f64));
     if !rates.is_empty() {

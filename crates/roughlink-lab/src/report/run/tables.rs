@@ -1,7 +1,7 @@
 //! The tables of a run: the answer for each kind of flow, and all numbers.
 
 use super::answer::{flows_of_kind, outcome, satisfaction, timeout};
-use super::{percent, seconds, size, three};
+use super::{percent, seconds, size, three, total};
 use crate::folder::run::{SingleRun, StayDeliveries};
 use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
@@ -78,13 +78,13 @@ fn sessions(run: &SingleRun) -> (&'static str, String) {
                 &["Session", "Outcome", "Loop p50, ms", "p99", "max", "Time-out", "Too late", "Answers"],
             );
             for (f, s) in &all {
-                let answers: u64 = s.messages.iter().map(|m| m.count).sum();
+                let answers = total(s.messages.iter().map(|m| m.count));
                 let mut row = vec![escape(&f.name), outcome(s).to_owned()];
                 match s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
                     Some((m, l)) => row.extend([l.p50, l.p99, l.max, timeout(run, &f.name, m.message)].map(number)),
                     None => row.extend([const { String::new() }; 4]),
                 }
-                row.extend([late_answers(s.messages.iter().map(|m| m.violations).sum()), answers.to_string()]);
+                row.extend([late_answers(total(s.messages.iter().map(|m| m.violations))), answers.to_string()]);
                 table.rows.push(row);
             }
             let mut out = table.html();
