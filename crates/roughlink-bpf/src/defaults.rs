@@ -31,13 +31,13 @@ pub fn set_default(place: &NamedNamespace, name: &str) -> Result<(), KernelError
     written.map_err(KernelError::file(format!("make `{name}` the default of {}", place.0)))
 }
 
-/// Lists the namespaces whose default is `name`.
+/// Lists the names or paths of the namespaces whose default is `name`. Holds one namespace at a time.
 ///
 /// # Errors
 /// Returns an error if the namespaces cannot be listed.
-pub fn holders(name: &str) -> Result<Vec<NamedNamespace>, KernelError> {
+pub fn holders(name: &str) -> Result<Vec<String>, KernelError> {
     let mut all = Vec::new();
-    visit_holders(name, |place| all.push(place))?;
+    visit_holders(name, |(place, _)| all.push(place))?;
     Ok(all)
 }
 

@@ -221,6 +221,23 @@ mod built_in {
     }
 
     #[test]
+    fn failed_default_unloads_what_was_loaded() {
+        let Some(name) = Named::new("h") else { return };
+        let Some(netns) = Netns::new("h") else { return };
+        let before = netns.default();
+        // The default cannot be written, as in a container that protects /proc/sys.
+        let script = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_roughlink"), "cc", "load", "newreno"]);
+        command.args(["--as", &name.0, "--netns", &netns.0, "--default", "--pin"]).env("NO_COLOR", "1");
+        let out = command.output().expect("unshare");
+        assert_eq!(code(&out), 3, "{}", stderr(&out));
+        assert!(stderr(&out).contains("Read-only file system"), "{}", stderr(&out));
+        assert!(!name.is_registered() && !Path::new(&name.folder()).exists());
+        assert_eq!(netns.default(), before);
+    }
+
+    #[test]
     fn unload_restores_the_first_default_in_any_order() {
         let (Some(first), Some(second)) = (Named::new("f"), Named::new("g")) else { return };
         let Some(netns) = Netns::new("f") else { return };

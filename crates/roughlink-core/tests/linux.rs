@@ -26,6 +26,14 @@ fn the_receive_window_opens_under_strong_reordering() {
     }
 }
 
+/// Two segments of the largest datagrams are more than the 64 KiB of a socket buffer.
+#[test]
+fn largest_segments_are_sent() {
+    let link = "rate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nmtu = \"65535 B\"\nqueue = \"100 pkt\"";
+    let result = run("cubic", "mss = \"65483 B\"", "60 s", link, "kind = \"bulk\"\nbytes = \"10 MB\"");
+    assert!(result.flows[0].completed, "{:?}", result.flows[0]);
+}
+
 /// The send buffer is the limit on a satellite link of 100 Mbit/s and 600 ms for 60 s. iperf3 3.12 (`-t 60`) reaches
 /// 32.8 Mbit/s with `-C cubic` and 38.2 with `-C bbr`. Whenever a third of the 4 MiB is free, it writes ten times 128
 /// KiB, or until the buffer is full. Data in the buffer has overhead, and smaller writes keep less data in it.

@@ -1,8 +1,10 @@
 //! Network namespaces among files that other users control.
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use roughlink_host::Namespace;
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -77,6 +79,23 @@ fn mounts_of_other_users_are_not_followed() {
         drop(child.stdin.take());
         child.wait().unwrap();
     }
+}
+
+/// Descriptors suffice for any number of namespaces, because only one is open at a time.
+#[test]
+fn more_namespaces_than_descriptors_are_visited() {
+    let Ok(held) = (0..100).map(|_| Namespace::new()).collect::<Result<Vec<_>, _>>() else {
+        eprintln!("skipped: creating namespaces needs root");
+        return;
+    };
+    let numbers: HashSet<u64> = held.iter().map(|namespace| namespace.inode().unwrap()).collect();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, 150, hard).unwrap();
+    let mut visited = HashSet::new();
+    let outcome = Namespace::visit(|_, namespace| drop(visited.insert(namespace.inode().unwrap())));
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    outcome.expect("one more descriptor at a time suffices");
+    assert!(numbers.is_subset(&visited));
 }
 
 /// Visits a namespace whose path leads through a FUSE file system. Its server does not answer, and need not.

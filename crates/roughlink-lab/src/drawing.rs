@@ -6,7 +6,7 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Report, Severity, SourceCode,
 };
 use roughlink_core::text::visible;
-use roughlink_scenario::{MAX_SHOWN, Problem, ScenarioError};
+use roughlink_scenario::{MAX_SHOWN, Problem, ScenarioError, clipped};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Creates the message of an error with its causes.
+    /// Creates the message of an error with its causes. Cuts the middle out of a long one.
     pub fn new(e: &dyn Error, help: Option<String>) -> Self {
         let mut message = e.to_string();
         let mut source = e.source();
@@ -121,7 +121,7 @@ impl Plain {
             message += &format!(": {cause}");
             source = cause.source();
         }
-        Plain { message, help }
+        Plain { message: clipped(message), help: help.map(clipped) }
     }
 }
 
@@ -143,6 +143,13 @@ impl Diagnostic for Plain {
 mod tests {
     use super::*;
     use roughlink_core::text::is_hidden;
+
+    #[test]
+    fn long_causes_are_cut() {
+        let error = std::io::Error::other(format!("unknown variant `{}`, expected one of three", "x".repeat(100_000)));
+        let shown = Plain::new(&error, Some("y".repeat(100_000))).to_string();
+        assert!(shown.len() < 5_000 && shown.ends_with("expected one of three"), "{shown}");
+    }
 
     /// Includes characters at the end of a line that count as white space.
     #[test]

@@ -141,8 +141,7 @@ fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError>
     if order.engine == ENGINE {
         return Ok(());
     }
-    let engine: String = order.engine.chars().take(MAX_ENGINE_LEN).collect();
-    let message = format!("`{}` was made by roughlink {engine}, but this is {ENGINE}", folder.display());
+    let message = format!("`{}` was made by roughlink {}, but this is {ENGINE}", folder.display(), order.engine);
     Err(LabError::Usage { message, help: help.into() })
 }
 
@@ -375,6 +374,4 @@ fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
 /// File with the description of the whole grid.
 pub const DESCRIPTION: &str = "plan.json";
 const MAX_SHOWN: usize = 10;
-/// Maximum number of characters that a message shows of another program's version.
-const MAX_ENGINE_LEN: usize = 100;
 const BATCH: usize = 256;

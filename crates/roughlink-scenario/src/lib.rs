@@ -62,7 +62,7 @@ mod timeline;
 mod voip;
 mod web;
 
-pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, list, nearest};
+pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, clipped, list, nearest};
 pub use schema::schema;
 pub use set::split_list;
 pub use shape::resolve as definition;

@@ -136,7 +136,7 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {}
 
 /// Returns a message without the middle of a long quotation.
-fn clipped(text: String) -> String {
+pub fn clipped(text: String) -> String {
     if text.len() <= MAX_MESSAGE_LEN {
         return text;
     }

@@ -93,6 +93,7 @@ class ProductMaker:
                 link["timeline"] = self.r.choice([name, {"file": name, "repeat": "1 s"}])
             rows = "\n".join(f"{i / 1000},{i % 9 + 1}" for i in range(10 * m))
             self.files["trace.csv"] = f"time_s,rate_mbps\n{rows}\n".encode()
+            self.bounds = Bounds(cpu_s=10, memory_mb=1500)  # the links may read 64 MB together
         else:
             steps = ", ".join(f'{{ at = "{i} ms", rate = "{i % 9 + 1} Mbit/s" }}' for i in range(min(m, 100_000 // n)))
             self.arguments += ["--set", f"link.*.timeline=[{steps}]"]
@@ -131,6 +132,7 @@ class ProductMaker:
         for axis, unit in [("rate", " Mbit/s"), ("queue", " pkt"), ("mtu", "00 B")][: self.r.choice([0, 0, 1, 3])]:
             words += ["--set", f"link.l0.{axis}={values(self.r.choice([1, 2, 100]), unit)}"]
         self.grid(*words, "--replicas", self.r.choice(["1", "1", "2", "4294967295", *FAR[5:9]]))
+        self.bounds = Bounds(cpu_s=15)  # up to 20,000 runs and rows of the report
 
     def of_metrics(self, n: int, m: int) -> None:
         """Makes metrics of all flows in all cells."""
@@ -150,4 +152,4 @@ class ProductMaker:
         count = min(m, 1000 // len(names))
         variants = ",".join(["cubic", *(f"newreno-sc{{min_ssthresh={i + 2}}}" for i in range(count))])
         self.arguments = ["compare", *names, "--cc", variants, "--replicas", "1", "-o", "out", "--jobs", "1"]
-        self.bounds = Bounds(cpu_s=4.0)
+        self.bounds = Bounds(cpu_s=4.0, results_mb=10)

@@ -77,7 +77,7 @@ pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
 
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let loaded = Pinned::all().map_err(failure)?;
-    let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    let uses = |name: &str| holders(name).unwrap_or_default();
     if args.json {
         let of = |p: &Pinned| {
             json!({ "name": p.name, "algorithm": p.record.algorithm, "version": p.record.version,
@@ -440,4 +440,34 @@ fn peer(e: &EventRecord) -> String {
 
 fn state(number: u8) -> &'static str {
     ["open", "disorder", "cwr", "recovery", "loss"].get(usize::from(number)).copied().unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    #[test]
+    fn program_that_others_may_replace_is_recognized() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("roughlink");
+        fs::write(&program, "").unwrap();
+        if fs::metadata(&program).unwrap().uid() != 0 {
+            println!("skipped: only root has files that others may not replace");
+            return;
+        }
+        let set = |path: &Path, mode: u32| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let replaceable = |folder_mode, mode| {
+            set(folder.path(), folder_mode);
+            set(&program, mode);
+            others_may_replace(&program)
+        };
+        let found = [(0o755, 0o755), (0o777, 0o755), (0o1777, 0o755), (0o755, 0o775), (0o755, 0o757)];
+        let found = found.map(|(folder, file)| replaceable(folder, file));
+        assert_eq!(found, [false, true, false, true, true]);
+        assert!(!replaceable(0o755, 0o755));
+        chown(&program, Some(65534), None).unwrap();
+        assert!(others_may_replace(&program));
+    }
 }

@@ -233,7 +233,7 @@ impl TcpSender {
     /// segments (`tcp_tso_autosize`, `tcp_update_pacing_rate`).
     fn payload_of(&self, memory: u64) -> u64 {
         let per_millisecond = self.window_rate(self.core.cc.trace().cwnd).bytes_per_sec() / 1000;
-        let at_once = per_millisecond.clamp(2 * u64::from(self.core.flow.mss), MAX_SKB);
+        let at_once = per_millisecond.min(MAX_SKB).max(2 * u64::from(self.core.flow.mss));
         memory * at_once / (at_once + SKB_OVERHEAD)
     }
     /// Ends the stream: a FIN follows the last byte.
