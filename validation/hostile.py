@@ -11,14 +11,16 @@ The kinds are:
   control characters, referenced files of the wrong type, and overrides.
 - folders: result folders for `report`, `merge` and `roughlink.read` of the Python package. Values, lines and bytes of
   valid folders are changed; FIFOs, links, sparse files and others replace files.
-- chains: paths over up to 20,000 links, with stacks down to 512 kB, for `run`, `scenario check`, `sweep` and `compare`
+- chains: paths over up to 20,000 links, for `run`, `scenario check`, `sweep` and `compare` with call stacks down to
+  512 KiB
 - products: two parts of a scenario or a grid that are small but multiply, such as flows and the links of their paths
 - interfaces: `interface`, `kernel` and `--netns` with names of files, devices and namespaces. Nothing needs root or
   changes the machine.
 
 A finding is
 - an exit code other than 0 and 2; 3 is good where the machine may lack something (unwritable folders, emulation),
-- more than 2 s of CPU (4 s for folders, sweeps and comparisons) or 500 MB of memory; a limit of events ends long runs,
+- more than 2 s of CPU (4 s for folders, sweeps and comparisons) or 500 MB of memory, with higher bounds for some
+  products; a limit of events ends long runs,
 - a refusal that names neither a position in the file, nor a key, nor an element, nor a file,
 - a control character on the terminal,
 - a long message, or far more results than there are flows,
@@ -114,7 +116,7 @@ def main() -> int:
     parser.add_argument("--roughlink", type=Path, default=ROOT / "target/release/roughlink", help="the program")
     parser.add_argument("--python", type=Path, default=Path(sys.executable),
                         help="Python that reads folders with the package of this repository (default: this Python)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"kinds of files, by default {','.join(KINDS)}")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"kinds of cases, by default {','.join(KINDS)}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--files", type=int, default=20_000, help="number of cases")
     parser.add_argument("--only", type=int, help="number of one case to try and explain")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kill each command that changes the machine or a result folder at random times, and check what is left.
+"""Kill, at random times, each command that changes the machine or a result folder, and check what is left.
 
 A command first runs to its end three times, which gives its duration. The script then kills it (SIGKILL) N times, once
 in each of N equal parts of the duration; the seed determines the times. After each kill the script checks:
@@ -56,16 +56,17 @@ WORK = Path("/run/kills")
 HOSTS = ("car", "charger")
 # Time in s that the kernel may take to remove what belonged to a killed process.
 PATIENCE = 5.0
-# Time in s in which the kernel gives up connections of a killed process (tcp_orphan_retries).
+# Time in s after which the kernel has given up the connections of a killed process (tcp_orphan_retries).
 PATIENCE_TCP = 300.0
-# Time in s to wait for the kernel after a run without a kill, whose lasting changes are still unknown.
+# Time in s that the kernel may take to free resources after a run without a kill. The script cannot wait for a certain
+# state then, since this run shows which changes last.
 FREEING = 0.5
-# Number of times that a command is started for a kill, if it ends earlier.
+# Maximum number of starts for one kill, as the command may end before it.
 ATTEMPTS = 20
-# Time in s after which a command hangs.
+# Time in s after which a command counts as hanging.
 LONGEST = 60.0
 
-# Settings that change by themselves, or with registrations of algorithms, which are global and also others'.
+# Settings that change by themselves, or whenever any program on the machine registers an algorithm.
 UNSTEADY = {"flush", "nf_conntrack_count", "tcp_available_congestion_control", "tcp_allowed_congestion_control"}
 
 # Private temporary folders and BPF file system; two hosts behind devices of this network namespace.
@@ -154,7 +155,7 @@ def settings() -> list[str]:
             try:
                 descriptor = os.open(f"{folder}/{name}", os.O_RDONLY)
             except OSError:
-                continue  # of a device that has ended
+                continue  # its device has been removed
             try:
                 found.append(f"{folder[10:]}/{name} = {os.read(descriptor, 200).decode().strip()}")
             except OSError:
@@ -280,7 +281,7 @@ class Command:
     codes: tuple[int, ...] = (0,)
     # Regular expression of the documented leftovers of a kill.
     leaves: str = r"(?!)"
-    # Makes the same command possible again as the documentation says.
+    # Cleans up as documented, so that the same command works again.
     clear: Callable[[], None] = lambda: None
     # Returns faults of the state after a kill.
     check: Callable[[], list[str]] = list
@@ -333,7 +334,7 @@ class Bench:
         return Done(process.returncode, text, seconds)
 
     def complete(self, words: list[str], until: str = "") -> Done:
-        """Runs a command to its end, again if the machine was too busy for an emulated link."""
+        """Runs a command to its end. Repeats it if the machine was too busy for an emulated link."""
         for _ in range(10):
             done = self.run(words, until)
             if done.code != 3 or "attempts failed" not in done.text:
@@ -565,7 +566,7 @@ class Tally:
     ended: int = 0
     left: int = 0
     cleared: int = 0
-    # Time in s until the kernel had removed the last of it.
+    # Time in s until the kernel had removed the last leftovers.
     waited: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -585,7 +586,7 @@ def without_memory(changed: set[str]) -> set[str]:
 
 
 def lasting(bench: Bench, before: set[str], is_expected: Callable[[set[str]], bool]) -> set[str]:
-    """Returns the changes since a state, as soon as they are expected or after the patience."""
+    """Returns the changes since `before` as soon as `is_expected` accepts them, or after `PATIENCE`."""
     begin = time.monotonic()
     while True:
         changed = without_memory(changes(before, bench.state()))
@@ -636,7 +637,7 @@ def kill(bench: Bench, command: Command, moment: float, times: list[float], base
          expected: tuple[set[str], str], tally: Tally) -> list[str]:
     """Kills a command after a share of its median duration and returns the faults.
 
-    A command that ends earlier is started again, with its time among the durations.
+    A command that ends earlier is started again, and its duration is added to `times`.
     """
     for attempt in range(ATTEMPTS):
         command.prepare()
@@ -689,7 +690,7 @@ def repeat(bench: Bench, command: Command, prepared: set[str], expected: tuple[s
     wanted, result = expected
     changed = lasting(bench, prepared, lambda c: kinds(c) == kinds(wanted))
     if kinds(changed) != kinds(wanted):
-        return [f"the same command then changed, other than without a kill:{shown(changed ^ wanted)}"]
+        return [f"the same command then made other changes than without a kill:{shown(changed ^ wanted)}"]
     if (got := command.result()) != result:
         return [f"the same command then had another result than without a kill: {got} instead of {result}"]
     return []

@@ -452,7 +452,7 @@ fn avoca_is_silent_outside_coverage() {
             pinned.set_coverage(true).expect("it listens");
             let after = until(&|window| window >= 10);
             thread::sleep(Duration::from_millis(100));
-            // A second notice does not restart the connection: its window would be 10 again, and then grow.
+            // A second notice does not restart the connection: a restart would reset the window to 10.
             let grown = until(&|window| window > 15);
             pinned.set_coverage(true).expect("it listens");
             let again = window();

@@ -2,7 +2,8 @@
 //!
 //! A small server runs in a thread of ordinary priority, and the emulation's loop never waits for it
 //! ([`roughlink_host::Live`]). The server delivers the page, sends samples as server-sent events to at most
-//! [`feed::MAX_VIEWERS`] viewers, and accepts changes by POST. Counts are totals, so a slow viewer may miss samples.
+//! [`feed::MAX_VIEWERS`] viewers, and accepts changes by POST. A slow viewer misses
+//! samples; counts are totals, so the next sample makes up for them.
 //!
 //! Anyone with access to the page can change the links. Every request therefore needs the token in the printed URL. The
 //! server also refuses requests that pages of other sites send from the same browser ([`access`]).

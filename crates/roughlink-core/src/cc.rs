@@ -339,7 +339,8 @@ pub trait CongestionControl: Debug + Send {
     fn on_undo(&mut self, _flow: &Flow) {}
     /// Handles a link event at this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
-    /// Returns true if the path has changed: the end of a [`Permit::Hold`] resets RTT and RTO too, not only back-off.
+    /// Returns true if the path has changed, so that the endpoint must also reset its RTT estimate and RTO at the end
+    /// of a [`Permit::Hold`]. Back-off ends in any case.
     fn starts_anew(&self) -> bool {
         false
     }

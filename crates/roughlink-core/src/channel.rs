@@ -35,8 +35,9 @@ pub(crate) struct EndpointPair<P> {
     pub up: bool,
     /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
-    /// Data packets to lose, and to mark with CE if ECN-capable, numbered from zero in order of sending from both ends.
+    /// Numbers of data packets to lose. Data packets of both ends are counted together, from zero, in order of sending.
     pub lost: Vec<usize>,
+    /// Numbers of data packets to mark with CE if they are ECN-capable.
     pub marked: Vec<usize>,
     /// Packets sent: time, sending end, packet.
     pub sent: Vec<(Time, usize, Packet)>,

@@ -1,6 +1,6 @@
 //! TCP endpoint: sans-IO, one connection, both halves. Implements RFC 9293 with the extensions listed in `config`. An
-//! endpoint handles ranges of stream offsets; [`Stream`] adds the bytes, which simulations imply. Deviations: no urgent
-//! data, no simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
+//! endpoint handles only ranges of stream offsets; [`Stream`] adds real bytes. Deviations: no urgent data, no
+//! simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgment;
 mod arrival;

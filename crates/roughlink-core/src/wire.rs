@@ -1,8 +1,8 @@
 //! Codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums. All bytes that enter or
 //! leave the simulator pass here: captures, TUN devices, gateways.
 //!
-//! [`Packet::size`] counts headers as roughlink writes them, of IPv4 unless the packet is marked as IPv6
-//! ([`Packet::is_ipv6`]), which a decoded packet never is. Between IPv6 addresses, an unmarked packet is 20 bytes
+//! [`Packet::size`] counts headers as roughlink writes them, with an IPv4 header unless the packet is marked as IPv6
+//! ([`Packet::is_ipv6`]). A decoded packet is never marked. Between IPv6 addresses, an unmarked packet is 20 bytes
 //! longer on the wire than its size (28 as a fragment). If a received datagram lays out its options differently, the
 //! size is set so that [`Packet::payload`] is correct. [`Decoded::end`] is the length on the wire.
 //!

@@ -26,7 +26,7 @@ fn the_receive_window_opens_under_strong_reordering() {
     }
 }
 
-/// Two segments of the largest datagrams are more than the 64 KiB of a socket buffer.
+/// Two segments of the largest datagrams exceed the 64 KiB of a Linux `sk_buff`.
 #[test]
 fn largest_segments_are_sent() {
     let link = "rate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nmtu = \"65535 B\"\nqueue = \"100 pkt\"";

@@ -173,7 +173,7 @@ impl Candidate {
         let resolve =
             ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
         let mut tries = (0..MAX_TRIES).map(|_| posix::openat2(&root, &self.path, PATH_ONLY, Mode::empty(), resolve));
-        // The kernel may miss a path in its cache while it changes.
+        // While its cache changes, the kernel may fail to find a path that is cached.
         let found = tries.find(|found| !matches!(found, Err(Errno::AGAIN))).unwrap_or(Err(Errno::AGAIN));
         reopen(&found?)
     }
@@ -181,7 +181,7 @@ impl Candidate {
 
 /// Opens a file that was found with `O_PATH`, if it is a namespace. The kernel refuses to join one of another kind.
 fn reopen(found: &OwnedFd) -> io::Result<File> {
-    // The file system is not requested to update what is cached.
+    // Use cached values: a request to the file system might never be answered.
     let device = |file: BorrowedFd<'_>| {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         posix::statx(file, "", flags, StatxFlags::empty()).map(|found| (found.stx_dev_major, found.stx_dev_minor))

@@ -29,7 +29,7 @@ def attributes(node: int, mode: int) -> bytes:
 
 
 def serve() -> None:
-    """Answers requests, so that nothing stays valid in the kernel's cache, until `silent` is set."""
+    """Answers requests until `silent` is set. No answer stays valid in the kernel's cache."""
     while request := os.read(device, 1 << 17):
         _, operation, unique, node = struct.unpack_from("<IIQQ", request)
         if silent or operation == FORGET:

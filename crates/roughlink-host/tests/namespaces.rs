@@ -98,7 +98,7 @@ fn more_namespaces_than_descriptors_are_visited() {
     assert!(numbers.is_subset(&visited));
 }
 
-/// Visits a namespace whose path leads through a FUSE file system. Its server does not answer, and need not.
+/// The path of one namespace leads through a FUSE file system whose server does not answer.
 #[test]
 fn silent_file_system_does_not_block_a_visit() {
     if !geteuid().is_root() || !Path::new("/dev/fuse").exists() {

@@ -113,7 +113,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Creates the message of an error with its causes. Cuts the middle out of a long one.
+    /// Creates the message of an error with its causes. Cuts the middle out of long texts.
     pub fn new(e: &dyn Error, help: Option<String>) -> Self {
         let mut message = e.to_string();
         let mut source = e.source();

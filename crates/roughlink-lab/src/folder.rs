@@ -112,7 +112,7 @@ pub fn kind(folder: &Path) -> Result<FolderKind, LabError> {
     kinds.into_iter().find(|(name, _)| holds(name)).map(|(_, kind)| kind).ok_or_else(|| not_found(folder))
 }
 
-/// Reads the statistics of a grid. Each cell has a value of each axis.
+/// Reads the statistics of a grid. Fails if a cell lacks a value of an axis.
 pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     let path = folder.join(RESULTS);
     let input: ReportInput = json(&path)?;
@@ -185,8 +185,8 @@ fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     serde_json::from_slice(&text).map_err(|e| failed(io::Error::other(e)))
 }
 
-/// Fails if lists and objects of a JSON text are nested deeply, as none of roughlink's is: other readers of the text,
-/// such as Python's, are recursive.
+/// Fails if lists and objects of a JSON text are nested more than [`MAX_DEPTH`] deep. roughlink writes no such text,
+/// and other readers, such as Python's, are recursive.
 fn check_depth(text: &[u8]) -> io::Result<()> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in text {

@@ -188,7 +188,7 @@ impl ScenarioFolder {
         let Ok(inside) = path.strip_prefix(&folder) else {
             return Err("it is outside the folder of the scenario; allow this with --allow-outside".into());
         };
-        // Follows no links any more, in case another user puts one in the way meanwhile.
+        // The path is resolved. Follow no further links, which another user could have inserted since.
         disk::reader_below(&folder, inside).and_then(|file| text_of(file, MAX_TRACE_SIZE)).map_err(reason)
     }
 }
@@ -235,7 +235,7 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
 pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;
-/// Maximum size of traces and logs each time that a scenario uses them again, together, bytes.
+/// Maximum total size of the repeated uses of traces and logs, bytes: each use after the first counts in full.
 const MAX_REPEATED_SIZE: u64 = if cfg!(test) { 5_000 } else { 64_000_000 };
 
 #[cfg(test)]

@@ -115,7 +115,8 @@ pub(crate) fn opened(plan: &ExperimentPlan, folder: &Path) -> Result<(Store, Des
     Ok((store, description))
 }
 
-/// Checks that a run store can keep the result of a job: stored results cannot tell whether a Python class has changed.
+/// Checks that a run store can keep the result of a job. A store reuses results, so it cannot keep those of a Python
+/// class, whose code may have changed since.
 fn storable(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
         None => Ok(job),

@@ -25,7 +25,7 @@ class Bounds:
 
     cpu_s: float = 2.0
     memory_mb: float = 500
-    # In addition to 50 bytes for each byte of the files.
+    # Maximum size of the results, in addition to 50 bytes for each byte of the files.
     results_mb: float = 1
     # Limit for the stack of the main thread, bytes.
     stack: int | None = None
@@ -44,7 +44,7 @@ class Case:
     python: bool = False
     # Exit codes that are no findings.
     codes: tuple[int, ...] = (0, 2)
-    # Words that a refusal must contain one of, besides the positions that are good for all cases.
+    # A refusal must contain one of these words, or a position that is accepted for all cases (`running.PLACE`).
     places: tuple[str, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ import random
 from roughlink_validation.hostile.cases import Bounds, Case, document, network
 from roughlink_validation.hostile.scenarios import EVENTS
 
-# Sizes of the main thread's stack, bytes. Linux gives it 8 MB, and less where `ulimit -s` says so.
+# Sizes of the main thread's stack, bytes. The usual size in Linux is 8 MiB; `ulimit -s` changes it.
 STACKS = [512 << 10, 1 << 20, 8 << 20]
 CC = ["newreno", "cubic", "bbr", "htcp"]
 
@@ -28,10 +28,10 @@ def case(r: random.Random) -> Case:
     r.shuffle(tables["node"])
     match r.randrange(6):
         case 0:
-            # A ring: half of the links carry nothing.
+            # A ring: the additional link is the shortest path, and the others carry nothing.
             tables["link"].append(tables["link"][0] | {"name": "last", "between": [nodes[-1], nodes[0]]})
         case 1:
-            # Gaps and further chains without flows.
+            # A gap: the flow has no path.
             del tables["link"][r.randrange(len(tables["link"]))]
         case 2:
             tables["flow"] += [tables["flow"][0] | {"name": f"f{i}", "from": nodes[i % n]} for i in range(3)]

@@ -1,4 +1,4 @@
-"""Checksums of `runs.jsonl`: SipHash-1-3 with key 0 of a line up to its comma, as in `store/lines.rs`."""
+"""Checksums of `runs.jsonl`: SipHash-1-3 with key 0 of all before the comma of `"check"`, as in `store/lines.rs`."""
 
 MASK = (1 << 64) - 1
 
@@ -38,5 +38,5 @@ def rotated(x: int, by: int) -> int:
 
 
 def signed(body: bytes) -> bytes:
-    """Returns a line of a record, given without its closing brace."""
+    """Returns the line of a record with its checksum. `body` is the JSON of the record without its closing brace."""
     return body + b',"check":"%016x"}\n' % siphash13(body)

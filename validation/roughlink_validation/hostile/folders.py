@@ -14,7 +14,7 @@ from roughlink_validation.hostile.checksum import signed
 BOUNDS = Bounds(cpu_s=4.0)
 Files = dict[str, object]
 
-# Files that only emulations have, in place of `links.parquet`. An emulation itself may need root.
+# Files that only emulations have, in place of `links.parquet`. They are invented, since an emulation may need root.
 EMULATION = {
     "emulation.json": {"version": "0.1.0", "revision": "0", "command": "roughlink emulate s.toml", "kernel": "6.18.0"},
     "links.csv": "time_ns,link,direction,up,queue_pkt,dropped_pkt,lost_pkt,sent_pkt,sent_bytes,rate_mbps,delay_ms,loss",

@@ -1,7 +1,7 @@
 """Keys and options for the kernel: `interface`, `kernel`, `layer`, `--interface` and `--netns`.
 
-Only commands that change nothing, with any privileges: `run` and `scenario check` ignore the keys, `cc load --unit`
-prints a text, and `emulate` fails because no case names a network device that exists.
+The commands change nothing, even as root: `run` and `scenario check` ignore the keys, `cc load --unit` prints a text,
+and `emulate` fails because no case names a network device that exists.
 """
 
 import os
@@ -10,7 +10,7 @@ import random
 from roughlink_validation.hostile.cases import TEXTS, Bounds, Case, Special, document, network
 from roughlink_validation.hostile.scenarios import EVENTS
 
-# Places instead of a network namespace. Several do not end when they are read.
+# Paths in place of that of a network namespace. Some of these files have no end.
 PLACES = ["./fifo", "./folder", "./file", "./socket", "./loop", "./missing", "./sparse", "/dev/zero", "/dev/null",
           "/dev/tty", "/dev/random", "/proc/self/ns/net", "/proc/self/ns/mnt", "/proc/self/ns/user", "/proc/self/mem",
           "/proc/self/fd/0", "/proc/kmsg", "/", "//", ".", "..", "", "missing", "../../dev/zero", "/run/netns/",

@@ -30,7 +30,7 @@ class ProductMaker:
         return self.r.choice([10, 100, 300, 1000, 3000])
 
     def grid(self, *words: str) -> None:
-        """Makes a sweep of the case, of short runs."""
+        """Turns the case into a sweep."""
         self.arguments = ["sweep", "scenario.toml", *words, "-o", "out", "--jobs", "1"]
         self.bounds = Bounds(cpu_s=4.0)
 

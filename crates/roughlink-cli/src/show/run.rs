@@ -193,7 +193,8 @@ fn calls(r: &RunResult) -> Option<TextTable> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// Returns the table of windows allowed by gateways: to open flows at the end, and to the latest ended flows at theirs.
+/// Returns the table of windows that gateways allowed. Open flows are shown as of the end of the run, and the latest
+/// ended flows as of their own end. `None` if there were no flows.
 fn gateways(r: &RunResult) -> Option<TextTable> {
     let mut gateways = table(&["gateway", "flow", "state", "RTT", "window", "maximum", "rho", "rewritten"]);
     for g in &r.gateways {

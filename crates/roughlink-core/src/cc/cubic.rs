@@ -10,8 +10,10 @@
 //! - `ns3`: ns-3 3.44's TcpCubic, an older copy of Linux's code. The count is renewed on every ACK; beta and C are not
 //!   rounded. Delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`). A time-out keeps the
 //!   last maximum. The window grows only while it limits the sender, and slow start may overshoot ssthresh. HyStart
-//!   ends slow start only after a train of the minimum RTT or at twice that RTT, and samples the *smoothed* RTT.
-//! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (preset). ACKs count per segment.
+//!   ends slow start only after a train as long as the minimum RTT or at twice that RTT, and samples the *smoothed*
+//!   RTT.
+//! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (preset). An ACK counts once for each
+//!   segment that it covers.
 
 use super::hystart::{self, HyStart, HystartVariant};
 use super::registry::BuildAlgorithm;

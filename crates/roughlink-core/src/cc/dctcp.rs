@@ -174,7 +174,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window; in 1/1024 in Linux's `dctcp_update_alpha`.
+    /// RFC 8257 section 3.3: alpha = (1 - g) alpha + g M, once per window. Linux's `dctcp_update_alpha` counts
+    /// in units of 1/1024.
     #[test]
     fn alpha_follows_the_share_of_marked_bytes() {
         let rounds = [100, 30, 30, 0, 7, 55, 0, 0, 1];

@@ -147,7 +147,8 @@ impl HyStart {
         }
     }
 
-    /// Grows by `segments`, by a quarter in CSS (RFC 9406 section 4.2); returns those left for congestion avoidance.
+    /// Grows the window by `segments`, or by a quarter of them in CSS (RFC 9406 section 4.2). Returns the segments left
+    /// for congestion avoidance.
     #[inline]
     pub fn slow_start(&mut self, flow: &Flow, window: &mut Window, segments: u64) -> u64 {
         let mss = u64::from(flow.mss);

@@ -4,7 +4,8 @@
 //! gateway. When coverage is about to end, the gateway closes the windows: every outgoing acknowledgment advertises 0,
 //! and one more is sent at once for each flow. The sender stops and persists (RFC 9293 section 3.8.6.1) without losses
 //! or back-off. When coverage returns, three acknowledgments with the receiver's last window make the sender resume
-//! before its next probe. If it never received the closed window, they are duplicates, and it repairs its losses.
+//! before its next probe. To a sender that never received the closed window they are duplicate ACKs, so it repairs its
+//! losses.
 //!
 //! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
 //! the usable window may become negative). Otherwise, the gateway never advertises or acknowledges more than the

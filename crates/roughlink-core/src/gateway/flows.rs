@@ -380,7 +380,8 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the oldest entry of `part` (or the longest inactive flow). Returns false if `part` has no entries.
+    /// Removes the oldest entry of `part`; of confirmed flows, the one that was inactive for longest. Returns false if
+    /// `part` has no entries.
     fn evict(&mut self, part: TablePart) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();

@@ -4,7 +4,8 @@ use super::{FlowKey, Gateway, Heading, Modem, Segment, bytes};
 use crate::packet::{FlowId, Fragment, Packet, Protocol, SideContent, Sides};
 use crate::units::Time;
 
-/// Passes `packet` through `gateway`, which may change it, unless it is not TCP or a fragment without a TCP header.
+/// Passes `packet` through `gateway`, which may change it. Protocols other than TCP, and fragments without a TCP
+/// header, bypass the gateway.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,

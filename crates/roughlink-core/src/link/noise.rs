@@ -26,8 +26,9 @@ pub enum Noise {
         /// Bit error rate, 0..=1.
         ber: f64,
     },
-    /// Bursts of losses: with probability `start`, a packet begins one of random length and is its first loss. A packet
-    /// inside may restart it (ns-3 BurstErrorModel), so the loss is slightly below `start` times the mean length.
+    /// Bursts of losses: with probability `start`, a packet begins a burst of random length and is its first loss. A
+    /// packet inside may restart the burst (ns-3 BurstErrorModel), so the loss is slightly below `start` times the mean
+    /// length.
     Burst {
         /// Probability that a packet starts a burst, 0..=1.
         start: f64,

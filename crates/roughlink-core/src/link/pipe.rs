@@ -95,7 +95,7 @@ pub struct PipeStats {
     pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
-    /// End of the last packet's waiting time, if any waited.
+    /// Time at which the last packet that waited stopped waiting; zero if none waited.
     pub waited_until: Time,
     /// Waiting times in a queue without discipline; 0 for packets served at once.
     pub delay: Histogram,

@@ -183,7 +183,8 @@ impl Skipped {
     /// Maximum number of streams in a FORWARD TSN; a sender that skips more uses several.
     pub const MOST: usize = 16;
 
-    /// Records that `stream` skips all messages up to `ssn`, which must only grow. Returns false if there is no room.
+    /// Records that `stream` skips all messages up to `ssn`, which must be later than any `ssn` recorded for it before.
+    /// Returns false if there is no room.
     pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
         let count = usize::from(self.count);
         if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {

@@ -36,7 +36,7 @@ impl SendQueue {
     pub(super) fn streams(&self) -> u16 {
         self.streams
     }
-    /// Returns the memory of the counters of streams, bytes, with those that the receiver has of the same streams.
+    /// Returns the memory of the counters of streams, bytes, including the receiver's counters of the same streams.
     pub(super) fn memory(&self) -> usize {
         self.numbers.capacity() * (size_of::<u16>() + size_of::<u64>())
     }

@@ -448,7 +448,8 @@ fn without_avoca_t3_outlasts_the_outage() {
     let (plain, timeouts) = resumes("sctp", false);
     assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
     assert_eq!(timeouts, 6);
-    // The head had arrived, but not its delayed SACK: it leaves again at 62 s, missing chunks a round trip later.
+    // The head had arrived before the outage, but its delayed SACK had not, so the head leaves again at 62 s. The
+    // missing chunks follow a round trip later.
     assert_eq!(resumes("avoca", false), (ms(62_060), 0));
     // Here the FORWARD TSN was sent without coverage: it is repeated first, and new data follow it.
     assert_eq!(resumes("avoca", true), (ms(62_020), 0));

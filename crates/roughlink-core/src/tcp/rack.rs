@@ -1,5 +1,5 @@
-//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as in Linux. A segment is lost a
-//! reordering window after a later one was delivered. Episodes are undone as spurious after:
+//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as in Linux. A segment is lost when a
+//! later one has been delivered and a reordering window has passed since. Episodes are undone as spurious after:
 //!
 //! - D-SACKs for all retransmissions (RFC 3708)
 //! - an acknowledgment that echoes a timestamp older than the first retransmission (Eifel, RFC 3522)
@@ -543,7 +543,8 @@ impl TcpSender {
         self.rack.timer_is_probe = true;
     }
 
-    /// Handles a probe's outcome (Linux `tcp_process_tlp_ack`): a retransmission without a duplicate repaired a loss.
+    /// Handles a probe's outcome (Linux `tcp_process_tlp_ack`). If the probe was a retransmission and no duplicate was
+    /// reported, it repaired a loss.
     fn on_probe_ack(&mut self, a: &AckInfo, advanced: bool, duplicate: bool, dsack: bool) {
         if a.ack < self.rack.probe_end {
             return;

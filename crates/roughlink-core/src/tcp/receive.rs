@@ -284,7 +284,8 @@ impl TcpReceiver {
             self.delayed.on_marked();
         }
     }
-    /// Handles data with exact echo (RFC 8257 section 3.2); returns true if a delayed acknowledgment must leave first.
+    /// Handles data whose marks are echoed exactly (RFC 8257 section 3.2). Returns true if a delayed acknowledgment of
+    /// earlier data must leave first.
     pub(super) fn on_mark(&mut self, marked: bool) -> bool {
         if marked == self.echo {
             return false;

@@ -110,7 +110,8 @@ impl TcpSender {
                 self.core.flow.state = CongestionState::Open;
             }
             CongestionState::Recovery => {
-                // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most segments had arrived earlier.
+                // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most segments that the ACK covers
+                // had arrived earlier.
                 ack.segments = if self.cfg.count_repaired {
                     (ack.acked / u64::from(self.core.flow.mss)) as u32
                 } else {

@@ -222,7 +222,7 @@ proptest! {
         }
     }
 
-    /// For IPv4, the checksum is the one computed over the new header.
+    /// For IPv4, marking also updates the header checksum to the one computed over the new header.
     #[test]
     fn ecn_mark_changes_two_bits(
         (packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>(),

@@ -450,7 +450,7 @@ pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
-/// Numbers names in their order.
+/// Maps each name to its position.
 fn numbers<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<&'n str, usize> {
     names.enumerate().map(|(i, name)| (name, i)).collect()
 }

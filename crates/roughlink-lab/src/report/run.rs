@@ -78,7 +78,7 @@ fn section_html(section: &Section) -> String {
     out + &format!("<div class=\"tools\">{}</div>\n</section>\n", points_as_drawn(section.id))
 }
 
-/// Returns the sum of counts, which may come from a hostile file.
+/// Returns the sum of counts, saturating because they may come from a hostile file.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }

@@ -39,7 +39,7 @@ pub(super) struct StoreContent {
     pub(super) records: Vec<RunRecord>,
     /// Bytes of the header; 0 if it is missing.
     pub(super) header: u64,
-    /// Positions of damaged lines, those without others in between as one range.
+    /// Positions of damaged lines; consecutive damaged lines share a range.
     pub(super) damaged: Vec<Range<u64>>,
     /// Numbers of the first damaged lines, from one.
     lines: Vec<usize>,

@@ -2,9 +2,10 @@
 //! discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
 //! Headers, lengths, addresses and ports are real. EXI documents are not: a session has only the kind and the length of
-//! a message. One byte replaces the document: the message number and the flags of a response, for continued processing
-//! and refusal ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The name in ASCII follows for readers of a
-//! capture, as far as there is room, then zeros. Two roughlink networks can thus communicate over any path.
+//! a message. One byte replaces the document: the message number, and flags for a response, continued processing and
+//! a refused request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). For readers of a capture, the message's
+//! name in ASCII follows, truncated if there is no room, then zeros. Two roughlink networks can thus communicate over
+//! any path.
 //!
 //! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
 //! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.

@@ -2,7 +2,8 @@
 //!
 //! Frame sizes follow RFC 3551 section 4.5. Packets are those for which ITU-T G.113 (appendix I, table I.4) gives Ie
 //! and Bpl. The text of G.113 was not at hand, so values are used only where independent implementations of the E-model
-//! agree. This excludes G.726, GSM-FR, iLBC, AMR below 12.2 kbit/s (they disagree or lack Bpl) and Opus (not listed).
+//! agree. This excludes G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which implementations disagree or give no
+//! Bpl, and Opus, which G.113 lacks.
 
 use super::emodel::BPL_BARE;
 use crate::units::Time;

@@ -201,7 +201,8 @@ const PCMU_SILENCE: u8 = 0xff;
 const MAX_MISORDER: i64 = 100;
 /// Number of the first packet to enter, which leaves room for earlier ones that it overtook.
 const FIRST: u32 = MAX_MISORDER as u32;
-/// Packets by which a talker may be ahead of one with the shortest packets: gaps and bursts (RFC 3550 appendix A.1).
+/// Number of packets by which a talker may be ahead of one that sends only the shortest packets, to allow for gaps and
+/// bursts (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
 /// Shortest and longest speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
 const MIN_SPEECH: Time = Time::from_micros(2_500);

@@ -61,7 +61,7 @@ impl Policer {
             }
             return PolicerUpdate::Nothing;
         }
-        // Start sampling at the first loss: the bucket is empty, and its tokens cannot count as bandwidth.
+        // Start sampling at the first loss, when the bucket is empty: earlier, its tokens would count as bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
                 return PolicerUpdate::Nothing;

@@ -237,7 +237,8 @@ fn repair_ends_the_train_and_gives_no_pace() {
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
-    // Segment 13 is lost: three ACKs, then duplicates until the repair, up to a part of the fourth burst.
+    // Segment 13 is lost: three ACKs arrive, then duplicates until the repair, which also covers the third burst and a
+    // part of the fourth.
     assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)), "the first ACK of a train is a sample");
     c.ack(568.0, 12);
     assert_eq!(c.ack(572.0, 13), None, "the others are not");
@@ -327,7 +328,8 @@ fn jumping_ack_is_excluded_from_the_pace() {
 
 #[test]
 fn repair_time_is_excluded_from_the_pace() {
-    // A train interrupted by a time-out exceeds the average RTT: no pace. Without an earlier one, the interval halves.
+    // A train interrupted by a time-out lasts longer than the average RTT and so shows no pace. Without an earlier
+    // pace, the interval halves.
     let timeout = |c: &mut WaveBench, first: usize| {
         c.flow.state = CongestionState::Loss;
         c.cc.on_congestion(&c.flow, Congestion::Timeout);

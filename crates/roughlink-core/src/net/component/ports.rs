@@ -342,7 +342,8 @@ impl Component {
         self.ports.is_some() && (flow.is_passing() || leaves() || self.sides.outside(p).is_some())
     }
 
-    /// Delivers a whole datagram in a network with ports: an end outside gets it from its port; else it is returned.
+    /// Delivers a whole datagram in a network with ports. An end outside receives it through its port; for an end
+    /// inside, its packet is returned.
     pub(super) fn deliver_open<O: Observer>(
         &mut self,
         now: Time,

@@ -158,7 +158,8 @@ fn payload_share(mss: u32) -> u64 {
     payload * 256 / memory
 }
 
-/// Linux `tcp_rmem`: initial and largest buffer, bytes of memory; 6.16 raised the default of the latter to 32 MiB.
+/// Linux `tcp_rmem`: initial and largest buffer, bytes of memory. The largest is the default before Linux 6.16, which
+/// raised it to 32 MiB.
 const INITIAL: u64 = 131_072;
 const LARGEST: u64 = 6_291_456;
 /// Linux: smaller segments do not open the window.
@@ -176,7 +177,7 @@ mod tests {
         Space::new(&TcpConfig::preset(Stack::Linux))
     }
 
-    /// Linux 6.18, `ss -tm` at the receiver on a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, or 160/256.
+    /// Linux 6.18, `ss -tm` at the receiver on a TUN device: `rb24418304`, `rcv_ssthresh:15261440`: 160/256.
     #[test]
     fn payload_share_of_memory_is_five_eighths() {
         assert_eq!((payload_share(1460), payload_share(548)), (160, 128));

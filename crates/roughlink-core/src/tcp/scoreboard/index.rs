@@ -23,7 +23,8 @@ pub(super) struct Index {
     pub counted: u64,
     /// Position below which all segments are retransmitted or SACKed.
     pub passed: u64,
-    /// Position between the segments sent once before the `mark` of the last search and those sent once after it.
+    /// Position that divides the segments sent once: those below it left before the `mark` of the last search, the
+    /// others later.
     pub reached: u64,
 }
 

@@ -130,7 +130,8 @@ const RTT_SHIFT: u32 = 9;
 const GSO_MAX: u64 = MAX_SKB - 1 - 320;
 /// Linux `tcp_tso_win_divisor`.
 const WINDOW_DIVISOR: u64 = 3;
-/// Longest time that Linux waits for an acknowledgment, and longest time since the last departure.
+/// Linux waits only for an acknowledgment expected within this time, and only if the last departure is at most this
+/// long ago.
 const MAX_WAIT: Time = Time::from_millis(1);
 /// Segments that leave before pacing begins (`tcp_update_skb_after_send`).
 const UNPACED: u64 = 10;
