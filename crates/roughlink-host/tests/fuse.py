@@ -1,5 +1,7 @@
 """A FUSE file system whose server stops answering. Binds this process's network namespace to a file in it."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import struct

@@ -283,6 +283,23 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
+/// Creates the file at `path`, which must not exist. It is complete as soon as it has its name.
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (folder, name) = OpenFolder::open_parent(path)?;
+    let draft = format!(".{name}{NEW}");
+    if folder.kind(&draft)?.is_some() {
+        folder.remove(&draft)?; // left by a killed process
+    }
+    let written = folder.write_new(&draft, |file| file.write_all(bytes));
+    let named = written.and_then(|_| match fs::hard_link(folder.path.join(&draft), path) {
+        // Some file systems have no links.
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => folder.create(&name)?.write_all(bytes),
+        linked => linked,
+    });
+    let _ = folder.remove(&draft);
+    named
+}
+
 /// Opens the regular file at `path` below `folder` for reading. Follows no links below `folder`.
 pub(crate) fn reader_below(folder: &Path, path: &Path) -> io::Result<fs::File> {
     let mut folder = OpenFolder::open(folder)?;

@@ -18,6 +18,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_scenario::Warning;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::hash::Hasher as _;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -130,15 +131,20 @@ impl ScenarioText {
         let repeated = Cell::new(0);
         let load = |name: &str| {
             let known = read_too.borrow().iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
-            let new = known.is_none();
+            let is_new_name = known.is_none();
             let text = known.map_or_else(|| read_file(name), Ok)?;
-            if new {
-                read_too.borrow_mut().push((name.to_owned(), text.clone()));
-            } else {
+            // The same text may have several names, such as links.
+            if read_too.borrow().iter().any(|(_, known)| *known == text) {
                 repeated.set(repeated.get() + text.len() as u64);
                 if repeated.get() > MAX_REPEATED_SIZE {
-                    return Err(format!("repeated uses of files need more than {MAX_REPEATED_SIZE} bytes together"));
+                    return Err(format!(
+                        "further uses of the same files need more than {MAX_REPEATED_SIZE} bytes; use fewer or \
+                         shorter files"
+                    ));
                 }
+            }
+            if is_new_name {
+                read_too.borrow_mut().push((name.to_owned(), text.clone()));
             }
             Ok(text)
         };
@@ -193,18 +199,27 @@ impl ScenarioFolder {
     }
 }
 
-/// Writes a text file. Replaces an existing one only when the new one is complete.
+/// Writes a text file. With `force`, writes to what exists at `path`, and keeps the permissions of a file. A file is
+/// complete or unchanged, even if the process is killed meanwhile.
 ///
 /// # Errors
-/// Returns an error if the file cannot be written.
-pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
-    disk::replace(path, text.as_bytes())
+/// Returns an error if the file cannot be written or, without `force`, if something exists at `path`.
+pub fn write_text(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if force && found.is_file() => {
+            let target = path.canonicalize()?;
+            disk::replace(&target, text.as_bytes())?;
+            std::fs::set_permissions(&target, found.permissions())
+        }
+        Ok(_) if force => std::fs::write(path, text),
+        _ => disk::create(path, text.as_bytes()),
+    }
 }
 
 /// Reads a text file from disk. Fails if it is not a regular file, and with the errors of [`text_of`].
 fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    disk::regular(&std::fs::metadata(path)?)?;
-    text_of(disk::reader(&path.canonicalize()?)?, most)
+    disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
+    text_of(File::open(path)?, most)
 }
 
 /// Reads `file` as text.
@@ -236,7 +251,7 @@ pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;
 /// Maximum total size of the repeated uses of traces and logs, bytes: each use after the first counts in full.
-const MAX_REPEATED_SIZE: u64 = if cfg!(test) { 5_000 } else { 64_000_000 };
+const MAX_REPEATED_SIZE: u64 = if cfg!(test) { 5_000 } else { 100_000_000 };
 
 #[cfg(test)]
 mod tests {
@@ -248,7 +263,8 @@ mod tests {
         for i in 0..links {
             text += &format!(
                 "[[link]]\nname = \"l{i}\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
-                 timeline = \"t.csv\"\n"
+                 timeline = \"{}t.csv\"\n",
+                "./".repeat(i % 2)
             );
         }
         text += "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
@@ -263,9 +279,39 @@ mod tests {
         std::fs::write(folder.path().join("t.csv"), &trace).unwrap();
         let fit = 1 + MAX_REPEATED_SIZE as usize / trace.len();
         let files = with_traces(fit, folder.path()).parse(&[]).unwrap().files;
-        assert_eq!(files, [("t.csv".to_owned(), trace)]);
+        assert_eq!(files, [("t.csv".to_owned(), trace.clone()), ("./t.csv".to_owned(), trace)]);
         let error = with_traces(fit + 1, folder.path()).parse(&[]).err().unwrap().to_string();
-        assert!(error.contains("repeated uses of files need more than 5000 bytes together"), "{error}");
+        assert!(error.contains("further uses of the same files need more than 5000 bytes"), "{error}");
+    }
+
+    #[test]
+    fn existing_files_are_replaced_only_on_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.toml");
+        write_text(&path, "first", false).unwrap();
+        assert_eq!(write_text(&path, "second", false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
+        write_text(&path, "third", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "third");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_keep_their_names() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "old").unwrap();
+        std::fs::set_permissions(at("file"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("/dev/null", at("null")).unwrap();
+        symlink("absent", at("dangling")).unwrap();
+        ["link", "null"].iter().for_each(|name| write_text(&at(name), "new", true).unwrap());
+        assert!(write_text(&at("dangling"), "new", false).is_err() && !at("absent").exists());
+        assert!(["link", "null", "dangling"].iter().all(|name| at(name).is_symlink()));
+        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "new");
+        assert_eq!(std::fs::metadata(at("file")).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[cfg(unix)]

@@ -5,6 +5,7 @@
 //! Merging parts and reading unfinished sweeps therefore needs neither the scenario nor the command line.
 
 use crate::disk;
+use crate::drawing::Plain;
 use crate::error::LabError;
 use crate::experiment::ExperimentPlan;
 use crate::experiment::order::Order;
@@ -125,7 +126,7 @@ fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> R
         );
     }
     let plan = order.plan_within(most).map_err(|e| LabError::Usage {
-        message: format!("`{}` does not describe a sweep or comparison: {e}", path.display()),
+        message: format!("`{}` does not describe a sweep or comparison: {}", path.display(), Plain::new(&e, None)),
         help: "repeat the command that began it, which rewrites that file".into(),
     })?;
     if identity != Some(&*plan.identity().to_string()) {
@@ -368,6 +369,12 @@ fn read(folder: &Path) -> Result<Option<PlanFile>, LabError> {
 
 fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
     let text = serde_json::to_string_pretty(described).expect("plain data") + "\n";
+    if text.len() as u64 > disk::MAX_WHOLE_SIZE {
+        return Err(LabError::Usage {
+            message: format!("the scenarios and their files have more than {} bytes together", disk::MAX_WHOLE_SIZE),
+            help: "use shorter traces, or fewer scenarios".into(),
+        });
+    }
     store.write(DESCRIPTION, text.as_bytes()).map(drop)
 }
 

@@ -481,13 +481,14 @@ fn looped(
         return None;
     }
     let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
-    *repeated = repeated.saturating_add((duration.0 / repeat.0).saturating_mul(lines as u64));
-    if *repeated > MAX_STAYS {
+    let more = (duration.0 / repeat.0).saturating_mul(lines as u64);
+    if repeated.saturating_add(more) > MAX_STAYS {
         let what = if lines > stays.len() { "log lines within stays" } else { "stays" };
         let problem = Problem::new(format!("all coverage together has more than {MAX_STAYS} {what}")).at(here, "");
         report.error(problem.help("make `repeat` longer, or `duration` shorter"));
         return None;
     }
+    *repeated += more;
     let once = stays.len();
     let mut shift = repeat;
     while once > 0 && shift <= duration {

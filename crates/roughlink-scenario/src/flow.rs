@@ -254,7 +254,8 @@ impl Context<'_> {
             report.error(problem.help("name two different nodes in `from` and `to`"));
             return Vec::new();
         }
-        if let Some(hops) = self.routes.path(from, to) {
+        // A run needs both paths.
+        if let (Some(hops), Some(_)) = (self.routes.path(from, to), self.routes.path(to, from)) {
             return hops.into_iter().map(|hop| hop as usize / 2).collect();
         }
         if self.routes.is_exhausted() {

@@ -93,7 +93,7 @@ class ProductMaker:
                 link["timeline"] = self.r.choice([name, {"file": name, "repeat": "1 s"}])
             rows = "\n".join(f"{i / 1000},{i % 9 + 1}" for i in range(10 * m))
             self.files["trace.csv"] = f"time_s,rate_mbps\n{rows}\n".encode()
-            self.bounds = Bounds(cpu_s=10, memory_mb=1500)  # the links may read 64 MB together
+            self.bounds = Bounds(cpu_s=15, memory_mb=2500)  # the links may read 100 MB together
         else:
             steps = ", ".join(f'{{ at = "{i} ms", rate = "{i % 9 + 1} Mbit/s" }}' for i in range(min(m, 100_000 // n)))
             self.arguments += ["--set", f"link.*.timeline=[{steps}]"]

@@ -176,7 +176,7 @@ pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
             let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
             made.map_err(|source| LabError::Write { path: path.clone(), source })?;
         }
-        write_text(path, text).map_err(|source| LabError::Write { path: path.clone(), source })?;
+        write_text(path, text, args.force).map_err(|source| LabError::Write { path: path.clone(), source })?;
     }
     print(&format!("{}\n", to.display()))
 }

@@ -107,9 +107,9 @@ impl Reordered {
         Some((arrival, p))
     }
 
-    /// Returns the memory of the packets, bytes.
+    /// Returns the memory of the packets, bytes: the nodes of the tree may be half empty.
     pub(super) fn bytes(&self) -> usize {
-        self.packets.len() * size_of::<((Time, u64), Packet)>()
+        2 * self.packets.len() * size_of::<((Time, u64), Packet)>()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Packet> {

@@ -84,8 +84,9 @@ pub struct Routes {
     adjacency: Vec<Vec<Hop>>,
     /// Last hop to each node, by source.
     trees: BTreeMap<usize, Arc<[Option<Hop>]>>,
-    /// Hops examined in all searches.
+    /// Hops examined in all searches; some nodes count as one, because a search clears its memory of all.
     searched: u64,
+    limit: u64,
 }
 
 impl Routes {
@@ -102,7 +103,12 @@ impl Routes {
             adjacency[e.between.0].push(2 * i as Hop);
             adjacency[e.between.1].push(2 * i as Hop + 1);
         }
-        Routes { edges, adjacency, trees: BTreeMap::new(), searched: 0 }
+        Routes { edges, adjacency, trees: BTreeMap::new(), searched: 0, limit: MAX_SEARCHED }
+    }
+
+    /// Lifts the limit of [`MAX_SEARCHED`], for searches that have another limit.
+    pub(super) fn without_limit(self) -> Self {
+        Routes { limit: u64::MAX, ..self }
     }
 
     /// Returns the hops from `from` to `to`, or `None` if there is no path.
@@ -121,7 +127,7 @@ impl Routes {
         let mut hops: Vec<Hop> = last.into_iter().collect();
         let mut node = goal;
         while node != start {
-            let hop = tree[node]?;
+            let hop = (*tree.get(node)?)?;
             hops.push(hop);
             node = self.end(hop ^ 1);
         }
@@ -133,7 +139,7 @@ impl Routes {
     /// Returns true if the searches examined more than [`MAX_SEARCHED`] hops. No further search takes place, and paths
     /// may be missing.
     pub fn is_exhausted(&self) -> bool {
-        self.searched > MAX_SEARCHED
+        self.searched > self.limit
     }
 
     /// Returns the nodes that packets from `from` can reach, without `from`.
@@ -169,11 +175,12 @@ impl Routes {
         if let Some(tree) = self.trees.get(&from) {
             return Arc::clone(tree);
         }
+        if self.is_exhausted() {
+            return Arc::new([]);
+        }
         let mut tree = vec![None; self.adjacency.len()];
         let mut done = vec![false; self.adjacency.len()];
-        if self.is_exhausted() {
-            return tree.into();
-        }
+        self.searched += tree.len() as u64 / NODES_PER_HOP;
         let mut queue = BinaryHeap::from([Reverse((0u32, Time::ZERO, Hop::MAX, from))]);
         while let Some(Reverse((hops, delay, via, node))) = queue.pop() {
             if std::mem::replace(&mut done[node], true) {
@@ -199,8 +206,10 @@ impl Routes {
 
 /// Maximum number of hops of all paths together. A hop takes 8 bytes, here and in the component.
 pub(super) const MAX_HOPS: usize = 10_000_000;
-/// Maximum number of hops that the searches for paths examine; a search examines each hop of the network once.
+/// Maximum number of hops that the searches for paths examine. A search examines each hop that it reaches once.
 pub const MAX_SEARCHED: u64 = 1_000_000_000;
+/// Number of nodes whose memory is cleared in the time in which a search examines a hop.
+const NODES_PER_HOP: u64 = 16;
 /// Maximum number of nodes stored in all trees together, 8 bytes each.
 const MAX_REMEMBERED: usize = 10_000_000;
 
@@ -229,10 +238,11 @@ mod tests {
         let edges = (2..102).flat_map(|leaf| [edge(0, leaf), edge(1, leaf)]).collect();
         let mut routes = Routes::new(102, edges);
         (2..102).for_each(|leaf| drop(routes.path(leaf, 0)));
-        assert_eq!(routes.searched, 100 * 400);
+        let each = 400 + 102 / NODES_PER_HOP;
+        assert_eq!(routes.searched, 100 * each);
         (routes.searched, routes.trees) = (MAX_SEARCHED, BTreeMap::new());
         assert!(routes.path(2, 0).is_some() && routes.is_exhausted());
-        assert_eq!((routes.path(3, 0), routes.searched), (None, MAX_SEARCHED + 400));
+        assert_eq!((routes.path(3, 0), routes.searched), (None, MAX_SEARCHED + each));
     }
 
     /// Trees, each a search through the whole network, exist only for sources with several neighbors.

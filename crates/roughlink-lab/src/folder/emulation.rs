@@ -10,9 +10,11 @@ use roughlink_core::metrics::RunResult;
 use roughlink_core::metrics::conversation::ConversationResult;
 use roughlink_core::metrics::frames::FrameCount;
 use serde::Deserialize;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 /// An emulation.
 #[derive(Debug)]
@@ -152,11 +154,13 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
         file => file.map_err(failed)?,
     };
     let bad = |e: csv::Error| failed(io::Error::other(e));
-    let mut reader = ReaderBuilder::new().from_reader(ShortRecords { file, len: 0, quoted: false });
+    let since = Rc::new(Cell::new(0));
+    let mut reader = ReaderBuilder::new().from_reader(ShortRecords { file, since: Rc::clone(&since) });
     let headings = reader.headers().map_err(bad)?.clone();
     let places = columns.map(|column| headings.iter().position(|heading| heading == column));
     let mut record = StringRecord::new();
     while reader.read_record(&mut record).map_err(bad)? {
+        since.set(0);
         row(places.map(|place| place.and_then(|place| record.get(place)).unwrap_or_default()));
     }
     Ok(())
@@ -165,21 +169,17 @@ fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&s
 /// Reader of CSV that fails at a record of more than [`MAX_RECORD_LEN`] bytes, which the parser would keep in memory.
 struct ShortRecords<R> {
     file: R,
-    /// Bytes of the record so far.
-    len: usize,
-    quoted: bool,
+    /// Bytes read since the parser began the record.
+    since: Rc<Cell<usize>>,
 }
 
 impl<R: Read> Read for ShortRecords<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(buffer)?;
-        for byte in &buffer[..read] {
-            self.quoted ^= *byte == b'"';
-            self.len = if *byte == b'\n' && !self.quoted { 0 } else { self.len + 1 };
-            if self.len > MAX_RECORD_LEN {
-                return Err(io::Error::other(format!("a row has more than {MAX_RECORD_LEN} bytes")));
-            }
+        if self.since.get() > MAX_RECORD_LEN {
+            return Err(io::Error::other(format!("a row has more than {MAX_RECORD_LEN} bytes")));
         }
+        let read = self.file.read(buffer)?;
+        self.since.set(self.since.get() + read);
         Ok(read)
     }
 }
@@ -262,8 +262,9 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
     Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
 }
 
-/// Maximum length of a row, bytes: the names in it have at most 1,000 bytes each.
-const MAX_RECORD_LEN: usize = 10_000;
+/// Maximum length of a row, bytes, including what the parser reads ahead. The names in a row have at most 1,000 bytes
+/// each.
+const MAX_RECORD_LEN: usize = 20_000;
 const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;
@@ -288,12 +289,14 @@ mod tests {
                 .map(|()| seen)
                 .map_err(|e| Plain::new(&e, None).to_string())
         };
-        let long = "x".repeat(MAX_RECORD_LEN - 10);
-        let quoted = format!("a,b\n1,\"2\n{long}\"\n3,{long}\n");
-        assert_eq!(read(&quoted).unwrap(), [format!("1 2\n{long}"), format!("3 {long}")]);
-        for row in [format!("1,{long}12345678901"), format!("1,\"{long}\n{long}\""), "\0".repeat(20_000)] {
+        let long = "x".repeat(5_000);
+        let quoted = format!("a,b\n1,\"2\n{long}\"\n{}", format!("3,{long}\n").repeat(100));
+        let seen = read(&quoted).unwrap();
+        assert_eq!((seen[0].as_str(), seen.len()), (&*format!("1 2\n{long}"), 101));
+        let lines = "5,6\n".repeat(20_000);
+        for row in ["x".repeat(50_000), format!("1,\"{lines}\""), format!("1,x\"y,\"{lines}"), "\0".repeat(50_000)] {
             let refused = read(&format!("a,b\n1,2\n{row}\n")).unwrap_err();
-            assert!(refused.ends_with("a row has more than 10000 bytes"), "{refused}");
+            assert!(refused.ends_with("a row has more than 20000 bytes"), "{refused}");
         }
     }
 

@@ -208,15 +208,16 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
     for (number, stay) in stays.iter().enumerate() {
         stay.flows.iter().for_each(|flow| listed.entry(flow.as_str()).or_default().push((number, stay)));
     }
-    let mut reader = |(i, f): (usize, &FlowResult)| FlowReader {
+    let mut reader = |f: &FlowResult| FlowReader {
         thinners: std::array::from_fn(|_| axis.thinner()),
         delivered: Delivery::new(bin, axis.within(f.start_s)),
         stays: StayReader::new(listed.remove(f.name.as_str()).unwrap_or_default()),
-        rtts: (i < MAX_CURVES).then(|| Histogram::new(3).expect("three digits are possible")),
+        rtts: None,
         samples: 0.0,
         any: false,
     };
-    let mut readers: Vec<FlowReader> = result.flows.iter().enumerate().map(&mut reader).collect();
+    let mut readers: Vec<FlowReader> = result.flows.iter().map(&mut reader).collect();
+    let mut distributions = 0;
     let ends: Vec<f64> = result.flows.iter().map(|f| axis.within(f.end_s.unwrap_or(axis.end))).collect();
     let index = numbers(result.flows.iter().map(|f| &*f.name));
     let names = [
@@ -249,6 +250,10 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: TimeAxis) -
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
                 // Microseconds resolve three digits of any realistic RTT. The memory grows with the largest RTT.
+                if r.rtts.is_none() && distributions < MAX_CURVES {
+                    r.rtts = Some(Histogram::new(3).expect("three digits are possible"));
+                    distributions += 1;
+                }
                 if let Some(rtts) = &mut r.rtts {
                     let _ = rtts.record_n((ms * 1e3).min(MAX_RTT_US) as u64, (so_far - r.samples) as u64);
                 }

@@ -57,11 +57,19 @@ impl StoreContent {
         let (mut file, mut line, mut ours) = (BufReader::new(file), Vec::new(), false);
         for number in 1.. {
             line.clear();
-            let mut size = file.by_ref().take(MAX_WHOLE_SIZE).read_until(b'\n', &mut line)? as u64;
-            if size == MAX_WHOLE_SIZE && !line.ends_with(b"\n") {
+            let mut size = 0;
+            // Keeps only the end of a line that is too long.
+            while !line.ends_with(b"\n") {
                 line.clear();
-                size += file.skip_until(b'\n')? as u64;
-            } else if !line.ends_with(b"\n") {
+                match file.by_ref().take(MAX_WHOLE_SIZE).read_until(b'\n', &mut line)? as u64 {
+                    0 => break,
+                    more => size += more,
+                }
+                if (line.len() as u64) < MAX_WHOLE_SIZE {
+                    break;
+                }
+            }
+            if !line.ends_with(b"\n") {
                 ours |= number == 1 && HEADER.starts_with(&line);
                 break;
             }
@@ -69,7 +77,7 @@ impl StoreContent {
             found.end = place.end;
             if number == 1 && line == HEADER {
                 (ours, found.unchecked, found.header) = (true, false, size);
-            } else if let Some(record) = parse_line(&line) {
+            } else if let Some(record) = parse_line(&line).filter(|_| size == line.len() as u64) {
                 (ours, found.unchecked) = (true, false);
                 found.records.push(record);
             } else {

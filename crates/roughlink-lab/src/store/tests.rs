@@ -96,9 +96,9 @@ fn damaged_line_is_set_aside_and_reported() {
     }
 }
 
-/// Memory follows the finished runs, not the size of the file or the number of its damaged lines.
+/// Damaged lines are not kept in memory, and one that is too long is skipped.
 #[test]
-fn hostile_store_takes_no_memory() {
+fn many_and_long_damaged_lines_are_set_aside() {
     let folder = three_runs();
     let path = folder.path().join(RUNS);
     let sound = fs::read(&path).unwrap();

@@ -76,7 +76,8 @@ impl Ports {
             nodes: options.ports.clone(),
             hosts: BTreeMap::new(),
             beyond: options.beyond.clone(),
-            routes: Routes::from_scenario(s),
+            // The number of flows limits the searches.
+            routes: Routes::from_scenario(s).without_limit(),
             places,
             known: BTreeMap::new(),
             listening: BTreeMap::new(),
