@@ -50,7 +50,9 @@ pub struct RunOptions {
     pub replica: u32,
     /// Run all components in one event queue: slower, with the same result, but observers see events in order of time.
     pub one_component: bool,
-    /// Nodes whose hosts are outside the network. Each has a port, numbered by its position in this list.
+    /// Nodes whose hosts are outside the network. Each has a port, numbered by its position in this list. Pass the
+    /// host's packets to [`Network::receive`] or [`Network::forward`] and fetch packets for it from
+    /// [`Network::transmit`].
     pub ports: Vec<usize>,
     /// Flows of the scenario that keep both ends in the network, even with ports at their nodes.
     pub inside: BTreeSet<usize>,
@@ -240,6 +242,9 @@ impl Network {
     }
 
     /// Like [`Network::run`], with an observer.
+    ///
+    /// # Errors
+    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
     pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
         self.wake_observed(self.scenario.duration, observer);
         self.exceeded().map_or_else(|| Ok(self.result()), Err)
@@ -387,6 +392,9 @@ impl Network {
     }
 
     /// Like [`Network::change`], with an observer.
+    ///
+    /// # Errors
+    /// Returns an error if the link cannot be changed.
     pub fn change_observed<O: Observer>(
         &mut self,
         now: Time,

@@ -1,6 +1,7 @@
 //! Random streams, one per component and purpose: a new flow or node never changes the random numbers of another. A
-//! stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014). The hash is
-//! keyed with zeros, and its two halves give state and increment. A test below fixes this composition.
+//! stream is PCG XSL-RR 128/64 (O'Neill 2014), set up from a SipHash-2-4-128 keyed with zeros. The hash covers the seed
+//! (8 bytes, little-endian), the replica (4 bytes, little-endian), the name, a NUL and the purpose. Its two halves are
+//! widened to 128 bits for state and increment (`wide` in [`Seed::stream`]). A test below fixes this composition.
 //!
 //! ```
 //! use roughlink_core::rng::Seed;

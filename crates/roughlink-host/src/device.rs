@@ -274,6 +274,7 @@ mod tests {
         assert_eq!(transmit_drops(table, "plc"), None);
     }
 
+    /// An address that is in use leaves a device without IPv6; its kernel must send nothing over IPv6 then.
     #[test]
     fn device_without_ipv6_sends_no_ipv6() {
         let made = Namespace::new().and_then(|namespace| {

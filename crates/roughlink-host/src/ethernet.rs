@@ -471,7 +471,8 @@ mod tests {
         }
     }
 
-    /// A request to an Ethernet address of the network is always answered: it probes whether a node is still reachable.
+    /// The switch answers a broadcast request only for an address that has sent something to the host. A request to an
+    /// Ethernet address of the network is always answered: it probes whether a node is still reachable.
     #[test]
     fn broadcast_requests_are_answered_only_for_known_senders() {
         let (mut network, mut switch, out) = attached();

@@ -85,12 +85,16 @@ pub(crate) struct Counts {
     pub(crate) waited: LatenessHistogram,
     /// Longest time from when the loop should have looked at the devices until it did.
     pub(crate) stall: Time,
+    /// Datagrams that the kernel rejected.
     pub(crate) refused: u64,
+    /// Datagrams that a kernel dropped because its device's queue was full, if the count is known.
     pub(crate) overruns: Option<u64>,
     pub(crate) oversized: u64,
+    /// Datagrams for hosts behind attached devices that did not answer ARP or neighbor discovery.
     pub(crate) unanswered: u64,
     pub(crate) effort: Effort,
     pub(crate) elapsed: Time,
+    /// Error that denied the loop real-time priority, if any.
     pub(crate) unhurried: Option<HostError>,
 }
 

@@ -187,6 +187,7 @@ impl CongestionControl for Bic {
 }
 
 impl Bic {
+    /// Linux recomputes the count when the window has changed or 1/32 s has passed.
     #[inline]
     fn renew_count(&mut self, now: Time, w: u64) {
         if self.last_window == w && self.last_time.is_some_and(|t| now.saturating_sub(t) <= RENEWAL) {
@@ -237,6 +238,7 @@ impl Bic {
     }
 }
 
+/// Two segments per ACK, in 16ths.
 const INITIAL_DELAYED_ACK: u64 = 2 * 16;
 /// HZ / 32 in whole jiffies of 1 ms.
 const RENEWAL: Time = Time::from_millis(31);

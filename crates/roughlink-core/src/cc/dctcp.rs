@@ -58,6 +58,7 @@ pub struct Dctcp {
     /// Bytes delivered in this window of data, and how many of them were reported with ECE.
     delivered: u64,
     marked: u64,
+    /// Offset at which the window of data ends.
     round_end: u64,
 }
 

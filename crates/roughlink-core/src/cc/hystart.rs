@@ -103,6 +103,7 @@ pub struct HyStart {
     /// True if HyStart has ended slow start or is no longer allowed to.
     done: bool,
     round_start: Time,
+    /// Offset whose acknowledgment ends the round.
     round_end: u64,
     /// Arrival of the last ACK of the train.
     last_ack: Time,

@@ -110,7 +110,8 @@ impl Params {
         dm * self.alpha_max / (dm + da * (self.alpha_max - self.alpha_min) / self.alpha_min)
     }
 
-    /// Returns the part of the window that a loss removes (figure 9): kappa3 + kappa4 da between `d2` and `d3`.
+    /// Returns the part of the window that a loss removes at average queueing delay `da` (figure 9): kappa3 + kappa4 da
+    /// between `d2` and `d3`.
     pub fn beta(&self, da: f64, dm: f64) -> f64 {
         let (d2, d3) = (self.d2 * dm, self.d3 * dm);
         if da <= d2 {

@@ -7,12 +7,13 @@
 //! not seen, because their window scale and RTT are unknown. A flow also passes unmodified while the latest segment of
 //! either end is signed (TCP-MD5, TCP-AO) or belongs to Multipath TCP, whose subflows share one window.
 //!
-//! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). A
-//! SYN creates a separate entry beside the flow with the same addresses and ports, and replaces it when the third
-//! segment of the handshake has passed. The first segment of a flow whose SYN was not seen also creates an entry, which
-//! an answer must confirm. Unconfirmed entries have separate parts of the table, one for handshakes and one for the
-//! others, where the oldest is evicted. A confirmed flow evicts only the flow inactive for longest. A flood of SYNs
-//! thus competes only with handshakes, as with SYN cookies (RFC 4987 section 3.6), but a gateway must keep the options.
+//! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). One
+//! end alone proves nothing. A SYN creates a separate entry beside the flow with the same addresses and ports, and
+//! replaces it when the third segment of the handshake has passed. The first segment of a flow whose SYN was not seen
+//! also creates an entry, which an answer must confirm. Unconfirmed entries have separate parts of the table, one for
+//! handshakes and one for the others, where the oldest is evicted. A confirmed flow evicts only the flow inactive for
+//! longest. A flood of SYNs thus competes only with handshakes, as with SYN cookies (RFC 4987 section 3.6), but a
+//! gateway must keep the options.
 //!
 //! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction,
 //! which segments do not update. An entry that reaches the front too early is moved back, at most once per segment.

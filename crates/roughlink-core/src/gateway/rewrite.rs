@@ -1,8 +1,9 @@
 //! Rewriting the window of a segment to a smaller one.
 //!
-//! A window becomes smaller, never larger, and the advertised right edge never moves back (RFC 9293 section 3.8.6), so
-//! the visible window shrinks only as data is acknowledged. Duplicates keep their window, or the sender would not count
-//! them as duplicates (RFC 5681 section 2). Rewriting never closes a window; a closed one passes unchanged.
+//! A window becomes smaller, never larger, and the advertised right edge never moves back (RFC 9293 section 3.8.6: a
+//! receiver should not move it back, and Linux does not). The visible window therefore shrinks only as data is
+//! acknowledged. Duplicates keep their window, or the sender would not count them as duplicates (RFC 5681 section 2).
+//! Rewriting never closes a window; a closed one passes unchanged.
 //!
 //! The field counts units of 2^scale bytes. Rounding up may give the sender up to one unit more than intended. If a
 //! unit is larger than a segment, the field is rounded down instead. This moves the edge back by less than a unit, as

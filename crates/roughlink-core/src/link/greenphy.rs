@@ -207,6 +207,7 @@ impl GreenPhyConfig {
         self.delimiter * 2 + self.payload_air(n) + self.rifs + self.cifs
     }
 
+    /// Returns two cycles of the mains.
     fn beacon_period(&self) -> Time {
         Time::from_secs_f64(2.0 / self.mains_hz)
     }

@@ -255,6 +255,7 @@ impl ActiveQueue {
         self.tally.packets
     }
 
+    /// Returns when the next packet goes into service; [`Time::MAX`] while no packet waits.
     pub(super) fn next(&self) -> Time {
         self.next
     }

@@ -46,6 +46,7 @@ impl Heartbeat {
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
+    /// Returns when the heartbeat must be woken; [`Time::MAX`] = never.
     pub(super) fn next_wake(&self) -> Time {
         self.waiting.map_or(self.period_end, |(_, error_at)| error_at)
     }

@@ -100,6 +100,7 @@ impl SctpReceiver {
     pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
+    /// Returns a range of accepted TSNs that will never be delivered, as first and last TSN.
     pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
         self.by_hand.as_mut()?.dropped.pop()
     }

@@ -50,6 +50,7 @@ impl RttEstimator {
             floor,
         }
     }
+    /// Returns the smoothed RTT, zero before the first sample.
     #[inline]
     pub(crate) fn srtt(&self) -> Time {
         Time(self.srtt as u64)

@@ -408,4 +408,5 @@ impl TcpConfig {
     }
 }
 
+/// TCP_RTO_MIN of Linux.
 const LINUX_RTO_MIN: Time = Time::from_millis(200);

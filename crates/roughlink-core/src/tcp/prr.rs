@@ -24,7 +24,8 @@ pub(super) struct AckProgress {
 }
 
 impl Prr {
-    /// Begins an episode. `recover_fs` is RecoverFS, the divisor of the proportional part.
+    /// Begins an episode. `recover_fs` is RecoverFS, the divisor of the proportional part. That part is rounded up to a
+    /// multiple of `unit`.
     pub(super) fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
         Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }

@@ -52,22 +52,27 @@ impl Scoreboard {
             by_stamp: false,
         }
     }
+    /// Returns the offset of the first unacknowledged byte.
     #[inline]
     pub(super) fn una(&self) -> u64 {
         self.una
     }
+    /// Returns the offset after the last byte sent.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
+    /// Returns the bytes sent and not cumulatively acknowledged.
     #[inline]
     pub(super) fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
+    /// Returns the bytes assumed to be in the network.
     #[inline(always)]
     pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
     }
+    /// Returns the bytes SACKed above `una`.
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }
@@ -75,6 +80,7 @@ impl Scoreboard {
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
+    /// Returns the bytes of retransmissions in flight.
     pub(super) fn retrans(&self) -> u64 {
         self.retrans
     }
@@ -104,6 +110,7 @@ impl Scoreboard {
     pub(super) fn head(&self) -> Option<&SentSegment> {
         self.segments.front()
     }
+    /// Returns the start of the highest SACKed segment, 0 = none.
     pub(super) fn highest_sacked(&self) -> u64 {
         self.highest_sacked
     }

@@ -5,6 +5,7 @@ use crate::packet::{Packet, flags};
 use crate::units::Time;
 use std::collections::VecDeque;
 
+/// Bytes of the peer's stream from the first unread one on. There may be gaps after the delivered bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// Stream offset of the first byte.

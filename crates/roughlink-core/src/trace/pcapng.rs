@@ -359,6 +359,7 @@ mod tests {
         assert_eq!(interface.1[8..], *b"\x02\0\x0b\0plc.forward\0\x09\0\x01\0\x09\0\0\0\0\0\0\0");
         assert_eq!(first.0, ENHANCED_PACKET);
         assert_eq!(first.1[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0x42, 0x0f, 0]); // 1000001 ns
+        // A data segment: 60 bytes captured of 1500.
         let data = blocks[5].1;
         assert_eq!((data.len(), &data[12..20]), (20 + 60, &[60, 0, 0, 0, 0xdc, 5, 0, 0][..]));
     }

@@ -53,6 +53,7 @@ mod tests {
 
     #[test]
     fn checksum_matches_the_example_of_rfc_1071() {
+        // Section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(fold(add(0, &bytes)), 0xddf2);
         assert_eq!(fold(add(0, &bytes[..7])), fold(0x0001 + 0xf203 + 0xf4f5 + 0xf600));

@@ -110,9 +110,11 @@ pub(super) struct Ip {
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
-    /// Fragment offset in bytes.
+    /// Fragment offset in bytes; the wire has units of 8.
     pub(super) offset: usize,
+    /// Offset of the transport header, or of the data of a later fragment.
     pub(super) transport: usize,
+    /// End of the datagram; bytes after it are padding of the link.
     pub(super) end: usize,
 }
 
@@ -244,6 +246,7 @@ pub(super) struct Head {
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
+    /// Fragment offset in bytes.
     pub(super) offset: usize,
 }
 

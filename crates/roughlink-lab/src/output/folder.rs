@@ -347,6 +347,7 @@ impl Write for HashedFile {
     }
 }
 
+/// Returns size and SHA-256 of the file at `path`.
 pub(super) fn measure(path: &Path) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let bytes = io::copy(&mut disk::reader(path)?, &mut Hashing(&mut hash))?;

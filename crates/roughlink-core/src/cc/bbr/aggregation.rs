@@ -4,12 +4,14 @@
 use super::Params;
 use crate::units::Time;
 
+/// Largest excess of the last rounds, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
     /// Largest excess in this and in the previous window of rounds.
     excess: [u64; 2],
     rounds: u32,
     epoch: Time,
+    /// Bytes acknowledged in this epoch.
     acked: u64,
 }
 

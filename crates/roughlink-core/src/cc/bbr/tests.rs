@@ -539,6 +539,7 @@ fn extreme_samples_do_not_panic() {
     }
 }
 
+/// Linux 5.11 and later renew the smallest RTT only by a smaller one (`bbr_update_min_rtt`).
 #[test]
 fn path_without_queues_is_probed_every_ten_seconds() {
     let mut p = Path::new(bbr(""), TEN, Time::from_millis(100));

@@ -5,6 +5,7 @@ use super::super::{Ack, Congestion, Flow};
 use super::{CONCAVE, CONVEX, CubicArithmetic, FRIENDLY, Params};
 use crate::units::Time;
 
+/// Curve of Linux and ns-3: a count of acknowledged segments per segment of growth.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     c: f64,

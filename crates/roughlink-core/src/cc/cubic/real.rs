@@ -49,6 +49,7 @@ impl Real {
         phase
     }
 
+    /// Applies a congestion event at a window of `cwnd` segments.
     pub(super) fn reduce(&mut self, params: &Params, cwnd: f64, cause: Congestion) {
         match cause {
             Congestion::Loss | Congestion::Ecn => {

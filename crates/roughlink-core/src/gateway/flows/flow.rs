@@ -72,6 +72,7 @@ pub struct WatchedFlow<S> {
     syn_at: Time,
     answered_syn_at: Option<Time>,
     last_data: Option<Time>,
+    /// Bytes of the largest inward segment.
     largest: u32,
     /// Time at which both ends had sent a FIN.
     closed: Option<Time>,

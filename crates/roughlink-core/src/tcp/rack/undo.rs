@@ -110,6 +110,7 @@ impl TcpSender {
     }
 }
 
+/// Returns true if the echoed timestamp is older than `ms`.
 pub(super) fn is_older(echo: Option<u32>, ms: u32) -> bool {
     echo.is_some_and(|e| e != 0 && (e.wrapping_sub(ms) as i32) < 0)
 }

@@ -207,7 +207,8 @@ mod tests {
         }
     }
 
-    /// `tcp_tso_should_defer`: the sender waits for an acknowledgment that is near, and the window counts as used.
+    /// `tcp_tso_should_defer`: if the window has room for one segment only, the sender waits for an acknowledgment that
+    /// is near. The window then counts as used.
     #[test]
     fn window_without_room_for_a_burst_waits() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "newreno");

@@ -31,6 +31,7 @@ impl ClaimFigure {
         self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
     }
 
+    /// Formats the figure without its unit.
     pub(crate) fn words(&self) -> String {
         self.range.map_or("no value".into(), words)
     }
