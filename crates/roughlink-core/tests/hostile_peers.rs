@@ -105,7 +105,7 @@ fn told(lie: Option<&Lie>, mut datagram: Vec<u8>, held: &mut VecDeque<(usize, Ve
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn lying_peers_do_no_harm(
@@ -124,7 +124,7 @@ proptest! {
         let limits = RunLimits { events: 300_000, bytes: 20_000_000 };
         let open = |s: Scenario, node| Network::new(s, RunOptions { ports: vec![node], limits, ..RunOptions::default() });
         let mut networks = [open(source, 1).unwrap(), open(sink, 0).unwrap()];
-        let (mut crossing, mut held, mut passed) = (0, [VecDeque::new(), VecDeque::new()], [0_u64; 2]);
+        let (mut crossing, mut held, mut passed, mut bytes) = (0, [VecDeque::new(), VecDeque::new()], [0_u64; 2], 0);
         loop {
             let now = networks.iter().map(Network::next_wake).min().unwrap();
             if now > Time::from_secs(60) {
@@ -140,6 +140,7 @@ proptest! {
                         crossing += 1;
                         for datagram in told(lie, out.datagram.clone(), &mut held[i]) {
                             passed[i] += 1;
+                            bytes += datagram.len() as u64;
                             networks[1 - i].receive(now, 0, &datagram);
                         }
                     }
@@ -149,9 +150,13 @@ proptest! {
         for (i, network) in networks.iter().enumerate() {
             prop_assert_eq!(network.exceeded(), None);
             let flow = &network.result().flows[0];
-            prop_assert!(flow.delivered_bytes <= 100_000, "{flow:?}");
+            // A sender may send more than it has, but its peer cannot receive more than arrived.
+            let most = if i == 0 { 100_000 } else { bytes };
+            prop_assert!(flow.delivered_bytes <= most, "{flow:?}");
             let stats = network.port_stats();
-            prop_assert_eq!(stats.received + stats.unreachable + stats.unreadable, passed[1 - i]);
+            // A datagram that the end cannot parse was received.
+            prop_assert!(stats.received <= passed[1 - i]);
+            prop_assert!(stats.received + stats.unreachable + stats.unreadable >= passed[1 - i], "{stats:?}");
         }
     }
 }
