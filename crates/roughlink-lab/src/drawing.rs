@@ -144,6 +144,19 @@ mod tests {
     use super::*;
     use roughlink_core::text::is_hidden;
 
+    /// A place may be between the two characters that end a line.
+    #[test]
+    fn control_characters_near_a_place_are_not_drawn() {
+        let text = "\0\r\na\r\nb = \"c\r\nd\r\n\0\r\n";
+        for at in 0..=text.len() {
+            for end in at..=text.len() {
+                let drawn =
+                    drawn(("x", text), &[Problem::new("wrong").at(at..end, "")], Severity::Error, MessageStyle::Plain);
+                assert!(!drawn.contains(is_hidden), "{at}..{end}: {drawn:?}");
+            }
+        }
+    }
+
     #[test]
     fn long_causes_are_cut() {
         let error = std::io::Error::other(format!("unknown variant `{}`, expected one of three", "x".repeat(100_000)));

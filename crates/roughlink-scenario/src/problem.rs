@@ -101,12 +101,11 @@ impl Problem {
     /// Returns true if the lines of the places are short and consist of characters that a terminal shows.
     pub fn has_plain_lines(&self, text: &str) -> bool {
         self.labels.iter().all(|label| {
-            // The lines before and after the place are shown, too.
+            // The lines before and after the place are shown, too, and one more if the place is within a line's end.
             let start = text.floor_char_boundary(label.span.start);
             let end = text.floor_char_boundary(label.span.end.max(start));
-            let before = text[..start].rfind('\n').unwrap_or(0);
-            let from = text[..before].rfind('\n').unwrap_or(0);
-            let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i + 1);
+            let from = text[..start].rmatch_indices('\n').nth(2).map_or(0, |(i, _)| i);
+            let to = text[end..].match_indices('\n').nth(2).map_or(text.len(), |(i, _)| end + i + 1);
             text[from..to].lines().all(|line| line.len() <= MAX_LINE_LEN && !line.contains(is_hidden))
         })
     }
