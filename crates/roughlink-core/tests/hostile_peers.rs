@@ -122,8 +122,11 @@ proptest! {
         let source = Scenario { seed: u64::from(seed), ..transfer(keys, tables) };
         let sink = Scenario { seed: 7, ..source.clone() };
         let limits = RunLimits { events: 300_000, bytes: 20_000_000 };
-        let open = |s: Scenario, node| Network::new(s, RunOptions { ports: vec![node], limits, ..RunOptions::default() });
-        let mut networks = [open(source, 1).unwrap(), open(sink, 0).unwrap()];
+        let open = |s: Scenario, node| {
+            let options = RunOptions { ports: vec![node], limits, ..RunOptions::default() };
+            Network::new(s, options).unwrap()
+        };
+        let mut networks = [open(source, 1), open(sink, 0)];
         let (mut crossing, mut held, mut passed, mut bytes) = (0, [VecDeque::new(), VecDeque::new()], [0_u64; 2], 0);
         loop {
             let now = networks.iter().map(Network::next_wake).min().unwrap();
