@@ -103,6 +103,7 @@ class ProductMaker:
         self.flows(n)
         for i in range(min(m, 1_000_000 // n)):
             self.arguments += ["--set", f"flow.*.start={i} ms" if self.r.random() < 0.9 else "flow.*.name=x"]
+        self.bounds = Bounds(cpu_s=4.0)
 
     def of_noises(self, n: int, m: int) -> None:
         self.tables = network([f"n{i}" for i in range(n + 1)])

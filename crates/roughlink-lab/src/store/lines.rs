@@ -51,25 +51,19 @@ pub(super) struct StoreContent {
 }
 
 impl StoreContent {
-    /// Reads a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves.
+    /// Reads a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves. Fails at
+    /// a line of more than [`MAX_WHOLE_SIZE`].
     pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
         let mut found = StoreContent { unchecked: true, ..StoreContent::default() };
         let (mut file, mut line, mut ours) = (BufReader::new(file), Vec::new(), false);
         for number in 1.. {
             line.clear();
-            let mut size = 0;
-            // Keeps only the end of a line that is too long.
-            while !line.ends_with(b"\n") {
-                line.clear();
-                match file.by_ref().take(MAX_WHOLE_SIZE).read_until(b'\n', &mut line)? as u64 {
-                    0 => break,
-                    more => size += more,
-                }
-                if (line.len() as u64) < MAX_WHOLE_SIZE {
-                    break;
-                }
-            }
+            let size = file.by_ref().take(MAX_WHOLE_SIZE).read_until(b'\n', &mut line)? as u64;
             if !line.ends_with(b"\n") {
+                if size == MAX_WHOLE_SIZE {
+                    let reason = format!("line {number} has more than {MAX_WHOLE_SIZE} bytes");
+                    return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+                }
                 ours |= number == 1 && HEADER.starts_with(&line);
                 break;
             }
@@ -77,7 +71,7 @@ impl StoreContent {
             found.end = place.end;
             if number == 1 && line == HEADER {
                 (ours, found.unchecked, found.header) = (true, false, size);
-            } else if let Some(record) = parse_line(&line).filter(|_| size == line.len() as u64) {
+            } else if let Some(record) = parse_line(&line) {
                 (ours, found.unchecked) = (true, false);
                 found.records.push(record);
             } else {
