@@ -133,7 +133,7 @@ class ProductMaker:
         for axis, unit in [("rate", " Mbit/s"), ("queue", " pkt"), ("mtu", "00 B")][: self.r.choice([0, 0, 1, 3])]:
             words += ["--set", f"link.l0.{axis}={values(self.r.choice([1, 2, 100]), unit)}"]
         self.grid(*words, "--replicas", self.r.choice(["1", "1", "2", "4294967295", *FAR[5:9]]))
-        self.bounds = Bounds(cpu_s=15)  # up to 20,000 runs and rows of the report
+        self.bounds = Bounds(cpu_s=15, results_mb=40)  # up to 20,000 runs and rows of the report
 
     def of_metrics(self, n: int, m: int) -> None:
         """Makes metrics of all flows in all cells."""
