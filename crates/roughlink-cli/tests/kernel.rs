@@ -222,8 +222,8 @@ mod built_in {
 
     #[test]
     fn failed_default_unloads_what_was_loaded() {
-        let Some(name) = Named::new("h") else { return };
-        let Some(netns) = Netns::new("h") else { return };
+        let Some(name) = Named::new("undo") else { return };
+        let Some(netns) = Netns::new("undo") else { return };
         let before = netns.default();
         // The default cannot be written, as in a container that protects /proc/sys.
         let script = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec \"$@\"";
