@@ -4,6 +4,7 @@ use crate::rng::Seed;
 use crate::units::{QueueLimit, Rate, Time};
 use std::sync::Arc;
 
+pub(crate) mod fragments;
 pub mod greenphy;
 pub mod hdplc;
 pub mod jitter;

@@ -9,7 +9,7 @@
 use super::pcapng::{CaptureInterface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
 use crate::app::request::{OutgoingMessages, Session, Side, v2gtp};
-use crate::link::pipe::Fragments;
+use crate::link::fragments::Fragments;
 use crate::net::addresses::addresses;
 use crate::net::{Crossing, InterfaceDirection, Observer};
 use crate::packet::{Fragment, Packet, Protocol, Sides};

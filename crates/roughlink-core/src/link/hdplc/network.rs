@@ -6,9 +6,10 @@
 
 use super::HdplcConfig;
 use super::modem::HdplcModem;
+use crate::link::fragments::Fragments;
 use crate::link::medium::{Backlog, Medium};
 use crate::link::noise::air::NoiseProcess;
-use crate::link::pipe::{Fragments, PipeStats};
+use crate::link::pipe::PipeStats;
 use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
 use crate::units::Time;
