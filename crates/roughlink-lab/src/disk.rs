@@ -155,11 +155,8 @@ impl OpenFolder {
         name: &str,
         write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
     ) -> io::Result<OutputFile> {
-        let new = format!(".{name}{NEW}");
-        if self.kind(&new)?.is_some() {
-            self.remove(&new)?; // left by a killed process
-        }
-        let done = self.write_new(&new, write).and_then(|file| self.rename(&new, self, name).map(|()| file));
+        let new = draft(name);
+        let done = self.write_draft(&new, write).and_then(|file| self.rename(&new, self, name).map(|()| file));
         match done {
             Ok(file) => self.sync().map(|()| file),
             Err(e) => {
@@ -169,7 +166,11 @@ impl OpenFolder {
         }
     }
 
-    fn write_new(&self, name: &str, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> io::Result<OutputFile> {
+    /// Writes a draft, and first removes one that a killed process left.
+    fn write_draft(&self, name: &str, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> io::Result<OutputFile> {
+        if self.kind(name)?.is_some() {
+            self.remove(name)?;
+        }
         let mut file = self.create(name)?;
         write(&mut file)?;
         file.sync()?;
@@ -286,11 +287,8 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
 /// Creates the file at `path`, which must not exist. It is complete as soon as it has its name.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = OpenFolder::open_parent(path)?;
-    let draft = format!(".{name}{NEW}");
-    if folder.kind(&draft)?.is_some() {
-        folder.remove(&draft)?; // left by a killed process
-    }
-    let written = folder.write_new(&draft, |file| file.write_all(bytes));
+    let draft = draft(&name);
+    let written = folder.write_draft(&draft, |file| file.write_all(bytes));
     let named = written.and_then(|_| match fs::hard_link(folder.path.join(&draft), path) {
         // Some file systems have no links.
         Err(e) if e.kind() != ErrorKind::AlreadyExists => folder.create(&name)?.write_all(bytes),
@@ -334,7 +332,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     folder.replace(&name, bytes).map(drop)
 }
 
-/// Returns true if a killed [`OpenFolder::replace`] may have left a file of this name.
+/// Returns the name of the file `name` while it is incomplete.
+fn draft(name: &str) -> String {
+    format!(".{name}{NEW}")
+}
+
+/// Returns true if a killed process may have left a draft of this name.
 pub(crate) fn is_leftover(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(NEW)
 }

@@ -131,20 +131,24 @@ impl ScenarioText {
         let repeated = Cell::new(0);
         let load = |name: &str| {
             let known = read_too.borrow().iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
-            let is_new_name = known.is_none();
-            let text = known.map_or_else(|| read_file(name), Ok)?;
-            // The same text may have several names, such as links.
-            if read_too.borrow().iter().any(|(_, known)| *known == text) {
-                repeated.set(repeated.get() + text.len() as u64);
-                if repeated.get() > MAX_REPEATED_SIZE {
-                    return Err(format!(
-                        "further uses of the same files need more than {MAX_REPEATED_SIZE} bytes; use fewer or \
-                         shorter files"
-                    ));
+            let (text, again) = match known {
+                Some(text) => (text, true),
+                None => {
+                    let text = read_file(name)?;
+                    // The same text may have several names, such as links.
+                    let again = read_too.borrow().iter().any(|(_, known)| *known == text);
+                    read_too.borrow_mut().push((name.to_owned(), text.clone()));
+                    (text, again)
                 }
+            };
+            if again {
+                repeated.set(repeated.get() + text.len() as u64);
             }
-            if is_new_name {
-                read_too.borrow_mut().push((name.to_owned(), text.clone()));
+            if repeated.get() > MAX_REPEATED_SIZE {
+                return Err(format!(
+                    "further uses of the same files need more than {MAX_REPEATED_SIZE} bytes; use fewer or shorter \
+                     files"
+                ));
             }
             Ok(text)
         };
