@@ -248,8 +248,8 @@ impl Pinned {
         }
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(is_covered).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("set the coverage"))?;
-        // Connections that the iterator misses read the state at their next ACK. Those that already have the state are
-        // not restarted, so repeating the command also completes a change that a kill interrupted.
+        // Connections that the iterator misses read the state at their next ACK. A connection that has
+        // the state is not restarted, so the command can be repeated after a kill.
         self.read_everywhere(LOOK_AGAIN, |_, _| ())
     }
 

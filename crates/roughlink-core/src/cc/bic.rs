@@ -5,7 +5,7 @@
 //! (Smax). Near it, the steps are small. Beyond the maximum, growth starts slowly and accelerates ("max probing"). Up
 //! to `low_window` segments BIC is NewReno. Defaults follow Linux's `tcp_bic`: a jump of 1/4 of the distance and `beta`
 //! in 1024ths. The *count* of acknowledged segments per segment of growth is divided by the mean number of segments per
-//! ACK (initially 2). It is recomputed when the window changes or after 1/32 s. A timeout resets everything.
+//! ACK (initially 2). A change of the window, or 1/32 s, leads to a new count. A timeout resets everything.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
 //! NewReno and halves the bytes in flight. The count is renewed on every ACK and ignores delayed ACKs. The window grows

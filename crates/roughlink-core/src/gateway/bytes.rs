@@ -2,7 +2,7 @@
 //!
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
-//! Checksums are not verified: a wrong one stays wrong. They must be complete, not left for the network card.
+//! Checksums must be complete, not left for the network card. They are not verified: a wrong one stays wrong.
 //!
 //! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction,
 //! which is kept while the flow is in the table ([`Segment::link`]).

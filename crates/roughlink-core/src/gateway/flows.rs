@@ -1,7 +1,7 @@
 //! Table of the flows that pass a gateway: handshake options, RTT, activity and expiry.
 //!
 //! The RTT is the time from the SYN to the third segment of the handshake, both seen at the gateway (S. Jaiswal et al.,
-//! INFOCOM 2004; figure 11 of the PLC paper): the RTT between the ends, whichever side opens. It is measured once.
+//! INFOCOM 2004; figure 11 of the PLC paper): the RTT between the ends, whichever side opens. A flow is measured once.
 //!
 //! Some flows pass unmodified: flows without room in the table and, except in [`super::avoca_rx`], flows whose SYN was
 //! not seen, because their window scale and RTT are unknown. A flow also passes unmodified while the latest segment of
