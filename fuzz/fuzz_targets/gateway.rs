@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::bytes::{FrameGateway, Framing};
 use roughlink_core::gateway::flows::FlowPhase;
-use roughlink_core::gateway::{FlowKey, Gateway, Heading, Modem, REGISTRY, build};
+use roughlink_core::gateway::{FlowKey, Gateway, Heading, Modem, REGISTRY, Verdict, build};
 use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, Implied, IpPair, ethernet};
@@ -79,7 +79,7 @@ fuzz_target!(|input: &[u8]| {
                 // A handshake, which may repeat for a known flow.
                 let a = addresses(op[1]);
                 let known = |g: &dyn Gateway| {
-                    g.stats(None).flows.iter().any(|f| f.key == FlowKey::Real(a) && f.phase == FlowPhase::Established)
+                    g.stats(None).flows.iter().any(|f| f.addresses == Some(a) && f.phase == FlowPhase::Established)
                 };
                 let (known, before) = (known(g), port.senders.as_ref().and_then(|s| s.edges.get(&a)).copied());
                 let (mut window, mut offered) = (0, 0);
@@ -201,7 +201,8 @@ impl Port {
 
     fn pass(&mut self, g: &mut dyn Gateway, now: Time, heading: Heading, frame: &mut [u8]) {
         let before = frame.to_vec();
-        self.bytes.receive(g, now, heading, frame, Some(&self.line));
+        let verdict = self.bytes.receive(g, now, heading, &mut self.bytes.parse(frame), Some(&self.line));
+        assert_eq!(verdict, Verdict::Accept);
         let at = match self.framing {
             Framing::Ip => 0,
             Framing::Ethernet => match ethernet::ip_offset(&before) {

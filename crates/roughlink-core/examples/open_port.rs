@@ -5,7 +5,7 @@ use roughlink_core::cc;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
-use roughlink_core::wire;
+use roughlink_core::wire::{self, Datagram};
 
 const CABLE: &str = r#"
 duration = "60 s"
@@ -39,10 +39,10 @@ fn main() {
     while got < 500_000 {
         charger.wake(now);
         while let Some(out) = network.transmit(now) {
-            charger.receive(now, &out.datagram);
+            charger.receive(now, out.datagram.bytes());
         }
         while charger.transmit(now, &mut datagram) {
-            network.receive(now, 0, &datagram);
+            network.receive(now, 0, &Datagram::from_ip(&datagram));
         }
         // The bytes of a simulated stream are a pattern of their positions, so a missing byte would be noticed.
         let n = charger.read(&mut buffer);

@@ -7,7 +7,9 @@
 
 use roughlink_core::gateway::flows::{self, FlowPhase, Flows};
 use roughlink_core::gateway::rewrite::{AdvertisedEdge, WindowLimit};
-use roughlink_core::gateway::{BuildGateway, Gateway, Heading, Modem, REGISTRY, RegisteredGateway, Segment, Stats};
+use roughlink_core::gateway::{
+    BuildGateway, Gateway, Heading, Modem, REGISTRY, RegisteredGateway, Segment, Stats, Verdict,
+};
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
@@ -51,14 +53,13 @@ impl BuildGateway for Ceiling {
 }
 
 impl Gateway for Ceiling {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
         let seen = self.flows.observe(now, heading, segment);
         if heading == Heading::Inward || !seen.credible {
-            return;
+            return Verdict::Accept;
         }
-        let Some(id) = seen.flow else { return };
-        let Some(flow) = self.flows.get_mut(&id) else { return };
-        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
+        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return Verdict::Accept };
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss());
         let limited = matches!(flow.phase(), FlowPhase::Handshake | FlowPhase::Established);
         let want =
             limited.then(|| WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false });
@@ -67,6 +68,7 @@ impl Gateway for Ceiling {
             segment.window = window;
             flow.rewritten += 1;
         }
+        Verdict::Accept
     }
 
     fn wake(&mut self, now: Time) {

@@ -59,21 +59,32 @@ impl Heading {
 
 /// A flow and its direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FlowKey {
-    /// Addresses and ports of a real segment.
-    Real(Addresses),
-    /// A flow of the simulation.
-    Simulated(FlowId),
+pub struct FlowKey {
+    /// Number of the flow in the simulation, or of the conversation on a real interface, with the direction.
+    pub flow: FlowId,
+    /// Number of conversations that had this number before.
+    pub generation: u32,
 }
 
 impl FlowKey {
+    /// Returns the key of a flow whose number was not used before.
+    pub const fn new(flow: FlowId) -> Self {
+        FlowKey { flow, generation: 0 }
+    }
     /// Returns the opposite direction.
     pub const fn reversed(self) -> Self {
-        match self {
-            FlowKey::Real(addresses) => FlowKey::Real(addresses.reversed()),
-            FlowKey::Simulated(flow) => FlowKey::Simulated(flow.flipped()),
-        }
+        FlowKey { flow: self.flow.flipped(), ..self }
     }
+}
+
+/// Decision of a gateway about a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Verdict {
+    /// Forward the segment.
+    Accept,
+    /// Drop the segment.
+    Drop,
 }
 
 /// The fields of a TCP segment that gateways use.
@@ -99,6 +110,8 @@ pub struct Segment {
     pub signed: bool,
     /// Multipath TCP (RFC 8684): the window belongs to the whole connection.
     pub multipath: bool,
+    /// Addresses and ports of a segment from outside the simulation.
+    pub addresses: Option<Addresses>,
     /// Link header of the segment's frame.
     pub link: Option<bytes::LinkHeader>,
 }
@@ -117,6 +130,7 @@ impl Segment {
             timestamps: None,
             signed: false,
             multipath: false,
+            addresses: None,
             link: None,
         }
     }
@@ -153,8 +167,8 @@ pub trait Modem {
 
 /// An element on the path of TCP. After each call, [`Gateway::transmit`] must be called until it returns nothing.
 pub trait Gateway: Debug + Send {
-    /// Processes `segment`, which is forwarded with any changes. `modem` is the modem at this node, if any.
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>);
+    /// Processes `segment`, which is forwarded with any changes or dropped. `modem` is the modem at this node, if any.
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) -> Verdict;
     /// Returns the next segment that the gateway sends, with its direction.
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
         None
@@ -189,6 +203,8 @@ pub struct Stats {
 pub struct FlowStats {
     /// Flow, in the inward direction.
     pub key: FlowKey,
+    /// Its addresses, if its segments come from outside the simulation.
+    pub addresses: Option<Addresses>,
     /// Phase in the flow table.
     pub phase: flows::FlowPhase,
     /// True if the flow shares the rough link now.

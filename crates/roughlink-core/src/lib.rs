@@ -73,6 +73,7 @@ pub mod app;
 pub mod cc;
 #[cfg(test)]
 mod channel;
+pub mod conversations;
 pub mod event;
 pub mod gateway;
 pub mod link;

@@ -28,7 +28,7 @@ use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::{Rate, Time};
-use crate::wire;
+use crate::wire::Datagram;
 use addresses::Prefix;
 use budget::Budget;
 pub use budget::{Exceeded, MAX_BYTES, RunLimits};
@@ -126,21 +126,8 @@ pub struct NetworkOutput {
     pub since: Option<Time>,
     /// Number of the port.
     pub port: usize,
-    /// IP datagram, or frame.
-    pub datagram: Vec<u8>,
-    /// Set for a frame, accepted by [`Network::forward`].
-    pub is_frame: bool,
-}
-
-impl NetworkOutput {
-    /// Returns the IP datagram, `None` for a frame without one.
-    pub fn ip_datagram(&self) -> Option<&[u8]> {
-        if !self.is_frame {
-            return Some(&self.datagram);
-        }
-        let (at, envelope) = wire::ethernet::envelope(&self.datagram).ok()?;
-        Some(&self.datagram[at..at + envelope.end])
-    }
+    /// IP datagram, or frame accepted by [`Network::forward`].
+    pub datagram: Datagram,
 }
 
 /// Counters of a network's ports.
@@ -322,12 +309,18 @@ impl Network {
     ///
     /// # Panics
     /// Panics if there is no such port.
-    pub fn receive(&mut self, now: Time, port: usize, datagram: &[u8]) {
+    pub fn receive<B: AsRef<[u8]>>(&mut self, now: Time, port: usize, datagram: &Datagram<B>) {
         self.receive_observed(now, port, datagram, &mut NoObserver);
     }
 
     /// Like [`Network::receive`], with an observer.
-    pub fn receive_observed<O: Observer>(&mut self, now: Time, port: usize, datagram: &[u8], observer: &mut O) {
+    pub fn receive_observed<B: AsRef<[u8]>, O: Observer>(
+        &mut self,
+        now: Time,
+        port: usize,
+        datagram: &Datagram<B>,
+        observer: &mut O,
+    ) {
         assert!(port < self.options.ports.len(), "there is no port {port}");
         let Some(now) = self.advance(now, observer) else { return };
         if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
@@ -344,12 +337,18 @@ impl Network {
     ///
     /// # Panics
     /// Panics if there is no such port.
-    pub fn forward(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) {
+    pub fn forward<B: AsRef<[u8]>>(&mut self, now: Time, ports: [usize; 2], frame: &Datagram<B>) {
         self.forward_observed(now, ports, frame, &mut NoObserver);
     }
 
     /// Like [`Network::forward`], with an observer, which receives the IP datagrams in frames and no other frames.
-    pub fn forward_observed<O: Observer>(&mut self, now: Time, ports: [usize; 2], frame: &[u8], observer: &mut O) {
+    pub fn forward_observed<B: AsRef<[u8]>, O: Observer>(
+        &mut self,
+        now: Time,
+        ports: [usize; 2],
+        frame: &Datagram<B>,
+        observer: &mut O,
+    ) {
         assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
         let Some(now) = self.advance(now, observer) else { return };
         if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {

@@ -33,21 +33,27 @@
 
 pub mod checksum;
 pub mod crc32c;
+mod datagram;
 pub mod ethernet;
 mod ip;
 mod payload;
+pub mod protocol;
 mod sctp;
 mod tcp;
 mod udp;
 
+pub use datagram::Datagram;
+pub(crate) use datagram::Headers;
 pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, UdpStamp, pattern};
 pub use tcp::TcpHeaderMut;
 
-use crate::packet::{Cookie, FlowId, Fragment, Init, Packet, Protocol, SideContent, Sides, SynOptions, flags};
+use crate::packet::{
+    Cookie, FlowId, Fragment, Init, Packet, Protocol, SackBlock, SideContent, Sides, SynOptions, flags,
+};
 use crate::units::Time;
 use ip::{Head, Ip};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Addresses and ports.
@@ -68,10 +74,7 @@ impl Addresses {
     }
     /// Returns source and destination as socket addresses.
     pub fn sockets(&self) -> [SocketAddr; 2] {
-        let [src, dst] = match self.ip {
-            IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
-            IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
-        };
+        let [src, dst] = self.ip.ends();
         [(src, self.src_port), (dst, self.dst_port)].map(SocketAddr::from)
     }
 }
@@ -198,16 +201,16 @@ pub fn encode_with(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let (protocol, header) = match packet.protocol() {
-        Protocol::Tcp => (ip::TCP, tcp::header_length(packet, side)?),
-        Protocol::Udp => (ip::UDP, udp::HEADER),
-        Protocol::Sctp => (ip::SCTP, sctp::header_length(packet, side)?),
+        Protocol::Tcp => (protocol::TCP, tcp::header_length(packet, side)?),
+        Protocol::Udp => (protocol::UDP, udp::HEADER),
+        Protocol::Sctp => (protocol::SCTP, sctp::header_length(packet, side)?),
     };
     let fragment = packet.fragment();
     let offset = match fragment {
         Fragment::Whole | Fragment::First => 0,
         Fragment::Middle | Fragment::Last => usize::from(u16::try_from(packet.ack).unwrap_or(u16::MAX)),
     };
-    let padding = if protocol == ip::SCTP { payload.bytes().wrapping_neg() & 3 } else { 0 };
+    let padding = if protocol == protocol::SCTP { payload.bytes().wrapping_neg() & 3 } else { 0 };
     let whole = header + payload.bytes() + padding; // of the datagram, without IP header
     let here = packet.size.checked_sub(packet.ip_header_bytes()).map(usize::from).ok_or(EncodeError::Size)?;
     if packet.is_ipv6() && matches!(addresses.ip, IpPair::V4 { .. }) {
@@ -267,21 +270,17 @@ pub struct Envelope {
     pub end: usize,
 }
 
-/// Returns the envelope of the IP datagram at the start of `bytes`.
-///
-/// # Errors
-/// Returns an error if there is no whole datagram.
-pub fn envelope(bytes: &[u8]) -> Result<Envelope, WireError> {
-    let ip = Ip::envelope(bytes)?;
-    let whole = ip.fragment == Fragment::Whole;
-    Ok(Envelope {
-        pair: ip.pair,
-        traffic_class: ip.class,
-        protocol: ip.protocol,
-        whole,
-        transport: ip.transport,
-        end: ip.end,
-    })
+impl Envelope {
+    fn new(ip: &Ip) -> Self {
+        Envelope {
+            pair: ip.pair,
+            traffic_class: ip.class,
+            protocol: ip.protocol,
+            whole: ip.fragment == Fragment::Whole,
+            transport: ip.transport,
+            end: ip.end,
+        }
+    }
 }
 
 /// Reads the IP datagram at the start of `bytes` and checks its checksums.
@@ -301,7 +300,11 @@ pub(crate) fn decode_of(bytes: &[u8], protocol: Protocol, addresses: &Addresses)
 
 /// Like [`decode`], without verifying checksums: for bytes whose checksum the network card will fill in.
 pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
-    let ip = Ip::parse(bytes)?;
+    parse_transport(Ip::envelope(bytes)?.checked()?, bytes)
+}
+
+/// Parses the transport header of `bytes`, whose IP header is `ip`.
+fn parse_transport(ip: Ip, bytes: &[u8]) -> Result<Decoded, WireError> {
     let here = &bytes[ip.transport..ip.end];
     let mut d = Decoded {
         addresses: Addresses { ip: ip.pair, src_port: 0, dst_port: 0 },
@@ -316,8 +319,8 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
         multipath: false,
     };
     match ip.protocol {
-        ip::UDP => d.packet = Packet::udp(d.packet.flow, 0, 0, Time::ZERO),
-        ip::SCTP => d.packet = Packet::sctp_data(d.packet.flow, 0, 0, (0, 0), 0),
+        protocol::UDP => d.packet = Packet::udp(d.packet.flow, 0, 0, Time::ZERO),
+        protocol::SCTP => d.packet = Packet::sctp_data(d.packet.flow, 0, 0, (0, 0), 0),
         _ => {}
     }
     d.packet.ident = ip.ident;
@@ -326,12 +329,12 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
     let header = if ip.offset > 0 {
         d.packet.ack = ip.offset as u32;
         ip::V4_HEADER
-    } else if ip.protocol == ip::UDP {
+    } else if ip.protocol == protocol::UDP {
         let udp = udp::Udp::parse(here, ip.fragment)?;
         (d.addresses.src_port, d.addresses.dst_port) = udp.ports;
         d.payload = ip.transport + udp::HEADER..ip.transport + udp.length;
         usize::from(d.packet.header_bytes(0))
-    } else if ip.protocol == ip::SCTP {
+    } else if ip.protocol == protocol::SCTP {
         d.read_sctp(sctp::ChunkPacket::parse(here, d.packet)?);
         return Ok(d);
     } else {
@@ -437,6 +440,14 @@ impl Decoded {
             return None;
         }
         TcpHeaderMut::new(bytes.get_mut(self.transport..)?)
+    }
+
+    /// Returns the SACK blocks of a TCP segment.
+    pub fn sacks(&self) -> &[SackBlock] {
+        match &self.side {
+            Some(SideContent::Sacks(blocks)) => &blocks[..self.packet.sacks()],
+            _ => &[],
+        }
     }
 
     /// Returns true for a fragment without transport header.

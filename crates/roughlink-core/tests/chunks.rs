@@ -3,7 +3,7 @@
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::{Chunk, FlowId, Gaps, Init, Packet, SideContent, chunk_flags};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses, IpPair, checksum, crc32c};
+use roughlink_core::wire::{self, Addresses, Datagram, IpPair, checksum, crc32c};
 
 const ID: FlowId = FlowId::new(0, false);
 /// Addresses from the peer, node `outside`, to the scenario's node.
@@ -54,10 +54,10 @@ fn data(tsn: u32, flags: u8) -> Vec<u8> {
 
 /// Returns the network's answers to a datagram within a second: chunks and their datagrams.
 fn answers(network: &mut Network, now: &mut Time, datagram: &[u8]) -> Vec<(Chunk, Vec<u8>)> {
-    network.receive(*now, 0, datagram);
+    network.receive(*now, 0, &Datagram::from_ip(datagram));
     *now += Time::from_secs(1);
     let out = std::iter::from_fn(|| network.transmit(*now));
-    out.map(|o| (wire::decode(&o.datagram).unwrap().packet.chunk().unwrap(), o.datagram)).collect()
+    out.map(|o| (wire::decode(o.datagram.bytes()).unwrap().packet.chunk().unwrap(), o.datagram.into_bytes())).collect()
 }
 
 fn chunks(answers: &[(Chunk, Vec<u8>)]) -> Vec<Chunk> {
@@ -110,7 +110,7 @@ fn bundles_and_fragments_are_accepted() {
 #[test]
 fn cookie_is_echoed_unchanged() {
     let (mut network, mut now) = (network("ours", "outside"), Time::from_millis(10));
-    let begin = network.transmit(now).expect("an INIT").datagram;
+    let begin = network.transmit(now).expect("an INIT").datagram.into_bytes();
     let their = init(&begin);
     let cookie: Vec<u8> = (0..301_u32).map(|i| i as u8).collect();
     let mut parameters = vec![0, 1, 0, 8, 0, 0, 0, 0]; // misplaced heartbeat info ends the list
@@ -129,8 +129,11 @@ fn cookie_is_echoed_unchanged() {
     let sum = crc32c::crc32c(&back[20..]);
     back[28..32].copy_from_slice(&sum.to_le_bytes());
     now += Time::from_millis(1);
-    network.receive(now, 0, &back);
-    let echo =
-        std::iter::from_fn(|| network.transmit(now + Time::from_millis(10))).next().expect("a COOKIE ECHO").datagram;
+    network.receive(now, 0, &Datagram::from_ip(&back));
+    let echo = std::iter::from_fn(|| network.transmit(now + Time::from_millis(10)))
+        .next()
+        .expect("a COOKIE ECHO")
+        .datagram
+        .into_bytes();
     assert_eq!((echo[32], &echo[34..36], &echo[36..36 + 301], echo.len()), (10, &[1, 49][..], &cookie[..], 36 + 304));
 }

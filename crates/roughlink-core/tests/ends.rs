@@ -16,7 +16,7 @@ use roughlink_core::packet::{FlowId, Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses};
+use roughlink_core::wire::{self, Addresses, Datagram};
 use std::collections::BTreeSet;
 
 const PLAIN: &str = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"";
@@ -115,7 +115,7 @@ fn call(
     let mut left = Vec::new();
     for &(at, n) in said {
         left.extend(std::iter::from_fn(|| network.transmit(at)));
-        network.receive(at, 0, &udp(&back, &say(n)));
+        network.receive(at, 0, &Datagram::from_ip(&udp(&back, &say(n))));
     }
     left.extend(std::iter::from_fn(|| network.transmit(s.duration)));
     (network.result().flows.remove(0), left, network)
@@ -165,10 +165,10 @@ fn call_quality_is_the_same_with_one_end_outside() {
         assert_eq!(network.port_stats().sent as usize, left.len());
 
         // The output is one RTP stream at the codec's pace, with gaps where the link lost packets.
-        let (_, first, start, source, _) = rtp(&left[0].datagram);
+        let (_, first, start, source, _) = rtp(left[0].datagram.bytes());
         let mut numbers = BTreeSet::new();
         for out in &left {
-            let (kind, number, timestamp, ssrc, speech) = rtp(&out.datagram);
+            let (kind, number, timestamp, ssrc, speech) = rtp(out.datagram.bytes());
             assert_eq!((kind, ssrc, speech.len()), (payload_type, source, bytes - 12));
             let n = number.wrapping_sub(first);
             assert_eq!(timestamp.wrapping_sub(start), u32::from(n) * ticks);
@@ -213,8 +213,8 @@ fn both_ends_of_a_call_may_be_outside() {
     let there = addresses(&s, 0);
     for n in 0..500_u16 {
         let at = Time::from_millis(20 * u64::from(n));
-        network.receive(at, 0, &udp(&there, &speech(n, 1)));
-        network.receive(at, 1, &udp(&there.reversed(), &speech(n + 7, 2)));
+        network.receive(at, 0, &Datagram::from_ip(&udp(&there, &speech(n, 1))));
+        network.receive(at, 1, &Datagram::from_ip(&udp(&there.reversed(), &speech(n + 7, 2))));
     }
     network.wake(Time::from_secs(60));
     let flow = &network.result().flows[0];
@@ -328,7 +328,7 @@ fn session_without_a_charger_fails_in_discovery() {
     let r = of(&network.result().flows[0]);
     assert_eq!((r.outcome, r.cause, r.discovery_tries), (SessionOutcome::Failed, Some(EndCause::Discovery), 7));
     // Version, its inverse, type, length; no TLS, TCP.
-    assert!(asked.iter().all(|out| out.datagram[48..] == [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]));
+    assert!(asked.iter().all(|out| out.datagram.bytes()[48..] == [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]));
 }
 
 /// A vehicle of another scenario, with unknown addresses, finds the waiting charger.
@@ -340,10 +340,10 @@ fn unknown_vehicle_finds_the_charger() {
     let mut network = open(&s, &[0]);
     let known = addresses(&s, 0);
     let [sdp, tcp] = [1234, 4321].map(|src_port| Addresses { src_port, ..known });
-    network.receive(Time::ZERO, 0, &udp(&sdp, &[1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]));
+    network.receive(Time::ZERO, 0, &Datagram::from_ip(&udp(&sdp, &[1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0])));
     let answer = network.transmit(Time::from_secs(1)).unwrap();
-    assert_eq!(wire::decode(&answer.datagram).unwrap().addresses, sdp.reversed());
-    assert_eq!(answer.datagram[28..32], [1, 0xfe, 0x90, 1]);
+    assert_eq!(wire::decode(answer.datagram.bytes()).unwrap().addresses, sdp.reversed());
+    assert_eq!(answer.datagram.bytes()[28..32], [1, 0xfe, 0x90, 1]);
     let mut vehicle = Peer::new(tcp, true);
     vehicle.send(&message(0, 42));
     vehicle.talk(&mut network, 2_000, |_| Vec::new());
@@ -406,11 +406,11 @@ impl Peer {
                 self.stream.close();
             }
             while self.stream.transmit(self.now, &mut bytes) {
-                network.receive(self.now, 0, &bytes);
+                network.receive(self.now, 0, &Datagram::from_ip(&bytes));
             }
             self.now += Time::from_millis(1);
             while let Some(out) = network.transmit(self.now) {
-                self.stream.receive(self.now, &out.datagram);
+                self.stream.receive(self.now, out.datagram.bytes());
             }
         }
     }
@@ -518,15 +518,15 @@ fn stranger_does_not_replace_the_peer() {
     for n in 0..100_u8 {
         let now = Time::from_millis(20 * u64::from(n));
         network.wake(now);
-        network.receive(now, 0, &udp(&known, &rtp(n)));
-        network.receive(now, 0, &udp(&stranger, &rtp(n)));
+        network.receive(now, 0, &Datagram::from_ip(&udp(&known, &rtp(n))));
+        network.receive(now, 0, &Datagram::from_ip(&udp(&stranger, &rtp(n))));
     }
     network.wake(s.duration);
     let f = network.result().flows.remove(0);
     let q = &quality(&f)[0];
     assert_eq!((q.sent, q.received, q.loss), (100, 100, Some(0.0)));
     while let Some(out) = network.transmit(s.duration) {
-        assert_eq!(wire::decode(&out.datagram).unwrap().addresses.dst_port, known.src_port);
+        assert_eq!(wire::decode(out.datagram.bytes()).unwrap().addresses.dst_port, known.src_port);
     }
 }
 
@@ -629,7 +629,7 @@ proptest! {
                     if *alike && payload.len() >= head.len() {
                         payload[..head.len()].copy_from_slice(head);
                     }
-                    network.receive(Time::from_millis(1), 0, &udp(&from, &payload));
+                    network.receive(Time::from_millis(1), 0, &Datagram::from_ip(&udp(&from, &payload)));
                 }
                 network.wake(Time::from_secs(60));
                 let stats = network.port_stats();

@@ -6,7 +6,7 @@ use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses, IpPair, ethernet};
+use roughlink_core::wire::{self, Addresses, Datagram, IpPair, ethernet};
 
 fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "frames", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
@@ -62,7 +62,7 @@ proptest! {
         let mut frame = HEADER[..12].to_vec();
         frame.extend_from_slice(&kind.to_be_bytes());
         frame.extend_from_slice(&body);
-        network.forward(Time::ZERO, [0, 1], &frame);
+        network.forward(Time::ZERO, [0, 1], &Datagram::from_frame(&frame));
         let stats = network.port_stats();
         let Some(length) = ethernet::payload_offset(&frame).ok().map(|at| frame.len() - at).filter(|n| *n > 0) else {
             prop_assert_eq!(stats.unreadable, 1);
@@ -71,7 +71,7 @@ proptest! {
         prop_assert_eq!(stats.received, 1);
         let out = all(&mut network);
         prop_assert_eq!(out.len(), 1);
-        prop_assert_eq!((&out[0].datagram, out[0].port, out[0].is_frame), (&frame, 1, true));
+        prop_assert_eq!((out[0].datagram.bytes(), out[0].port, out[0].datagram.is_frame()), (&*frame, 1, true));
         let carried = network.result().links[0].forward;
         prop_assert!(carried.bytes <= length as u64, "{carried:?}");
     }
@@ -88,14 +88,14 @@ proptest! {
         let (mut plain, mut framed) = (open(scenario.clone()), open(scenario));
         for (i, size) in sizes.iter().enumerate() {
             let now = Time::from_millis(10 * i as u64);
-            plain.receive(now, 0, &datagram(false, i as u32, *size));
+            plain.receive(now, 0, &Datagram::from_ip(datagram(false, i as u32, *size)));
             let mut frame = if tagged { TAGGED } else { HEADER }.to_vec();
             frame.extend(datagram(strange, i as u32, *size));
             frame.resize(frame.len().max(60), 0);
-            framed.forward(now, [0, 1], &frame);
+            framed.forward(now, [0, 1], &Datagram::from_frame(frame));
         }
         let number =
-            |out: &NetworkOutput, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
+            |out: &NetworkOutput, at: usize| u32::from_be_bytes(*out.datagram.bytes()[at + 28..].first_chunk().unwrap());
         let head = if tagged { TAGGED.len() } else { HEADER.len() };
         let expected: Vec<_> = all(&mut plain).iter().map(|out| (out.due, number(out, 0))).collect();
         let got: Vec<_> = all(&mut framed).iter().map(|out| (out.due, number(out, head))).collect();
@@ -140,23 +140,27 @@ fn gateway_rewrites_segments_in_frames() {
             let mut idle = true;
             while let Some(out) = source.transmit(now) {
                 idle = false;
-                between.forward(now, [0, 1], &framed(&out.datagram));
+                between.forward(now, [0, 1], &Datagram::from_frame(&framed(out.datagram.bytes())));
             }
             while let Some(out) = between.transmit(now) {
                 idle = false;
-                let datagram = if out.is_frame {
+                let datagram = if out.datagram.is_frame() {
                     frames += 1;
-                    assert_eq!(out.datagram[..TAGGED.len()], *TAGGED);
-                    &out.datagram[TAGGED.len()..]
+                    assert_eq!(out.datagram.bytes()[..TAGGED.len()], *TAGGED);
+                    &out.datagram.bytes()[TAGGED.len()..]
                 } else {
                     own += 1;
-                    &out.datagram[..]
+                    out.datagram.bytes()
                 };
-                if out.port == 0 { &mut source } else { &mut sink }.receive(now, 0, &moved(datagram, true));
+                if out.port == 0 { &mut source } else { &mut sink }.receive(
+                    now,
+                    0,
+                    &Datagram::from_ip(moved(datagram, true)),
+                );
             }
             while let Some(out) = sink.transmit(now) {
                 idle = false;
-                between.forward(now, [1, 0], &framed(&out.datagram));
+                between.forward(now, [1, 0], &Datagram::from_frame(&framed(out.datagram.bytes())));
             }
             if idle {
                 break;
@@ -174,10 +178,10 @@ fn gateway_rewrites_segments_in_frames() {
 #[test]
 fn undeliverable_frames_are_counted() {
     let mut network = open(chain([PLAIN, PLAIN], ""));
-    network.forward(Time::ZERO, [0, 1], &HEADER[..13]);
-    network.forward(Time::ZERO, [0, 1], HEADER);
-    network.forward(Time::ZERO, [0, 1], &[HEADER, &[0; 70_000]].concat());
-    network.forward(Time::ZERO, [1, 1], &[HEADER, &[0; 46]].concat());
+    network.forward(Time::ZERO, [0, 1], &Datagram::from_frame(&HEADER[..13]));
+    network.forward(Time::ZERO, [0, 1], &Datagram::from_frame(HEADER));
+    network.forward(Time::ZERO, [0, 1], &Datagram::from_frame(&[HEADER, &[0; 70_000]].concat()));
+    network.forward(Time::ZERO, [1, 1], &Datagram::from_frame(&[HEADER, &[0; 46]].concat()));
     let stats = network.port_stats();
     assert_eq!((stats.unreadable, stats.unreachable, stats.received), (3, 1, 0));
 }
@@ -215,7 +219,7 @@ fn frames_without_datagram_are_observed() {
     let mut log = FrameLog::default();
     let frames = [slac(1), slac(2), [HEADER, &datagram(false, 3, 100)[..]].concat(), slac(4)];
     for (frame, between) in frames.iter().zip([[0, 1], [0, 1], [0, 1], [1, 0]]) {
-        network.forward_observed(Time::ZERO, between, frame, &mut log);
+        network.forward_observed(Time::ZERO, between, &Datagram::from_frame(frame), &mut log);
     }
     let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut log)).count();
     assert_eq!((out, log.datagrams), (3, 2));
@@ -239,7 +243,7 @@ fn captures_include_frames_without_datagram() {
     let mut network = open(scenario);
     let datagram = datagram(false, 7, 100);
     for frame in [[HEADER, &datagram].concat(), slac(1), slac(2)] {
-        network.forward_observed(Time::ZERO, [0, 1], &frame, &mut capture);
+        network.forward_observed(Time::ZERO, [0, 1], &Datagram::from_frame(&frame), &mut capture);
     }
     let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut capture)).count();
     let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);

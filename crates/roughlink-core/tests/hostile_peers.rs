@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use roughlink_core::net::{Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
+use roughlink_core::wire::Datagram;
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::crc32c::crc32c;
 use std::collections::VecDeque;
@@ -141,10 +142,10 @@ proptest! {
                         idle = false;
                         let lie = lies.iter().find(|(at, _)| *at == crossing).map(|(_, lie)| lie);
                         crossing += 1;
-                        for datagram in told(lie, out.datagram.clone(), &mut held[i]) {
+                        for datagram in told(lie, out.datagram.bytes().to_vec(), &mut held[i]) {
                             passed[i] += 1;
                             bytes += datagram.len() as u64;
-                            networks[1 - i].receive(now, 0, &datagram);
+                            networks[1 - i].receive(now, 0, &Datagram::from_ip(&datagram));
                         }
                     }
                 }

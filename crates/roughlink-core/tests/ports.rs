@@ -6,6 +6,7 @@ mod join;
 use join::join;
 use proptest::prelude::*;
 use roughlink_core::cc;
+use roughlink_core::conversations::MAX_CONVERSATIONS;
 use roughlink_core::link::Noise;
 use roughlink_core::net::addresses::{Prefix, addresses, assigned};
 use roughlink_core::net::{
@@ -16,7 +17,7 @@ use roughlink_core::scenario::{NodeAddresses, Scenario};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Rate, Time};
-use roughlink_core::wire::{self, Addresses, IpPair};
+use roughlink_core::wire::{self, Addresses, Datagram, IpPair};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -124,11 +125,11 @@ proptest! {
                 wall = (network.next_wake() + Time(late.next().expect("it never ends"))).min(at);
                 out.extend(std::iter::from_fn(|| network.transmit(wall)));
             }
-            network.receive(at, 0, &datagram(seq, usize::from(size)));
+            network.receive(at, 0, &Datagram::from_ip(&datagram(seq, usize::from(size))));
         }
         out.extend(std::iter::from_fn(|| network.transmit(Time::from_secs(60))));
         prop_assert!(out.iter().all(|o| o.port == 1));
-        let arrived: Vec<_> = out.iter().map(|o| (o.due, number(&o.datagram))).collect();
+        let arrived: Vec<_> = out.iter().map(|o| (o.due, number(o.datagram.bytes()))).collect();
         prop_assert_eq!(arrived, seen.arrived);
         prop_assert_eq!(network.port_stats().sent as usize, out.len());
     }
@@ -151,9 +152,9 @@ proptest! {
         bytes.extend_from_slice(&body);
         let mut padded = bytes.clone();
         padded.extend_from_slice(&[0xee; 7]); // padding of the link
-        network.receive(Time::ZERO, 0, &padded);
+        network.receive(Time::ZERO, 0, &Datagram::from_ip(&padded));
         let out = network.transmit(Time::from_secs(1)).expect("nothing is lost");
-        prop_assert_eq!(out.datagram, bytes);
+        prop_assert_eq!(out.datagram.into_bytes(), bytes);
     }
 
     /// Any input is allowed; only IP datagrams to another node pass.
@@ -165,8 +166,8 @@ proptest! {
         if let Some(first) = bytes.first_mut() {
             *first = if v6 { 0x60 } else { 0x45 };
         }
-        network.receive(Time::ZERO, 0, &bytes);
-        network.receive(Time::ZERO, 1, &bytes);
+        network.receive(Time::ZERO, 0, &Datagram::from_ip(&bytes));
+        network.receive(Time::ZERO, 1, &Datagram::from_ip(&bytes));
         let stats = network.port_stats();
         prop_assert_eq!(stats.received + stats.unreachable + stats.unreadable, 2);
     }
@@ -229,7 +230,7 @@ fn gateway_rewrites_segments_from_outside() {
                 }
                 while let Some(out) = between.transmit(now) {
                     idle = false;
-                    wire::decode(&out.datagram).expect("checksums are right");
+                    wire::decode(out.datagram.bytes()).expect("checksums are right");
                     if out.port == 0 { &mut source } else { &mut sink }.receive(now, 0, &out.datagram);
                 }
                 while let Some(out) = sink.transmit(now) {
@@ -258,7 +259,7 @@ fn outdated_input_counts_as_of_now() {
     let mut network = Network::new(chain(PLAIN, flow), options).unwrap();
     network.wake(Time::from_secs(30));
     let from = |network: &mut Network, at| {
-        network.receive(Time::from_secs(at), 0, &reply(1_000));
+        network.receive(Time::from_secs(at), 0, &Datagram::from_ip(&reply(1_000)));
         let slower = LinkChange { rate: Some(Rate::from_mbps(1)), ..LinkChange::default() };
         network.change(Time::from_secs(at), 0, [true; 2], &slower).unwrap();
         network.result()
@@ -310,8 +311,8 @@ fn captures_contain_datagrams_that_cross_ports() {
     let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
     let mut network = Network::new(scenario, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
     let sent = datagram(77, 500);
-    network.receive_observed(Time::ZERO, 0, &sent, &mut capture);
-    assert_eq!(network.transmit_observed(Time::from_secs(1), &mut capture).unwrap().datagram, sent);
+    network.receive_observed(Time::ZERO, 0, &Datagram::from_ip(&sent), &mut capture);
+    assert_eq!(network.transmit_observed(Time::from_secs(1), &mut capture).unwrap().datagram.into_bytes(), sent);
     let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);
     assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
 }
@@ -321,7 +322,7 @@ fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
     let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
     let mut network = Network::new(scenario, RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
-    network.receive_observed(Time::ZERO, 0, &datagram(77, 1500), &mut capture);
+    network.receive_observed(Time::ZERO, 0, &Datagram::from_ip(datagram(77, 1500)), &mut capture);
     network.wake_observed(Time::from_secs(1), &mut capture);
     assert_eq!((network.port_stats().received, network.port_stats().unreachable), (1, 1));
     assert!(capture.finish().is_ok());
@@ -344,7 +345,7 @@ fn connections_from_outside_find_their_flows() {
         let side = (flags == flags::SYN).then(|| SideContent::Syn(SynOptions::default()));
         let mut bytes = Vec::new();
         wire::encode(&p, side.as_ref(), &to(9), &[][..], &mut bytes).unwrap();
-        network.receive(Time::ZERO, port, &bytes);
+        network.receive(Time::ZERO, port, &Datagram::from_ip(&bytes));
     }
     let factory = || cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
     let mut clients =
@@ -360,13 +361,13 @@ fn connections_from_outside_find_their_flows() {
                 client.close();
             }
             while client.transmit(now, &mut bytes) {
-                network.receive(now, 0, &bytes);
+                network.receive(now, 0, &Datagram::from_ip(&bytes));
             }
         }
         now += Time::from_millis(1);
         while let Some(out) = network.transmit(now) {
             let taken =
-                clients.iter_mut().filter_map(|client| client.receive(now, &out.datagram).then_some(())).count();
+                clients.iter_mut().filter_map(|client| client.receive(now, out.datagram.bytes()).then_some(())).count();
             assert_eq!(taken, 1);
         }
     }
@@ -463,7 +464,7 @@ fn datagram_flow_can_start_or_end_outside() {
     let mut from = Network::new(cbr.clone(), RunOptions { ports: vec![2], ..RunOptions::default() }).unwrap();
     let sent: Vec<_> = std::iter::from_fn(|| from.transmit(Time::from_secs(60))).collect();
     assert_eq!((sent.len(), from.result().flows[0].delivered_bytes), (600, 600 * 72));
-    let decoded = wire::decode(&sent[0].datagram).unwrap();
+    let decoded = wire::decode(sent[0].datagram.bytes()).unwrap();
     assert_eq!(decoded.addresses, addresses(&cbr, 0));
     assert_eq!(decoded.addresses.ip, IpPair::V4 { src: assigned(0), dst: assigned(2) });
     let mut to = Network::new(cbr, RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
@@ -481,9 +482,9 @@ fn from_to(src: &str, dst: &str) -> Vec<u8> {
 /// Returns the port at which a datagram entered at `port` leaves unchanged; `None` if it does not leave.
 fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
     let now = network.next_wake().min(Time::from_millis(1));
-    network.receive(now, port, datagram);
+    network.receive(now, port, &Datagram::from_ip(datagram));
     let out = network.transmit(Time::from_secs(1 + network.port_stats().received))?;
-    assert_eq!(out.datagram, datagram);
+    assert_eq!(out.datagram.bytes(), datagram);
     Some(out.port)
 }
 
@@ -546,14 +547,16 @@ fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
         all.sort_unstable();
         all
     };
-    let send = |network: &mut Network| (0..4).for_each(|i| network.receive(Time::ZERO, 0, &datagram(i, 1500)));
+    let send = |network: &mut Network| {
+        (0..4).for_each(|i| network.receive(Time::ZERO, 0, &Datagram::from_ip(&datagram(i, 1500))))
+    };
 
     let mut network = open("");
     send(&mut network);
     assert_eq!(numbers(&network), [0, 1, 2, 3]);
     network.wake(ms(20));
     assert_eq!(numbers(&network), [0, 1, 2, 3], "at the port");
-    let left = network.transmit(ms(20)).map(|out| number(&out.datagram));
+    let left = network.transmit(ms(20)).map(|out| number(out.datagram.bytes()));
     assert_eq!((left, numbers(&network)), (Some(0), vec![1, 2, 3]));
 
     let mut network = open("noise = { kind = \"list\", drop = [1, 3] }");
@@ -572,6 +575,46 @@ fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
     send(&mut network);
     network.wake(ms(30));
     assert_eq!(numbers(&network), [0, 2, 3], "the first still waits for its fragment");
-    let left: Vec<_> = std::iter::from_fn(|| network.transmit(ms(30))).map(|out| number(&out.datagram)).collect();
+    let left: Vec<_> =
+        std::iter::from_fn(|| network.transmit(ms(30))).map(|out| number(out.datagram.bytes())).collect();
     assert_eq!((left, numbers(&network)), (vec![2, 3], vec![0]));
+}
+
+/// Records the largest number of a flow.
+#[derive(Default)]
+struct LargestFlow(usize);
+
+impl Observer for LargestFlow {
+    fn datagram(&mut self, _: Time, at: Crossing, _: &[u8]) {
+        self.0 = self.0.max(at.flow);
+    }
+}
+
+/// The network forgets conversations: their flows are used again, and every segment still passes.
+#[test]
+fn a_million_conversations_use_few_flows() {
+    let gateway = "[[gateway]]\nname = \"g\"\nkind = \"avoca-rx\"\nnode = \"m\"\nlink = \"second\"";
+    let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
+    let mut network = Network::new(chain(PLAIN, gateway), options).unwrap();
+    let (mut largest, mut sent, mut left) = (LargestFlow::default(), 0, 0);
+    let mut p = Packet::tcp(FlowId::new(0, false));
+    p.flags = flags::SYN;
+    let syn = SynOptions::default();
+    p.size = p.header_bytes(syn.header_bytes());
+    for i in 0..1_000_000_u32 {
+        let [a, b, c, d] = i.to_be_bytes();
+        let ip = IpPair::V4 { src: [100, a, b, c].into(), dst: [10, 0, 0, 3].into() };
+        let mut bytes = Vec::new();
+        let addresses = Addresses { ip, src_port: u16::from(d), dst_port: 80 };
+        wire::encode(&p, Some(&SideContent::Syn(syn)), &addresses, &[][..], &mut bytes).unwrap();
+        let now = Time::from_micros(10 * u64::from(i));
+        network.receive_observed(now, 0, &Datagram::from_ip(&bytes), &mut largest);
+        sent += 1;
+        left += std::iter::from_fn(|| network.transmit_observed(now, &mut largest)).count();
+    }
+    left += std::iter::from_fn(|| network.transmit_observed(Time::from_secs(59), &mut largest)).count();
+    let stats = network.port_stats();
+    assert_eq!((stats.received, stats.sent, stats.unreadable + stats.unreachable), (sent, left as u64, 0));
+    assert_eq!(left, 1_000_000);
+    assert_eq!(largest.0, MAX_CONVERSATIONS, "numbers from 0, and one for the conversation that displaces another");
 }

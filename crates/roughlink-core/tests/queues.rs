@@ -4,7 +4,7 @@ use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::packet::{Ecn, FlowId, Packet};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses, IpPair};
+use roughlink_core::wire::{self, Addresses, Datagram, IpPair};
 use std::fmt::Write as _;
 
 /// Returns a scenario with two nodes and a link with `keys`, `flows` of (name, keys), and `[tcp]`.
@@ -132,9 +132,9 @@ fn a_datagram_from_outside_is_marked_in_place() {
         };
         p.set_ecn(ecn);
         // The first is served immediately, the second waits alone; each further one finds one waiting.
-        (0..4).for_each(|_| network.receive(Time::ZERO, 0, &write(&p)));
+        (0..4).for_each(|_| network.receive(Time::ZERO, 0, &Datagram::from_ip(&write(&p))));
         let out: Vec<Vec<u8>> =
-            std::iter::from_fn(|| network.transmit(Time::from_secs(5))).map(|o| o.datagram).collect();
+            std::iter::from_fn(|| network.transmit(Time::from_secs(5))).map(|o| o.datagram.into_bytes()).collect();
         let before = write(&p);
         p.mark();
         let after = write(&p);

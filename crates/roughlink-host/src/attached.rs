@@ -9,6 +9,7 @@ use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, PendingOffloads};
 use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
+use crate::verdict::Verdict;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
@@ -18,6 +19,7 @@ use nix::sys::socket::sockopt::{RcvBufForce, RxqOvfl};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvmsg, setsockopt, socket,
 };
+use roughlink_core::wire::Datagram;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -82,14 +84,21 @@ impl Attached {
             };
             // Frames received before the socket was bound are from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
-            while attached.receive(&mut buffer, &mut |_| ()).map_err(HostError::io(format!("read from `{name}`")))? {}
+            while attached
+                .receive(&mut buffer, &mut |_| Verdict::Drop)
+                .map_err(HostError::io(format!("read from `{name}`")))?
+            {}
             attached.oversized.set(0);
             Ok(attached)
         })?
     }
 
     /// Passes the frames of the next read to `each`. Returns false if there was nothing to read.
-    pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+    pub(crate) fn receive(
+        &self,
+        buffer: &mut [u8],
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+    ) -> io::Result<bool> {
         let mut header = [0; HEADER];
         // Leave room for a tag before the frame.
         let (length, tag) = {

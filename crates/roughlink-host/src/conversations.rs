@@ -15,9 +15,11 @@
 //! | `rtt_ms` | time from a segment at its kernel's port to its first ACK there, cumulative or selective ([`tcp`]) |
 //! | `delay_ms` | time from port to port |
 //!
-//! A tree maps the addresses of datagrams to conversations; the last conversation is tried first. After
-//! [`MAX_CONVERSATIONS`] conversations, further ones are counted together. Fragments have no ports: all fragments of
-//! one protocol between two addresses form one conversation, with counts of packets and bytes only.
+//! A conversation that is idle for too long has ended ([`roughlink_core::conversations`]); a later one with the same
+//! addresses and ports is separate. At most [`MAX_REPORTED_CONVERSATIONS`] are counted separately: if a further one begins, the
+//! ended conversation with the fewest bytes joins the others, which are counted together; if none has ended, the new one
+//! does. Fragments have no ports: all fragments of one protocol between two addresses form one conversation, with counts
+//! of packets and bytes only.
 
 mod tcp;
 #[cfg(test)]
@@ -25,15 +27,19 @@ mod tests;
 
 use crate::congestion::paces;
 use crate::senders::TcpSenders;
+use roughlink_core::conversations::{ConversationId, ConversationKey, Conversations as Table};
 use roughlink_core::metrics::RttResult;
-pub use roughlink_core::metrics::conversation::{ConversationCounters, ConversationResult, PacketCount};
+pub use roughlink_core::metrics::conversation::{
+    ConversationCounters, ConversationResult, MAX_REPORTED_CONVERSATIONS, PacketCount,
+};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses};
+use roughlink_core::wire::{Datagram, Decoded, protocol};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use tcp::{SegmentFields, TcpDirection};
+use tcp::TcpDirection;
 
 /// Returns true if the kernel paces or may pace the sender although its algorithm does not pace.
 pub fn has_unexpected_pacing(direction: &ConversationCounters) -> bool {
@@ -75,13 +81,14 @@ pub struct Others {
 /// ```
 /// # use roughlink_core::packet::{FlowId, Packet};
 /// # use roughlink_core::units::Time;
-/// # use roughlink_core::wire::{Addresses, IpPair, encode};
+/// # use roughlink_core::wire::{Addresses, Datagram, IpPair, encode};
 /// use roughlink_host::conversations::Conversations;
 ///
 /// let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
 /// let packet = Packet::udp(FlowId::new(0, false), 0, 100, Time::ZERO);
-/// let mut datagram = Vec::new();
-/// encode(&packet, None, &Addresses { ip, src_port: 40_000, dst_port: 7 }, &[0_u8; 100][..], &mut datagram)?;
+/// let mut bytes = Vec::new();
+/// encode(&packet, None, &Addresses { ip, src_port: 40_000, dst_port: 7 }, &[0_u8; 100][..], &mut bytes)?;
+/// let datagram = Datagram::from_ip(&bytes);
 ///
 /// let mut meter = Conversations::new(["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap()));
 /// meter.sent(Time::from_millis(1), &datagram);
@@ -97,25 +104,24 @@ pub struct Others {
 #[derive(Debug, Default)]
 pub struct Conversations {
     kernels: BTreeSet<IpAddr>,
-    /// Indices of the conversations, by addresses, the smaller first, and protocol.
-    known: BTreeMap<PacketKey, usize>,
-    all: Vec<ConversationState>,
-    /// Index of the last datagram's conversation.
-    last: usize,
+    table: Table,
+    /// Conversations by their places in the table; `None` at free places.
+    open: Vec<Option<ConversationState>>,
+    ended: Vec<ConversationState>,
+    /// Number of conversations so far.
+    begun: u64,
     others: Option<Others>,
 }
 
-/// Addresses, protocol, and true for datagrams that are not fragments.
-type PacketKey = (Addresses, u8, bool);
-
 #[derive(Debug)]
 struct ConversationState {
-    key: PacketKey,
-    /// True if the first datagram came from the larger address.
-    reversed: bool,
+    /// Number in the order of the first datagrams.
+    number: u64,
+    /// Key of the first datagram.
+    key: ConversationKey,
     first: Time,
     last: Time,
-    /// Directions from the smaller address and from the larger.
+    /// Directions of the first datagram and opposite.
     ways: [ConversationDirection; 2],
 }
 
@@ -149,98 +155,103 @@ impl Conversations {
     }
 
     /// Records a datagram that a kernel sends.
-    pub fn sent(&mut self, now: Time, datagram: &[u8]) {
+    pub fn sent<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>) {
         self.record(now, datagram, PathPoint::Sent);
     }
 
     /// Records a datagram that a kernel gets. `since` is when another kernel sent it; `None` for a simulated host.
-    pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
+    pub fn received<B: AsRef<[u8]>>(&mut self, now: Time, since: Option<Time>, datagram: &Datagram<B>) {
         self.record(now, datagram, PathPoint::Received(since));
     }
 
-    fn record(&mut self, now: Time, bytes: &[u8], seen: PathPoint) {
-        let Some((key, reversed, body)) = read(bytes) else { return };
-        let (_, protocol, whole) = key;
-        let Some(place) = self.place(key, reversed, now) else {
+    fn record<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>, seen: PathPoint) {
+        let Some((key, length)) = key(datagram).zip(datagram.ip().map(<[u8]>::len)) else { return };
+        let tcp_flags = datagram.tcp_flags();
+        let found = self.table.find(now, &key, tcp_flags).or_else(|| self.begin(now, &key, tcp_flags));
+        let Some(id) = found else {
             let others = self.others.get_or_insert_default();
             match seen {
-                PathPoint::Sent => others.sent.add(bytes.len()),
-                PathPoint::Received(_) => others.received.add(bytes.len()),
+                PathPoint::Sent => others.sent.add(length),
+                PathPoint::Received(_) => others.received.add(length),
             }
             return;
         };
-        let state = &mut self.all[place];
+        let state = self.open[id.place as usize].as_mut().expect("the place is in use");
         state.last = state.last.max(now);
         let [way, opposite] = match &mut state.ways {
-            [forward, reverse] if !reversed => [forward, reverse],
+            [forward, reverse] if !id.reverse => [forward, reverse],
             [forward, reverse] => [reverse, forward],
         };
         match seen {
             PathPoint::Sent => {
                 way.kernels[0] = true;
                 opposite.kernels[1] = true;
-                way.sent.add(bytes.len());
+                way.sent.add(length);
             }
             PathPoint::Received(since) => {
                 way.kernels[1] = true;
                 opposite.kernels[0] = true;
-                way.received.add(bytes.len());
+                way.received.add(length);
                 if let Some(since) = since {
                     way.delay.record(now.saturating_sub(since).0);
                 }
             }
         }
-        if protocol == TCP && whole {
-            if let Some(segment) = SegmentFields::read(body) {
-                way.segment(now, &segment, seen);
-                opposite.acknowledged(now, &segment, seen);
+        if key.protocol == protocol::TCP && !key.fragments {
+            if let Some(segment) = datagram.whole() {
+                way.segment(now, segment, seen);
+                opposite.acknowledged(now, segment, seen);
             }
         } else {
-            let payload = match protocol {
-                UDP if whole => body.len().saturating_sub(UDP_HEADER),
-                SCTP if whole => user_data(body),
-                _ => body.len(),
-            };
-            way.message(now, payload, seen);
+            way.message(now, datagram.user_bytes(), seen);
         }
     }
 
-    /// Returns the index of a conversation; adds a new one if there is room.
-    fn place(&mut self, key: PacketKey, reversed: bool, now: Time) -> Option<usize> {
-        if self.all.get(self.last).is_some_and(|state| state.key == key) {
-            return Some(self.last);
+    /// Adds a conversation; `None` if there is no room.
+    fn begin(&mut self, now: Time, key: &ConversationKey, tcp_flags: Option<u8>) -> Option<ConversationId> {
+        while let Some(id) = self.table.expire(now) {
+            self.ended.extend(self.open[id.place as usize].take());
         }
-        if let Some(&place) = self.known.get(&key) {
-            self.last = place;
-            return Some(place);
-        }
-        if self.all.len() >= MAX_CONVERSATIONS {
+        if self.table.len() >= MAX_REPORTED_CONVERSATIONS {
             return None;
         }
-        let [a, b] = key.0.sockets().map(|socket| self.kernels.contains(&socket.ip()));
+        if self.table.len() + self.ended.len() >= MAX_REPORTED_CONVERSATIONS {
+            let smallest = (0..self.ended.len()).min_by_key(|&i| self.ended[i].bytes())?;
+            let state = self.ended.swap_remove(smallest);
+            let others = self.others.get_or_insert_default();
+            for way in &state.ways {
+                others.sent.join(way.sent);
+                others.received.join(way.received);
+            }
+        }
+        let id = self.table.insert(now, key, tcp_flags);
+        let [a, b] = key.addresses.ip.ends().map(|address| self.kernels.contains(&address));
         let way = |kernels| ConversationDirection { kernels, ..ConversationDirection::default() };
-        self.last = self.all.len();
-        self.known.insert(key, self.last);
-        self.all.push(ConversationState { key, reversed, first: now, last: now, ways: [way([a, b]), way([b, a])] });
-        Some(self.last)
+        let ways = [way([a, b]), way([b, a])];
+        self.open.resize_with(self.open.len().max(id.place as usize + 1), || None);
+        self.open[id.place as usize] =
+            Some(ConversationState { number: self.begun, key: *key, first: now, last: now, ways });
+        self.begun += 1;
+        Some(id)
     }
 
     /// Returns the results so far of the `most` conversations that sent and received the most bytes. `in_flight` are
-    /// the datagrams of kernels that have neither arrived nor been lost.
+    /// the IP datagrams of kernels that have neither arrived nor been lost.
     pub fn results<'d>(&self, most: usize, in_flight: impl Iterator<Item = &'d [u8]>) -> ConversationResults {
-        let mut flying = vec![[0; 2]; self.all.len()];
-        for (key, reversed, _) in in_flight.filter_map(read) {
-            if let Some(&place) = self.known.get(&key) {
-                flying[place][usize::from(reversed)] += 1;
+        let mut flying = vec![[0; 2]; self.open.len()];
+        for key in in_flight.filter_map(|bytes| key(&Datagram::from_ip(bytes))) {
+            if let Some(id) = self.table.get(&key) {
+                flying[id.place as usize][usize::from(id.reverse)] += 1;
             }
         }
-        let mut chosen: Vec<usize> = (0..self.all.len()).collect();
+        let open = self.open.iter().zip(flying).filter_map(|(state, flying)| Some((state.as_ref()?, flying)));
+        let mut chosen: Vec<_> = open.chain(self.ended.iter().map(|state| (state, [0; 2]))).collect();
         if chosen.len() > most {
-            chosen.sort_by_key(|&i| std::cmp::Reverse(self.all[i].bytes()));
+            chosen.sort_by_key(|(state, _)| (Reverse(state.bytes()), state.number));
             chosen.truncate(most);
-            chosen.sort_unstable();
         }
-        let conversations = chosen.into_iter().map(|i| self.all[i].result(flying[i])).collect();
+        chosen.sort_unstable_by_key(|(state, _)| state.number);
+        let conversations = chosen.into_iter().map(|(state, flying)| state.result(flying)).collect();
         ConversationResults { conversations, others: self.others }
     }
 }
@@ -250,24 +261,23 @@ impl ConversationState {
         self.ways.iter().map(|way| way.sent.bytes.max(way.received.bytes)).sum()
     }
 
-    /// Returns the results; `flying` is the number of packets in flight from the smaller address and from the larger.
+    /// Returns the results; `flying` is the number of packets in flight in the direction of the first datagram, and
+    /// opposite.
     fn result(&self, flying: [u64; 2]) -> ConversationResult {
-        let (addresses, protocol, whole) = self.key;
-        let is_tcp = protocol == TCP && whole;
-        let [a, b] = addresses.sockets().map(|end| named(end, has_ports(protocol) && whole));
+        let ConversationKey { addresses, protocol, fragments, .. } = self.key;
+        let is_tcp = protocol == protocol::TCP && !fragments;
+        let [from, to] = addresses.sockets().map(|end| named(end, protocol::has_ports(protocol) && !fragments));
         let [forward, reverse] = [0, 1].map(|i| self.ways[i].result(is_tcp, flying[i]));
-        let (from, to, forward, reverse) =
-            if self.reversed { (b, a, reverse, forward) } else { (a, b, forward, reverse) };
         let protocol = match protocol {
-            TCP => "TCP".into(),
-            UDP => "UDP".into(),
-            SCTP => "SCTP".into(),
-            ICMP => "ICMP".into(),
-            ICMP_V6 => "ICMPv6".into(),
+            protocol::TCP => "TCP".into(),
+            protocol::UDP => "UDP".into(),
+            protocol::SCTP => "SCTP".into(),
+            protocol::ICMP => "ICMP".into(),
+            protocol::ICMPV6 => "ICMPv6".into(),
             other => format!("IP protocol {other}"),
         };
         ConversationResult {
-            protocol: protocol + if whole { "" } else { " fragments" },
+            protocol: protocol + if fragments { " fragments" } else { "" },
             from,
             to,
             start_s: seconds(self.first),
@@ -279,19 +289,19 @@ impl ConversationState {
 }
 
 impl ConversationDirection {
-    fn segment(&mut self, now: Time, segment: &SegmentFields, seen: PathPoint) {
+    fn segment(&mut self, now: Time, segment: &Decoded, seen: PathPoint) {
         let sent = matches!(seen, PathPoint::Sent);
         if !sent && self.kernels[0] {
             return; // counted when it was sent
         }
         let is_first = self.stream.take(now, segment, sent);
-        if is_first && segment.payload > 0 && self.active.is_none() {
+        if is_first && !segment.payload.is_empty() && self.active.is_none() {
             self.active = Some((now, now));
         }
     }
 
     /// Records a segment of the opposite direction, which acknowledges data of this one.
-    fn acknowledged(&mut self, now: Time, segment: &SegmentFields, seen: PathPoint) {
+    fn acknowledged(&mut self, now: Time, segment: &Decoded, seen: PathPoint) {
         let to_sender = matches!(seen, PathPoint::Received(_));
         if self.stream.acknowledge(now, segment, to_sender)
             && let Some((_, last)) = &mut self.active
@@ -334,66 +344,15 @@ impl ConversationDirection {
     }
 }
 
-/// Counts user data bytes in DATA (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260 section 2.1) of a packet.
-fn user_data(packet: &[u8]) -> usize {
-    let mut bytes = 0;
-    let mut rest = packet.get(SCTP_HEADER..).unwrap_or_default();
-    while let &[kind, _, high, low, ..] = rest {
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        if length < CHUNK_HEADER {
-            break;
-        }
-        let header = match kind {
-            DATA => Some(DATA_HEADER),
-            I_DATA => Some(I_DATA_HEADER),
-            _ => None,
-        };
-        bytes += header.map_or(0, |header| length.min(rest.len()).saturating_sub(header));
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    bytes
-}
-
-/// Returns the key of a datagram's conversation, true if it comes from the larger address, and its payload.
-fn read(bytes: &[u8]) -> Option<(PacketKey, bool, &[u8])> {
-    let envelope = wire::envelope(bytes).ok()?;
-    let body = &bytes[envelope.transport..envelope.end];
-    let ports = body.first_chunk::<4>().filter(|_| envelope.whole && has_ports(envelope.protocol));
-    let [src_port, dst_port] =
-        ports.map_or([0, 0], |&[a, b, c, d]| [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
-    let addresses = Addresses { ip: envelope.pair, src_port, dst_port };
-    let back = addresses.reversed();
-    let reversed = back < addresses;
-    Some(((if reversed { back } else { addresses }, envelope.protocol, envelope.whole), reversed, body))
+/// Returns the key of a datagram's conversation.
+fn key<B: AsRef<[u8]>>(datagram: &Datagram<B>) -> Option<ConversationKey> {
+    ConversationKey::new(datagram, [0, 0])
 }
 
 fn named(end: SocketAddr, with_port: bool) -> String {
     if with_port { end.to_string() } else { end.ip().to_string() }
 }
 
-fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, TCP | UDP | SCTP)
-}
-
 fn seconds(time: Time) -> f64 {
     time.as_millis_f64() / 1e3
 }
-
-// IP protocol numbers.
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP_V6: u8 = 58;
-const SCTP: u8 = 132;
-const UDP_HEADER: usize = 8;
-/// Sizes of the header of a packet, of any chunk, and of a DATA chunk including the chunk header.
-const SCTP_HEADER: usize = 12;
-const CHUNK_HEADER: usize = 4;
-const DATA_HEADER: usize = 16;
-/// Type of a DATA chunk.
-const DATA: u8 = 0;
-/// Size of an I-DATA chunk before its user data, bytes.
-const I_DATA_HEADER: usize = 20;
-const I_DATA: u8 = 64;
-/// Maximum number of separately counted conversations.
-pub const MAX_CONVERSATIONS: usize = 1000;

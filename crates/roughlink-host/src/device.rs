@@ -1,26 +1,35 @@
-//! Devices between hosts and the loop: TUN for IP datagrams, TAP for Ethernet frames, or an attached existing device.
+//! Devices of the loop: TUN for IP datagrams, TAP for Ethernet frames, an attached existing device, or a netfilter queue.
 
 use crate::attached::Attached;
 use crate::block::PROTOCOL;
 use crate::error::{HostError, Operation};
-use crate::ethernet::{Mac, text};
 use crate::ip::{ip, ip_prints};
+use crate::mac::{Mac, text};
 use crate::namespace::Namespace;
+use crate::nfqueue::NfQueue;
+use crate::verdict::Verdict;
 use roughlink_core::net::addresses::Prefix;
+use roughlink_core::wire::Datagram;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-pub(crate) struct Device {
+/// Packet device of a [`Loop`](crate::Loop).
+pub struct Device {
     kind: DeviceKind,
     pub(crate) name: String,
 }
 
 enum DeviceKind {
-    Ours(SyncDevice),
+    /// TAP device if `ethernet` is set, otherwise TUN.
+    Ours {
+        device: SyncDevice,
+        ethernet: bool,
+    },
     Attached(Attached),
+    Queue(NfQueue),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,12 +85,46 @@ impl Device {
             let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
             ip(&commands(&name, setup, has_ipv6))?;
-            Ok(Device { kind: DeviceKind::Ours(device), name })
+            Ok(Device { kind: DeviceKind::Ours { device, ethernet: setup.ethernet.is_some() }, name })
         })?
     }
 
-    /// Attaches an existing device, for packets of at most `mtu` bytes.
-    pub(crate) fn attach(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
+    /// Creates a TUN device in a namespace whose kernel has the addresses `own` there and routes to `others` over it. The
+    /// kernel replaces `%d` in the name by the lowest free number.
+    ///
+    /// # Errors
+    /// Returns an error if the permission or `ip` is missing, or if an address is in use.
+    pub fn tun(
+        namespace: &Namespace,
+        name: &str,
+        mtu: u16,
+        own: &[IpAddr],
+        others: &[Prefix],
+    ) -> Result<Self, HostError> {
+        let (addresses, others) = (own.to_vec(), others.to_vec());
+        Device::new(namespace, &Setup { name: name.into(), mtu, addresses, others, shared: true, ..Setup::default() })
+    }
+
+    /// Opens a netfilter queue of a namespace. Its packets are IP datagrams.
+    ///
+    /// # Errors
+    /// Returns an error if another program reads the queue, or if the permission is missing.
+    pub fn queue(namespace: &Namespace, number: u16) -> Result<Self, HostError> {
+        let queue = NfQueue::open(namespace, number)?;
+        Ok(Device { kind: DeviceKind::Queue(queue), name: format!("queue {number}") })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Attaches a packet socket to an existing Ethernet device of a namespace, for frames with at most `mtu` bytes of
+    /// payload. The machine itself should have no address there.
+    ///
+    /// # Errors
+    /// Returns an error if the device is missing or unfit, or if the permission is missing.
+    pub fn attach(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
         let attached = Attached::open(namespace, name, mtu)?;
         Ok(Device { kind: DeviceKind::Attached(attached), name: name.to_owned() })
     }
@@ -90,7 +133,7 @@ impl Device {
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let (answers, master) = match &self.kind {
             DeviceKind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
-            DeviceKind::Ours(_) => (&[][..], None),
+            DeviceKind::Ours { .. } | DeviceKind::Queue(_) => (&[][..], None),
         };
         let (name, addresses) = (&self.name, answers.iter().map(ToString::to_string).collect::<Vec<_>>());
         let answers = (!addresses.is_empty()).then(|| {
@@ -111,14 +154,20 @@ impl Device {
 
     /// Passes the host's next datagram or frame to `each`, or all parts of joined ones. Returns false if there was
     /// nothing to read.
-    pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        let device = match &self.kind {
-            DeviceKind::Ours(device) => device,
+    pub(crate) fn receive(
+        &self,
+        buffer: &mut [u8],
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+    ) -> io::Result<bool> {
+        let (device, ethernet) = match &self.kind {
+            DeviceKind::Ours { device, ethernet } => (device, *ethernet),
             DeviceKind::Attached(attached) => return attached.receive(buffer, each),
+            DeviceKind::Queue(queue) => return queue.receive(buffer, each),
         };
         match device.recv(buffer) {
             Ok(n) => {
-                each(&buffer[..n]);
+                let bytes = &mut buffer[..n];
+                each(&mut if ethernet { Datagram::from_frame(bytes) } else { Datagram::from_ip(bytes) });
                 Ok(true)
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -128,15 +177,18 @@ impl Device {
 
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.kind {
-            DeviceKind::Ours(device) => device.send(bytes).map(drop),
+            DeviceKind::Ours { device, .. } => device.send(bytes).map(drop),
             DeviceKind::Attached(attached) => attached.send(bytes),
+            DeviceKind::Queue(queue) => queue.send(bytes),
         }
     }
 
     /// Returns the number of packets that the kernel dropped because the device's queue was full.
     pub(crate) fn dropped(&self, namespace: &Namespace) -> Option<u64> {
-        if let DeviceKind::Attached(attached) = &self.kind {
-            return Some(attached.dropped());
+        match &self.kind {
+            DeviceKind::Attached(attached) => return Some(attached.dropped()),
+            DeviceKind::Queue(queue) => return Some(queue.overruns()),
+            DeviceKind::Ours { .. } => {}
         }
         let name = &self.name;
         namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)).ok()?
@@ -144,7 +196,7 @@ impl Device {
 
     pub(crate) fn oversized(&self) -> u64 {
         match &self.kind {
-            DeviceKind::Ours(_) => 0,
+            DeviceKind::Ours { .. } | DeviceKind::Queue(_) => 0,
             DeviceKind::Attached(attached) => attached.oversized(),
         }
     }
@@ -153,8 +205,9 @@ impl Device {
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
-            DeviceKind::Ours(device) => device.as_fd(),
+            DeviceKind::Ours { device, .. } => device.as_fd(),
             DeviceKind::Attached(attached) => attached.as_fd(),
+            DeviceKind::Queue(queue) => queue.as_fd(),
         }
     }
 }

@@ -6,13 +6,15 @@ use crate::congestion::{DefaultCongestionControl, RENO};
 use crate::conversations::{ConversationResults, Conversations};
 use crate::device::{Device, Setup, full, name_at};
 use crate::error::{HostError, UnfitReason};
-use crate::ethernet::{Switch, node_mac};
+use crate::ethernet::Switch;
+use crate::event_loop::{Lateness, Loop, LoopCounters};
 use crate::frames::Frames;
 use crate::live::{AppliedChange, Live, LiveWatch};
+use crate::mac::node_mac;
 use crate::namespace::Namespace;
 use crate::nodes::{ListedNode, list, path_of};
 use crate::realtime::{Effort, MonotonicClock};
-use crate::relay::{Counts, Lateness, LoopEnd, NetworkEdge, carry};
+use crate::relay::{LoopEnd, NetworkEdge, carry};
 use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
@@ -91,7 +93,9 @@ impl RealNode {
 pub struct Emulation {
     network: Network,
     nodes: Vec<RealNode>,
-    edge: NetworkEdge,
+    devices: Vec<Device>,
+    switch: Switch,
+    carrier: Option<Carrier>,
     scenario: Arc<Scenario>,
     listed: File,
     live: Option<Arc<Live>>,
@@ -192,7 +196,7 @@ impl Emulation {
         let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
         let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
         let live = settings.live.then(|| Live::new(Arc::clone(&scenario)));
-        Ok(Emulation { network, nodes, edge: NetworkEdge { devices, switch, carrier }, scenario, listed, live })
+        Ok(Emulation { network, nodes, devices, switch, carrier, scenario, listed, live })
     }
 
     /// Returns warnings to print before the start.
@@ -215,7 +219,7 @@ impl Emulation {
             });
             refused.or(paced)
         };
-        self.edge.devices.iter().flat_map(Device::warnings).chain(self.nodes.iter().filter_map(of)).collect()
+        self.devices.iter().flat_map(Device::warnings).chain(self.nodes.iter().filter_map(of)).collect()
     }
 
     /// Returns names and default congestion controls of the nodes whose kernels are on this machine.
@@ -235,40 +239,47 @@ impl Emulation {
 
     /// Returns name, device and addresses of each real node; a host behind an attached device has no addresses.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, &str, &[IpAddr])> {
-        self.nodes.iter().zip(&self.edge.devices).map(|(node, device)| (&*node.name, &*device.name, &*node.addresses))
+        self.nodes.iter().zip(&self.devices).map(|(node, device)| (&*node.name, &*device.name, &*node.addresses))
     }
 
     /// Starts the clock and the network.
     pub fn start<O: Observer + Send + 'static>(self, observer: O) -> Running<O> {
-        let Emulation { mut network, nodes, mut edge, scenario, listed, live } = self;
+        let Emulation { mut network, nodes, devices, switch, carrier, scenario, listed, live } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let nodes = Arc::new(nodes);
         let theirs = Arc::clone(&nodes);
-        let mut conversations = Conversations::new(nodes.iter().flat_map(|node| node.addresses.iter().copied()));
-        let mut watch = LiveWatch::new(live.clone());
+        let conversations = Conversations::new(nodes.iter().flat_map(|node| node.addresses.iter().copied()));
+        let mut edge = NetworkEdge { switch, carrier, conversations, watch: LiveWatch::new(live.clone()) };
         let socket_table = |node: &RealNode| {
             SocketTable::open(&node.namespace, &node.addresses, node.congestion_control.as_ref()?).ok()
         };
         let senders = SenderMonitor::start(nodes.iter().filter_map(socket_table).collect());
         // A device drops packets that its kernel sends before it is fully up: do not count them.
-        let before = dropped(&nodes, &edge.devices);
+        let before = dropped(&nodes, &devices);
         let clock = MonotonicClock::start();
         let run_delay = RunDelayMonitor::start(clock);
         let thread = thread::spawn(move || {
-            let both = (&mut conversations, &mut watch);
+            let mut packets = Loop::with_clock(devices, clock);
             let mut observers = (observer, Frames::default());
-            let until = (clock, scenario.duration);
-            let (ending, mut counts) = carry(&mut network, &mut observers, &mut edge, both, until, &told);
+            let ending = carry(&mut network, &mut observers, &mut packets, &mut edge, scenario.duration, &told);
             // Read the counters now: later datagrams would be counted as overruns.
-            let after = dropped(&theirs, &edge.devices);
-            counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-            counts.oversized = edge.devices.iter().map(Device::oversized).sum();
-            let in_flight = network.in_flight().chain(edge.switch.waiting());
-            let achieved = conversations.results(usize::MAX, in_flight);
+            let after = dropped(&theirs, packets.devices());
+            let overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+            let NetworkEdge { switch, conversations, mut watch, .. } = edge;
+            let achieved = conversations.results(usize::MAX, network.in_flight().chain(switch.waiting()));
             let (observer, frames) = observers;
-            let frames = frames.counts(&scenario.nodes);
-            LoopResult { network, observer, achieved, frames, ending, counts, changes: watch.changed() }
+            LoopResult {
+                network,
+                observer,
+                achieved,
+                frames: frames.counts(&scenario.nodes),
+                ending,
+                counters: packets.counters(),
+                overruns,
+                unanswered: switch.unanswered(),
+                changes: watch.changed(),
+            }
         });
         Running { thread, stop, nodes, listed, live, clock, run_delay, senders }
     }
@@ -298,7 +309,11 @@ struct LoopResult<O> {
     achieved: ConversationResults,
     frames: Vec<FrameCount>,
     ending: LoopEnd,
-    counts: Counts,
+    counters: LoopCounters,
+    /// Datagrams that a kernel dropped because its device's queue was full, if the count is known.
+    overruns: Option<u64>,
+    /// Datagrams for hosts behind attached devices that did not answer ARP or neighbor discovery.
+    unanswered: u64,
     changes: Vec<AppliedChange>,
 }
 
@@ -380,26 +395,28 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let LoopResult { network, observer, mut achieved, frames, ending, counts, changes } = carried;
+        let LoopResult { network, observer, mut achieved, frames, ending, counters, overruns, unanswered, changes } =
+            carried;
+        let LoopCounters { lateness, waited, stall, refused, oversized, effort, elapsed, unhurried } = counters;
         achieved.add_senders(&senders);
         let mut result = network.result();
-        result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
+        result.wall_s = Duration::from_nanos(elapsed.0).as_secs_f64();
         let outcome = EmulationResults {
             result,
             achieved,
             frames,
-            lateness: counts.late.lateness(),
-            waited: counts.waited.lateness(),
+            lateness,
+            waited,
             run_delay,
-            stall: counts.stall,
-            overruns: counts.overruns,
-            refused: counts.refused,
-            oversized: counts.oversized,
-            unanswered: counts.unanswered,
+            stall,
+            overruns,
+            refused,
+            oversized,
+            unanswered,
             ports: network.port_stats(),
             ending,
-            unhurried: counts.unhurried.as_ref().map(HostError::with_cause),
-            effort: counts.effort,
+            unhurried,
+            effort,
             changes,
         };
         (outcome, observer)

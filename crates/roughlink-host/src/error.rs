@@ -50,6 +50,14 @@ pub enum HostError {
         /// Reason of the refusal.
         reason: String,
     },
+    /// Device that no longer exists, or that the kernel can no longer wait for.
+    #[error("lost device `{device}`: {reason}")]
+    Vanished {
+        /// Name of the device, or of all devices of a loop.
+        device: String,
+        /// Error from the kernel.
+        reason: String,
+    },
     /// Too deeply nested links.
     #[error("cannot nest another link: no addresses are left")]
     Nested,
@@ -89,6 +97,9 @@ pub enum Operation {
     /// Creation of a packet socket at a device.
     #[error("attach a packet socket to {0}")]
     PacketSocket(String),
+    /// Opening of a netfilter queue, by number.
+    #[error("open the netfilter queue {0}")]
+    NetfilterQueue(u16),
     /// Creation of a user namespace.
     #[error("create a user namespace")]
     MakeUserNamespace,
@@ -136,7 +147,10 @@ impl HostError {
                 (io::ErrorKind::NotFound, Operation::OpenNamespace(_)) => {
                     Some("list the network namespaces with `ip netns`")
                 }
-                (io::ErrorKind::PermissionDenied, Operation::PacketSocket(_)) => {
+                (io::ErrorKind::ResourceBusy, Operation::NetfilterQueue(_)) => {
+                    Some("end the other program that reads this queue, or choose another number")
+                }
+                (io::ErrorKind::PermissionDenied, Operation::PacketSocket(_) | Operation::NetfilterQueue(_)) => {
                     Some("run it as root, or with CAP_NET_RAW and CAP_NET_ADMIN")
                 }
                 (io::ErrorKind::PermissionDenied, Operation::MapUsers(_)) => Some(
@@ -163,6 +177,7 @@ impl HostError {
             ),
             HostError::Unfit { reason, .. } => Some(reason.1),
             HostError::NoInterface { .. }
+            | HostError::Vanished { .. }
             | HostError::Network(_)
             | HostError::Ip { .. }
             | HostError::Transfer { .. } => None,

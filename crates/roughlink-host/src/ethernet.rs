@@ -17,27 +17,15 @@
 //! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
 //! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
 
+use crate::mac::{Mac, NETWORK, is_group, node_mac};
 use crate::neighbors::{self, NeighborMessage};
 use crate::snooping::Membership;
 use roughlink_core::net::{Network, NetworkOutput, Observer};
 use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, IpPair, ethernet};
+use roughlink_core::wire::Datagram;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-
-pub(crate) type Mac = [u8; 6];
-
-/// Returns a node's locally administered address (IEEE 802 section 8.2.2): its last three bytes are the index plus 1.
-pub(crate) fn node_mac(node: usize) -> Mac {
-    let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
-    [2, 0, 0, high, middle, low]
-}
-
-/// Formats an address as `ip` does.
-pub(crate) fn text(mac: Mac) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
 
 pub(crate) struct Switch {
     /// Stations at the ports; `None` for ports that are not on the Ethernet.
@@ -107,72 +95,68 @@ impl Switch {
         Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
-    /// Receives `bytes`, a datagram or a frame, from the host at `port`. Returns the datagram, or an empty slice if a
-    /// frame has none or was addressed to the switch.
-    pub(crate) fn receive<'b, O: Observer>(
+    /// Receives a datagram or frame from the host at `port`. Returns false if it was addressed to the switch, or to
+    /// nobody: a membership report without a multicast router.
+    pub(crate) fn receive<B: AsRef<[u8]>, O: Observer>(
         &mut self,
         network: &mut Network,
         (now, port): (Time, usize),
-        bytes: &'b [u8],
+        datagram: &Datagram<B>,
         observer: &mut O,
-    ) -> &'b [u8] {
-        let Some(station) = &mut self.ports[port] else {
-            network.receive_observed(now, port, bytes, observer);
-            return bytes;
-        };
-        let datagram = datagram(bytes);
-        let Some((to, from)) = addresses(bytes) else {
-            network.receive_observed(now, port, bytes, observer);
-            return datagram;
+    ) -> bool {
+        let (Some(station), Some((to, from))) = (&mut self.ports[port], addresses(datagram)) else {
+            network.receive_observed(now, port, datagram, observer);
+            return true;
         };
         let is_here = self.others.contains(&to);
-        let heard = neighbors::read(bytes);
+        let heard = neighbors::read(datagram);
         if !is_group(from) {
             note(&mut self.learned, from, port);
         }
         if let PortHosts::Attached(attached) = station {
-            let sender = wire::envelope(datagram).ok().map(|envelope| (ends(&envelope.pair)[0], from));
+            let sender = datagram.envelope().ok().map(|envelope| (envelope.pair.ends()[0], from));
             for (address, mac) in sender.into_iter().chain(heard.and_then(|heard| heard.has)) {
                 self.unanswered += attached.learn((now, port), address, mac, &mut self.ready);
             }
             if let Some(NeighborMessage { has: Some(asker), asked: Some(asked) }) = heard
                 && (is_here || attached.senders.contains(&asked))
             {
-                let frame = neighbors::answer(bytes, asked, asker);
+                let frame = neighbors::answer(datagram.bytes(), asked, asker);
                 self.ready.extend(frame.map(|frame| OutgoingFrame { port, frame, waited: None }));
             }
         }
         if is_here && heard.is_some() {
-            return &[];
+            return false;
         }
         if is_here {
             network.receive_observed(now, port, datagram, observer);
-            return datagram;
+            return true;
         }
         let membership = Membership::read(datagram);
         self.routers[port] |= membership == Some(Membership::Query);
         if membership == Some(Membership::Report) {
             let routers: Vec<usize> =
                 (0..self.ports.len()).filter(|&there| there != port && self.routers[there]).collect();
-            routers.iter().for_each(|&there| network.forward_observed(now, [port, there], bytes, observer));
-            return if routers.is_empty() { &[] } else { datagram };
+            routers.iter().for_each(|&there| network.forward_observed(now, [port, there], datagram, observer));
+            return !routers.is_empty();
         }
         match self.learned.get(&to) {
             Some(&there) if there == port => {} // already there
-            Some(&there) => network.forward_observed(now, [port, there], bytes, observer),
+            Some(&there) => network.forward_observed(now, [port, there], datagram, observer),
             None => {
                 let all = (0..self.ports.len()).filter(|&there| there != port && self.ports[there].is_some());
-                all.for_each(|there| network.forward_observed(now, [port, there], bytes, observer));
+                all.for_each(|there| network.forward_observed(now, [port, there], datagram, observer));
             }
         }
-        datagram
+        true
     }
 
     /// Returns the bytes of `out`, which has left the network by `now`, or `None` if it waits for the host's address.
     pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
-        let (Some(station), false) = (&mut self.ports[out.port], out.is_frame) else { return Some(&out.datagram) };
-        let Ok(envelope) = wire::envelope(&out.datagram) else { return Some(&out.datagram) };
-        let [from, to] = ends(&envelope.pair);
+        let bytes = out.datagram.bytes();
+        let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };
+        let Ok(envelope) = out.datagram.envelope() else { return Some(bytes) };
+        let [from, to] = envelope.pair.ends();
         let mac = match station {
             PortHosts::Ours(mac) => *mac,
             PortHosts::Attached(attached) => {
@@ -187,7 +171,7 @@ impl Switch {
                 }
             }
         };
-        framed(mac, &out.datagram, &mut self.frame);
+        framed(mac, bytes, &mut self.frame);
         Some(&self.frame)
     }
 
@@ -203,7 +187,7 @@ impl Switch {
         });
         let waiting = attached.flat_map(BTreeMap::values).flat_map(|waiting| &waiting.datagrams).map(|(_, out)| out);
         let ready = self.ready.iter().filter_map(|ready| ready.waited.as_ref());
-        waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(NetworkOutput::ip_datagram)
+        waiting.chain(ready).filter(|out| out.since.is_some()).filter_map(|out| out.datagram.ip())
     }
 
     /// Returns how many datagrams got no answer to the request for their address, including those that still wait.
@@ -237,7 +221,7 @@ impl AttachedHosts {
         let before = ready.len();
         ready.extend(fresh.map(|(_, out)| {
             let mut frame = Vec::new();
-            framed(mac, &out.datagram, &mut frame);
+            framed(mac, out.datagram.bytes(), &mut frame);
             OutgoingFrame { port, frame, waited: Some(out) }
         }));
         (count + before - ready.len()) as u64
@@ -278,26 +262,10 @@ fn framed(to: Mac, datagram: &[u8], frame: &mut Vec<u8>) {
     [&to[..], &NETWORK, &kind, datagram].into_iter().for_each(|part| frame.extend_from_slice(part));
 }
 
-pub(crate) fn is_group(mac: Mac) -> bool {
-    mac[0] & 1 != 0
-}
-
-/// Returns the IP datagram in a frame, or an empty slice for other frames.
-pub(crate) fn datagram(frame: &[u8]) -> &[u8] {
-    ethernet::envelope(frame).map_or(&[][..], |(at, envelope)| &frame[at..at + envelope.end])
-}
-
 /// Returns the destination and source addresses of a frame.
-fn addresses(frame: &[u8]) -> Option<(Mac, Mac)> {
-    let (to, rest) = frame.split_first_chunk()?;
+fn addresses<B: AsRef<[u8]>>(frame: &Datagram<B>) -> Option<(Mac, Mac)> {
+    let (to, rest) = frame.bytes().split_first_chunk()?;
     Some((*to, *rest.first_chunk()?))
-}
-
-fn ends(pair: &IpPair) -> [IpAddr; 2] {
-    match *pair {
-        IpPair::V4 { src, dst } => [src.into(), dst.into()],
-        IpPair::V6 { src, dst } => [src.into(), dst.into()],
-    }
 }
 
 /// Inserts an entry unless the table is full.
@@ -307,8 +275,6 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     }
 }
 
-/// Source address of datagrams that get their header from the switch, shared by all nodes.
-pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
 /// Maximum number of learned addresses; the switch floods frames to further ones.
 const MAX_LEARNED: usize = 4096;
 /// Maximum number of addresses requested at a time, and of datagrams waiting for each: more than TCP's initial window.
@@ -322,6 +288,7 @@ const MAX_WAIT: Time = Time::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mac::text;
     use crate::snooping::tests::mld;
     use roughlink_core::net::{NoObserver, RunOptions};
 
@@ -353,10 +320,11 @@ mod tests {
         let strange = [0x52, 0x54, 0, 1, 2, 3];
         let mut now = Time::ZERO;
         let mut ports_of = |to, from, port| {
-            switch.receive(&mut network, (now, port), &frame(to, from), &mut NoObserver);
+            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame(to, from)), &mut NoObserver);
             now += Time::from_millis(100);
             let out = std::iter::from_fn(|| network.transmit(now));
-            let ports: Vec<usize> = out.inspect(|o| assert_eq!(o.datagram, frame(to, from))).map(|o| o.port).collect();
+            let ports: Vec<usize> =
+                out.inspect(|o| assert_eq!(o.datagram.bytes(), frame(to, from))).map(|o| o.port).collect();
             ports
         };
         let [a, b, c] = [1, 2, 3].map(node_mac);
@@ -381,7 +349,7 @@ mod tests {
         let mut ports_of = |switch: &mut Switch, kind, port| {
             let frame = [&[0x33, 0x33, 0, 0, 0, 0x16][..], &node_mac(port + 1), &[0x86, 0xdd], &mld(kind)].concat();
             let before = network.port_stats().received;
-            switch.receive(&mut network, (now, port), &frame, &mut NoObserver);
+            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame), &mut NoObserver);
             let entered = network.port_stats().received - before;
             now += Time::from_millis(100);
             let ports: Vec<usize> = std::iter::from_fn(|| network.transmit(now)).map(|out| out.port).collect();
@@ -401,10 +369,11 @@ mod tests {
         let (_, mut switch) = network();
         let mut datagram = vec![0x60, 0, 0, 0, 0, 4, 59, 64];
         datagram.extend([0xfd; 36]);
-        let out = NetworkOutput { due: Time::ZERO, port: 0, datagram: datagram.clone(), since: None, is_frame: false };
+        let out =
+            NetworkOutput { due: Time::ZERO, port: 0, datagram: Datagram::from_ip(datagram.clone()), since: None };
         let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0x86, 0xdd];
         assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), [&header[..], &datagram].concat());
-        let framed = NetworkOutput { is_frame: true, ..out.clone() };
+        let framed = NetworkOutput { datagram: Datagram::from_frame(datagram.clone()), ..out.clone() };
         assert_eq!(switch.transmit(Time::ZERO, &framed).unwrap(), datagram);
         switch.ports[0] = None;
         assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), datagram);
@@ -415,7 +384,11 @@ mod tests {
         let (network, mut switch) = network();
         switch.ports[0] = Some(PortHosts::Attached(AttachedHosts::default()));
         let datagram = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 5, 10, 0, 0, 2];
-        (network, switch, NetworkOutput { due: Time::ZERO, port: 0, datagram, since: None, is_frame: false })
+        (
+            network,
+            switch,
+            NetworkOutput { due: Time::ZERO, port: 0, datagram: Datagram::from_ip(datagram), since: None },
+        )
     }
 
     const BROADCAST: Mac = [0xff; 6];
@@ -446,8 +419,8 @@ mod tests {
         assert_eq!(switch.transmit(at(1000), &out), None);
         assert_eq!((sent(&mut switch), switch.unanswered()), (vec![question], 3));
         // Datagrams that waited for more than 3 s are dropped.
-        switch.receive(&mut network, (at(3500), 0), &host_answers(NETWORK), &mut NoObserver);
-        let frame = [&[4; 6][..], &NETWORK, &[8, 0], &out.datagram].concat();
+        switch.receive(&mut network, (at(3500), 0), &Datagram::from_frame(host_answers(NETWORK)), &mut NoObserver);
+        let frame = [&[4; 6][..], &NETWORK, &[8, 0], out.datagram.bytes()].concat();
         assert_eq!(sent(&mut switch), vec![(frame.clone(), true); 2]);
         assert_eq!(switch.unanswered(), 1);
         assert_eq!(switch.transmit(at(3600), &out).unwrap(), frame);
@@ -465,7 +438,7 @@ mod tests {
         let tagged = [&asks[..12], &[0x81, 0, 0, 5], &asks[12..]].concat();
         for frame in [datagram.concat(), asks, tagged, host_answers(BROADCAST)] {
             let (mut network, mut switch, out) = attached();
-            switch.receive(&mut network, (Time::ZERO, 0), &frame, &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(frame), &mut NoObserver);
             let sent = switch.transmit(Time::ZERO, &out).expect("it is known");
             assert_eq!(sent[..6], [4; 6]);
         }
@@ -484,7 +457,7 @@ mod tests {
             asks
         };
         let mut answers = |switch: &mut Switch, to| {
-            switch.receive(&mut network, (Time::ZERO, 0), &ask(to, [4; 6]), &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(ask(to, [4; 6])), &mut NoObserver);
             sent(switch).into_iter().map(|(frame, _)| frame).collect::<Vec<_>>()
         };
         assert!(answers(&mut switch, BROADCAST).is_empty(), "the address may be anybody's");
@@ -502,8 +475,9 @@ mod tests {
             assert_eq!(switch.transmit(Time::ZERO, &out), None);
         }
         for host in 0..2 * MAX_ASKED {
-            let mut to = out.clone();
-            to.datagram[19] = 100 + host as u8;
+            let mut bytes = out.datagram.bytes().to_vec();
+            bytes[19] = 100 + host as u8;
+            let to = NetworkOutput { datagram: Datagram::from_ip(bytes), ..out.clone() };
             assert_eq!(switch.transmit(Time::ZERO, &to), None);
         }
         let Some(PortHosts::Attached(attached)) = &switch.ports[0] else { unreachable!() };
@@ -517,7 +491,7 @@ mod tests {
         for i in 0..2 * MAX_LEARNED as u32 {
             let [a, b, c, d] = i.to_be_bytes();
             let from = frame(node_mac(2), [4, 0, a, b, c, d]);
-            switch.receive(&mut network, (Time::ZERO, 0), &from, &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(from), &mut NoObserver);
         }
         assert_eq!(switch.learned.len(), MAX_LEARNED);
     }

@@ -10,15 +10,17 @@
 //! | `namespace` | unnamed network namespaces, the user namespace of an emulation without root |
 //! | `block` | addresses for links without configured ones, also nested links |
 //! | `device` | TUN and TAP devices with their addresses and routes; common interface for these and attached devices |
-//! | `ethernet`, `neighbors` | Ethernet switch; ARP and neighbor discovery |
+//! | `ethernet`, `neighbors`, `mac` | Ethernet switch; ARP and neighbor discovery; addresses |
 //! | `attached`, `offload` | attached existing devices |
+//! | `nfqueue` | netfilter queues |
 //! | `socket_option` | socket options that no library offers: the only unsafe code |
 //! | `snooping` | membership reports, which the switch forwards only to multicast routers |
 //! | `congestion` | the default congestion control of a namespace |
 //! | `frames` | counts of frames without an IP datagram |
 //! | `carrier` | carrier of devices, which follows the state of their links |
 //! | `conversations` | conversations of real programs, and their results |
-//! | `relay` | real-time loop and its counters |
+//! | `event_loop` | real-time loop over devices, and its counters |
+//! | `relay` | loop of an emulation: carries datagrams between devices and the network |
 //! | `scheduling` | run delay: time that programs waited for a processor |
 //! | `senders` | TCP senders in the kernel: their algorithms, and whether they are paced |
 //! | `live` | samples of a running emulation, and changes of its links from outside |
@@ -47,13 +49,16 @@ mod device;
 mod emulation;
 mod error;
 mod ethernet;
+mod event_loop;
 mod frames;
 pub mod inside;
 mod ip;
 mod leftovers;
 mod live;
+mod mac;
 mod namespace;
 mod neighbors;
+mod nfqueue;
 mod nodes;
 mod offload;
 mod program;
@@ -65,18 +70,22 @@ mod snooping;
 mod socket_option;
 mod transfers;
 mod undelivered;
+mod verdict;
 
 pub use abilities::{Ability, abilities};
 pub use block::{AddressBlock, BlockReservation};
 pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
+pub use device::Device;
 pub use emulation::{Emulation, EmulationResults, EmulationSettings, Host, NodeLocation, Running};
 pub use error::{HostError, Operation, UnfitReason};
+pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};
 pub use realtime::Effort;
-pub use relay::{Lateness, LoopEnd};
+pub use relay::LoopEnd;
 pub use scheduling::RunDelay;
 pub use transfers::{TcpInfo, Transferred, Transfers, raise_descriptor_limit};
+pub use verdict::Verdict;

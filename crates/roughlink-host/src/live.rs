@@ -6,7 +6,7 @@
 
 use crate::conversations::{ConversationResults, Conversations};
 use crate::ethernet::Switch;
-use crate::relay::{Lateness, LatenessHistogram};
+use crate::event_loop::{Lateness, LatenessHistogram};
 use roughlink_core::net::{ChangeError, LinkChange, LinkReading, Network, Observer};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;

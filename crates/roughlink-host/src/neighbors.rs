@@ -1,8 +1,8 @@
 //! Neighbor resolution on the network's side of an Ethernet: ARP (RFC 826) and IPv6 neighbor discovery (RFC 4861).
 
-use crate::ethernet::{Mac, NETWORK, is_group};
+use crate::mac::{Mac, NETWORK, is_group};
 use roughlink_core::wire::checksum::{add, finish};
-use roughlink_core::wire::{self, IpPair, ethernet};
+use roughlink_core::wire::{Datagram, IpPair, ethernet, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Content of an ARP or neighbor discovery message.
@@ -15,13 +15,13 @@ pub(crate) struct NeighborMessage {
 }
 
 /// Reads the message in a frame; `None` for frames of other protocols.
-pub(crate) fn read(frame: &[u8]) -> Option<NeighborMessage> {
-    let at = ethernet::payload_offset(frame).ok()?;
-    match *frame[at - 2..].first_chunk()? {
-        ARP => read_arp(&frame[at..]),
-        IPV6 => read_discovery(&frame[at..], *frame[6..].first_chunk()?),
-        _ => None,
+pub(crate) fn read<B: AsRef<[u8]>>(frame: &Datagram<B>) -> Option<NeighborMessage> {
+    if frame.envelope().is_ok() {
+        return read_discovery(frame);
     }
+    let bytes = frame.bytes();
+    let at = ethernet::payload_offset(bytes).ok()?;
+    if bytes[at - 2..at] == ARP { read_arp(&bytes[at..]) } else { None }
 }
 
 fn read_arp(message: &[u8]) -> Option<NeighborMessage> {
@@ -39,13 +39,12 @@ fn read_arp(message: &[u8]) -> Option<NeighborMessage> {
     })
 }
 
-/// Reads the message in a datagram that came in a frame from `mac`.
-fn read_discovery(datagram: &[u8], mac: Mac) -> Option<NeighborMessage> {
-    let envelope = wire::envelope(datagram).ok()?;
+/// Reads the message in the IP datagram of a frame.
+fn read_discovery<B: AsRef<[u8]>>(frame: &Datagram<B>) -> Option<NeighborMessage> {
+    let (envelope, datagram, message) = (frame.envelope().ok()?, frame.ip()?, frame.content());
     let IpPair::V6 { src, .. } = envelope.pair else { return None };
-    let message = &datagram[envelope.transport..envelope.end];
     // A lower hop limit would mean that the datagram was forwarded, so it could come from another link.
-    if envelope.protocol != ICMPV6 || !envelope.whole || datagram[7] != HOP_LIMIT || message.len() < 24 {
+    if envelope.protocol != protocol::ICMPV6 || !envelope.whole || datagram[7] != HOP_LIMIT || message.len() < 24 {
         return None;
     }
     if message[1] != 0 {
@@ -61,7 +60,8 @@ fn read_discovery(datagram: &[u8], mac: Mac) -> Option<NeighborMessage> {
         return None;
     }
     let mut options = &message[24..];
-    let mut mac = Some(mac).filter(|_| kind == SOLICITATION);
+    let sender = *frame.bytes()[6..].first_chunk()?;
+    let mut mac = Some(sender).filter(|_| kind == SOLICITATION);
     while let [option, length, ..] = *options {
         let (this, rest) = options.split_at_checked(usize::from(length) * 8).filter(|_| length > 0)?;
         if option == wanted {
@@ -120,13 +120,13 @@ fn discovery(
     let addresses = [src.octets(), dst.octets()].concat();
     let sum = checksum(&addresses, &message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
-    let header = [0x60, 0, 0, 0, 0, message.len() as u8, ICMPV6, HOP_LIMIT];
+    let header = [0x60, 0, 0, 0, 0, message.len() as u8, protocol::ICMPV6, HOP_LIMIT];
     [&to[..], &NETWORK, tags, &IPV6, &header, &addresses, &message].concat()
 }
 
 /// Computes the ICMPv6 checksum (RFC 4443 section 2.3); 0 for a message with a valid one.
 fn checksum(addresses: &[u8], message: &[u8]) -> u16 {
-    finish(add(add(message.len() as u64 + u64::from(ICMPV6), addresses), message))
+    finish(add(add(message.len() as u64 + u64::from(protocol::ICMPV6), addresses), message))
 }
 
 const ARP: [u8; 2] = [0x08, 0x06];
@@ -135,7 +135,6 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 const ARP_OVER_ETHERNET: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
-const ICMPV6: u8 = 58;
 // RFC 4861 sections 4.3, 4.4 and 4.6.1
 const HOP_LIMIT: u8 = 255;
 const SOLICITATION: u8 = 135;
@@ -150,18 +149,22 @@ mod tests {
 
     const PAIRS: [[&str; 2]; 2] = [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]];
 
+    fn read_bytes(frame: &[u8]) -> Option<NeighborMessage> {
+        read(&Datagram::from_frame(frame))
+    }
+
     #[test]
     fn neighbor_requests_and_replies_are_read() {
         for [own, wanted] in PAIRS.map(|pair| pair.map(|a| a.parse::<IpAddr>().unwrap())) {
             let asked = question(own, wanted).unwrap();
-            assert_eq!(read(&asked), Some(NeighborMessage { has: Some((own, NETWORK)), asked: Some(wanted) }));
+            assert_eq!(read_bytes(&asked), Some(NeighborMessage { has: Some((own, NETWORK)), asked: Some(wanted) }));
             // Behind a VLAN tag, as a frame to a host, with the host's address as destination.
             let tagged = [&asked[..12], &[0x81, 0, 0, 5], &asked[12..]].concat();
             let answered = answer(&tagged, wanted, (own, [4; 6])).unwrap();
-            assert_eq!(read(&answered), Some(NeighborMessage { has: Some((wanted, NETWORK)), asked: None }));
+            assert_eq!(read_bytes(&answered), Some(NeighborMessage { has: Some((wanted, NETWORK)), asked: None }));
             assert_eq!((&answered[..6], &answered[12..16]), (&[4; 6][..], &tagged[12..16]));
             for n in 0..asked.len() {
-                assert_eq!(read(&asked[..n]), None, "{n}");
+                assert_eq!(read_bytes(&asked[..n]), None, "{n}");
             }
         }
         assert_eq!(question("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()), None);
@@ -170,13 +173,13 @@ mod tests {
     #[test]
     fn address_probes_announce_no_address() {
         for [own, wanted] in [["0.0.0.0", "10.0.0.2"], ["::", "fd00::2"]].map(|p| p.map(|a| a.parse().unwrap())) {
-            let heard = read(&question(own, wanted).unwrap());
+            let heard = read_bytes(&question(own, wanted).unwrap());
             assert_eq!(heard, Some(NeighborMessage { has: None, asked: Some(wanted) }));
         }
         // An announcement (RFC 5227 section 3) requests no other address.
         let own = "10.0.0.2".parse().unwrap();
         assert_eq!(
-            read(&question(own, own).unwrap()),
+            read_bytes(&question(own, own).unwrap()),
             Some(NeighborMessage { has: Some((own, NETWORK)), asked: None })
         );
     }
@@ -188,7 +191,7 @@ mod tests {
         for (at, value) in [(14 + 7, 64), (14 + 40 + 2, 0x55), (14 + 40 + 24 + 1, 0), (14 + 40 + 24 + 1, 9)] {
             let mut wrong = asked.clone();
             wrong[at] = value;
-            assert_eq!(read(&wrong), None, "byte {at}");
+            assert_eq!(read_bytes(&wrong), None, "byte {at}");
         }
     }
 }

@@ -3,9 +3,9 @@
 //! to the card to divide (TSO, USO) are divided here. USO is `UDP_SEGMENT` of udp(7). The header cannot express SCTP
 //! packets that the card was to divide (GSO), so they do not get here.
 
+use crate::verdict::Verdict;
 use roughlink_core::wire::checksum::{add, finish};
-use roughlink_core::wire::crc32c::crc32c;
-use roughlink_core::wire::{Envelope, IpPair, ethernet};
+use roughlink_core::wire::{Datagram, Envelope, IpPair, ethernet, protocol};
 
 /// Pending offloads of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,46 +45,31 @@ impl PendingOffloads {
 
     /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes after its addresses,
     /// tags and type. Returns the number of frames that are longer or cannot be divided.
-    pub(crate) fn finish(self, frame: &mut [u8], longest: usize, each: &mut dyn FnMut(&[u8])) -> u64 {
+    pub(crate) fn finish(
+        self,
+        frame: &mut [u8],
+        longest: usize,
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+    ) -> u64 {
         let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
+        let mut frame = Datagram::from_frame(frame);
         if let Some((start, at)) = self.checksum {
-            write_checksum(frame, start, at);
+            frame.complete_checksum(start, at);
         }
         // On a cable, joined packets are separate frames. Divide them even if a link would accept them as one.
-        if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
-            && matches!((kind, envelope.protocol), (MergedKind::Tcp, TCP) | (MergedKind::Udp, UDP))
+        if let (Some((kind, size)), Ok(envelope)) = (self.joined, frame.envelope())
+            && matches!((kind, envelope.protocol), (MergedKind::Tcp, protocol::TCP) | (MergedKind::Udp, protocol::UDP))
+            && let ip = frame.ip_range().start
             // The joined header must not belong to a tunnel.
             && self.checksum.is_none_or(|(start, _)| start == ip + envelope.transport)
         {
-            return divide((frame, ip, &envelope), size, &fits, each).map_or(1, |()| 0);
+            return divide((frame.bytes(), ip, envelope), size, &fits, each).map_or(1, |()| 0);
         }
-        if fits(frame) {
-            each(frame);
+        if fits(frame.bytes()) {
+            each(&mut frame);
             return 0;
         }
         1
-    }
-}
-
-/// Writes the checksum that a card was to write, `at` bytes after `start`. The kernel does not indicate that SCTP's
-/// checksum is a CRC (RFC 9260 section 6.8).
-fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
-    let datagram = ethernet::envelope(frame);
-    let (protocol, end) =
-        datagram.map_or((None, frame.len()), |(ip, envelope)| (Some(envelope.protocol), ip + envelope.end));
-    let Some(summed) = frame.get_mut(start..end) else { return };
-    match (protocol, summed.get_mut(at..)) {
-        (Some(SCTP), Some([a, b, c, d, ..])) => {
-            [*a, *b, *c, *d] = [0; 4];
-            let sum = crc32c(&*summed);
-            summed[at..at + 4].copy_from_slice(&sum.to_le_bytes());
-        }
-        (_, Some([_, _, ..])) => {
-            // The field contains the sum of the pseudo-header already.
-            let sum = written(finish(add(0, summed)));
-            summed[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        }
-        _ => {}
     }
 }
 
@@ -99,11 +84,11 @@ fn divide(
     (frame, ip, envelope): (&[u8], usize, &Envelope),
     size: usize,
     fits: &dyn Fn(&[u8]) -> bool,
-    each: &mut dyn FnMut(&[u8]),
+    each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
 ) -> Option<()> {
     let whole = &frame[ip..];
     let transport = envelope.transport;
-    let is_tcp = envelope.protocol == TCP;
+    let is_tcp = envelope.protocol == protocol::TCP;
     let (least, checksum) = if is_tcp { (20, 16) } else { (8, 6) };
     let own = if is_tcp { usize::from(*whole.get(transport + 12)? >> 4) * 4 } else { least };
     let header = transport + own;
@@ -160,7 +145,7 @@ fn divide(
             let sum = written(finish(add(pseudo, &datagram[transport..])));
             datagram[transport + checksum..][..2].copy_from_slice(&sum.to_be_bytes());
         }
-        each(&out);
+        each(&mut Datagram::from_frame(&mut out));
     }
     Some(())
 }
@@ -179,9 +164,6 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const ECN: u8 = 0x80;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
 // RFC 9293 section 3.1
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
@@ -211,7 +193,10 @@ mod tests {
 
     fn finished(undone: PendingOffloads, frame: &[u8], longest: usize) -> (Vec<Vec<u8>>, u64) {
         let mut all = Vec::new();
-        let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| all.push(frame.to_vec()));
+        let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| {
+            all.push(frame.bytes().to_vec());
+            Verdict::Consumed
+        });
         (all, lost)
     }
 

@@ -8,8 +8,8 @@
 //! The kernel does its own part of TCP mostly within the system calls of programs and of the loop, so it waits with
 //! them. Pressure stall information (`/proc/pressure/cpu`) has the share of time in which any task waited.
 
+use crate::event_loop::{Lateness, LatenessHistogram};
 use crate::realtime::MonotonicClock;
-use crate::relay::{Lateness, LatenessHistogram};
 use roughlink_core::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

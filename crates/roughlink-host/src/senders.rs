@@ -17,6 +17,7 @@ use nix::errno::Errno;
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+use roughlink_core::metrics::conversation::MAX_REPORTED_CONVERSATIONS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -206,7 +207,7 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of remembered senders: two per separately counted conversation.
-const MAX_SENDERS: usize = 2 * crate::conversations::MAX_CONVERSATIONS;
+const MAX_SENDERS: usize = 2 * MAX_REPORTED_CONVERSATIONS;
 /// Buffer size, bytes: more than the largest datagram from the kernel.
 const BUFFER: usize = 1 << 16;
 // linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.

@@ -19,11 +19,12 @@
 
 use super::flows::{self, FlowPhase, Flows, WatchedFlow};
 use super::registry::BuildGateway;
-use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, Stats, before};
+use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, before};
 use crate::cc::LinkEvent;
 use crate::cc::coverage::{Coverage, Level, Rules};
 use crate::packet::flags;
 use crate::units::Time;
+use crate::wire::Addresses;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -110,7 +111,7 @@ impl BuildGateway for AvocaRx {
 }
 
 impl Gateway for AvocaRx {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
@@ -122,14 +123,15 @@ impl Gateway for AvocaRx {
             self.open();
         }
         if heading == Heading::Inward || self.closed.is_none() || !seen.credible || segment.is(flags::SYN) {
-            return;
+            return Verdict::Accept;
         }
-        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return };
+        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return Verdict::Accept };
         if serves(flow) && segment.window > 0 {
             flow.state.closed = true;
             flow.rewritten += 1;
             segment.window = 0;
         }
+        Verdict::Accept
     }
 
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
@@ -143,6 +145,7 @@ impl Gateway for AvocaRx {
                 flags: flags::ACK,
                 window: if self.closed.is_some() { 0 } else { window },
                 timestamps: end.timestamps,
+                addresses: flow.addresses.map(Addresses::reversed),
                 link: flow.link,
                 ..Segment::new(key.reversed())
             };

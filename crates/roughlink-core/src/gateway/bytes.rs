@@ -4,14 +4,18 @@
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
 //! Checksums must be complete, not left for the network card. They are not verified: a wrong one stays wrong.
 //!
+//! A table of conversations numbers the flows for the gateway. Of each phase it has at most [`MAX_CONVERSATIONS`]; the
+//! gateway knows a conversation that was forgotten and returns as a new flow.
+//!
 //! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction,
 //! which is kept while the flow is in the table ([`Segment::link`]).
 
 use super::packets::packet;
-use super::{FlowKey, Gateway, Heading, Modem, Segment};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
+use crate::conversations::{ConversationId, ConversationKey, Conversations, MAX_CONVERSATIONS};
 use crate::packet::{FlowId, Protocol, SideContent};
 use crate::units::Time;
-use crate::wire::{self, Decoded, Implied, ethernet};
+use crate::wire::{self, Addresses, Datagram, Decoded, Headers, Implied, ethernet, protocol};
 
 /// First header of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +30,7 @@ pub enum Framing {
 #[derive(Clone, Debug)]
 pub struct FrameGateway {
     framing: Framing,
+    conversations: Conversations,
     /// Counters.
     pub counters: FrameCounters,
 }
@@ -37,6 +42,8 @@ pub struct FrameCounters {
     pub segments: u64,
     /// Segments whose window the gateway changed.
     pub rewritten: u64,
+    /// Segments that the gateway dropped.
+    pub dropped: u64,
     /// UDP, and fragments without a TCP header.
     pub other: u64,
     /// Frames without an IP datagram, or with one that cannot be parsed.
@@ -68,53 +75,55 @@ impl LinkHeader {
 impl FrameGateway {
     /// Creates the adapter for frames of kind `framing`.
     pub fn new(framing: Framing) -> Self {
-        FrameGateway { framing, counters: FrameCounters::default() }
+        FrameGateway { framing, conversations: Conversations::default(), counters: FrameCounters::default() }
     }
 
-    /// Passes `frame` through `gateway`, which may rewrite it.
+    /// Parses bytes of this kind.
+    pub fn parse<B: AsRef<[u8]>>(&self, bytes: B) -> Datagram<B> {
+        match self.framing {
+            Framing::Ethernet => Datagram::from_frame(bytes),
+            Framing::Ip => Datagram::from_ip(bytes),
+        }
+    }
+
+    /// Passes `datagram` through `gateway`, which may rewrite it.
     pub fn receive(
         &mut self,
         gateway: &mut dyn Gateway,
         now: Time,
         heading: Heading,
-        frame: &mut [u8],
+        datagram: &mut Datagram<&mut [u8]>,
         modem: Option<&dyn Modem>,
-    ) {
-        let offset = match self.framing {
-            Framing::Ethernet => ethernet::ip_offset(frame),
-            Framing::Ip => Ok(0),
-        };
-        let parsed = offset.and_then(|at| Ok((at, wire::parse(frame.get(at..).unwrap_or_default())?)));
-        let Ok((at, decoded)) = parsed else {
+    ) -> Verdict {
+        let Some(decoded) = datagram.decoded() else {
             self.counters.opaque += 1;
-            return;
+            return Verdict::Accept;
         };
-        if decoded.packet.protocol() != Protocol::Tcp || decoded.is_later_fragment() {
+        if !has_tcp_header(decoded) {
             self.counters.other += 1;
-            return;
+            return Verdict::Accept;
         }
         self.counters.segments += 1;
-        let mut segment = segment(&decoded);
-        segment.link = LinkHeader::detect(&frame[..at]);
-        gateway.receive(now, heading, &mut segment, modem);
-        if rewrite(&decoded, &segment, &mut frame[at..]) {
-            self.counters.rewritten += 1;
-        }
+        let key = self.key(now, decoded);
+        let link = LinkHeader::detect(datagram.link_header());
+        let window = decoded.packet.window;
+        let (headers, bytes) = datagram.parts_mut();
+        let verdict = receive(gateway, now, heading, (key, link), (headers, bytes), modem);
+        self.counters.rewritten += u64::from(headers.decoded().is_some_and(|decoded| decoded.packet.window != window));
+        self.counters.dropped += u64::from(verdict == Verdict::Drop);
+        verdict
     }
 
     /// Appends to `frame` the next frame that `gateway` originates, and returns its direction.
     pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
         loop {
             let (heading, s) = gateway.transmit(now)?;
-            let FlowKey::Real(addresses) = s.key else { continue };
+            let Some(addresses) = s.addresses.filter(|_| self.framing == Framing::Ip || s.link.is_some()) else {
+                self.counters.unsent += 1;
+                continue;
+            };
             let start = frame.len();
-            if self.framing == Framing::Ethernet {
-                let Some(link) = s.link else {
-                    self.counters.unsent += 1;
-                    continue;
-                };
-                frame.extend_from_slice(link.bytes());
-            }
+            frame.extend_from_slice(s.link.as_ref().map_or(&[], LinkHeader::bytes));
             let at = frame.len();
             let p = packet(FlowId::new(0, false), &s);
             wire::encode(&p, None, &addresses, &Implied::from_packet(&p), frame)
@@ -126,35 +135,58 @@ impl FrameGateway {
             return Some(heading);
         }
     }
+
+    /// Returns the key by which the gateway knows the flow with these addresses, in their direction.
+    pub fn flow_key(&self, addresses: &Addresses) -> Option<FlowKey> {
+        self.conversations.get(&tcp_key(addresses)).map(flow_key)
+    }
+
+    /// Returns the key of a segment, also of a first fragment.
+    fn key(&mut self, now: Time, decoded: &Decoded) -> FlowKey {
+        let key = tcp_key(&decoded.addresses);
+        let tcp_flags = Some(decoded.packet.flags);
+        let id = self.conversations.find(now, &key, tcp_flags).unwrap_or_else(|| {
+            while self.conversations.expire(now).is_some() {}
+            let id = self.conversations.insert(now, &key, tcp_flags);
+            while self.conversations.evict(MAX_CONVERSATIONS).is_some() {}
+            id
+        });
+        flow_key(id)
+    }
 }
 
-/// Passes the TCP segment of `datagram`, if any, through `gateway` as a segment of flow `key`.
-pub(super) fn receive(
+fn tcp_key(addresses: &Addresses) -> ConversationKey {
+    ConversationKey { addresses: *addresses, protocol: protocol::TCP, fragments: false, nodes: [0, 0] }
+}
+
+fn flow_key(id: ConversationId) -> FlowKey {
+    FlowKey { flow: FlowId::new(id.place, id.reverse), generation: id.generation }
+}
+
+/// Passes the TCP segment of a datagram from outside, if any, through `gateway` as a segment of flow `key`.
+pub(crate) fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
     heading: Heading,
-    key: FlowKey,
-    datagram: &mut [u8],
+    (key, link): (FlowKey, Option<LinkHeader>),
+    (headers, bytes): (&mut Headers, &mut [u8]),
     modem: Option<&dyn Modem>,
-) {
-    let tcp = |d: &Decoded| d.packet.protocol() == Protocol::Tcp && !d.is_later_fragment();
-    let Some(decoded) = wire::parse(datagram).ok().filter(tcp) else { return };
-    let mut segment = Segment { key, ..segment(&decoded) };
-    gateway.receive(now, heading, &mut segment, modem);
-    rewrite(&decoded, &segment, datagram);
-}
-
-/// Writes the window of `segment` into `datagram`, from which `decoded` was parsed. Returns true if the window differs.
-fn rewrite(decoded: &Decoded, segment: &Segment, datagram: &mut [u8]) -> bool {
-    let other = segment.window != decoded.packet.window;
-    if other {
-        let header = decoded.tcp_header(datagram);
-        header.expect("a TCP segment has a header").set_window(segment.window);
+) -> Verdict {
+    let Some(decoded) = headers.decoded().filter(|decoded| has_tcp_header(decoded)) else { return Verdict::Accept };
+    let mut segment = Segment { link, ..segment(key, decoded) };
+    let window = segment.window;
+    let verdict = gateway.receive(now, heading, &mut segment, modem);
+    if segment.window != window {
+        headers.set_window(bytes, segment.window);
     }
-    other
+    verdict
 }
 
-fn segment(d: &Decoded) -> Segment {
+fn has_tcp_header(decoded: &Decoded) -> bool {
+    decoded.packet.protocol() == Protocol::Tcp && !decoded.is_later_fragment()
+}
+
+fn segment(key: FlowKey, d: &Decoded) -> Segment {
     let p = &d.packet;
     Segment {
         seq: p.seq,
@@ -169,7 +201,8 @@ fn segment(d: &Decoded) -> Segment {
         timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
         signed: d.signed,
         multipath: d.multipath,
-        ..Segment::new(FlowKey::Real(d.addresses))
+        addresses: Some(d.addresses),
+        ..Segment::new(key)
     }
 }
 
@@ -182,7 +215,7 @@ mod tests {
     use crate::cc::LinkEvent;
     use crate::gateway::build;
     use crate::packet::{Packet, flags};
-    use crate::wire::{Addresses, IpPair, WireError};
+    use crate::wire::{IpPair, WireError};
     use std::net::Ipv6Addr;
 
     const PLAIN: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
@@ -205,6 +238,12 @@ mod tests {
         out
     }
 
+    /// Passes bytes through a gateway, which must not drop them.
+    fn pass(b: &mut FrameGateway, gateway: &mut dyn Gateway, now: Time, heading: Heading, bytes: &mut [u8]) {
+        let mut datagram = b.parse(bytes);
+        assert_eq!(b.receive(gateway, now, heading, &mut datagram, None), Verdict::Accept);
+    }
+
     /// Closes and opens a flow whose SYN was not seen: only window field and checksum change.
     #[test]
     fn frames_are_rewritten_and_sent() {
@@ -219,13 +258,13 @@ mod tests {
             let g = gateway.as_mut();
             let mut b = FrameGateway::new(framing);
             let now = Time::from_secs(1);
-            b.receive(g, now, Heading::Inward, &mut frame(link, &a, 100, 7, b"data"), None);
+            pass(&mut b, g, now, Heading::Inward, &mut frame(link, &a, 100, 7, b"data"));
             let ack = frame(link, &a.reversed(), 7, 104, b"");
             let mut passed = ack.clone();
-            b.receive(g, now, Heading::Outward, &mut passed, None);
+            pass(&mut b, g, now, Heading::Outward, &mut passed);
             assert_eq!(passed, ack);
             g.on_link(now, &LinkEvent::Down);
-            b.receive(g, now, Heading::Outward, &mut passed, None);
+            pass(&mut b, g, now, Heading::Outward, &mut passed);
             let window = link.len() + 40 + 14;
             assert_eq!(passed[window..window + 2], [0, 0]);
             assert!(wire::decode(&passed[link.len()..]).is_ok());
@@ -249,9 +288,9 @@ mod tests {
             foreign.iter_mut().take(12).for_each(|byte| *byte = 0xee);
             for dst_port in 0..2_000 {
                 let other = Addresses { dst_port, ..a };
-                b.receive(g, now, Heading::Outward, &mut frame(&foreign, &other.reversed(), 7, 104, b""), None);
+                pass(&mut b, g, now, Heading::Outward, &mut frame(&foreign, &other.reversed(), 7, 104, b""));
             }
-            b.receive(g, now, Heading::Outward, &mut frame(&foreign, &a.reversed(), 1 << 30, 104, b""), None);
+            pass(&mut b, g, now, Heading::Outward, &mut frame(&foreign, &a.reversed(), 1 << 30, 104, b""));
             sent.clear();
             assert_eq!(b.transmit(g, now, &mut sent), Some(Heading::Outward));
             assert_eq!((sent, b.counters.unsent), (passed, 0));
@@ -264,7 +303,7 @@ mod tests {
         let mut b = FrameGateway::new(Framing::Ethernet);
         let mut pass = |mut f: Vec<u8>| {
             let before = f.clone();
-            b.receive(gateway.as_mut(), Time::ZERO, Heading::Outward, &mut f, None);
+            pass(&mut b, gateway.as_mut(), Time::ZERO, Heading::Outward, &mut f);
             assert_eq!(f, before);
             b.counters
         };

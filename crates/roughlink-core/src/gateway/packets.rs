@@ -1,39 +1,27 @@
 //! A gateway in a simulation, where the payload of packets is implied.
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment, bytes};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
 use crate::packet::{FlowId, Fragment, Packet, Protocol, SideContent, Sides};
 use crate::units::Time;
 
-/// Passes `packet` through `gateway`, which may change it. Protocols other than TCP, and fragments without a TCP
-/// header, bypass the gateway.
+/// Passes `packet` of a simulated end through `gateway` as a segment of flow `key`; the gateway may change it. Protocols other than TCP, and fragments
+/// without a TCP header, bypass the gateway.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
     heading: Heading,
-    packet: &mut Packet,
-    sides: &mut Sides,
+    key: FlowKey,
+    (packet, sides): (&mut Packet, &Sides),
     modem: Option<&dyn Modem>,
-) {
-    if let Some(datagram) = sides.datagram_mut(packet) {
-        bytes::receive(gateway, now, heading, FlowKey::Simulated(packet.flow), datagram, modem);
-    } else if let Some(mut segment) = segment(packet, sides) {
-        gateway.receive(now, heading, &mut segment, modem);
-        packet.window = segment.window;
-    }
-}
-
-/// Returns the next packet that `gateway` originates, with its direction.
-pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
-    loop {
-        let (heading, s) = gateway.transmit(now)?;
-        if let FlowKey::Simulated(flow) = s.key {
-            return Some((heading, packet(flow, &s)));
-        }
-    }
+) -> Verdict {
+    let Some(mut segment) = segment(key, packet, sides) else { return Verdict::Accept };
+    let verdict = gateway.receive(now, heading, &mut segment, modem);
+    packet.window = segment.window;
+    verdict
 }
 
 /// Converts `s`, a segment without payload and SACK blocks, to a packet of `flow`.
-pub(super) fn packet(flow: FlowId, s: &Segment) -> Packet {
+pub fn packet(flow: FlowId, s: &Segment) -> Packet {
     let mut p = Packet::tcp(flow);
     (p.seq, p.ack, p.flags, p.window) = (s.seq, s.ack, s.flags, s.window);
     if let Some((tsval, tsecr)) = s.timestamps {
@@ -43,7 +31,7 @@ pub(super) fn packet(flow: FlowId, s: &Segment) -> Packet {
     p
 }
 
-fn segment(p: &Packet, sides: &Sides) -> Option<Segment> {
+fn segment(key: FlowKey, p: &Packet, sides: &Sides) -> Option<Segment> {
     let later = matches!(p.fragment(), Fragment::Middle | Fragment::Last);
     if p.protocol() != Protocol::Tcp || later {
         return None;
@@ -59,6 +47,6 @@ fn segment(p: &Packet, sides: &Sides) -> Option<Segment> {
             _ => None,
         },
         timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
-        ..Segment::new(FlowKey::Simulated(p.flow))
+        ..Segment::new(key)
     })
 }

@@ -47,7 +47,7 @@ impl AdvertisedEdge {
     /// use roughlink_core::gateway::{FlowKey, Segment};
     /// use roughlink_core::packet::{FlowId, flags};
     ///
-    /// let mut segment = Segment::new(FlowKey::Simulated(FlowId::new(0, true)));
+    /// let mut segment = Segment::new(FlowKey::new(FlowId::new(0, true)));
     /// (segment.flags, segment.ack, segment.window) = (flags::ACK, 20_000, 60_000);
     /// let limit = WindowLimit { window: 14_600, mss: 1460, retract: false };
     /// assert_eq!(AdvertisedEdge::default().advertise(&segment, 0, Some(limit)), 14_600);
@@ -107,7 +107,7 @@ mod tests {
     const MSS: u32 = 1460;
 
     fn ack(ack: u32, window: u16) -> Segment {
-        Segment { ack, window, flags: flags::ACK, ..Segment::new(FlowKey::Simulated(FlowId::new(0, true))) }
+        Segment { ack, window, flags: flags::ACK, ..Segment::new(FlowKey::new(FlowId::new(0, true))) }
     }
     fn segments(n: u64) -> Option<WindowLimit> {
         Some(WindowLimit { window: n * u64::from(MSS), mss: MSS, retract: false })

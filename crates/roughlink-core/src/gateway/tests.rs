@@ -4,7 +4,7 @@ mod flood;
 mod forged;
 mod hostile;
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
 use crate::packet::{FlowId, SynOptions, flags};
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl Modem for FakeModem {
 }
 
 pub(super) fn key_of(flow: u32) -> FlowKey {
-    FlowKey::Simulated(FlowId::new(flow, false))
+    FlowKey::new(FlowId::new(flow, false))
 }
 
 /// A gateway, a modem, and connections opened by clients inside.
@@ -88,7 +88,7 @@ impl<G: Gateway> GatewayBench<G> {
     }
     pub(super) fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
         let mut s = s;
-        self.gateway.receive(self.now, heading, &mut s, Some(&self.modem));
+        assert_eq!(self.gateway.receive(self.now, heading, &mut s, Some(&self.modem)), Verdict::Accept);
         s
     }
     pub(super) fn syn(&mut self, flow: u32) {

@@ -28,7 +28,7 @@ pub use params::{Acks, AwndSample, Decrease, GrowthQueue, MIZUTANI, Params, Rho,
 
 use super::flows::{Flows, Id, Observation};
 use super::rewrite::{AdvertisedEdge, WindowLimit};
-use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, registry::BuildGateway};
+use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, registry::BuildGateway};
 use crate::units::Time;
 
 /// The gateway.
@@ -86,12 +86,12 @@ impl BuildGateway for RateControl {
 }
 
 impl Gateway for RateControl {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) -> Verdict {
         let seen = self.flows.observe(now, heading, segment);
         if let Some(modem) = modem {
             self.follow(modem);
         }
-        let Some(id) = seen.flow else { return };
+        let Some(id) = seen.flow else { return Verdict::Accept };
         if let Some(modem) = modem.filter(|_| seen.activated) {
             self.admit(&id, modem);
         }
@@ -101,6 +101,7 @@ impl Gateway for RateControl {
             }
             self.rewrite(&id, segment, modem.is_some());
         }
+        Verdict::Accept
     }
 
     fn wake(&mut self, now: Time) {
@@ -217,7 +218,7 @@ impl RateControl {
 
     fn rewrite(&mut self, id: &Id, segment: &mut Segment, controlled: bool) {
         let Some(flow) = self.flows.get_mut(id) else { return };
-        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss());
         let want = flow.state.control.filter(|_| controlled && !flow.excluded()).map(|c| WindowLimit {
             window: c.awnd as u64 * u64::from(mss),
             mss,
@@ -606,11 +607,10 @@ mod tests {
         b.open(0, 66);
         let mut s = b.segment(0, Heading::Inward);
         s.payload = 1000;
-        b.gateway.receive(b.now, Heading::Inward, &mut s, None);
+        assert_eq!(b.gateway.receive(b.now, Heading::Inward, &mut s, None), Verdict::Accept);
         let mut ack = b.segment(0, Heading::Outward);
         ack.window = 65_535;
         let before = ack;
-        b.gateway.receive(b.now, Heading::Outward, &mut ack, None);
-        assert_eq!(ack, before);
+        assert_eq!((b.gateway.receive(b.now, Heading::Outward, &mut ack, None), ack), (Verdict::Accept, before));
     }
 }

@@ -95,4 +95,12 @@ impl PacketCount {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
+    /// Adds the packets of another count.
+    pub fn join(&mut self, other: PacketCount) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
 }
+
+/// Maximum number of separately counted conversations of an emulation.
+pub const MAX_REPORTED_CONVERSATIONS: usize = 1000;

@@ -1,7 +1,7 @@
 //! The results of gateways.
 
 use crate::gateway::flows::{FlowPhase, FlowTableCounters};
-use crate::gateway::{FlowKey, FlowStats, Stats};
+use crate::gateway::{FlowStats, Stats};
 use crate::scenario::{GatewaySpec, Scenario};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -68,10 +68,9 @@ impl GatewayResult {
 
 impl GatewayFlowResult {
     fn new(s: &Scenario, f: &FlowStats) -> Self {
-        let flow = match f.key {
-            FlowKey::Simulated(flow) => s.flows[flow.index()].name.clone(),
-            FlowKey::Real(addresses) => addresses.to_string(),
-        };
+        // Flows between two ports have later numbers than the scenario's.
+        let named = s.flows.get(f.key.flow.index()).map(|flow| flow.name.clone());
+        let flow = named.or_else(|| f.addresses.map(|a| a.to_string())).unwrap_or_default();
         GatewayFlowResult {
             flow,
             phase: f.phase,

@@ -543,8 +543,7 @@ impl Component {
     /// Stores the results until `now` under the scenario's numbers of flows, links and gateways.
     pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
         for g in &self.gates {
-            let ports = self.ports.as_deref();
-            out.gateways[g.global] = Some((g.stats(now, &self.media, &self.flows, ports), g.ended(&self.flows, ports)));
+            out.gateways[g.global] = Some((g.stats(now, &self.media, &self.flows), g.ended(&self.flows)));
         }
         for f in &self.flows[..self.leaves.own_flows()] {
             out.flows[f.global] = f.outcome(now);

@@ -186,13 +186,7 @@ impl NetworkFlow {
     }
 
     /// Creates flow `index` of a component for datagrams from outside; `global` continues the scenario's flow numbers.
-    pub(super) fn passing(
-        (index, global): (u32, usize),
-        path: [u32; 3],
-        nodes: [usize; 2],
-        open: [bool; 2],
-        ipv6: bool,
-    ) -> Self {
+    pub(super) fn passing((index, global): (u32, usize), path: [u32; 3], nodes: [usize; 2], open: [bool; 2]) -> Self {
         NetworkFlow {
             global,
             path,
@@ -202,10 +196,13 @@ impl NetworkFlow {
             protocol: Protocol::Tcp, // for packets sent by gateways
             kind: FlowTraffic::Passing,
             index,
-            ip: IpHeader { ipv6, dscp: 0 },
+            ip: IpHeader::default(),
             start: Time::MAX,
             progress: FlowProgress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
         }
+    }
+    pub(super) fn set_ipv6(&mut self, ipv6: bool) {
+        self.ip.ipv6 = ipv6;
     }
     pub(super) fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
         of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)

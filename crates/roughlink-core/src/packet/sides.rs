@@ -97,15 +97,23 @@ impl Sides {
     }
     /// Returns the bytes of an external packet, `None` for others.
     pub fn outside(&self, packet: &Packet) -> Option<&[u8]> {
+        self.outside_number(packet).map(|number| &*self.outside[number].bytes)
+    }
+    /// Returns the number under which the bytes of an external packet are stored; numbers are used again.
+    pub fn outside_number(&self, packet: &Packet) -> Option<usize> {
         match self.get(packet) {
-            Some(SideContent::Outside(number)) => Some(&self.outside[*number as usize].bytes),
+            Some(SideContent::Outside(number)) => Some(*number as usize),
             _ => None,
         }
     }
+    /// Returns the bytes of an external packet for rewriting.
+    pub fn outside_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
+        let number = self.outside_number(packet)?;
+        Some(&mut self.outside[number].bytes)
+    }
     /// Returns the IP datagram of an external packet, if any.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
-        let Some(SideContent::Outside(number)) = self.get(packet) else { return None };
-        self.outside[*number as usize].datagram()
+        self.outside[self.outside_number(packet)?].datagram()
     }
     /// Iterates over the IP datagrams of all external packets.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
@@ -113,8 +121,8 @@ impl Sides {
     }
     /// Returns the IP datagram of an external packet for rewriting, if any.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
-        let Some(SideContent::Outside(number)) = self.slots.get(packet.side() as usize) else { return None };
-        let slot = &mut self.outside[*number as usize];
+        let number = self.outside_number(packet)?;
+        let slot = &mut self.outside[number];
         slot.bytes.get_mut(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
     /// Returns content that only another SCTP implementation can interpret: that of a cookie or a HEARTBEAT.

@@ -9,7 +9,7 @@ mod series;
 
 pub use series::{Column, ColumnHeading, ColumnType, Series};
 
-use crate::gateway::{FlowKey, Stats};
+use crate::gateway::Stats;
 use crate::net::routing::Hop;
 use crate::net::{Crossing, InterfaceDirection, LinkState, Observer, Sending};
 use crate::packet::{Packet, Protocol, Sides, flags};
@@ -193,8 +193,10 @@ impl<S: ColumnSink> Observer for Recorder<S> {
     }
 
     fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> Stats) {
-        for f in stats().flows {
-            let (FlowKey::Simulated(flow), Some(control)) = (f.key, f.control) else { continue };
+        // Flows between two ports have later numbers than the scenario's.
+        let count = self.senders.len();
+        for f in stats().flows.into_iter().filter(|f| f.key.flow.index() < count) {
+            let (flow, Some(control)) = (f.key.flow, f.control) else { continue };
             let row = GatewayRow {
                 time: now.0,
                 gateway: index as u32,

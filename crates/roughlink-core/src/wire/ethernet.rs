@@ -1,7 +1,7 @@
 //! Position of the IP datagram in an Ethernet frame: after up to two VLAN tags (IEEE 802.1Q) and PPPoE (RFC 2516).
 
+use super::WireError;
 use super::ip::word;
-use super::{Envelope, WireError};
 
 const ADDRESSES: usize = 12;
 const IPV4: u16 = 0x0800;
@@ -35,15 +35,6 @@ pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
         },
         kind => Err(WireError::EtherType(kind)),
     }
-}
-
-/// Returns the offset of the IP header in `frame`, and the envelope of the datagram.
-///
-/// # Errors
-/// Returns the errors of [`ip_offset`] and of [`super::envelope`].
-pub fn envelope(frame: &[u8]) -> Result<(usize, Envelope), WireError> {
-    let at = ip_offset(frame)?;
-    Ok((at, super::envelope(&frame[at..])?))
 }
 
 /// Returns the offset of the payload in `frame`: after the addresses, up to two VLAN tags, and the EtherType.

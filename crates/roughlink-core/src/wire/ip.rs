@@ -1,13 +1,9 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, fragments included.
 
+use super::protocol::{SCTP, SCTP_DATA_HEADER, TCP, UDP};
 use super::{EncodeError, WireError, checksum};
 use crate::packet::{Ecn, Fragment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-// IP protocol numbers.
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
-pub(super) const SCTP: u8 = 132;
 
 /// Bytes of an IPv4 header without options.
 pub(super) const V4_HEADER: usize = 20;
@@ -65,6 +61,14 @@ impl IpPair {
         }
     }
 
+    /// Returns source and destination.
+    pub const fn ends(self) -> [IpAddr; 2] {
+        match self {
+            IpPair::V4 { src, dst } => [IpAddr::V4(src), IpAddr::V4(dst)],
+            IpPair::V6 { src, dst } => [IpAddr::V6(src), IpAddr::V6(dst)],
+        }
+    }
+
     /// Returns the maximum length of a reassembled payload: the length field includes the header in IPv4 only.
     pub(super) const fn longest(&self) -> usize {
         match self {
@@ -119,10 +123,6 @@ pub(super) struct Ip {
 }
 
 impl Ip {
-    pub(super) fn parse(bytes: &[u8]) -> Result<Ip, WireError> {
-        Ip::envelope(bytes)?.checked()
-    }
-
     /// Reads the headers of any transport protocol and any fragment.
     pub(super) fn envelope(bytes: &[u8]) -> Result<Ip, WireError> {
         match bytes.first().map(|b| b >> 4) {
@@ -217,11 +217,12 @@ impl Ip {
         Ok(ip)
     }
 
-    fn checked(self) -> Result<Self, WireError> {
+    /// Checks that the content can be a transport header, or a part of a datagram with one.
+    pub(super) fn checked(self) -> Result<Self, WireError> {
         let least = match self.protocol {
             TCP => 20,
             UDP => 8,
-            SCTP => super::sctp::DATA_HEADER,
+            SCTP => SCTP_DATA_HEADER,
             other => return Err(WireError::Protocol(other)),
         };
         let length = self.end - self.transport;
@@ -363,6 +364,10 @@ mod tests {
         out
     }
 
+    fn parse(bytes: &[u8]) -> Result<Ip, WireError> {
+        Ip::envelope(bytes)?.checked()
+    }
+
     #[test]
     fn header_matches_a_known_datagram() {
         // A UDP datagram of 8 bytes; checksum computed by hand: 4500+001c+0009+4011+0a00+0001+0a00+0002.
@@ -374,7 +379,7 @@ mod tests {
     fn fragments_of_different_datagrams_do_not_mix() {
         for pair in [V4, V6] {
             for (fragment, offset) in [(Fragment::First, 0), (Fragment::Middle, 1480), (Fragment::Last, 2960)] {
-                let ip = Ip::parse(&datagram(pair, fragment, offset, 16)).unwrap();
+                let ip = parse(&datagram(pair, fragment, offset, 16)).unwrap();
                 assert_eq!((ip.pair, ip.fragment, ip.offset, ip.ident), (pair, fragment, offset, 9));
                 assert_eq!(ip.end - ip.transport, 16);
             }
@@ -397,9 +402,9 @@ mod tests {
         assert_eq!(head(Fragment::Last, 65_512).write(4, &mut Vec::new()), Err(EncodeError::TooLong));
         let mut b = datagram(V4, Fragment::Last, 8, 8);
         b[9] = TCP; // within the TCP header
-        assert_eq!(Ip::parse(&b).err(), Some(WireError::Fragment));
+        assert_eq!(parse(&b).err(), Some(WireError::Fragment));
         put(&mut b, 6, OFFSET);
-        assert_eq!(Ip::parse(&b).err(), Some(WireError::Fragment));
+        assert_eq!(parse(&b).err(), Some(WireError::Fragment));
     }
 
     #[test]
@@ -424,20 +429,20 @@ mod tests {
         let pad = [0, 1, 4, 0, 0, 0, 0];
         let long = [1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let b = with(&[(HOP_BY_HOP, &pad), (ROUTING, &[0, 0, 0, 0, 0, 0, 0]), (DESTINATION, &long)]);
-        let ip = Ip::parse(&b).unwrap();
+        let ip = parse(&b).unwrap();
         assert_eq!((ip.protocol, ip.transport, ip.end), (UDP, V6_HEADER + 8 + 8 + 16, b.len()));
         let b = with(&[(ROUTING, &[0, 0, 1, 0, 0, 0, 0])]);
-        assert_eq!(Ip::parse(&b).err(), Some(WireError::Routed));
+        assert_eq!(parse(&b).err(), Some(WireError::Routed));
         let b = with(&[(DESTINATION, &[1, 1, 12, 0, 0, 0, 0])]);
-        assert_eq!(Ip::parse(&b).unwrap().transport, b.len(), "its length takes in what follows");
+        assert_eq!(parse(&b).unwrap().transport, b.len(), "its length takes in what follows");
         let b = with(&[(DESTINATION, &[9, 1, 12, 0, 0, 0, 0])]);
-        assert_eq!(Ip::parse(&b).err(), Some(WireError::Truncated("IPv6 extension header")));
+        assert_eq!(parse(&b).err(), Some(WireError::Truncated("IPv6 extension header")));
         let b = with(&[(51, &pad)]);
-        assert_eq!(Ip::parse(&b).err(), Some(WireError::Protocol(51)));
+        assert_eq!(parse(&b).err(), Some(WireError::Protocol(51)));
         // An atomic fragment is whole; a second fragment header is invalid.
         let atomic = [0, 0, 0, 0, 0, 0, 7];
-        let ip = Ip::parse(&with(&[(FRAGMENT, &atomic)])).unwrap();
+        let ip = parse(&with(&[(FRAGMENT, &atomic)])).unwrap();
         assert_eq!((ip.fragment, ip.ident), (Fragment::Whole, 0));
-        assert_eq!(Ip::parse(&with(&[(FRAGMENT, &atomic), (FRAGMENT, &atomic)])).err(), Some(WireError::Fragment));
+        assert_eq!(parse(&with(&[(FRAGMENT, &atomic), (FRAGMENT, &atomic)])).err(), Some(WireError::Fragment));
     }
 }

@@ -6,17 +6,19 @@
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
+use super::protocol::SCTP_DATA_HEADER as DATA_HEADER;
 use super::{EncodeError, WireError};
 use crate::packet::{
     COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, STALE_COOKIE, SideContent, Skipped,
 };
 use std::ops::Range;
 
-/// Bytes of the common header and the DATA chunk header, before the payload.
-pub(super) const DATA_HEADER: usize = COMMON + 16;
 const COMMON: usize = 12;
 const CHECKSUM: usize = 8;
 const CHUNK_HEADER: usize = 4;
+/// Type of an I-DATA chunk, which roughlink only counts, and bytes before its user data.
+const I_DATA: u8 = 64;
+const I_DATA_HEADER: usize = 20;
 
 // Parameters: RFC 9260 sections 3.3.2 and 3.3.3, RFC 3758 section 3.1.
 const STATE_COOKIE: u16 = 7;
@@ -162,6 +164,25 @@ impl ChunkPacket {
 }
 
 /// Reads the counts, then blocks, then duplicates (section 3.3.4).
+/// Counts the user data of DATA (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260 section 2.1) in an SCTP packet.
+pub(super) fn user_bytes(packet: &[u8]) -> usize {
+    let mut bytes = 0;
+    let mut rest = packet.get(COMMON..).unwrap_or_default();
+    while let &[code, _, high, low, ..] = rest {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if length < CHUNK_HEADER {
+            break;
+        }
+        let header = match code {
+            I_DATA => Some(I_DATA_HEADER),
+            code => (Chunk::from_code(code) == Some(Chunk::Data)).then_some(DATA_HEADER - COMMON),
+        };
+        bytes += header.map_or(0, |header| length.min(rest.len()).saturating_sub(header));
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    bytes
+}
+
 fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     let count = usize::from(word(fixed, 8));
     let twice = usize::from(word(fixed, 10));

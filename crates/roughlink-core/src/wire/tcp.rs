@@ -2,7 +2,8 @@
 //! timestamps (NOPs replace a missing one), NOP and window scale; other segments carry NOP NOP timestamps, NOP NOP
 //! SACK. Any order and padding is accepted.
 
-use super::ip::{IpPair, TCP, long, put, put_long, word};
+use super::ip::{IpPair, long, put, put_long, word};
+use super::protocol::TCP;
 use super::{EncodeError, WireError, checksum};
 use crate::packet::{Fragment, Packet, SackBlock, SideContent, SynOptions, flags};
 

@@ -209,7 +209,7 @@ proptest! {
             let side = if i <= 1 || packet.protocol() == Protocol::Tcp && packet.is(flags::SYN) { side } else { None };
             let mut bytes = Vec::new();
             encode_with(fields, &f, side.as_ref(), &addresses, &implied, &mut bytes).unwrap();
-            prop_assert_eq!(envelope(&bytes).map(|e| e.traffic_class), Ok(class));
+            prop_assert_eq!(Datagram::from_ip(&bytes).envelope().map(|e| e.traffic_class), Ok(class));
             let d = decode(&bytes).unwrap();
             prop_assert_eq!((d.packet.traffic_class(), d.fields), (class, fields));
             if i > 0 && f.fragment() != Fragment::Whole {
@@ -404,9 +404,17 @@ fn foreign_options_do_not_shift_the_payload() {
     segment.extend_from_slice(b"hi");
     let mut bytes = Vec::new();
     let fields = IpFields::default();
-    Head { pair: fixed().ip, class: 0, fields, protocol: ip::TCP, ident: 0, fragment: Fragment::Whole, offset: 0 }
-        .write(segment.len(), &mut bytes)
-        .unwrap();
+    Head {
+        pair: fixed().ip,
+        class: 0,
+        fields,
+        protocol: protocol::TCP,
+        ident: 0,
+        fragment: Fragment::Whole,
+        offset: 0,
+    }
+    .write(segment.len(), &mut bytes)
+    .unwrap();
     bytes.extend_from_slice(&segment);
     assert_eq!(decode(&bytes), Err(WireError::Checksum("TCP")));
     let d = parse(&bytes).unwrap();

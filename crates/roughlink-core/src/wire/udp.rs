@@ -1,6 +1,7 @@
 //! The UDP header (RFC 768).
 
-use super::ip::{IpPair, UDP, put, word};
+use super::ip::{IpPair, put, word};
+use super::protocol::UDP;
 use super::{WireError, checksum};
 use crate::packet::Fragment;
 

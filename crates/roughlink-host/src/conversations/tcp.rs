@@ -11,57 +11,11 @@
 //!
 //! Sequence numbers are extended to 64 bits against wraparound: the value nearest to the highest known number counts.
 
-use roughlink_core::packet::flags;
+use roughlink_core::packet::{SackBlock, flags};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
+use roughlink_core::wire::Decoded;
 use std::collections::VecDeque;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SegmentFields {
-    pub(super) seq: u32,
-    pub(super) ack: Option<u32>,
-    pub(super) syn: bool,
-    pub(super) fin: bool,
-    pub(super) payload: usize,
-    /// First two SACK blocks: only these may be new, and the first may report a duplicate (RFC 2883).
-    pub(super) sacked: [Option<(u32, u32)>; 2],
-}
-
-impl SegmentFields {
-    /// Reads the header at the start of an IP payload; only the needed fields, since it runs twice for each packet.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let h = bytes.first_chunk::<HEADER>()?;
-        let long = |b: &[u8], at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
-        let header = usize::from(h[12] >> 4) * 4;
-        let mut options = bytes.get(HEADER..header)?;
-        let is = |flag: u8| h[13] & flag != 0;
-        let mut segment = SegmentFields {
-            seq: long(h, 4),
-            ack: is(flags::ACK).then(|| long(h, 8)),
-            syn: is(flags::SYN),
-            fin: is(flags::FIN),
-            payload: bytes.len() - header,
-            sacked: [None; 2],
-        };
-        while let [kind, rest @ ..] = options {
-            options = match (kind, rest) {
-                (&END, _) => break,
-                (&NOP, rest) => rest,
-                (_, [length, ..]) => {
-                    let body = options.get(2..usize::from(*length))?;
-                    if *kind == SACK {
-                        for (block, b) in segment.sacked.iter_mut().zip(body.chunks_exact(8)) {
-                            *block = Some((long(b, 0), long(b, 4)));
-                        }
-                    }
-                    &options[usize::from(*length)..]
-                }
-                _ => break,
-            };
-        }
-        Some(segment)
-    }
-}
 
 #[derive(Debug, Default)]
 pub(super) struct TcpDirection {
@@ -109,21 +63,23 @@ struct Flying {
 impl TcpDirection {
     /// Records a segment of this direction; `sent` is true if its kernel sends it. Returns true if it begins with new
     /// sequence numbers.
-    pub(super) fn take(&mut self, now: Time, segment: &SegmentFields, sent: bool) -> bool {
-        let length = segment.payload as u64 + u64::from(segment.syn) + u64::from(segment.fin);
+    pub(super) fn take(&mut self, now: Time, segment: &Decoded, sent: bool) -> bool {
+        let (syn, fin) = (segment.packet.is(flags::SYN), segment.packet.is(flags::FIN));
+        let (seq, payload) = (segment.packet.seq, segment.payload.len() as u64);
+        let length = payload + u64::from(syn) + u64::from(fin);
         if length == 0 {
             return false;
         }
         // A SYN with another sequence number starts another connection of the same ports.
-        if segment.syn && self.open.as_ref().is_some_and(|o| o.first as u32 != segment.seq) {
+        if syn && self.open.as_ref().is_some_and(|o| o.first as u32 != seq) {
             self.before = self.delivered();
             self.open = None;
         }
-        let open = self.open.get_or_insert_with(|| OpenConnection::new(segment));
-        let start = near(open.next, segment.seq);
+        let open = self.open.get_or_insert_with(|| OpenConnection::new(seq, syn));
+        let start = near(open.next, seq);
         let end = start.wrapping_add(length);
-        open.payload += segment.payload as u64;
-        if segment.fin {
+        open.payload += payload;
+        if fin {
             open.fin = Some(end - 1);
         }
         let again = start < open.next;
@@ -141,9 +97,9 @@ impl TcpDirection {
 
     /// Records a segment of the other direction, which acknowledges data of this one; `to_sender` is true if the
     /// sending kernel gets it. Returns true if it acknowledges new data.
-    pub(super) fn acknowledge(&mut self, now: Time, segment: &SegmentFields, to_sender: bool) -> bool {
-        let (Some(open), Some(ack)) = (&mut self.open, segment.ack) else { return false };
-        let ack = near(open.next, ack);
+    pub(super) fn acknowledge(&mut self, now: Time, segment: &Decoded, to_sender: bool) -> bool {
+        let Some(open) = self.open.as_mut().filter(|_| segment.packet.is(flags::ACK)) else { return false };
+        let ack = near(open.next, segment.packet.ack);
         if ack < open.first || ack > open.next {
             return false;
         }
@@ -166,8 +122,9 @@ impl TcpDirection {
                     open.every = 1;
                 }
             }
-            for (left, right) in segment.sacked.into_iter().flatten() {
-                let (left, right) = (near(open.next, left), near(open.next, right));
+            // Only the first two blocks may be new, and the first may report a duplicate (RFC 2883).
+            for SackBlock { left, right } in segment.sacks().iter().take(2) {
+                let (left, right) = (near(open.next, *left), near(open.next, *right));
                 open.measure_latest(left, right, &mut sample);
             }
             if let Some(sample) = oldest {
@@ -193,12 +150,12 @@ impl TcpDirection {
 }
 
 impl OpenConnection {
-    fn new(segment: &SegmentFields) -> Self {
+    fn new(seq: u32, syn: bool) -> Self {
         // Keep a distance from 0, so that earlier sequence numbers do not underflow.
-        let first = (1 << 32) + u64::from(segment.seq);
+        let first = (1 << 32) + u64::from(seq);
         OpenConnection {
             first,
-            syn: segment.syn,
+            syn,
             fin: None,
             payload: 0,
             next: first,
@@ -258,11 +215,5 @@ fn near(known: u64, seq: u32) -> u64 {
     known.wrapping_add_signed(i64::from(seq.wrapping_sub(known as u32) as i32))
 }
 
-/// Size of a TCP header without options, bytes.
-const HEADER: usize = 20;
-// Kinds of options: RFC 9293 section 3.1, RFC 2018 section 3.
-const END: u8 = 0;
-const NOP: u8 = 1;
-const SACK: u8 = 5;
 /// Maximum number of remembered segments in flight per direction.
 pub(super) const MAX_FLYING: usize = 512;

@@ -40,8 +40,12 @@ impl TestSegment {
             body.extend(self.sacked.as_flattened().iter().flat_map(|n| ours.wrapping_add(*n).to_be_bytes()));
         }
         body.resize(20 + option + self.payload, 7);
-        datagram(TCP, if self.back { [2, 1] } else { [1, 2] }, 0, &body)
+        datagram(protocol::TCP, if self.back { [2, 1] } else { [1, 2] }, 0, &body)
     }
+}
+
+fn ip(bytes: &[u8]) -> Datagram<&[u8]> {
+    Datagram::from_ip(bytes)
 }
 
 fn kernels() -> Conversations {
@@ -58,14 +62,14 @@ fn connection_with_a_loss_is_measured() {
     let data = |seq, payload| from(TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() });
     let ack = |ack, sacked| from(TestSegment { back: true, seq: 1, ack, flags: ACK, sacked, ..TestSegment::default() });
     let pass = |seen: &mut Conversations, at: u64, bytes: &[u8]| {
-        seen.sent(MS(at), bytes);
-        seen.received(MS(at + 10), Some(MS(at)), bytes);
+        seen.sent(MS(at), &ip(bytes));
+        seen.received(MS(at + 10), Some(MS(at)), &ip(bytes));
     };
     pass(&mut seen, 0, &from(TestSegment { flags: SYN, ..TestSegment::default() }));
     pass(&mut seen, 10, &from(TestSegment { back: true, ack: 1, flags: SYN | ACK, ..TestSegment::default() }));
     pass(&mut seen, 20, &data(1, 0));
     pass(&mut seen, 21, &data(1, 1000));
-    seen.sent(MS(22), &data(1001, 1000));
+    seen.sent(MS(22), &ip(&data(1001, 1000)));
     pass(&mut seen, 23, &data(2001, 1000));
     pass(&mut seen, 31, &ack(1001, &[]));
     pass(&mut seen, 33, &ack(1001, &[[2001, 3001]]));
@@ -108,18 +112,18 @@ fn data_behind_a_hole_is_measured_only_with_sack() {
     let (mut seen, isn) = (kernels(), [5, 5]);
     let data = |seq, payload| TestSegment { seq, ack: 1, flags: ACK, payload, ..TestSegment::default() }.bytes(isn);
     let ack = |ack| TestSegment { back: true, seq: 1, ack, flags: ACK, ..TestSegment::default() }.bytes(isn);
-    (0..10).for_each(|i| seen.sent(MS(i), &data(1 + 100 * i as u32, 100)));
-    seen.sent(MS(500), &data(1, 100));
-    seen.received(MS(520), None, &ack(1001));
+    (0..10).for_each(|i| seen.sent(MS(i), &ip(&data(1 + 100 * i as u32, 100))));
+    seen.sent(MS(500), &ip(&data(1, 100)));
+    seen.received(MS(520), None, &ip(&ack(1001)));
     let measured = |seen: &Conversations| {
         seen.results(1, std::iter::empty()).conversations[0].forward.rtt_ms.map(|rtt| (rtt.min, rtt.max))
     };
     assert_eq!(measured(&seen), None);
-    seen.sent(MS(530), &data(1001, 100));
-    seen.received(MS(537), None, &ack(1101));
+    seen.sent(MS(530), &ip(&data(1001, 100)));
+    seen.received(MS(537), None, &ip(&ack(1101)));
     assert_eq!(measured(&seen), Some((7.0, 7.0)));
     // Acknowledgments of data that was never sent are ignored.
-    seen.received(MS(540), None, &ack(5001));
+    seen.received(MS(540), None, &ip(&ack(5001)));
     assert_eq!(seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes, Some(1100));
 }
 
@@ -128,13 +132,16 @@ fn reused_ports_start_a_new_measurement() {
     let mut seen = kernels();
     for (i, isn) in [[1, 1], [1_000_000, 99], [17, 17]].into_iter().enumerate() {
         let at = MS(100 * i as u64);
-        seen.sent(at, &TestSegment { flags: SYN, ..TestSegment::default() }.bytes(isn));
-        seen.sent(at, &TestSegment { back: true, ack: 1, flags: SYN | ACK, ..TestSegment::default() }.bytes(isn));
+        seen.sent(at, &ip(&TestSegment { flags: SYN, ..TestSegment::default() }.bytes(isn)));
+        seen.sent(at, &ip(&TestSegment { back: true, ack: 1, flags: SYN | ACK, ..TestSegment::default() }.bytes(isn)));
         seen.sent(
             at,
-            &TestSegment { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..TestSegment::default() }.bytes(isn),
+            &ip(&TestSegment { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..TestSegment::default() }.bytes(isn)),
         );
-        seen.sent(at, &TestSegment { back: true, seq: 1, ack: 12, flags: ACK, ..TestSegment::default() }.bytes(isn));
+        seen.sent(
+            at,
+            &ip(&TestSegment { back: true, seq: 1, ack: 12, flags: ACK, ..TestSegment::default() }.bytes(isn)),
+        );
     }
     let achieved = seen.results(9, std::iter::empty());
     let [ConversationResult { forward, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
@@ -147,13 +154,13 @@ fn large_windows_are_sampled() {
     let (mut seen, isn) = (kernels(), [0, 0]);
     for i in 0..100_000_u32 {
         let data = TestSegment { seq: 1 + i, ack: 1, flags: ACK, payload: 1, ..TestSegment::default() };
-        seen.sent(Time(u64::from(i) * 1000), &data.bytes(isn));
+        seen.sent(Time(u64::from(i) * 1000), &ip(&data.bytes(isn)));
     }
-    let stream = &seen.all[0].ways[0].stream;
+    let stream = &seen.open[0].as_ref().unwrap().ways[0].stream;
     assert!(stream.flying() <= tcp::MAX_FLYING, "{}", stream.flying());
     for i in 0..100_000_u32 {
         let ack = TestSegment { back: true, seq: 1, ack: 2 + i, flags: ACK, ..TestSegment::default() };
-        seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ack.bytes(isn));
+        seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ip(&ack.bytes(isn)));
     }
     let rtt = seen.results(1, std::iter::empty()).conversations[0].forward.rtt_ms.unwrap();
     assert!((1000.0..1001.0).contains(&rtt.min) && (1199.0..1200.1).contains(&rtt.max), "{rtt:?}");
@@ -163,20 +170,22 @@ fn large_windows_are_sampled() {
 #[test]
 fn datagrams_of_other_protocols_are_counted() {
     let mut seen = kernels();
-    let udp = |[from, to]: [u8; 2]| datagram(UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 58, 0, 0][..], &[1; 50]].concat());
+    let udp = |[from, to]: [u8; 2]| {
+        datagram(protocol::UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 58, 0, 0][..], &[1; 50]].concat())
+    };
     for i in 0..10 {
-        seen.sent(MS(100 * i), &udp([2, 1]));
+        seen.sent(MS(100 * i), &ip(&udp([2, 1])));
         if i != 3 {
-            seen.received(MS(100 * i + 20 + i), Some(MS(100 * i)), &udp([2, 1]));
+            seen.received(MS(100 * i + 20 + i), Some(MS(100 * i)), &ip(&udp([2, 1])));
         }
     }
     // A simulated host answers, and a kernel pings another one.
-    seen.received(MS(5), None, &udp([9, 2]));
-    seen.sent(MS(6), &datagram(ICMP, [1, 9], 0, &[8, 0, 0, 0, 0, 0, 0, 0]));
+    seen.received(MS(5), None, &ip(&udp([9, 2])));
+    seen.sent(MS(6), &ip(&datagram(protocol::ICMP, [1, 9], 0, &[8, 0, 0, 0, 0, 0, 0, 0])));
     // Both fragments of a datagram, and bytes that are not a datagram.
-    seen.sent(MS(7), &datagram(UDP, [1, 2], 0x2000, &[5; 16]));
-    seen.sent(MS(7), &datagram(UDP, [1, 2], 2, &[5; 16]));
-    seen.sent(MS(7), &[0x45, 0, 0]);
+    seen.sent(MS(7), &ip(&datagram(protocol::UDP, [1, 2], 0x2000, &[5; 16])));
+    seen.sent(MS(7), &ip(&datagram(protocol::UDP, [1, 2], 2, &[5; 16])));
+    seen.sent(MS(7), &ip(&[0x45, 0, 0]));
     let achieved = seen.results(10, std::iter::empty());
     let names: Vec<_> = achieved.conversations.iter().map(|c| format!("{} {} {}", c.protocol, c.from, c.to)).collect();
     let expected = [
@@ -206,17 +215,17 @@ fn delivered_bytes_do_not_exceed_the_payload_seen() {
     let delivered = |seen: &Conversations| seen.results(1, std::iter::empty()).conversations[0].forward.delivered_bytes;
     // A FIN below the first sequence number.
     let mut seen = kernels();
-    seen.sent(MS(0), &data(1000, ACK, 1));
-    seen.sent(MS(1), &data(500, ACK | FIN, 0));
-    seen.received(MS(2), None, &ack(1000));
+    seen.sent(MS(0), &ip(&data(1000, ACK, 1)));
+    seen.sent(MS(1), &ip(&data(500, ACK | FIN, 0)));
+    seen.received(MS(2), None, &ip(&ack(1000)));
     assert_eq!(delivered(&seen), Some(0));
-    seen.received(MS(3), None, &ack(1001));
+    seen.received(MS(3), None, &ip(&ack(1001)));
     assert_eq!(delivered(&seen), Some(1));
     // Jumps of the sequence number, all acknowledged.
     let mut seen = kernels();
     for seq in [0, 0x7000_0000, 0xe000_0000, 0x5000_0000] {
-        seen.sent(MS(0), &data(seq, ACK, 10));
-        seen.received(MS(1), None, &ack(seq + 10));
+        seen.sent(MS(0), &ip(&data(seq, ACK, 10)));
+        seen.received(MS(1), None, &ip(&ack(seq + 10)));
     }
     assert_eq!(delivered(&seen), Some(40));
 }
@@ -233,11 +242,11 @@ fn sctp_sacks_deliver_no_data() {
     };
     let sack = || chunk(3, 12);
     let packet = |way: [u8; 2], chunks: Vec<Vec<u8>>| {
-        datagram(SCTP, way, 0, &[&[0, 9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0][..], &chunks.concat()].concat())
+        datagram(protocol::SCTP, way, 0, &[&[0, 9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0][..], &chunks.concat()].concat())
     };
     let pass = |seen: &mut Conversations, at: u64, bytes: &[u8]| {
-        seen.sent(MS(at), bytes);
-        seen.received(MS(at + 10), Some(MS(at)), bytes);
+        seen.sent(MS(at), &ip(bytes));
+        seen.received(MS(at + 10), Some(MS(at)), &ip(bytes));
     };
     // Two messages after an acknowledgment; the first is padded.
     pass(&mut seen, 0, &packet([1, 2], vec![sack(), chunk(0, 12 + 101), chunk(0, 12 + 50)]));
@@ -256,16 +265,16 @@ fn conversations_above_the_limit_are_counted_together() {
     let mut seen = kernels();
     let ask = |port: u16| {
         let port = port.to_be_bytes();
-        datagram(UDP, [1, 2], 0, &[&[port[0], port[1], 0, 9, 0, 8, 0, 0][..], &[0; 2]].concat())
+        datagram(protocol::UDP, [1, 2], 0, &[&[port[0], port[1], 0, 9, 0, 8, 0, 0][..], &[0; 2]].concat())
     };
-    for port in 0..MAX_CONVERSATIONS as u16 + 5 {
-        seen.sent(MS(1), &ask(port));
-        seen.received(MS(2), Some(MS(1)), &ask(port));
+    for port in 0..MAX_REPORTED_CONVERSATIONS as u16 + 5 {
+        seen.sent(MS(1), &ip(&ask(port)));
+        seen.received(MS(2), Some(MS(1)), &ip(&ask(port)));
     }
-    (0..3).for_each(|_| seen.sent(MS(3), &ask(7)));
-    seen.sent(MS(3), &ask(5));
+    (0..3).for_each(|_| seen.sent(MS(3), &ip(&ask(7))));
+    seen.sent(MS(3), &ip(&ask(5)));
     let achieved = seen.results(usize::MAX, std::iter::empty());
-    assert_eq!(achieved.conversations.len(), MAX_CONVERSATIONS);
+    assert_eq!(achieved.conversations.len(), MAX_REPORTED_CONVERSATIONS);
     let five = PacketCount { packets: 5, bytes: 150 };
     assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
     // The busiest conversations, in the order of their first datagrams.
@@ -273,18 +282,47 @@ fn conversations_above_the_limit_are_counted_together() {
     assert_eq!(ports, ["10.0.0.1:5", "10.0.0.1:7"]);
 }
 
+/// Over hours, conversations that have ended make room for later ones, and nothing is lost from the counts.
+#[test]
+fn ended_conversations_make_room() {
+    let mut seen = kernels();
+    let send = |seen: &mut Conversations, at: Time, port: u32, copies: u32| {
+        let [.., c, d] = port.to_be_bytes();
+        let body = [&[c, d, 0, 9, 0, 8, 0, 0][..], &[0; 2]].concat();
+        (0..copies).for_each(|_| seen.sent(at, &ip(&datagram(protocol::UDP, [1, 2], 0, &body))));
+    };
+    let most = MAX_REPORTED_CONVERSATIONS as u32;
+    for port in 0..most {
+        send(&mut seen, MS(1), port, 1 + u32::from(port == 7));
+    }
+    send(&mut seen, MS(2), most, 1);
+    assert_eq!(seen.others.map(|others| others.sent.packets), Some(1), "no conversation has ended");
+    let later = MS(2) + roughlink_core::conversations::DATAGRAM_TIMEOUT;
+    for port in 0..20_000 {
+        send(&mut seen, later, most + port, 2);
+    }
+    let achieved = seen.results(usize::MAX, std::iter::empty());
+    assert_eq!(achieved.conversations.len(), MAX_REPORTED_CONVERSATIONS);
+    let kept: u64 = achieved.conversations.iter().map(|c| c.forward.sent.unwrap().packets).sum();
+    assert_eq!(kept + achieved.others.unwrap().sent.packets, u64::from(most) + 2 + 40_000);
+    assert!(seen.open.len() + seen.ended.len() <= 2 * MAX_REPORTED_CONVERSATIONS);
+    send(&mut seen, later + roughlink_core::conversations::DATAGRAM_TIMEOUT, 7, 9);
+    let achieved = seen.results(1, std::iter::empty());
+    assert_eq!(achieved.conversations[0].forward.sent.unwrap().packets, 9, "a new conversation, apart from the old");
+}
+
 #[test]
 fn packets_in_flight_do_not_count_as_lost() {
     let mut seen = kernels();
     let udp = |[from, to]: [u8; 2], number: u8| {
-        datagram(UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 9, 0, 0][..], &[number]].concat())
+        datagram(protocol::UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 9, 0, 0][..], &[number]].concat())
     };
     let there: Vec<_> = (0..5).map(|number| udp([2, 1], number)).collect();
-    there.iter().for_each(|datagram| seen.sent(MS(1), datagram));
-    seen.sent(MS(2), &udp([1, 2], 0));
-    seen.received(MS(11), Some(MS(1)), &there[0]);
+    there.iter().for_each(|datagram| seen.sent(MS(1), &ip(datagram)));
+    seen.sent(MS(2), &ip(&udp([1, 2], 0)));
+    seen.received(MS(11), Some(MS(1)), &ip(&there[0]));
     // Segment written by a gateway, which the other kernel did not send.
-    seen.received(MS(12), None, &there[0]);
+    seen.received(MS(12), None, &ip(&there[0]));
     let strange = udp([1, 9], 0);
     let in_flight = [&there[1][..], &there[4], &udp([1, 2], 0), &strange, &[0; 3]];
     let achieved = seen.results(9, in_flight.into_iter());

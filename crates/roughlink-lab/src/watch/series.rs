@@ -2,7 +2,7 @@
 
 use crate::quantity::{Quantity, named};
 use roughlink_core::app::Traffic;
-use roughlink_core::gateway::{FlowKey, Stats};
+use roughlink_core::gateway::Stats;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
 use roughlink_core::net::{Crossing, InterfaceDirection, Sending};
@@ -111,8 +111,8 @@ impl RunSeries {
 
     pub(crate) fn gateway(&mut self, now: Time, stats: &Stats) {
         for f in &stats.flows {
-            if let (FlowKey::Simulated(flow), Some(control)) = (f.key, f.control) {
-                let flow = &mut self.flows[flow.index()];
+            // Flows between two ports have later numbers than the scenario's.
+            if let (Some(flow), Some(control)) = (self.flows.get_mut(f.key.flow.index()), f.control) {
                 flow.awnd.set(now, control.awnd);
                 flow.sample.set(now, control.sample);
             }

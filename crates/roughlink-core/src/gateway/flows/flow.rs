@@ -9,7 +9,7 @@ use crate::gateway::bytes::LinkHeader;
 use crate::gateway::{Control, FlowKey, FlowStats, Heading, Segment, before};
 use crate::packet::{SynOptions, flags};
 use crate::units::Time;
-use crate::wire::IpPair;
+use crate::wire::{Addresses, IpPair};
 
 /// One end of a flow, as its segments show it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +55,8 @@ pub struct WatchedFlow<S> {
     pub rewritten: u64,
     /// State of the gateway.
     pub state: S,
+    /// Addresses of inward segments, if they come from outside the simulation.
+    pub addresses: Option<Addresses>,
     /// Link header of outward segments.
     pub link: Option<LinkHeader>,
     pub(super) confirmed: bool,
@@ -87,6 +89,7 @@ impl<S: Default> WatchedFlow<S> {
             active: false,
             rewritten: 0,
             state: S::default(),
+            addresses: None,
             link: None,
             confirmed: false,
             left_alone: false,
@@ -120,6 +123,7 @@ impl<S> WatchedFlow<S> {
     pub(super) fn stats(&self, key: FlowKey, queue_share: f64, control: Option<Control>) -> FlowStats {
         FlowStats {
             key,
+            addresses: self.addresses,
             phase: self.phase(),
             active: self.active,
             rtt: self.rtt,
@@ -162,12 +166,10 @@ impl<S> WatchedFlow<S> {
 
     /// Returns the payload of a full segment: the smaller announced MSS, or the default, minus timestamps if both ends
     /// use them. The result is at least the largest inward segment, as some simulated stacks never announce an MSS.
-    pub fn mss(&self, key: &FlowKey) -> u32 {
+    pub fn mss(&self) -> u32 {
         // RFC 9293 section 3.7.1.
-        let default = match key {
-            FlowKey::Real(a) if matches!(a.ip, IpPair::V6 { .. }) => 1220,
-            _ => 536,
-        };
+        let is_ipv6 = self.addresses.is_some_and(|a| matches!(a.ip, IpPair::V6 { .. }));
+        let default = if is_ipv6 { 1220 } else { 536 };
         let syns = self.ends.each_ref().map(|e| e.syn.unwrap_or_default());
         let options = if syns.iter().all(|o| o.timestamps) { TIMESTAMPS } else { 0 };
         let [a, b] = syns.map(|o| if o.mss == 0 { default } else { u32::from(o.mss) });
@@ -307,6 +309,7 @@ impl<S> WatchedFlow<S> {
                 end.ack = Some((s.ack, s.window));
             }
         }
+        self.addresses = s.addresses.map(|a| if heading == Heading::Inward { a } else { a.reversed() });
         if heading == Heading::Outward {
             self.link = s.link;
         } else if s.payload > 0 && !s.is(flags::SYN) {

@@ -7,7 +7,7 @@ use crate::gateway::tests::{GatewayBench, key_of};
 use crate::gateway::window::{self, RateControl};
 use crate::gateway::{Gateway, Stats};
 use crate::packet::SynOptions;
-use crate::wire::IpPair;
+use crate::wire::{Addresses, IpPair};
 
 fn bench() -> GatewayBench<RateControl> {
     GatewayBench::new(RateControl::new(&Default::default()))
@@ -246,18 +246,17 @@ fn excluded_flows_are_not_rewritten() {
 fn options_of_both_ends_apply() {
     let syn = |mss, window_scale, timestamps| Some(SynOptions { mss, window_scale, sack_permitted: true, timestamps });
     let mut f: WatchedFlow<()> = WatchedFlow::new(FlowPhase::Established, Heading::Outward, Time::ZERO);
-    let key = key_of(0);
     let mut of = |client, server| {
         f.ends[Heading::Outward as usize].syn = client;
         f.ends[Heading::Inward as usize].syn = server;
-        (f.shift(Heading::Outward), f.shift(Heading::Inward), f.mss(&key))
+        (f.shift(Heading::Outward), f.shift(Heading::Inward), f.mss())
     };
     assert_eq!(of(syn(1460, Some(7), true), syn(1400, Some(99), true)), (7, 14, 1388));
     assert_eq!(of(syn(1460, Some(7), true), syn(1460, None, false)), (0, 0, 1460));
     assert_eq!(of(syn(0, Some(7), false), syn(1460, Some(0), false)), (7, 0, 536));
     let v6 = std::net::Ipv6Addr::LOCALHOST;
-    let addresses = crate::wire::Addresses { ip: IpPair::V6 { src: v6, dst: v6 }, src_port: 1, dst_port: 2 };
-    assert_eq!(f.mss(&FlowKey::Real(addresses)), 1220);
+    f.addresses = Some(Addresses { ip: IpPair::V6 { src: v6, dst: v6 }, src_port: 1, dst_port: 2 });
+    assert_eq!(f.mss(), 1220);
 }
 
 /// Flows that were closed, reset or replaced are remembered; unfinished handshakes are not.

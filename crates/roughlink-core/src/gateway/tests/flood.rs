@@ -10,17 +10,15 @@
 //!
 //! Meanwhile honest flows open, transfer, fall silent, close and are reset. On the train, coverage ends and returns.
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::LinkHeader;
 use crate::gateway::flows::{self, FlowPhase, Flows};
 use crate::gateway::{REGISTRY, Stats, build};
-use crate::packet::{SynOptions, flags};
+use crate::packet::{FlowId, SynOptions, flags};
 use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
-use crate::wire::{Addresses, IpPair};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 const CAPACITY: usize = 64;
 const HONEST: usize = 28;
@@ -91,8 +89,7 @@ struct Flood<'g> {
 }
 
 fn key(inside: u32, port: u16) -> FlowKey {
-    let ip = IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::from(0x0a00_0000 + inside) };
-    FlowKey::Real(Addresses { ip, src_port: 443, dst_port: port })
+    FlowKey::new(FlowId::new((inside & 0x7fff) << 16 | u32::from(port), false))
 }
 
 impl<'g> Flood<'g> {
@@ -139,7 +136,7 @@ impl<'g> Flood<'g> {
     fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
         let mut s = s;
         let modem: Option<&dyn Modem> = if self.in_modem { Some(&Slow) } else { None };
-        self.gateway.receive(self.now, heading, &mut s, modem);
+        assert_eq!(self.gateway.receive(self.now, heading, &mut s, modem), Verdict::Accept);
         s
     }
 
@@ -404,8 +401,9 @@ fn long_flood_does_not_end_control() {
 struct BareFlowTable(Flows<()>);
 
 impl Gateway for BareFlowTable {
-    fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) {
+    fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
         self.0.observe(now, heading, s);
+        Verdict::Accept
     }
     fn wake(&mut self, now: Time) {
         self.0.expire(now);

@@ -4,7 +4,7 @@ use super::{FakeModem, Heading};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::{FrameGateway, Framing};
 use crate::gateway::flows::FlowPhase;
-use crate::gateway::{FlowKey, Gateway, REGISTRY, before, build};
+use crate::gateway::{Gateway, REGISTRY, Verdict, before, build};
 use crate::packet::{FlowId, Packet, SackBlock, SideContent, SynOptions, flags};
 use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
@@ -86,7 +86,15 @@ impl HostilePort {
     }
 
     fn receive(&mut self, heading: Heading, frame: &mut [u8]) {
-        self.bytes.receive(self.gateway.as_mut(), self.now, heading, frame, Some(&self.modem));
+        let mut datagram = self.bytes.parse(frame);
+        let verdict = self.bytes.receive(self.gateway.as_mut(), self.now, heading, &mut datagram, Some(&self.modem));
+        assert_eq!(verdict, Verdict::Accept);
+    }
+
+    /// Sets the SDUs of a flow in the modem, once the flow is known.
+    fn set_backlog(&mut self, addresses: &Addresses, sdus: u32) {
+        let key = self.bytes.flow_key(addresses);
+        self.modem.backlog.extend(key.map(|key| (key, (0, sdus))));
     }
 
     fn check(&mut self, heading: Heading, frame: &mut [u8]) -> bool {
@@ -156,7 +164,7 @@ fn checksums_equal_recomputation() {
     let mut next = 7_001_u32;
     for i in 0..100_000 {
         for port in &mut ports {
-            port.modem.backlog.insert(FlowKey::Real(a), (0, if i / 5_000 % 2 == 0 { 100 } else { 0 }));
+            port.set_backlog(&a, if i / 5_000 % 2 == 0 { 100 } else { 0 });
             let (mut p, side) =
                 random_segment(&mut Seed { seed: i, replica: 0 }.stream("a", "b"), flags::ACK, 1000, None);
             p.seq = next;
@@ -221,7 +229,7 @@ fn right_edges_never_move_back() {
                 (0_u64, 0_u64, first * unit, first * unit, 0);
             for _ in 0..3_000 {
                 let backlog = rng.range(0, 80) as u32;
-                port.modem.backlog.insert(FlowKey::Real(a), (0, backlog));
+                port.set_backlog(&a, backlog);
                 // The server sends as much as the window allows.
                 let payload = rng.range(1, 1460).min(edge.saturating_sub(sent)) as usize;
                 let mut p = Packet::tcp(FlowId::new(0, false));
@@ -434,7 +442,7 @@ impl Attack {
             Act::Open { flow, v6 } => {
                 let a = addresses(flow, v6);
                 let flows = self.port.gateway.stats(None).flows;
-                let known = flows.iter().any(|f| f.key == FlowKey::Real(a) && f.phase == FlowPhase::Established);
+                let known = flows.iter().any(|f| f.addresses == Some(a) && f.phase == FlowPhase::Established);
                 let before = self.senders.as_ref().and_then(|s| s.edges.get(&a)).copied();
                 let mut offered = 0;
                 for (outward, f) in

@@ -1,7 +1,7 @@
 //! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
-use super::{Component, Media, NetworkFlow, Observer, Ports};
-use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, packets};
+use super::{Component, Media, NetworkFlow, Observer};
+use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, Verdict, bytes, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
 use crate::scenario::Scenario;
@@ -22,23 +22,17 @@ pub(super) struct PlacedGateway {
 
 impl PlacedGateway {
     /// Returns the gateway's counters, with the scenario's flow numbers.
-    pub(super) fn stats(
-        &self,
-        now: Time,
-        media: &Media,
-        flows: &[NetworkFlow],
-        ports: Option<&Ports>,
-    ) -> gateway::Stats {
+    pub(super) fn stats(&self, now: Time, media: &Media, flows: &[NetworkFlow]) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
-        rename(&mut stats.flows, flows, ports);
+        rename(&mut stats.flows, flows);
         stats
     }
 
     /// Returns the gateway's counters of flows that have ended, in the same form.
-    pub(super) fn ended(&self, flows: &[NetworkFlow], ports: Option<&Ports>) -> Vec<FlowStats> {
+    pub(super) fn ended(&self, flows: &[NetworkFlow]) -> Vec<FlowStats> {
         let mut ended = self.gateway.ended();
-        rename(&mut ended, flows, ports);
+        rename(&mut ended, flows);
         ended
     }
 
@@ -47,15 +41,10 @@ impl PlacedGateway {
     }
 }
 
-/// Replaces the component's flow numbers with the scenario's, or with addresses for flows from outside.
-fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow], ports: Option<&Ports>) {
+/// Replaces the component's flow numbers with the scenario's.
+fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow]) {
     for f in stats {
-        if let FlowKey::Simulated(flow) = f.key {
-            f.key = match ports.filter(|_| flows[flow.index()].is_passing()) {
-                Some(ports) => FlowKey::Real(ports.addresses(flow)),
-                None => FlowKey::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
-            };
-        }
+        f.key.flow = FlowId::new(flows[f.key.flow.index()].global as u32, f.key.flow.reverse());
     }
 }
 
@@ -89,10 +78,7 @@ struct ModemPort<'m> {
 
 impl ModemPort<'_> {
     fn flow_backlog(&self, key: &FlowKey) -> crate::link::Backlog {
-        match key {
-            FlowKey::Simulated(flow) => self.medium.backlog(self.port, *flow),
-            FlowKey::Real(_) => Default::default(),
-        }
+        self.medium.backlog(self.port, key.flow)
     }
 }
 
@@ -130,10 +116,10 @@ impl Component {
         observer: &mut O,
     ) {
         let node = self.places[place].1;
-        self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer);
-        match next {
-            Some(next) => self.send(now, next as usize, &p, observer),
-            None => self.deliver(now, place, &p, observer),
+        match (self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer), next) {
+            (Verdict::Drop, _) => self.sides.free(&p),
+            (Verdict::Accept, Some(next)) => self.send(now, next as usize, &p, observer),
+            (Verdict::Accept, None) => self.deliver(now, place, &p, observer),
         }
         self.originate_at(now, node, observer);
     }
@@ -149,8 +135,10 @@ impl Component {
         observer: &mut O,
     ) {
         let node = self.flows[flow].nodes[end];
-        self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p, observer);
-        self.send(now, leaf, &p, observer);
+        match self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p, observer) {
+            Verdict::Drop => self.sides.free(&p),
+            Verdict::Accept => self.send(now, leaf, &p, observer),
+        }
         self.originate_at(now, node, observer);
     }
 
@@ -162,7 +150,7 @@ impl Component {
         [from, to]: [Option<u32>; 2],
         p: &mut Packet,
         observer: &mut O,
-    ) {
+    ) -> Verdict {
         for g in self.gates.iter_mut().filter(|g| g.node == node) {
             let over = |place: Option<u32>| place.is_some_and(|place| place & !1 == g.link);
             let heading = match (over(from), over(to)) {
@@ -172,11 +160,20 @@ impl Component {
             };
             let port = g.port(now, &self.media);
             let modem = port.as_ref().map(|p| p as &dyn Modem);
-            packets::receive(&mut *g.gateway, now, heading, p, &mut self.sides, modem);
+            let gateway = &mut *g.gateway;
+            let key = self.ports.as_ref().map_or(FlowKey::new(p.flow), |ports| ports.flow_key(p.flow));
+            let verdict = match self.ports.as_mut().and_then(|ports| ports.outside(&mut self.sides, p)) {
+                Some(outside) => bytes::receive(gateway, now, heading, (key, None), outside, modem),
+                None => packets::receive(gateway, now, heading, key, (p, &self.sides), modem),
+            };
             if O::ACTIVE {
-                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
+                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
+            }
+            if verdict == Verdict::Drop {
+                return Verdict::Drop;
             }
         }
+        Verdict::Accept
     }
 
     fn originate_at<O: Observer>(&mut self, now: Time, node: usize, observer: &mut O) {
@@ -187,9 +184,14 @@ impl Component {
         }
     }
 
-    /// Sends all packets that a gateway has ready.
+    /// Sends all packets that a gateway has ready, except those of conversations that have been forgotten.
     pub(super) fn originate<O: Observer>(&mut self, now: Time, g: usize, observer: &mut O) {
-        while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
+        while let Some((_, segment)) = self.gates[g].gateway.transmit(now) {
+            let FlowKey { flow, generation } = segment.key;
+            if self.ports.as_ref().is_some_and(|ports| ports.flow_key(flow).generation != generation) {
+                continue;
+            }
+            let p = packets::packet(flow, &segment);
             let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));
             let flow = &self.flows[p.flow.index()];
             let p = flow.with_ip_header(p);

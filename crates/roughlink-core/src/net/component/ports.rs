@@ -7,9 +7,10 @@
 //! link fragments it further, its parts are reassembled before it leaves.
 //!
 //! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
-//! it. After [`MAX_FLOWS`] flows, new conversations share a flow for each pair of a port and a destination. A frame is
-//! sent to a port, not to an address. The bytes before its IP datagram are ignored. Frames without a datagram between
-//! the same two ports share one flow.
+//! it. The table of conversations forgets; a later conversation between the same nodes gets the flow of a forgotten one,
+//! because packets of the old conversation may still be queued on its path. A frame is sent to a port, not to an
+//! address. The bytes before its IP datagram are ignored. Frames without a datagram between the same two ports share
+//! one flow.
 //!
 //! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10) and crosses the network as one datagram.
 //! An end inside receives it as several packets of the engine, one per chunk, in order and at the same instant.
@@ -18,13 +19,15 @@
 //! address and port. Its packets leave with the bytes of the flow's application, or else with [`Implied`] bytes.
 
 use super::{Component, NetworkFlow, Observer, VARIES, append};
+use crate::conversations::{ConversationId, ConversationKey, Conversations, MAX_CONVERSATIONS};
+use crate::gateway::FlowKey;
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
 use crate::net::routing::Routes;
 use crate::net::{Crossing, InterfaceDirection, NetworkOutput, PortStats, RunOptions};
-use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, SideContent, flags};
+use crate::packet::{Ecn, FlowId, Packet, Protocol, SideContent, Sides, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
-use crate::wire::{self, Addresses, Decoded, Implied, IpPair, UdpStamp, ethernet};
+use crate::wire::{self, Addresses, Datagram, Decoded, Headers, Implied, IpPair, UdpStamp, protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -39,14 +42,21 @@ pub(super) struct Ports {
     routes: Routes,
     /// Place of each hop.
     places: Vec<u32>,
-    /// Flows by addresses, protocol, and the nodes at which they enter and leave.
-    known: BTreeMap<ConversationKey, FlowId>,
+    conversations: Conversations,
+    /// Flow of each place in the table of conversations.
+    flow_at: Vec<u32>,
+    /// Flows without a conversation, by the nodes between which they pass.
+    spare: BTreeMap<[usize; 2], Vec<u32>>,
+    /// Paths between nodes that flows from outside use.
+    ways: BTreeMap<[usize; 2], [u32; 3]>,
     /// Flows of the scenario with a listening end inside the network, by address, port and protocol.
     listening: BTreeMap<(IpAddr, u16, ProtocolNumber), Vec<u32>>,
     /// Flows of `listening` that have a peer.
     claimed: BTreeSet<(u32, ProtocolNumber)>,
-    /// Addresses of every flow of the component, from source to destination.
-    addresses: Vec<Addresses>,
+    /// Every flow of the component.
+    flows: Vec<PortFlow>,
+    /// Headers of the bytes from outside, by their number.
+    headers: Vec<Headers>,
     /// Addresses of discovery datagrams of each session whose vehicle is outside, once some have been seen.
     discovery: BTreeMap<u32, Addresses>,
     out: VecDeque<NetworkOutput>,
@@ -54,19 +64,27 @@ pub(super) struct Ports {
     stats: PortStats,
 }
 
-/// Transport protocol; 0 for an unknown one.
-type ProtocolNumber = u8;
-const UDP: ProtocolNumber = 17;
-/// Any protocol, for conversations that share a flow; no protocol has this number.
-const SHARED: ProtocolNumber = 255;
-type ConversationKey = (Addresses, ProtocolNumber, [usize; 2]);
+/// A flow as the ports know it.
+struct PortFlow {
+    /// Addresses from source to destination.
+    addresses: Addresses,
+    /// Number of conversations that had the flow before.
+    generation: u32,
+}
 
-const fn transport(protocol: Protocol) -> ProtocolNumber {
+type ProtocolNumber = u8;
+
+const fn number(protocol: Protocol) -> ProtocolNumber {
     match protocol {
-        Protocol::Tcp => 6,
-        Protocol::Udp => UDP,
-        Protocol::Sctp => 132,
+        Protocol::Tcp => protocol::TCP,
+        Protocol::Udp => protocol::UDP,
+        Protocol::Sctp => protocol::SCTP,
     }
+}
+
+/// Returns the key of the datagrams of a whole protocol.
+fn key(addresses: Addresses, protocol: ProtocolNumber, nodes: [usize; 2]) -> ConversationKey {
+    ConversationKey { addresses, protocol, fragments: false, nodes: nodes.map(|node| node as u32) }
 }
 
 impl Ports {
@@ -79,10 +97,14 @@ impl Ports {
             // The number of flows limits the searches.
             routes: Routes::from_scenario(s).without_limit(),
             places,
-            known: BTreeMap::new(),
+            conversations: Conversations::default(),
+            flow_at: Vec::new(),
+            spare: BTreeMap::new(),
+            ways: BTreeMap::new(),
             listening: BTreeMap::new(),
             claimed: BTreeSet::new(),
-            addresses: flows.iter().map(|f| addresses(s, f.global)).collect(),
+            flows: flows.iter().map(|f| PortFlow { addresses: addresses(s, f.global), generation: 0 }).collect(),
+            headers: Vec::new(),
             discovery: BTreeMap::new(),
             out: VecDeque::new(),
             ident: 0,
@@ -95,14 +117,14 @@ impl Ports {
                 .extend(v6.into_iter().chain([IpAddr::V4(node_address(s, node))]).map(|address| (address, node)));
         }
         for (i, f) in flows.iter().enumerate() {
-            let a = ports.addresses[i];
-            for transport in f.protocols().map(transport) {
+            let a = ports.flows[i].addresses;
+            for protocol in f.protocols().map(number) {
                 if f.open == [true, false] {
-                    let at = (destination(&a.ip), a.dst_port, transport);
+                    let at = (a.ip.ends()[1], a.dst_port, protocol);
                     ports.listening.entry(at).or_default().push(i as u32);
                 }
                 if f.open != [false, false] {
-                    ports.remember(a, transport, FlowId::new(i as u32, false), f.nodes);
+                    ports.pin(key(a, protocol, f.nodes), i as u32);
                 }
             }
         }
@@ -120,7 +142,7 @@ impl Ports {
 
     /// Returns the addresses of a flow in its direction.
     pub(super) fn addresses(&self, flow: FlowId) -> Addresses {
-        let a = self.addresses[flow.index()];
+        let a = self.flows[flow.index()].addresses;
         if flow.reverse() { a.reversed() } else { a }
     }
 
@@ -134,40 +156,73 @@ impl Ports {
         }
     }
 
-    /// Makes the source of `a` the outside end of `flow` for this transport.
-    fn claim(&mut self, a: Addresses, transport: ProtocolNumber, (index, flow): (u32, &NetworkFlow)) -> FlowId {
-        self.claimed.insert((index, transport));
-        let discovery = transport == UDP && flow.session().is_some();
-        let known = if discovery {
-            self.discovery.insert(index, a).unwrap_or(self.addresses[index as usize])
-        } else {
-            std::mem::replace(&mut self.addresses[index as usize], a)
-        };
-        self.forget(known, transport, flow.nodes);
-        self.remember(a, transport, FlowId::new(index, false), flow.nodes);
+    /// Returns the key by which gateways know a flow.
+    pub(super) fn flow_key(&self, flow: FlowId) -> FlowKey {
+        FlowKey { flow, generation: self.flows[flow.index()].generation }
+    }
+
+    /// Makes the source of `a` the outside end of `flow` for this protocol.
+    fn claim(&mut self, a: Addresses, protocol: ProtocolNumber, (index, flow): (u32, &NetworkFlow)) -> FlowId {
+        self.claimed.insert((index, protocol));
+        let discovery = protocol == protocol::UDP && flow.session().is_some();
+        let own = &mut self.flows[index as usize].addresses;
+        let known = if discovery { self.discovery.insert(index, a).unwrap_or(*own) } else { std::mem::replace(own, a) };
+        self.conversations.remove(&key(known, protocol, flow.nodes));
+        self.pin(key(a, protocol, flow.nodes), index);
         FlowId::new(index, false)
     }
 
     /// Returns the bytes of waiting datagrams and frames.
     pub(super) fn bytes(&self) -> usize {
-        self.out.iter().map(|out| out.datagram.len()).sum()
+        self.out.iter().map(|out| out.datagram.bytes().len()).sum()
     }
 
-    fn remember(&mut self, a: Addresses, transport: ProtocolNumber, flow: FlowId, nodes: [usize; 2]) {
-        self.known.insert((a, transport, nodes), flow);
-        self.known.insert((a.reversed(), transport, [nodes[1], nodes[0]]), flow.flipped());
+    /// Assigns a conversation to a flow of the scenario.
+    fn pin(&mut self, key: ConversationKey, flow: u32) {
+        let id = self.conversations.pin(&key);
+        self.assign(id, flow);
     }
 
-    fn forget(&mut self, a: Addresses, transport: ProtocolNumber, nodes: [usize; 2]) {
-        self.known.remove(&(a, transport, nodes));
-        self.known.remove(&(a.reversed(), transport, [nodes[1], nodes[0]]));
+    fn assign(&mut self, id: ConversationId, flow: u32) {
+        let place = id.place as usize;
+        self.flow_at.resize(self.flow_at.len().max(place + 1), u32::MAX);
+        self.flow_at[place] = flow;
     }
-}
 
-fn destination(pair: &IpPair) -> IpAddr {
-    match pair {
-        IpPair::V4 { dst, .. } => IpAddr::V4(*dst),
-        IpPair::V6 { dst, .. } => IpAddr::V6(*dst),
+    /// Inserts the conversation of a datagram, and keeps the flows of those that are forgotten.
+    fn insert(&mut self, now: Time, key: &ConversationKey, tcp_flags: Option<u8>, flow: u32, nodes: &[NetworkFlow]) {
+        let id = self.conversations.insert(now, key, tcp_flags);
+        self.assign(id, flow);
+        let conversations = &mut self.conversations;
+        let forgotten = || conversations.expire(now).or_else(|| conversations.evict(MAX_CONVERSATIONS));
+        for id in std::iter::from_fn(forgotten) {
+            let flow = self.flow_at[id.place as usize];
+            self.spare.entry(nodes[flow as usize].nodes).or_default().push(flow);
+        }
+    }
+
+    /// Stores the headers of a packet's bytes.
+    fn store(&mut self, sides: &Sides, p: &Packet, headers: &Headers) {
+        let Some(number) = sides.outside_number(p) else { return };
+        match self.headers.get_mut(number) {
+            Some(place) => place.clone_from(headers),
+            // Bytes that belong to the simulation, such as cookies, have numbers, too.
+            None => self.headers.resize(number + 1, headers.clone()),
+        }
+    }
+
+    /// Returns the bytes of a packet from outside for a gateway, with their headers.
+    pub(super) fn outside<'a>(
+        &'a mut self,
+        sides: &'a mut Sides,
+        p: &Packet,
+    ) -> Option<(&'a mut Headers, &'a mut [u8])> {
+        let number = sides.outside_number(p)?;
+        Some((self.headers.get_mut(number)?, sides.outside_mut(p)?))
+    }
+
+    fn headers_of(&self, sides: &Sides, p: &Packet) -> Option<&Headers> {
+        self.headers.get(sides.outside_number(p)?)
     }
 }
 
@@ -182,75 +237,74 @@ impl Component {
         self.ports = Some(Box::new(Ports::new(s, options, places, &self.flows)));
     }
 
-    /// Accepts the bytes of a datagram at `port`. All events due by `now` must have been processed.
-    pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
+    /// Accepts a datagram at `port`. All events due by `now` must have been processed.
+    pub(in crate::net) fn receive<B: AsRef<[u8]>, O: Observer>(
+        &mut self,
+        now: Time,
+        port: usize,
+        datagram: &Datagram<B>,
+        observer: &mut O,
+    ) {
         let Some(ports) = &mut self.ports else { return };
-        let Ok(envelope) = wire::envelope(bytes) else {
+        let (Ok(envelope), false) = (datagram.envelope(), datagram.is_frame()) else {
             ports.stats.unreadable += 1;
             return;
         };
         let node = ports.nodes[port];
-        let Some(to) = ports.node_of(destination(&envelope.pair)) else {
+        let Some(to) = ports.node_of(envelope.pair.ends()[1]) else {
             ports.stats.unreachable += 1;
             return;
         };
-        let content = DatagramContent { length: envelope.end, datagram: Some((0, envelope)) };
-        self.enter(now, [node, to], &bytes[..envelope.end], content, observer);
+        self.enter(now, [node, to], datagram, observer);
     }
 
     /// Accepts a frame at the first of two ports, for the second. All events due by `now` must have been processed.
-    pub(in crate::net) fn forward_frame<O: Observer>(
+    pub(in crate::net) fn forward_frame<B: AsRef<[u8]>, O: Observer>(
         &mut self,
         now: Time,
         between: [usize; 2],
-        frame: &[u8],
+        frame: &Datagram<B>,
         observer: &mut O,
     ) {
         let Some(ports) = &mut self.ports else { return };
-        let Ok(payload) = ethernet::payload_offset(frame) else {
-            ports.stats.unreadable += 1;
-            return;
-        };
-        let datagram = ethernet::envelope(frame).ok();
-        let length = datagram.map_or(frame.len() - payload, |(_, envelope)| envelope.end);
         let nodes = between.map(|port| ports.nodes[port]);
-        self.enter(now, nodes, frame, DatagramContent { length, datagram }, observer);
+        self.enter(now, nodes, frame, observer);
     }
 
     /// Sends a datagram or frame from one node into the network, for another node.
-    fn enter<O: Observer>(
+    fn enter<B: AsRef<[u8]>, O: Observer>(
         &mut self,
         now: Time,
         nodes: [usize; 2],
-        bytes: &[u8],
-        content: DatagramContent,
+        datagram: &Datagram<B>,
         observer: &mut O,
     ) {
         let Some(ports) = &mut self.ports else { return };
-        let DatagramContent { length, datagram } = content;
+        let length = datagram.length();
         if !(1..=LONGEST).contains(&length) {
             ports.stats.unreadable += 1;
             return;
         }
-        let within = datagram.map_or(0..0, |(at, envelope)| at..at + envelope.end);
-        let inner = &bytes[within.clone()];
-        let whole = wire::parse(inner).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
-        let pair = datagram.map_or_else(|| between(nodes), |(_, envelope)| envelope.pair);
-        let Some(flow) = self.flow_of(pair, whole.as_ref(), nodes) else {
+        let Some(flow) = self.flow_of(now, datagram, nodes) else {
             self.ports.iter_mut().for_each(|p| p.stats.unreachable += 1);
             return;
         };
         let Some(ports) = &mut self.ports else { return };
         ports.stats.received += 1;
-        let ipv6 = matches!(pair, IpPair::V6 { .. });
-        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_outside(bytes, within), now);
-        p.set_traffic_class(datagram.map_or(0, |(_, envelope)| envelope.traffic_class));
+        let envelope = datagram.envelope().ok();
+        let ipv6 = envelope.is_some_and(|envelope| matches!(envelope.pair, IpPair::V6 { .. }));
+        // Without padding of the link.
+        let kept = if datagram.is_frame() { datagram.bytes() } else { datagram.ip().unwrap_or_default() };
+        let side = self.sides.store_outside(kept, datagram.ip_range());
+        let mut p = Packet::opaque(flow, length as u16, ipv6, side, now);
+        ports.store(&self.sides, &p, datagram.headers());
+        p.set_traffic_class(envelope.map_or(0, |envelope| envelope.traffic_class));
         // Fragments of two datagrams must not mix, even if their senders chose the same identification.
         ports.ident = ports.ident.wrapping_add(1);
         p.ident = ports.ident;
         let end = usize::from(flow.reverse());
-        if let Some(decoded) = &whole {
-            p.seq = self.flows[flow.index()].enter(now, end, decoded, inner);
+        if let Some((decoded, ip)) = datagram.whole().zip(datagram.ip()) {
+            p.seq = self.flows[flow.index()].enter(now, end, decoded, ip);
         }
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
         if O::ACTIVE {
@@ -261,9 +315,9 @@ impl Component {
                 direction: InterfaceDirection::Out,
                 flow: self.flows[flow.index()].global,
             };
-            match datagram {
-                Some(_) => observer.datagram(now, at, inner),
-                None => observer.frame(now, at, nodes[1], bytes),
+            match datagram.ip() {
+                Some(ip) => observer.datagram(now, at, ip),
+                None => observer.frame(now, at, nodes[1], datagram.bytes()),
             }
         }
         if self.gates.is_empty() {
@@ -285,54 +339,70 @@ impl Component {
     /// IP datagrams that came from outside and are still in the component: on links, in reassembly, or at a port.
     pub(in crate::net) fn in_flight(&self) -> impl Iterator<Item = &[u8]> {
         let out = self.ports.iter().flat_map(|ports| &ports.out).filter(|out| out.since.is_some());
-        self.sides.datagrams().chain(out.filter_map(NetworkOutput::ip_datagram))
+        self.sides.datagrams().chain(out.filter_map(|out| out.datagram.ip()))
     }
 
     /// Returns the flow of traffic from one node to another; `None` if there is no path.
-    fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: [usize; 2]) -> Option<FlowId> {
+    fn flow_of<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>, nodes: [usize; 2]) -> Option<FlowId> {
         let ports = self.ports.as_mut()?;
         if nodes[0] == nodes[1] {
             return None;
         }
-        let (mut addresses, mut transport) = match whole {
-            Some(d) => (d.addresses, transport(d.packet.protocol())),
-            None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
-        };
-        if let Some(&flow) = ports.known.get(&(addresses, transport, nodes)) {
+        let key = ConversationKey::new(datagram, nodes.map(|node| node as u32));
+        let key = key.unwrap_or_else(|| key_of_frames(nodes));
+        let ConversationKey { addresses, protocol, .. } = key;
+        let tcp_flags = datagram.tcp_flags();
+        let begins = datagram.whole().is_some_and(begins);
+        if let Some(id) = ports.conversations.find(now, &key, tcp_flags) {
+            let flow = FlowId::new(ports.flow_at[id.place as usize], id.reverse);
             // The flow is in use between its own addresses: no other peer may claim it.
-            if whole.is_some_and(begins) && !self.flows[flow.index()].is_passing() {
-                ports.claimed.insert((flow.index() as u32, transport));
+            if begins && !self.flows[flow.index()].is_passing() {
+                ports.claimed.insert((flow.index() as u32, protocol));
             }
             return Some(flow);
         }
         // A listening flow takes the first connection that begins, and a later one while it is still listening.
-        if whole.is_some_and(begins) {
-            let at = (destination(&ip), addresses.dst_port, transport);
+        if begins {
+            let at = (addresses.ip.ends()[1], addresses.dst_port, protocol);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
             let here = |index: &u32| self.flows[*index as usize].nodes == nodes;
-            let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, transport));
+            let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, protocol));
             let listens = |index: &u32| here(index) && self.flows[*index as usize].is_listening();
             let mut waiting = waiting.iter().copied();
             if let Some(index) = waiting.clone().find(unclaimed).or_else(|| waiting.find(listens)) {
-                return Some(ports.claim(addresses, transport, (index, &self.flows[index as usize])));
+                return Some(ports.claim(addresses, protocol, (index, &self.flows[index as usize])));
             }
         }
-        if self.flows.len() >= MAX_FLOWS {
-            (addresses, transport) = (Addresses { ip: between(nodes), src_port: 0, dst_port: 0 }, SHARED);
-            if let Some(flow) = ports.known.get(&(addresses, transport, nodes)) {
-                return Some(*flow);
+        let index = match ports.spare.get_mut(&nodes).and_then(Vec::pop) {
+            Some(index) => {
+                let flow = &mut ports.flows[index as usize];
+                *flow = PortFlow { addresses, generation: flow.generation.wrapping_add(1) };
+                index
             }
-        }
-        let hops = [ports.routes.path(nodes[0], nodes[1])?, ports.routes.path(nodes[1], nodes[0])?];
-        let path = append(&mut self.paths, &hops, &ports.places);
+            None => self.add_flow(nodes, addresses)?,
+        };
+        let ports = self.ports.as_mut()?;
+        self.flows[index as usize].set_ipv6(matches!(addresses.ip, IpPair::V6 { .. }));
+        ports.insert(now, &key, tcp_flags, index, &self.flows);
+        Some(FlowId::new(index, false))
+    }
+
+    /// Adds a flow for traffic from outside between two nodes; `None` if there is no path.
+    fn add_flow(&mut self, nodes: [usize; 2], addresses: Addresses) -> Option<u32> {
+        let ports = self.ports.as_mut()?;
+        let path = match ports.ways.get(&nodes) {
+            Some(path) => *path,
+            None => {
+                let hops = [ports.routes.path(nodes[0], nodes[1])?, ports.routes.path(nodes[1], nodes[0])?];
+                *ports.ways.entry(nodes).or_insert(append(&mut self.paths, &hops, &ports.places))
+            }
+        };
         let open = nodes.map(|node| ports.nodes.contains(&node));
         let index = self.flows.len() as u32;
-        let ipv6 = matches!(addresses.ip, IpPair::V6 { .. });
         let global = self.flows.last().map_or(0, |last| last.global + 1);
-        self.flows.push(NetworkFlow::passing((index, global), path, nodes, open, ipv6));
-        ports.addresses.push(addresses);
-        ports.remember(addresses, transport, FlowId::new(index, false), nodes);
-        Some(FlowId::new(index, false))
+        self.flows.push(NetworkFlow::passing((index, global), path, nodes, open));
+        ports.flows.push(PortFlow { addresses, generation: 0 });
+        Some(index)
     }
 
     /// Returns true if a packet leaves the network or came from outside, so that it is observed as a datagram. Only the
@@ -361,22 +431,11 @@ impl Component {
         let (hop, node) = self.places[leaf];
         let at = Crossing { node, hop, direction: InterfaceDirection::In, flow: flow.global };
         if flow.open[end] {
-            let mut datagram = Vec::new();
             let since = self.sides.outside(&p).map(|_| p.udp_sent_at());
-            let mut is_frame = false;
-            match self.sides.outside(&p) {
-                Some(bytes) => {
-                    datagram.extend_from_slice(bytes);
-                    let inner = self.sides.datagram(&p);
-                    is_frame = inner.is_none_or(|inner| inner.len() < bytes.len());
-                    if O::ACTIVE {
-                        match inner {
-                            Some(inner) => observer.datagram(now, at, inner),
-                            None => observer.frame(now, at, flow.nodes[1 - end], bytes),
-                        }
-                    }
-                }
+            let datagram = match self.sides.outside(&p).zip(ports.headers_of(&self.sides, &p)) {
+                Some((bytes, headers)) => Datagram::with_headers(bytes.to_vec(), headers.clone()),
                 None => {
+                    let mut datagram = Vec::new();
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
                     // A packet from an end inside the network always has a wire form.
                     let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
@@ -385,16 +444,20 @@ impl Component {
                         None => wire::encode(&p, side, &addresses, &Implied::from_packet(&p), &mut datagram),
                     };
                     debug_assert_eq!(written, Ok(()));
-                    if O::ACTIVE {
-                        observer.datagram(now, at, &datagram);
-                    }
+                    Datagram::from_ip(datagram)
+                }
+            };
+            if O::ACTIVE {
+                match datagram.ip() {
+                    Some(ip) => observer.datagram(now, at, ip),
+                    None => observer.frame(now, at, flow.nodes[1 - end], datagram.bytes()),
                 }
             }
             flow.on_exit(now, &p);
             self.sides.free(&p);
             let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             ports.stats.sent += 1;
-            ports.out.push_back(NetworkOutput { due: now, since, port, datagram, is_frame });
+            ports.out.push_back(NetworkOutput { due: now, since, port, datagram });
             return None;
         }
         let bytes = self.sides.datagram(&p);
@@ -404,13 +467,15 @@ impl Component {
         if let (true, Some(bytes)) = (O::ACTIVE, bytes) {
             observer.datagram(now, at, bytes);
         }
-        let whole = |d: &Decoded| d.packet.fragment() == Fragment::Whole;
-        let decoded = bytes.and_then(|bytes| wire::decode(bytes).ok()).filter(whole);
-        let Some((bytes, mut decoded)) = bytes.zip(decoded).filter(|_| !flow.is_passing()) else {
+        let decoded = bytes.zip(ports.headers_of(&self.sides, &p).and_then(Headers::whole));
+        let valid = |(bytes, decoded): &(&[u8], &Decoded)| !flow.is_passing() && decoded.verify(bytes).is_ok();
+        let Some((bytes, decoded)) = decoded.filter(valid) else {
             self.sides.free(&p);
             ports.stats.unreachable += 1;
             return None;
         };
+        let mut decoded = decoded.clone();
+        decoded.packet.set_traffic_class(p.traffic_class()); // a queue may have marked it
         if decoded.packet.protocol() == Protocol::Udp {
             UdpStamp { number: p.seq, sent: p.udp_sent_at() }.apply(&mut decoded.packet);
         }
@@ -446,17 +511,15 @@ impl Component {
     }
 }
 
-/// Content of a datagram or frame that enters the network.
-struct DatagramContent {
-    /// Length for links.
-    length: usize,
-    /// Offset of the IP datagram, and its envelope.
-    datagram: Option<(usize, wire::Envelope)>,
+/// Returns the addresses of two nodes, for traffic without addresses.
+fn addresses_between(nodes: [usize; 2]) -> Addresses {
+    let ip = IpPair::V4 { src: assigned(nodes[0]), dst: assigned(nodes[1]) };
+    Addresses { ip, src_port: 0, dst_port: 0 }
 }
 
-/// Returns the addresses of two nodes, for traffic without addresses.
-fn between(nodes: [usize; 2]) -> IpPair {
-    IpPair::V4 { src: assigned(nodes[0]), dst: assigned(nodes[1]) }
+/// Returns the key of all frames without an IP datagram between two nodes.
+fn key_of_frames(nodes: [usize; 2]) -> ConversationKey {
+    key(addresses_between(nodes), NO_PROTOCOL, nodes)
 }
 
 /// Returns true if a datagram may begin a conversation: for TCP a SYN, for SCTP an INIT.
@@ -468,7 +531,7 @@ fn begins(d: &Decoded) -> bool {
     }
 }
 
-/// Number of flows of a component, including the scenario's, up to which each conversation gets a separate flow.
-pub(super) const MAX_FLOWS: usize = 1 << 16;
+/// Marks traffic without IP; no conversation has this number (IANA: reserved).
+const NO_PROTOCOL: ProtocolNumber = 255;
 /// Longest datagram that a packet can stand for, bytes.
 const LONGEST: usize = u16::MAX as usize;

@@ -1,0 +1,125 @@
+//! The example that bridges two interfaces through a gateway, between the kernels of three namespaces. Skipped with a
+//! message where namespaces are unavailable.
+
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code, reason = "`main` is for users")]
+#[path = "../examples/bridge.rs"]
+mod bridge;
+
+use roughlink_core::cc::LinkEvent;
+use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, Stats, Verdict, build};
+use roughlink_core::units::Time;
+use roughlink_host::{Device, HostError, Loop, LoopCounters, Namespace};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Executes commands of `ip` in a namespace.
+fn ip(at: &Namespace, lines: &[String]) {
+    for line in lines {
+        let out = at.within(|| Command::new("ip").args(line.split(' ')).output().unwrap()).unwrap();
+        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+/// Creates a passenger (10.9.0.1), a train with two interfaces, and a server (10.9.0.2). Returns `None` without the
+/// permission.
+fn namespaces() -> Option<[Namespace; 3]> {
+    let made = || Ok([Namespace::new()?, Namespace::new()?, Namespace::new()?]);
+    let spaces = match made() {
+        Ok(spaces) => spaces,
+        Err(HostError::System { operation, source }) => {
+            eprintln!("skipped: this machine cannot {operation}: {source}");
+            return None;
+        }
+        Err(e) => panic!("{e}"),
+    };
+    let [passenger, train, server] = &spaces;
+    for (name, there, address) in [("inward", passenger, "10.9.0.1"), ("outward", server, "10.9.0.2")] {
+        let peer = there.path().display().to_string();
+        ip(train, &[format!("link add {name} type veth peer name eth0 netns {peer}"), format!("link set {name} up")]);
+        ip(there, &[format!("address add {address}/24 dev eth0"), "link set eth0 up".into()]);
+    }
+    Some(spaces)
+}
+
+/// Runs the bridge on the train while `traffic` runs.
+fn bridged<T>(
+    gateway: &mut dyn Gateway,
+    spaces: &[Namespace; 3],
+    traffic: impl FnOnce(&[Namespace; 3]) -> T,
+) -> (T, roughlink_core::gateway::bytes::FrameCounters, LoopCounters) {
+    let devices = ["inward", "outward"].map(|name| Device::attach(&spaces[1], name, 1500).expect("it is there"));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut packets = Loop::new(devices.into());
+            let frames = bridge::bridge(&mut packets, gateway, &stop).expect("no interface vanishes");
+            (frames, packets.counters())
+        });
+        let result = traffic(spaces);
+        stop.store(true, Ordering::Relaxed);
+        let (frames, counters) = running.join().expect("it does not panic");
+        (result, frames, counters)
+    })
+}
+
+/// Sends `bytes` from the server to the passenger and returns those that arrive.
+fn download([passenger, _, server]: &[Namespace; 3], bytes: &[u8]) -> Vec<u8> {
+    let listener = server.within(|| TcpListener::bind("10.9.0.2:80").unwrap()).unwrap();
+    let mut client = passenger.within(|| TcpStream::connect("10.9.0.2:80").unwrap()).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| listener.accept().unwrap().0.write_all(bytes).unwrap());
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        received
+    })
+}
+
+/// Segments that the kernel joined for the card, with checksums left to it, cross the bridge whole.
+#[test]
+fn bytes_cross_the_bridge_unchanged() {
+    let Some(spaces) = namespaces() else { return };
+    let bytes: Vec<u8> = (0..2_000_000_u32).map(|i| (i * 7 % 251) as u8).collect();
+    let mut gateway = build("muniz", "").unwrap();
+    let (received, frames, counters) = bridged(&mut *gateway, &spaces, |spaces| download(spaces, &bytes));
+    assert!(received == bytes, "{} of {} bytes", received.len(), bytes.len());
+    assert!(frames.segments > 2_000_000 / 1448, "{frames:?}");
+    assert_eq!((frames.dropped, counters.oversized, counters.refused), (0, 0, 0));
+    assert!(counters.lateness.is_some() && counters.waited.is_some());
+    let flows = gateway.stats(None).flows.len() + gateway.ended().len();
+    assert_eq!(flows, 1, "the gateway saw both directions as one flow");
+}
+
+/// Drops every tenth inward segment with data.
+#[derive(Debug, Default)]
+struct Lossy(u32);
+
+impl Gateway for Lossy {
+    fn receive(&mut self, _: Time, heading: Heading, segment: &mut Segment, _: Option<&dyn Modem>) -> Verdict {
+        self.0 += u32::from(heading == Heading::Inward && segment.payload > 0);
+        let drops = heading == Heading::Inward && segment.payload > 0 && self.0 % 10 == 0;
+        if drops { Verdict::Drop } else { Verdict::Accept }
+    }
+    fn wake(&mut self, _: Time) {}
+    fn next_wake(&self) -> Time {
+        Time::MAX
+    }
+    fn on_link(&mut self, _: Time, _: &LinkEvent) {}
+    fn stats(&self, _: Option<&dyn Modem>) -> Stats {
+        Stats::default()
+    }
+}
+
+#[test]
+fn segments_that_the_gateway_drops_are_repeated() {
+    let Some(spaces) = namespaces() else { return };
+    let (received, frames, _) = bridged(&mut Lossy::default(), &spaces, |spaces| download(spaces, &[5; 300_000]));
+    assert_eq!(received, [5; 300_000]);
+    assert!(frames.dropped >= 20, "{frames:?}");
+}
