@@ -129,7 +129,10 @@ impl Switch {
             return false;
         }
         if is_here {
-            network.receive_observed(now, port, datagram, observer);
+            match datagram.unframed() {
+                Some(datagram) => network.receive_observed(now, port, &datagram, observer),
+                None => network.receive_observed(now, port, datagram, observer), // only counted
+            }
             return true;
         }
         let membership = Membership::read(datagram);

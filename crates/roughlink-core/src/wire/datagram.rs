@@ -141,6 +141,12 @@ impl<B: AsRef<[u8]>> Datagram<B> {
         self.bytes().get(self.ip_range()).filter(|ip| !ip.is_empty())
     }
 
+    /// Returns the IP datagram alone, with its headers; `None` for a frame without one.
+    pub fn unframed(&self) -> Option<Datagram<&[u8]>> {
+        let headers = Headers { is_frame: false, link: 0, ip: self.headers.ip.clone() };
+        Some(Datagram { bytes: self.ip()?, headers })
+    }
+
     /// Returns the Ethernet header with VLAN tags and PPPoE; empty without a frame.
     pub fn link_header(&self) -> &[u8] {
         &self.bytes()[..self.headers.link]
@@ -252,6 +258,7 @@ mod tests {
             assert_eq!((framed.ip(), framed.decoded()), (plain.ip(), plain.decoded()), "padding is not included");
             assert_eq!((framed.content(), framed.user_bytes()), (plain.content(), 10));
             assert_eq!(framed.length(), ip.len());
+            assert_eq!(framed.unframed().unwrap(), Datagram::from_ip(&*ip));
         }
     }
 
