@@ -1,9 +1,8 @@
 //! Addresses given to nodes: each belongs to one node only, including the default addresses of other nodes.
 
-use super::file::TomlNode;
-use super::leaf::At;
-use super::link::span;
+use super::leaf::{At, span};
 use super::names::ElementNames;
+use super::node::TomlNode;
 use super::problem::{Problem, Problems};
 use roughlink_core::net::addresses::{assigned, assigned_v6};
 use roughlink_core::scenario::NodeAddresses;

@@ -2,13 +2,10 @@
 //! is named noise (`cable`, `inverter45`) or a single source with its parameters. Without `noise` the medium has the
 //! noise of its profile. A list replaces that noise as a whole, so `{ kind = "none" }` is a line without noise.
 
-use super::leaf::{At, Hertz, Leaf};
-use super::link::{FileLoader, TomlLink, span};
-use super::loss::recorded;
-use super::noise::{NoiseKind, tables};
+use super::leaf::{At, Hertz, Leaf, span};
 use super::problem::{Problem, Problems};
 use roughlink_core::link::noise::AirNoise;
-use roughlink_core::link::noise::air;
+use roughlink_core::link::noise::air::Fading;
 use roughlink_core::link::noise::impulses::{Impulses, LengthDistribution, MeasuredClass, TrainForm};
 use roughlink_core::units::{Share, Time};
 use schemars::JsonSchema;
@@ -232,101 +229,22 @@ pub(super) struct NoisePeriod {
     pub lasts: Option<Leaf<Time>>,
 }
 
-/// Returns the noise of a shared medium. `usual` is its profile's, and `mean` refers to blocks of air time `block`.
-pub(super) fn air(
-    link: &TomlLink,
-    usual: AirNoise,
-    block: Time,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> AirNoise {
-    if link.noise.is_none() {
-        return usual;
-    }
-    let tables = tables(link);
-    let mut all = AirNoise::default();
-    for table in &tables {
-        let n = &table.value;
-        if let Some(direction) = &n.direction {
-            let problem = Problem::new("`direction` has no effect: both directions share the medium and its noise")
-                .at(direction.span.clone(), "");
-            report.error(problem.help("remove `direction`"));
-        }
-        let Some(layer) = n.kind.as_ref().and_then(|kind| layer(kind, block, load, report)) else { continue };
-        if !layer.recorded.is_empty() && tables.len() > 1 {
-            let problem = Problem::new("`recorded` noise replaces all other noise").at(table.span.clone(), "");
-            report.error(problem.help("remove either the `recorded` noise or all other noise"));
-        }
-        if layer.fading.is_some() && all.fading.is_some() {
-            let problem = Problem::new("two layers of noise have fading").at(table.span.clone(), "the second");
-            report.error(problem.help("keep one of them"));
-        }
-        // Layers corrupt blocks independently of each other.
-        all.stationary += layer.stationary - all.stationary * layer.stationary;
-        all.fading = all.fading.or(layer.fading);
-        all.impulses.extend(layer.impulses);
-        all.recorded = layer.recorded;
-    }
-    all
-}
-
-fn layer(
-    At { span: here, value: kind }: &At<NoiseKind>,
-    block: Time,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> Option<AirNoise> {
-    let none = AirNoise::default();
-    let train = |train: Impulses| AirNoise { impulses: vec![train], ..AirNoise::default() };
-    match kind {
-        NoiseKind::None => None,
-        NoiseKind::Cable(n) => Some(scaled(AirNoise::cable(), &n.mean, block, report)),
-        NoiseKind::Clean(n) => Some(scaled(AirNoise::clean(), &n.mean, block, report)),
-        NoiseKind::Inverter45(n) => Some(with_mains(n, AirNoise::inverter45_at, block, report)),
-        NoiseKind::Stress(n) => Some(with_mains(n, AirNoise::stress_at, block, report)),
-        NoiseKind::Stationary(n) => Some(AirNoise { stationary: report.read(&n.loss)?.0, ..none }),
-        NoiseKind::Fading(n) => {
-            let [good, bad] = [&n.good, &n.bad].map(|dwell| not_zero(dwell, report));
-            let fading = air::Fading { good: good?, bad: bad?, stationary: report.read(&n.loss_bad)?.0 };
-            Some(AirNoise { fading: Some(fading), ..none })
-        }
-        NoiseKind::Recorded(n) => Some(AirNoise { recorded: recorded(n, here, load, report), ..none }),
-        NoiseKind::Asynchronous(n) => asynchronous(n, report).map(train),
-        NoiseKind::Measured(n) => {
-            Some(train(with_common_keys(Impulses::measured(report.read(&n.class)?), &n.hit, &n.during, report)))
-        }
-        NoiseKind::Mains(n) => Some(train(mains(n, report))),
-        NoiseKind::Switching(n) => switching(n, report).map(train),
-        NoiseKind::Partitioned(n) => partitioned(n, here, report).map(train),
-        NoiseKind::MarkovMiddleton(n) => {
-            Some(train(with_common_keys(Impulses::new(middleton(n, here, report)?, 1.0), &n.hit, &n.during, report)))
-        }
-        NoiseKind::Events(n) => {
-            Some(train(with_common_keys(Impulses::new(events(n, report)?, 1.0), &n.hit, &During::default(), report)))
-        }
-        NoiseKind::Random(_)
-        | NoiseKind::BitErrors(_)
-        | NoiseKind::Burst(_)
-        | NoiseKind::GilbertElliott(_)
-        | NoiseKind::Impulse(_)
-        | NoiseKind::List(_) => {
-            let problem = Problem::new("noise of this kind applies to pipes; a shared medium needs block noise");
-            report.error(problem.at(here.clone(), "").help(instead(kind)));
-            None
-        }
+impl NamedNoise {
+    pub(crate) fn resolve(&self, named: AirNoise, block: Time, report: &mut Problems) -> AirNoise {
+        scaled(named, &self.mean, block, report)
     }
 }
 
-/// Returns the kind to use on a shared medium in place of a kind that only pipes support.
-fn instead(kind: &NoiseKind) -> &'static str {
-    match kind {
-        NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
-        NoiseKind::Burst(_) => "write kind = \"asynchronous\", \"measured\" or \"partitioned\" for bursts in time",
-        NoiseKind::GilbertElliott(_) => "write kind = \"fading\" for good and bad times",
-        NoiseKind::Impulse(_) => {
-            "write kind = \"mains\" for pulses of the mains, \"asynchronous\" for pulses at random times"
-        }
-        _ => "write kind = \"events\" for noise at stated times",
+impl TomlFading {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Option<Fading> {
+        let [good, bad] = [&self.good, &self.bad].map(|dwell| not_zero(dwell, report));
+        Some(Fading { good: good?, bad: bad?, stationary: report.read(&self.loss_bad)?.0 })
+    }
+}
+
+impl Measured {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Option<Impulses> {
+        Some(with_common_keys(Impulses::measured(report.read(&self.class)?), &self.hit, &self.during, report))
     }
 }
 
@@ -338,12 +256,14 @@ fn scaled(named: AirNoise, mean: &Option<Leaf<Share>>, block: Time, report: &mut
     }
 }
 
-fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report: &mut Problems) -> AirNoise {
-    let named = make(report.read(&n.mains).map_or(60.0, |hz| hz.0));
-    if let Some(TrainForm::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
-        fit_mains(*length, *mains_hz, span(&n.mains), report);
+impl NamedWithMains {
+    pub(crate) fn resolve(&self, make: fn(f64) -> AirNoise, block: Time, report: &mut Problems) -> AirNoise {
+        let named = make(report.read(&self.mains).map_or(60.0, |hz| hz.0));
+        if let Some(TrainForm::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
+            fit_mains(*length, *mains_hz, span(&self.mains), report);
+        }
+        scaled(named, &self.mean, block, report)
     }
-    scaled(named, &n.mean, block, report)
 }
 
 fn with_common_keys(
@@ -361,56 +281,64 @@ fn with_common_keys(
     train
 }
 
-fn asynchronous(n: &Asynchronous, report: &mut Problems) -> Option<Impulses> {
-    let mut train = Impulses::asynchronous(rate(&n.every, report)?.unwrap_or(USUAL_IMPULSES));
-    if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
-        *length = report.read(&n.width).unwrap_or(*length);
-        *harmless = report.read(&n.harmless).unwrap_or(*harmless);
-        check_width(*length, &n.width, (*harmless, &n.harmless), report);
-    }
-    Some(with_common_keys(train, &n.hit, &n.during, report))
-}
-
-fn switching(n: &Switching, report: &mut Problems) -> Option<Impulses> {
-    let mut train = Impulses::charger_switching(rate(&n.every, report)?.unwrap_or(USUAL_SWITCHING), ALWAYS);
-    if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
-        *length = report.read(&n.width).unwrap_or(*length);
-        check_width(*length, &n.width, (*harmless, &None), report);
-    }
-    Some(with_common_keys(train, &n.hit, &n.during, report))
-}
-
-fn mains(n: &Mains, report: &mut Problems) -> Impulses {
-    let mut train = Impulses::charging_mains(report.read(&n.mains).map_or(50.0, |hz| hz.0));
-    if let TrainForm::Mains { mains_hz, length, variation, jitter } = &mut train.source {
-        match report.read(&n.width) {
-            Some(LengthDistribution::Exponential(mean)) => *length = mean,
-            Some(LengthDistribution::Uniform(..)) => {
-                let problem = Problem::new("`width` must be a mean: impulses of the mains have a lognormal width")
-                    .at(span(&n.width), "");
-                report.error(problem.help("write the mean as `width`, and the spread as `variation`"));
-            }
-            None => {}
+impl Asynchronous {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Option<Impulses> {
+        let mut train = Impulses::asynchronous(rate(&self.every, report)?.unwrap_or(USUAL_IMPULSES));
+        if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
+            *length = report.read(&self.width).unwrap_or(*length);
+            *harmless = report.read(&self.harmless).unwrap_or(*harmless);
+            check_width(*length, &self.width, (*harmless, &self.harmless), report);
         }
-        let place = if n.width.is_some() { span(&n.width) } else { span(&n.mains) };
-        fit_mains(*length, *mains_hz, place, report);
-        *variation = report.read(&n.variation).map_or(*variation, |share| share.0);
-        *jitter = report.read(&n.jitter).unwrap_or(*jitter);
+        Some(with_common_keys(train, &self.hit, &self.during, report))
     }
-    with_common_keys(train, &n.hit, &n.during, report)
 }
 
-fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Problems) -> Option<Impulses> {
-    let mut train = Impulses::partitioned();
-    if let TrainForm::Partitioned { gap, width } = &mut train.source {
-        for (mixture, own) in [(&mut *gap, &n.gaps), (&mut *width, &n.widths)] {
-            if let Some(own) = own {
-                *mixture = mixed(own, report)?;
-            }
+impl Switching {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Option<Impulses> {
+        let mut train = Impulses::charger_switching(rate(&self.every, report)?.unwrap_or(USUAL_SWITCHING), ALWAYS);
+        if let TrainForm::Poisson { length, harmless, .. } = &mut train.source {
+            *length = report.read(&self.width).unwrap_or(*length);
+            check_width(*length, &self.width, (*harmless, &None), report);
         }
-        too_often(mean(gap) + mean(width), here.clone(), report)?;
+        Some(with_common_keys(train, &self.hit, &self.during, report))
     }
-    Some(with_common_keys(train, &n.hit, &n.during, report))
+}
+
+impl Mains {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Impulses {
+        let mut train = Impulses::charging_mains(report.read(&self.mains).map_or(50.0, |hz| hz.0));
+        if let TrainForm::Mains { mains_hz, length, variation, jitter } = &mut train.source {
+            match report.read(&self.width) {
+                Some(LengthDistribution::Exponential(mean)) => *length = mean,
+                Some(LengthDistribution::Uniform(..)) => {
+                    let problem = Problem::new("`width` must be a mean: impulses of the mains have a lognormal width")
+                        .at(span(&self.width), "");
+                    report.error(problem.help("write the mean as `width`, and the spread as `variation`"));
+                }
+                None => {}
+            }
+            let place = if self.width.is_some() { span(&self.width) } else { span(&self.mains) };
+            fit_mains(*length, *mains_hz, place, report);
+            *variation = report.read(&self.variation).map_or(*variation, |share| share.0);
+            *jitter = report.read(&self.jitter).unwrap_or(*jitter);
+        }
+        with_common_keys(train, &self.hit, &self.during, report)
+    }
+}
+
+impl Partitioned {
+    pub(crate) fn resolve(&self, here: &Range<usize>, report: &mut Problems) -> Option<Impulses> {
+        let mut train = Impulses::partitioned();
+        if let TrainForm::Partitioned { gap, width } = &mut train.source {
+            for (mixture, own) in [(&mut *gap, &self.gaps), (&mut *width, &self.widths)] {
+                if let Some(own) = own {
+                    *mixture = mixed(own, report)?;
+                }
+            }
+            too_often(mean(gap) + mean(width), here.clone(), report)?;
+        }
+        Some(with_common_keys(train, &self.hit, &self.during, report))
+    }
 }
 
 /// Returns the impulses per second: `Some(None)` if the key is absent, `None` after a fault.
@@ -457,38 +385,46 @@ fn check_width(
     }
 }
 
-fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Problems) -> Option<TrainForm> {
-    let index = report.read(&n.index);
-    if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
-        let problem =
-            Problem::new(format!("`index` must be between 1e-6 and 10, found {index}")).at(span(&n.index), "");
-        report.error(problem.help("write a value such as 0.1; the literature has 0.01 to 0.3"));
+impl MarkovMiddleton {
+    pub(crate) fn resolve(&self, here: &Range<usize>, report: &mut Problems) -> Option<Impulses> {
+        let index = report.read(&self.index);
+        if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
+            let problem =
+                Problem::new(format!("`index` must be between 1e-6 and 10, found {index}")).at(span(&self.index), "");
+            report.error(problem.help("write a value such as 0.1; the literature has 0.01 to 0.3"));
+        }
+        let memory = report.read(&self.memory);
+        if let Some(memory) = memory.filter(|memory| !(0.0..1.0).contains(memory)) {
+            let problem = Problem::new(format!("`memory` must be at least 0 and less than 1, found {memory}"))
+                .at(span(&self.memory), "");
+            report.error(problem.help("write a probability such as 0.9, or 0 for no memory"));
+        }
+        let sample = not_zero(&self.sample, report);
+        if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
+            // Duration of the background: 1 / ((1 - x) (1 - P_0)) samples.
+            let background = sample.as_secs_f64() / ((1.0 - memory) * -libm::expm1(-index));
+            too_often(Time::from_secs_f64(background), here.clone(), report)?;
+        }
+        let [first, higher] = report.read(&self.harm).unwrap_or([Share(0.1), Share(0.9)]);
+        let source =
+            TrainForm::MarkovMiddleton { index: index?, memory: memory?, sample: sample?, harm: [first.0, higher.0] };
+        Some(with_common_keys(Impulses::new(source, 1.0), &self.hit, &self.during, report))
     }
-    let memory = report.read(&n.memory);
-    if let Some(memory) = memory.filter(|memory| !(0.0..1.0).contains(memory)) {
-        let problem = Problem::new(format!("`memory` must be at least 0 and less than 1, found {memory}"))
-            .at(span(&n.memory), "");
-        report.error(problem.help("write a probability such as 0.9, or 0 for no memory"));
-    }
-    let sample = not_zero(&n.sample, report);
-    if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
-        // Duration of the background: 1 / ((1 - x) (1 - P_0)) samples.
-        let background = sample.as_secs_f64() / ((1.0 - memory) * -libm::expm1(-index));
-        too_often(Time::from_secs_f64(background), here.clone(), report)?;
-    }
-    let [first, higher] = report.read(&n.harm).unwrap_or([Share(0.1), Share(0.9)]);
-    Some(TrainForm::MarkovMiddleton { index: index?, memory: memory?, sample: sample?, harm: [first.0, higher.0] })
 }
 
-fn events(n: &TomlEvents, report: &mut Problems) -> Option<TrainForm> {
-    let list = n.events.as_ref()?;
-    let events: Vec<(Time, Time)> =
-        (list.value.iter()).filter_map(|e| Some((report.read(&e.value.at)?, report.read(&e.value.lasts)?))).collect();
-    if events.windows(2).any(|pair| pair[0].0 + pair[0].1 >= pair[1].0) {
-        let problem = Problem::new("an event begins before the previous one ends").at(list.span.clone(), "");
-        report.error(problem.help("sort the events by time, or join the two"));
+impl TomlEvents {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Option<Impulses> {
+        let list = self.events.as_ref()?;
+        let events: Vec<(Time, Time)> = (list.value.iter())
+            .filter_map(|e| Some((report.read(&e.value.at)?, report.read(&e.value.lasts)?)))
+            .collect();
+        if events.windows(2).any(|pair| pair[0].0 + pair[0].1 >= pair[1].0) {
+            let problem = Problem::new("an event begins before the previous one ends").at(list.span.clone(), "");
+            report.error(problem.help("sort the events by time, or join the two"));
+        }
+        let train = Impulses::new(TrainForm::Events(events), 1.0);
+        Some(with_common_keys(train, &self.hit, &During::default(), report))
     }
-    Some(TrainForm::Events(events))
 }
 
 /// Rejects impulses so frequent that drawing them would dominate the run time.

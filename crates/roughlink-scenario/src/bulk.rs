@@ -1,9 +1,10 @@
 //! `[[flow]] kind = "bulk"`: a transfer over TCP or SCTP.
 
-use super::flow::{Context, FlowPosition, TomlConnection, bytes, ipv6};
-use super::leaf::{At, Leaf, TransferSize};
+use super::context::{Context, FlowPosition, bytes, ipv6};
+use super::leaf::{At, Leaf, TransferSize, words};
 use super::problem::{Problem, Problems};
 use super::sctp::TomlSctp;
+use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::scenario::FlowSpec;
 use schemars::JsonSchema;
@@ -35,6 +36,8 @@ pub(super) enum Transport {
     /// RFC 9260.
     Sctp,
 }
+
+words!(Transport);
 
 impl TomlBulk {
     pub(crate) fn resolve(

@@ -1,7 +1,7 @@
 //! `cable`: links on one medium.
 
-use super::leaf::At;
-use super::link::{LinkKind, TomlLink, span};
+use super::leaf::{At, span};
+use super::link::{LinkKind, TomlLink};
 use super::problem::{Problem, Problems};
 use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::hdplc::{Channel, HdplcConfig};

@@ -1,8 +1,7 @@
 //! `[[flow]] kind = "cbr"`: datagrams at a constant rate.
 
-use super::flow::{Context, FlowPosition, bytes, stop};
-use super::leaf::{Leaf, TransferSize};
-use super::link::span;
+use super::context::{Context, FlowPosition, bytes, stop};
+use super::leaf::{Leaf, TransferSize, span};
 use super::problem::{Problem, Problems};
 use roughlink_core::app::Traffic;
 use roughlink_core::scenario::FlowSpec;

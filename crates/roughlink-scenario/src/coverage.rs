@@ -5,11 +5,12 @@
 //! configured another `configure` later, hosts are notified again (Configured), and packets get through. Coverage ends
 //! on departure (Down); hosts may be warned in advance.
 
-use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed};
-use super::link::{FileLoader, TomlLink};
+use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed, span};
+use super::link::{LinkKind, TomlLink};
 use super::names::ElementNames;
 use super::noise::{TomlNoise, undirected};
 use super::problem::{Problem, Problems, suggest};
+use super::table::{Delimiter, FileLoader};
 use super::timeline::{Fixed, TomlStep, set_timelines};
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::LinkEvent;
@@ -82,20 +83,6 @@ pub(super) struct TomlCoverage {
     pub warning: Option<Leaf<Time>>,
     /// Period after which all stays repeat; at least the time to the last departure. A run has at most a million stays.
     pub repeat: Option<Leaf<Time>>,
-}
-
-/// Separator between the fields of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-pub(super) enum Delimiter {
-    /// A comma.
-    #[serde(rename = ",")]
-    Comma,
-    /// A semicolon; numbers may have a decimal comma.
-    #[serde(rename = ";")]
-    Semicolon,
-    /// A tab; numbers may have a decimal comma.
-    #[serde(rename = "\t")]
-    Tab,
 }
 
 /// A station on the way.
@@ -300,7 +287,11 @@ pub(super) fn coverage(
             }));
         }
         link_events.sort_by_key(|n| n.0);
-        set_timelines(steps, (pipe, Fixed::from_link(&written[l].value)), duration, one.span.clone(), report);
+        let fixed = match written[l].value.kind.as_ref().map(|kind| &kind.value) {
+            Some(LinkKind::Pipe(keys)) => keys.fixed(),
+            _ => Fixed::default(),
+        };
+        set_timelines(steps, (pipe, fixed), duration, one.span.clone(), report);
         (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
     }
     loads
@@ -508,10 +499,6 @@ fn looped(
     }
     stays.retain(|s| s.arrive <= duration);
     Some(stays)
-}
-
-fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
-    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
 /// Limit on repeated stays, or lines of a log within stays, of all tables together; more would fill the memory.

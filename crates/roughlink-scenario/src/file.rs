@@ -6,16 +6,14 @@
 use super::coverage::TomlCoverage;
 use super::flow::TomlFlow;
 use super::gateway::TomlGateway;
-use super::leaf::{At, Leaf, Name};
+use super::leaf::{At, Leaf};
 use super::link::TomlLink;
+use super::node::TomlNode;
 use super::sctp::TomlSctp;
 use super::tcp::TomlTcp;
 use roughlink_core::units::Time;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A network, its traffic, and the seed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -48,65 +46,4 @@ pub(super) struct ScenarioFile {
     /// Coverage of trains and cars.
     #[serde(default)]
     pub coverage: Vec<At<TomlCoverage>>,
-}
-
-/// A host or router.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TomlNode {
-    /// Name by which links and flows refer to the node.
-    #[schemars(with = "Leaf<Name>")] // required, by its definition
-    pub name: Option<Leaf<Name>>,
-    /// Makes the node a Linux host with its own network namespace in `emulate`; other commands ignore this key.
-    #[schemars(extend("default" = false))]
-    pub kernel: Option<Leaf<bool>>,
-    /// Layer at which the host and the network exchange packets.
-    #[schemars(extend("default" = "ip"))]
-    pub layer: Option<Leaf<Layer>>,
-    /// Network device that `emulate` attaches: `device` of the machine, or `netns/device` of a named network namespace.
-    /// The hosts behind it take the place of the node. The device carries Ethernet frames.
-    pub interface: Option<Leaf<String>>,
-    /// IPv4 address in emulations and captures; 10.0.0.N if absent.
-    pub ipv4: Option<Leaf<Ipv4Addr>>,
-    /// IPv6 address in emulations and captures; fd00::N if absent. The node also has the link-local address fe80::N.
-    pub ipv6: Option<Leaf<Ipv6Addr>>,
-}
-
-/// Layer at which a Linux host and the network exchange packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Layer {
-    /// IP datagrams.
-    Ip,
-    /// Ethernet frames: multicast, ARP, neighbor discovery, and any other protocol.
-    Ethernet,
-}
-
-/// A direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum LinkDirections {
-    /// From the first node of `between` to the second.
-    Forward,
-    /// From the second to the first.
-    Reverse,
-    /// Both.
-    Both,
-}
-
-/// Parameters of an algorithm, which defines their names.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Params(pub BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>);
-
-impl JsonSchema for Params {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Params".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object" })
-    }
 }

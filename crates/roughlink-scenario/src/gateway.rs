@@ -1,9 +1,9 @@
 //! `[[gateway]]`: its node, its link and its kind.
 
-use super::file::Params;
 use super::leaf::{At, GatewayKind, Leaf, Name};
 use super::names::ElementNames;
 use super::problem::{Problem, Problems, list, suggest};
+use super::struct_keys::Params;
 use roughlink_core::gateway::{GatewayError, Heading, REGISTRY, RegisteredGateway};
 use roughlink_core::link::{Direction, Model, Noise};
 use roughlink_core::net::routing::Hop;

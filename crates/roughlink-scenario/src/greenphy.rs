@@ -1,10 +1,11 @@
 //! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
 
-use super::air::air;
-use super::leaf::{At, Leaf};
-use super::link::{FileLoader, TomlLink, TomlMedium, span};
+use super::leaf::{At, Leaf, span, words};
+use super::link_keys::TomlMedium;
+use super::noise::{Noises, air};
 use super::problem::{Problem, Problems};
 use super::struct_keys::StructKeys;
+use super::table::FileLoader;
 use roughlink_core::link::greenphy::{GreenPhyConfig, PriorityClass};
 use roughlink_core::units::{QueueLimit, Time};
 use schemars::JsonSchema;
@@ -44,43 +45,48 @@ pub(super) enum Profile {
     Mini,
 }
 
+words!(Profile);
+
 impl TomlGreenPhy {
     /// Returns true if the link sets keys of its medium. Classes do not count because they belong to the link.
     pub(crate) fn describes(&self) -> bool {
         self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
     }
-}
 
-pub(super) fn greenphy(
-    link: &TomlLink,
-    own: &TomlGreenPhy,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> GreenPhyConfig {
-    let mut c = match report.read(&own.profile) {
-        None | Some(Profile::Hs) => GreenPhyConfig::hpgp_hs(),
-        Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
-        Some(Profile::Mini) => GreenPhyConfig::hpgp_mini(),
-    };
-    if let Some(mac) = &own.mac {
-        apply(mac, &mut c, report);
-    }
-    c.mtu = link.mtu(report);
-    match report.read(&own.queue) {
-        Some(QueueLimit::Packets(n)) => c.host_queue = n,
-        Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("`queue` of a Green PHY link must be in packets").at(span(&own.queue), "");
-            report.error(problem.help("write queue = \"100 pkt\""));
+    pub(crate) fn resolve(
+        &self,
+        mtu: u16,
+        noise: Option<&At<Noises>>,
+        load: FileLoader<'_>,
+        report: &mut Problems,
+    ) -> GreenPhyConfig {
+        let mut c = match report.read(&self.profile) {
+            None | Some(Profile::Hs) => GreenPhyConfig::hpgp_hs(),
+            Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
+            Some(Profile::Mini) => GreenPhyConfig::hpgp_mini(),
+        };
+        if let Some(mac) = &self.mac {
+            apply(mac, &mut c, report);
         }
-        None => {}
+        c.mtu = mtu;
+        match report.read(&self.queue) {
+            Some(QueueLimit::Packets(n)) => c.host_queue = n,
+            Some(QueueLimit::Bytes(_)) => {
+                let problem = Problem::new("`queue` of a Green PHY link must be in packets").at(span(&self.queue), "");
+                report.error(problem.help("write queue = \"100 pkt\""));
+            }
+            None => {}
+        }
+        c.classes = report.read(&self.class).map_or(Vec::new(), Vec::from);
+        if c.host_queue == 0 && c.modem_ring == 0 {
+            let problem = Problem::new("`queue` and `modem_ring` must not both be 0: stations would send nothing");
+            report.error(
+                problem.at(span(&self.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"),
+            );
+        }
+        c.noise = air(noise, c.noise.clone(), c.payload_air(1), load, report);
+        c
     }
-    c.classes = report.read(&own.class).map_or(Vec::new(), Vec::from);
-    if c.host_queue == 0 && c.modem_ring == 0 {
-        let problem = Problem::new("`queue` and `modem_ring` must not both be 0: stations would send nothing");
-        report.error(problem.at(span(&own.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"));
-    }
-    c.noise = air(link, c.noise.clone(), c.payload_air(1), load, report);
-    c
 }
 
 /// Overrides the profile's values with the keys of `mac`.

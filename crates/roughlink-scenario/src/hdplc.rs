@@ -1,10 +1,11 @@
 //! `[[link]] kind = "hdplc"`: the keys of a home power line.
 
-use super::air::air;
-use super::leaf::{At, Leaf};
-use super::link::{FileLoader, TomlLink, TomlMedium, rate, span};
+use super::leaf::{At, Leaf, span};
+use super::link_keys::{TomlMedium, rate};
+use super::noise::{Noises, air};
 use super::problem::{Problem, Problems};
 use super::struct_keys::StructKeys;
+use super::table::FileLoader;
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use schemars::JsonSchema;
@@ -47,32 +48,38 @@ impl TomlHdplc {
     pub(crate) fn describes(&self) -> bool {
         self.queue.is_some() || self.mac.is_some()
     }
-}
 
-/// Resolves an HD-PLC link. Reports a missing or invalid value and uses the default, so that the rest is checked.
-pub(super) fn hdplc(link: &TomlLink, own: &TomlHdplc, load: FileLoader<'_>, report: &mut Problems) -> HdplcConfig {
-    let mut c = HdplcConfig::default();
-    if let Some(mac) = &own.mac {
-        mac.value.apply(&mut c, report);
-        if let Some(place) = mac.value.span("collisions").filter(|_| c.collisions && c.duplex == Duplex::Full) {
-            let problem =
-                Problem::new("`collisions` has no effect in full duplex: the directions do not contend").at(place, "");
-            report.error(problem.help("remove `collisions`, or write duplex = \"half\""));
+    /// Resolves an HD-PLC link. Reports a missing or invalid value and uses the default, so that the rest is checked.
+    pub(crate) fn resolve(
+        &self,
+        mtu: u16,
+        noise: Option<&At<Noises>>,
+        load: FileLoader<'_>,
+        report: &mut Problems,
+    ) -> HdplcConfig {
+        let mut c = HdplcConfig::default();
+        if let Some(mac) = &self.mac {
+            mac.value.apply(&mut c, report);
+            if let Some(place) = mac.value.span("collisions").filter(|_| c.collisions && c.duplex == Duplex::Full) {
+                let problem = Problem::new("`collisions` has no effect in full duplex: the directions do not contend")
+                    .at(place, "");
+                report.error(problem.help("remove `collisions`, or write duplex = \"half\""));
+            }
         }
-    }
-    c.mtu = link.mtu(report);
-    c.rate = rate(&own.rate, report).unwrap_or(c.rate);
-    c.rate_trace = own.rate_trace.as_ref().map(|t| rate_trace(t, report)).unwrap_or_default();
-    match report.read(&own.queue) {
-        None => {}
-        Some(QueueLimit::Packets(n)) => c.queue = n,
-        Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("`queue` of an HD-PLC link must be in packets").at(span(&own.queue), "");
-            report.error(problem.help("write queue = \"256 pkt\""));
+        c.mtu = mtu;
+        c.rate = rate(&self.rate, report).unwrap_or(c.rate);
+        c.rate_trace = self.rate_trace.as_ref().map(|t| rate_trace(t, report)).unwrap_or_default();
+        match report.read(&self.queue) {
+            None => {}
+            Some(QueueLimit::Packets(n)) => c.queue = n,
+            Some(QueueLimit::Bytes(_)) => {
+                let problem = Problem::new("`queue` of an HD-PLC link must be in packets").at(span(&self.queue), "");
+                report.error(problem.help("write queue = \"256 pkt\""));
+            }
         }
+        c.noise = air(noise, c.noise.clone(), c.sdu_air(c.mtu), load, report);
+        c
     }
-    c.noise = air(link, c.noise.clone(), c.sdu_air(c.mtu), load, report);
-    c
 }
 
 fn rate_trace(trace: &At<Vec<At<RateStep>>>, report: &mut Problems) -> Vec<(Time, Rate)> {

@@ -8,8 +8,6 @@
 //! check, [`nest`] reverses this in a table, so that serde can read it as derived. Serde's `tag` and `flatten` would
 //! lose the places of the values.
 
-use super::schema::GIVEN;
-use super::shape::{name_of, resolve};
 use serde_json::{Map, Value as Schema, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -32,8 +30,24 @@ const NEEDS_ONE: &str = "x-needs-one";
 /// Kind that the enclosing table must have for this kind; the resolver checks it, and examples use it.
 pub(super) const WITHIN: &str = "x-within";
 
+/// Marks definitions of tables whose keys are set over a plain struct.
+pub(super) const GIVEN: &str = "x-given";
+
 /// Keywords that only the schema check needs.
 pub(super) const INTERNAL: [&str; 4] = [IN, EXCLUDES, GIVEN_BY, GIVEN];
+
+/// Returns the definition in `root` that a schema refers to, or the schema itself.
+pub fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
+    match name_of(schema) {
+        Some(name) => &root["$defs"][name],
+        None => schema,
+    }
+}
+
+/// Returns the name of the definition that a schema refers to.
+pub(super) fn name_of(schema: &Schema) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix("#/$defs/")
+}
 
 pub(super) fn kinds(table: &Schema) -> &[Schema] {
     table[KINDS].as_array().map_or(&[], Vec::as_slice)

@@ -3,38 +3,22 @@
 
 mod address;
 mod dscp;
-mod examine;
 mod measured;
 mod words;
 
 pub(super) use dscp::{Dscp, DscpList};
-pub(super) use examine::examine;
-use examine::{Check, check};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
-pub(super) use words::{names_of, unknown_word};
+pub(super) use words::{WORDS, names_of, unknown_word, word, words};
 
-use super::bulk::Transport;
-use super::coverage::Delimiter;
-use super::file::{Layer, LinkDirections};
-use super::greenphy::Profile;
-use super::problem::{Problem, Problems, list, nearest, suggest};
-use super::tcp::HystartWord;
-use super::timeline::{OutageWord, TimelineFormat};
-use roughlink_core::app::request::{ChargingMode, LimitPolicy};
-use roughlink_core::app::voip::{Codec, EModel, ReferencePacket};
+use super::problem::{Problem, Problems, suggest};
 use roughlink_core::cc;
 use roughlink_core::gateway::{self, NO_GATEWAY};
 use roughlink_core::link::greenphy::PriorityClass;
-use roughlink_core::link::hdplc::Duplex;
-use roughlink_core::link::jitter::Distribution;
 use roughlink_core::link::noise::BurstLength;
-use roughlink_core::link::noise::impulses::{self, MeasuredClass};
-use roughlink_core::tcp::{
-    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, Stack, threshold,
-};
+use roughlink_core::link::noise::impulses::LengthDistribution;
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, threshold};
 use roughlink_core::units::{self, Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -65,6 +49,13 @@ pub(super) trait Read: Sized {
     fn amount(&self) -> Option<f64> {
         None
     }
+}
+
+/// Reads a value and returns its fault, or its amount to compare with bounds.
+pub(super) type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
+
+pub(super) fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
+    T::read(value).map(|read| read.amount())
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
@@ -106,6 +97,11 @@ impl<T: Read> JsonSchema for Leaf<T> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         T::schema()
     }
+}
+
+/// Returns the place of a value; empty if it is absent.
+pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
 impl Problems {
@@ -460,18 +456,18 @@ impl Read for BurstLength {
     }
 }
 
-impl Read for impulses::LengthDistribution {
+impl Read for LengthDistribution {
     const NAME: &'static str = "ImpulseLength";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Array(ends) => match ends.as_slice() {
-                [a, b] => Ok(impulses::LengthDistribution::Uniform(Time::read(a)?, Time::read(b)?)),
+                [a, b] => Ok(LengthDistribution::Uniform(Time::read(a)?, Time::read(b)?)),
                 _ => {
                     let help = Some("write width = [\"20 us\", \"100 us\"]".into());
                     Err(fault("expected two times, the shortest and the longest", help))
                 }
             },
-            one => Time::read(one).map(impulses::LengthDistribution::Exponential),
+            one => Time::read(one).map(LengthDistribution::Exponential),
         }
     }
     fn schema() -> Schema {
@@ -482,7 +478,7 @@ impl Read for impulses::LengthDistribution {
 }
 
 /// Returns the schema of a type that refers to no other.
-fn alone<T: JsonSchema>() -> Schema {
+pub(super) fn alone<T: JsonSchema>() -> Schema {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<T>();
     schema.remove("$schema");
     schema.remove("title");

@@ -3,9 +3,20 @@
 //! A file is processed in four steps:
 //!
 //! - Overrides (`--set`) are written into its text (`syntax`, `set`).
-//! - The form is checked against the schema (`shape`, `kinds`).
+//! - The form is checked against the schema (`shape`, `examine`, `kinds`).
 //! - Values are read, each with its place (`leaf`, `file`).
 //! - Names, defaults and stacks are resolved (`resolve`, and a module for each table and each of its kinds).
+//!
+//! A module uses only modules above it in this list:
+//!
+//! - Faults and the form of tables: `absent`, `problem`, `syntax`, `kinds`.
+//! - Values: `leaf`, `table` for values in files, `struct_keys` for tables that core defines, `names`.
+//! - Links: `link_keys`; the kinds of noise `air` and `loss`, then `noise`; `qdisc`, `timeline`; the kinds of links
+//!   `pipe`, `hdplc` and `greenphy`, then `link`; `cable`, `coverage`.
+//! - Hosts and gateways: `node`, `addresses`, `gateway`.
+//! - Flows: `tcp`, `sctp`, `silence`, `context`; the kinds of flows `bulk`, `onoff`, `web`, `messages`, `cbr`, `voip`
+//!   and `request`, then `flow`.
+//! - The file: `file`, `schema`, `examine`, `shape`, `set`, `resolve`.
 //!
 //! No step stops at the first fault, so that all faults are shown at once, each with a suggestion. No text makes
 //! [`parse`] panic.
@@ -30,7 +41,9 @@ mod air;
 mod bulk;
 mod cable;
 mod cbr;
+mod context;
 mod coverage;
+mod examine;
 mod file;
 mod flow;
 mod gateway;
@@ -39,9 +52,11 @@ mod hdplc;
 mod kinds;
 mod leaf;
 mod link;
+mod link_keys;
 mod loss;
 mod messages;
 mod names;
+mod node;
 mod noise;
 mod onoff;
 mod pipe;
@@ -62,10 +77,10 @@ mod timeline;
 mod voip;
 mod web;
 
+pub use kinds::resolve as definition;
 pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, clipped, list, nearest};
 pub use schema::schema;
 pub use set::split_list;
-pub use shape::resolve as definition;
 
 use file::ScenarioFile;
 use problem::Problems;

@@ -3,13 +3,16 @@
 use super::greenphy::TomlGreenPhy;
 use super::hdplc::TomlHdplc;
 use super::leaf::{At, Leaf, Name};
+use super::link_keys::TomlMedium;
 use super::noise::Noises;
 use super::pipe::TomlPipe;
-use super::problem::{Problem, Problems};
-use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
+use super::problem::Problems;
+use super::table::FileLoader;
+use roughlink_core::link::{Model, SharedConfig};
+use roughlink_core::scenario::Notices;
+use roughlink_core::units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::ops::Range;
 
 /// A link between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -45,15 +48,6 @@ pub(super) enum LinkKind {
     GreenPhy(Box<TomlGreenPhy>),
 }
 
-/// The keys of links that share a medium.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TomlMedium {
-    /// Cable of the link. Links of the same cable share one medium, which the first link describes; not shared if
-    /// absent.
-    pub cable: Option<Leaf<Name>>,
-}
-
 impl TomlLink {
     pub(crate) fn medium(&self) -> Option<&TomlMedium> {
         match &self.kind.as_ref()?.value {
@@ -63,50 +57,25 @@ impl TomlLink {
         }
     }
 
-    pub(crate) fn mtu(&self, report: &mut Problems) -> u16 {
-        report.read(&self.mtu).unwrap_or(MTU).0 as u16
+    /// Resolves the model of the link, and the notifications for hosts.
+    pub(crate) fn model(&self, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> (Model, Notices) {
+        let mtu = report.read(&self.mtu).unwrap_or(MTU).0 as u16;
+        let noise = self.noise.as_deref();
+        let shared = |config| (Model::Shared(config), Notices::default());
+        let mut of_pipe = |own: &TomlPipe| {
+            let (pipe, notices) = own.resolve(&self.name, (mtu, noise), duration, load, report);
+            (Model::Pipe(Box::new(pipe)), notices)
+        };
+        match self.kind.as_ref().map(|kind| &kind.value) {
+            Some(LinkKind::Pipe(own)) => of_pipe(own),
+            Some(LinkKind::Hdplc(own)) => shared(SharedConfig::Hdplc(Box::new(own.resolve(mtu, noise, load, report)))),
+            Some(LinkKind::GreenPhy(own)) => {
+                shared(SharedConfig::GreenPhy(Box::new(own.resolve(mtu, noise, load, report))))
+            }
+            None => of_pipe(&TomlPipe::default()), // there is no such kind, which is reported
+        }
     }
-}
-
-/// Reads a file by its name as written in the scenario.
-pub(super) type FileLoader<'l> = &'l dyn Fn(&str) -> Result<String, String>;
-
-pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Problems) -> Option<Rate> {
-    let rate = report.read(leaf)?;
-    if rate == Rate(0) {
-        let problem = Problem::new("`rate` must be greater than zero").at(span(leaf), "");
-        report.error(problem.help("write a rate such as \"10 Mbit/s\"; use `noise` for losses"));
-        return None;
-    }
-    Some(rate)
-}
-
-pub(super) fn delay(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
-    let delay = report.read(leaf)?;
-    if delay > MAX_DELAY {
-        let problem = Problem::new(format!("a delay of {delay} is too long")).at(span(leaf), "");
-        report.error(problem.help(format!("write at most {MAX_DELAY}")));
-        return None;
-    }
-    Some(delay)
-}
-
-pub(super) fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Problems) -> Option<QueueLimit> {
-    let queue = report.read(leaf)?;
-    if let QueueLimit::Bytes(bytes) = queue
-        && bytes < u64::from(mtu)
-    {
-        let warning = Problem::new(format!("a queue of {bytes} B cannot hold a packet of {mtu} B"));
-        report.warn(warning.at(span(leaf), "").help("make it larger, or write it in packets: \"100 pkt\""));
-    }
-    Some(queue)
-}
-
-pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
-    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
 /// MTU of Ethernet.
 const MTU: Bytes = Bytes(1500);
-/// A day, longer than any real delay; the sum over any number of links does not overflow the clock.
-const MAX_DELAY: Time = Time::from_secs(86_400);

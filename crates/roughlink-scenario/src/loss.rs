@@ -1,10 +1,9 @@
 //! `noise` of a pipe: the kinds that lose packets, by packet count or by time.
 
 use super::air::MIN_GAP;
-use super::leaf::{At, Leaf};
-use super::link::{FileLoader, span};
-use super::noise::{NoiseKind, TomlNoise};
+use super::leaf::{At, Leaf, span};
 use super::problem::{Problem, Problems};
+use super::table::FileLoader;
 use roughlink_core::link::noise::{self, BurstLength, Noise};
 use roughlink_core::units::{Share, Time};
 use schemars::JsonSchema;
@@ -128,157 +127,135 @@ pub(super) struct RecordedStep {
     pub loss: Option<Leaf<Share>>,
 }
 
-pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mut Problems) -> Noise {
-    let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
-    let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
-    match kind {
-        NoiseKind::None => Noise::None,
-        NoiseKind::Random(n) => Noise::Random { loss: share(&n.loss, 0.0) },
-        NoiseKind::BitErrors(n) => Noise::BitErrors { ber: report.read(&n.ber).unwrap_or(0.0) },
-        NoiseKind::Burst(n) => burst(n, here, report),
-        NoiseKind::GilbertElliott(n) => Noise::GilbertElliott {
-            to_bad: share(&n.to_bad, 0.0),
-            to_good: share(&n.to_good, 1.0),
-            loss_good: share(&n.loss_good, 0.0),
-            loss_bad: share(&n.loss_bad, 1.0),
-        },
-        NoiseKind::Impulse(n) => {
-            let kill = share(&n.kill, 1.0);
-            impulse(n, kill, here, report)
+impl TomlBurst {
+    pub(crate) fn resolve(&self, here: &Range<usize>, report: &mut Problems) -> Noise {
+        let length = report.read(&self.length);
+        let sane = match length {
+            Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= MAX_BURST,
+            Some(BurstLength::Geometric(mean)) => (1.0..=MAX_BURST as f64).contains(&mean),
+            None => true,
+        };
+        if !sane {
+            let problem = Problem::new("invalid burst length").at(span(&self.length), "");
+            report.error(problem.help("write at least 1 packet, and a range in ascending order, such as [1, 4]"));
         }
-        NoiseKind::List(n) => {
-            let drop = report.read(&n.drop).unwrap_or_default();
-            if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
-                let problem = Problem::new("the numbers in `drop` must increase").at(span(&n.drop), "");
-                report.error(problem.help(format!("write drop = {}", ascending(&drop))));
+        let length = length.filter(|_| sane).unwrap_or(BurstLength::Uniform(1, 1));
+        let start = match (&self.start, &self.mean) {
+            (Some(start), Some(mean)) => {
+                let problem = Problem::new("`start` and `mean` cannot be used together");
+                let problem = problem.at(mean.span.clone(), "the mean loss").at(start.span.clone(), "per packet");
+                report.error(problem.help("keep one of them"));
+                0.0
             }
-            Noise::List { drop }
-        }
-        NoiseKind::Recorded(n) => Noise::Recorded { steps: recorded(n, here, load, report) },
-        _ => {
-            let problem = Problem::new("noise of this kind applies to shared media; a pipe needs packet noise");
-            report.error(
-                problem
-                    .at(here.clone(), "")
-                    .help("use `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` or `recorded`"),
-            );
-            Noise::None
-        }
-    }
-}
-
-fn burst(n: &TomlBurst, here: &Range<usize>, report: &mut Problems) -> Noise {
-    let length = report.read(&n.length);
-    let sane = match length {
-        Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= MAX_BURST,
-        Some(BurstLength::Geometric(mean)) => (1.0..=MAX_BURST as f64).contains(&mean),
-        None => true,
-    };
-    if !sane {
-        let problem = Problem::new("invalid burst length").at(span(&n.length), "");
-        report.error(problem.help("write at least 1 packet, and a range in ascending order, such as [1, 4]"));
-    }
-    let length = length.filter(|_| sane).unwrap_or(BurstLength::Uniform(1, 1));
-    let start = match (&n.start, &n.mean) {
-        (Some(start), Some(mean)) => {
-            let problem = Problem::new("`start` and `mean` cannot be used together");
-            let problem = problem.at(mean.span.clone(), "the mean loss").at(start.span.clone(), "per packet");
-            report.error(problem.help("keep one of them"));
-            0.0
-        }
-        (None, None) => {
-            let problem = Problem::new("missing key `start` or `mean` in noise of kind `burst`").at(here.clone(), "");
-            report.error(problem.help(
+            (None, None) => {
+                let problem =
+                    Problem::new("missing key `start` or `mean` in noise of kind `burst`").at(here.clone(), "");
+                report.error(problem.help(
                 "add start = \"2 %\", the probability that a packet starts a burst, or mean = \"5 %\", the mean loss",
             ));
-            0.0
-        }
-        (start, None) => report.read(start).map_or(0.0, |s| s.0),
-        (None, mean) => report.read(mean).map_or(0.0, |m| m.0 / length.mean()),
-    };
-    Noise::Burst { start, length }
-}
-
-fn impulse(n: &TomlImpulse, kill: f64, here: &Range<usize>, report: &mut Problems) -> Noise {
-    let mut pulses = |table: &Option<At<TomlPulses>>, cyclic: bool| {
-        let table = table.as_ref()?;
-        let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
-        if every < MIN_GAP {
-            let problem =
-                Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
-            report.error(
-                problem.help(format!("write at least {MIN_GAP}; every = \"10 ms\" gives 100 pulses per second")),
-            );
-        } else if cyclic && length >= every {
-            let problem = Problem::new(format!("pulses of {length} every {every} leave no pause"));
-            report.error(problem.at(span(&table.value.length), "").help("make `length` shorter than `every`"));
-        } else if length > every * MAX_OVERLAPS {
-            let problem = Problem::new(format!("pulses of {length} every {every} overlap too much"));
-            let help = format!("make `length` at most {MAX_OVERLAPS} times `every`");
-            report.error(problem.at(span(&table.value.length), "").help(help));
-        }
-        Some(noise::Pulses { every, length })
-    };
-    let impulse =
-        noise::Impulse { cyclic: pulses(&n.cyclic, true), asynchronous: pulses(&n.asynchronous, false), kill };
-    if n.cyclic.is_none() && n.asynchronous.is_none() {
-        let problem =
-            Problem::new("missing key `cyclic` or `asynchronous` in noise of kind `impulse`").at(here.clone(), "");
-        report
-            .error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or `asynchronous`, or both"));
+                0.0
+            }
+            (start, None) => report.read(start).map_or(0.0, |s| s.0),
+            (None, mean) => report.read(mean).map_or(0.0, |m| m.0 / length.mean()),
+        };
+        Noise::Burst { start, length }
     }
-    Noise::Impulse(impulse)
 }
 
-/// Returns the steps of a record in ascending order; empty after a fault.
-pub(super) fn recorded(
-    n: &TomlRecorded,
-    here: &Range<usize>,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> Vec<(Time, f64)> {
-    let mut steps: Vec<(Time, f64)> = Vec::new();
-    let place = match (&n.file, &n.steps) {
-        (Some(file), Some(own)) => {
-            let problem = Problem::new("`file` and `steps` cannot be used together").at(file.span.clone(), "");
-            report.error(problem.at(own.span.clone(), "").help("keep one of them"));
-            return steps;
+impl TomlImpulse {
+    pub(crate) fn resolve(&self, kill: f64, here: &Range<usize>, report: &mut Problems) -> Noise {
+        let mut pulses = |table: &Option<At<TomlPulses>>, cyclic: bool| {
+            let table = table.as_ref()?;
+            let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
+            if every < MIN_GAP {
+                let problem =
+                    Problem::new(format!("pulses every {every} are too frequent")).at(span(&table.value.every), "");
+                report.error(
+                    problem.help(format!("write at least {MIN_GAP}; every = \"10 ms\" gives 100 pulses per second")),
+                );
+            } else if cyclic && length >= every {
+                let problem = Problem::new(format!("pulses of {length} every {every} leave no pause"));
+                report.error(problem.at(span(&table.value.length), "").help("make `length` shorter than `every`"));
+            } else if length > every * MAX_OVERLAPS {
+                let problem = Problem::new(format!("pulses of {length} every {every} overlap too much"));
+                let help = format!("make `length` at most {MAX_OVERLAPS} times `every`");
+                report.error(problem.at(span(&table.value.length), "").help(help));
+            }
+            Some(noise::Pulses { every, length })
+        };
+        let impulse = noise::Impulse {
+            cyclic: pulses(&self.cyclic, true),
+            asynchronous: pulses(&self.asynchronous, false),
+            kill,
+        };
+        if self.cyclic.is_none() && self.asynchronous.is_none() {
+            let problem =
+                Problem::new("missing key `cyclic` or `asynchronous` in noise of kind `impulse`").at(here.clone(), "");
+            report.error(
+                problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or `asynchronous`, or both"),
+            );
         }
-        (Some(file), None) => {
-            if let Some(name) = report.read(&n.file) {
-                match load(&name).and_then(|text| read_steps(&text)) {
-                    Ok(read) => steps = read,
-                    Err(reason) => {
-                        let problem = Problem::new(format!("cannot use `{name}`: {reason}"));
-                        report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
-                        return steps;
+        Noise::Impulse(impulse)
+    }
+}
+
+impl TomlRecorded {
+    /// Returns the steps of a record in ascending order; empty after a fault.
+    pub(crate) fn resolve(&self, here: &Range<usize>, load: FileLoader<'_>, report: &mut Problems) -> Vec<(Time, f64)> {
+        let mut steps: Vec<(Time, f64)> = Vec::new();
+        let place = match (&self.file, &self.steps) {
+            (Some(file), Some(own)) => {
+                let problem = Problem::new("`file` and `steps` cannot be used together").at(file.span.clone(), "");
+                report.error(problem.at(own.span.clone(), "").help("keep one of them"));
+                return steps;
+            }
+            (Some(file), None) => {
+                if let Some(name) = report.read(&self.file) {
+                    match load(&name).and_then(|text| read_steps(&text)) {
+                        Ok(read) => steps = read,
+                        Err(reason) => {
+                            let problem = Problem::new(format!("cannot use `{name}`: {reason}"));
+                            report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
+                            return steps;
+                        }
                     }
                 }
+                file.span.clone()
             }
-            file.span.clone()
-        }
-        (None, Some(own)) => {
-            for step in &own.value {
-                let (at, loss) = (report.read(&step.value.at), report.read(&step.value.loss));
-                steps.push((at.unwrap_or_default(), loss.map_or(0.0, |s| s.0)));
+            (None, Some(own)) => {
+                for step in &own.value {
+                    let (at, loss) = (report.read(&step.value.at), report.read(&step.value.loss));
+                    steps.push((at.unwrap_or_default(), loss.map_or(0.0, |s| s.0)));
+                }
+                own.span.clone()
             }
-            own.span.clone()
+            (None, None) => {
+                let problem =
+                    Problem::new("missing key `steps` or `file` in noise of kind `recorded`").at(here.clone(), "");
+                report.error(problem.help(NO_STEPS_HELP));
+                return steps;
+            }
+        };
+        if steps.is_empty() {
+            let help = if self.file.is_some() { STEPS_HELP } else { NO_STEPS_HELP };
+            report.error(Problem::new("recorded noise has no steps").at(place, "").help(help));
+        } else if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            let problem = Problem::new("the times of recorded noise must increase").at(place, "");
+            report.error(problem.help(format!("sort the steps by time: {} follows {}", pair[1].0, pair[0].0)));
         }
-        (None, None) => {
-            let problem =
-                Problem::new("missing key `steps` or `file` in noise of kind `recorded`").at(here.clone(), "");
-            report.error(problem.help(NO_STEPS_HELP));
-            return steps;
-        }
-    };
-    if steps.is_empty() {
-        let help = if n.file.is_some() { STEPS_HELP } else { NO_STEPS_HELP };
-        report.error(Problem::new("recorded noise has no steps").at(place, "").help(help));
-    } else if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        let problem = Problem::new("the times of recorded noise must increase").at(place, "");
-        report.error(problem.help(format!("sort the steps by time: {} follows {}", pair[1].0, pair[0].0)));
+        steps
     }
-    steps
+}
+
+impl LossList {
+    pub(crate) fn resolve(&self, report: &mut Problems) -> Noise {
+        let drop = report.read(&self.drop).unwrap_or_default();
+        if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
+            let problem = Problem::new("the numbers in `drop` must increase").at(span(&self.drop), "");
+            report.error(problem.help(format!("write drop = {}", ascending(&drop))));
+        }
+        Noise::List { drop }
+    }
 }
 
 /// Returns the distinct numbers in ascending order, in file syntax; truncates long lists.

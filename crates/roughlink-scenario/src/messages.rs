@@ -1,10 +1,10 @@
 //! `[[flow]] kind = "messages"`: messages at an interval over SCTP.
 
-use super::flow::{Context, FlowPosition, TomlConnection, stop};
-use super::leaf::{At, Leaf};
-use super::link::span;
+use super::context::{Context, FlowPosition, stop};
+use super::leaf::{At, Leaf, span};
 use super::problem::{Problem, Problems};
 use super::sctp::TomlSctp;
+use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::messages::MessagesConfig;
 use roughlink_core::scenario::FlowSpec;

@@ -1,7 +1,6 @@
 //! Names of the elements of a scenario, with their indices.
 
-use super::leaf::{Leaf, Name};
-use super::link::span;
+use super::leaf::{Leaf, Name, span};
 use super::problem::{Problem, Problems, suggest};
 use std::collections::BTreeMap;
 use std::ops::Range;

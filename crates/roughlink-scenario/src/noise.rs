@@ -4,16 +4,15 @@ use super::air::{
     Asynchronous, Mains, MarkovMiddleton, Measured, NamedNoise, NamedWithMains, Partitioned, Stationary, Switching,
     TomlEvents, TomlFading,
 };
-use super::file::LinkDirections;
 use super::kinds;
 use super::leaf::{At, Leaf, names_of};
-use super::link::{FileLoader, TomlLink};
-use super::loss::{
-    LossList, Random, TomlBitErrors, TomlBurst, TomlGilbertElliott, TomlImpulse, TomlRecorded, one_noise,
-};
+use super::link_keys::LinkDirections;
+use super::loss::{LossList, Random, TomlBitErrors, TomlBurst, TomlGilbertElliott, TomlImpulse, TomlRecorded};
 use super::problem::{Problem, Problems};
-use roughlink_core::link::noise::Noise;
-use roughlink_core::link::noise::impulses::MeasuredClass;
+use super::table::FileLoader;
+use roughlink_core::link::noise::impulses::{Impulses, MeasuredClass};
+use roughlink_core::link::noise::{AirNoise, Noise};
+use roughlink_core::units::{Share, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -143,11 +142,44 @@ impl JsonSchema for Noises {
 }
 
 /// Returns the tables of noise as a list, even if there is only one.
-pub(super) fn tables(link: &TomlLink) -> Vec<At<TomlNoise>> {
-    match link.noise.as_deref() {
+pub(super) fn tables(noise: Option<&At<Noises>>) -> Vec<At<TomlNoise>> {
+    match noise {
         None => Vec::new(),
         Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
         Some(At { value: Noises::Many(many), .. }) => many.clone(),
+    }
+}
+
+/// Resolves noise of a pipe.
+pub(super) fn one_noise(table: &At<TomlNoise>, load: FileLoader<'_>, report: &mut Problems) -> Noise {
+    let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
+    let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
+    match kind {
+        NoiseKind::None => Noise::None,
+        NoiseKind::Random(n) => Noise::Random { loss: share(&n.loss, 0.0) },
+        NoiseKind::BitErrors(n) => Noise::BitErrors { ber: report.read(&n.ber).unwrap_or(0.0) },
+        NoiseKind::Burst(n) => n.resolve(here, report),
+        NoiseKind::GilbertElliott(n) => Noise::GilbertElliott {
+            to_bad: share(&n.to_bad, 0.0),
+            to_good: share(&n.to_good, 1.0),
+            loss_good: share(&n.loss_good, 0.0),
+            loss_bad: share(&n.loss_bad, 1.0),
+        },
+        NoiseKind::Impulse(n) => {
+            let kill = share(&n.kill, 1.0);
+            n.resolve(kill, here, report)
+        }
+        NoiseKind::List(n) => n.resolve(report),
+        NoiseKind::Recorded(n) => Noise::Recorded { steps: n.resolve(here, load, report) },
+        _ => {
+            let problem = Problem::new("noise of this kind applies to shared media; a pipe needs packet noise");
+            report.error(
+                problem
+                    .at(here.clone(), "")
+                    .help("use `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` or `recorded`"),
+            );
+            Noise::None
+        }
     }
 }
 
@@ -158,4 +190,92 @@ pub(super) fn undirected(table: &At<TomlNoise>, help: &str, load: FileLoader<'_>
         report.error(problem.help(help));
     }
     one_noise(table, load, report)
+}
+
+/// Returns the noise of a shared medium. `usual` is its profile's, and `mean` refers to blocks of air time `block`.
+pub(super) fn air(
+    noise: Option<&At<Noises>>,
+    usual: AirNoise,
+    block: Time,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> AirNoise {
+    if noise.is_none() {
+        return usual;
+    }
+    let tables = tables(noise);
+    let mut all = AirNoise::default();
+    for table in &tables {
+        let n = &table.value;
+        if let Some(direction) = &n.direction {
+            let problem = Problem::new("`direction` has no effect: both directions share the medium and its noise")
+                .at(direction.span.clone(), "");
+            report.error(problem.help("remove `direction`"));
+        }
+        let Some(layer) = n.kind.as_ref().and_then(|kind| layer(kind, block, load, report)) else { continue };
+        if !layer.recorded.is_empty() && tables.len() > 1 {
+            let problem = Problem::new("`recorded` noise replaces all other noise").at(table.span.clone(), "");
+            report.error(problem.help("remove either the `recorded` noise or all other noise"));
+        }
+        if layer.fading.is_some() && all.fading.is_some() {
+            let problem = Problem::new("two layers of noise have fading").at(table.span.clone(), "the second");
+            report.error(problem.help("keep one of them"));
+        }
+        // Layers corrupt blocks independently of each other.
+        all.stationary += layer.stationary - all.stationary * layer.stationary;
+        all.fading = all.fading.or(layer.fading);
+        all.impulses.extend(layer.impulses);
+        all.recorded = layer.recorded;
+    }
+    all
+}
+
+fn layer(
+    At { span: here, value: kind }: &At<NoiseKind>,
+    block: Time,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> Option<AirNoise> {
+    let none = AirNoise::default();
+    let train = |train: Impulses| AirNoise { impulses: vec![train], ..AirNoise::default() };
+    match kind {
+        NoiseKind::None => None,
+        NoiseKind::Cable(n) => Some(n.resolve(AirNoise::cable(), block, report)),
+        NoiseKind::Clean(n) => Some(n.resolve(AirNoise::clean(), block, report)),
+        NoiseKind::Inverter45(n) => Some(n.resolve(AirNoise::inverter45_at, block, report)),
+        NoiseKind::Stress(n) => Some(n.resolve(AirNoise::stress_at, block, report)),
+        NoiseKind::Stationary(n) => Some(AirNoise { stationary: report.read(&n.loss)?.0, ..none }),
+        NoiseKind::Fading(n) => Some(AirNoise { fading: Some(n.resolve(report)?), ..none }),
+        NoiseKind::Recorded(n) => Some(AirNoise { recorded: n.resolve(here, load, report), ..none }),
+        NoiseKind::Asynchronous(n) => n.resolve(report).map(train),
+        NoiseKind::Measured(n) => n.resolve(report).map(train),
+        NoiseKind::Mains(n) => Some(train(n.resolve(report))),
+        NoiseKind::Switching(n) => n.resolve(report).map(train),
+        NoiseKind::Partitioned(n) => n.resolve(here, report).map(train),
+        NoiseKind::MarkovMiddleton(n) => n.resolve(here, report).map(train),
+        NoiseKind::Events(n) => n.resolve(report).map(train),
+        NoiseKind::Random(_)
+        | NoiseKind::BitErrors(_)
+        | NoiseKind::Burst(_)
+        | NoiseKind::GilbertElliott(_)
+        | NoiseKind::Impulse(_)
+        | NoiseKind::List(_) => {
+            let problem = Problem::new("noise of this kind applies to pipes; a shared medium needs block noise");
+            report.error(problem.at(here.clone(), "").help(instead(kind)));
+            None
+        }
+    }
+}
+
+/// Returns the kind to use on a shared medium in place of a kind that only pipes support.
+fn instead(kind: &NoiseKind) -> &'static str {
+    match kind {
+        NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
+        NoiseKind::Burst(_) => "write kind = \"asynchronous\", \"measured\" or \"partitioned\" for bursts in time",
+        NoiseKind::GilbertElliott(_) => "write kind = \"fading\" for good and bad times",
+        NoiseKind::Impulse(_) => {
+            "write kind = \"mains\" for pulses of the mains, \"asynchronous\" for pulses at random times"
+        }
+        _ => "write kind = \"events\" for noise at stated times",
+    }
 }

@@ -1,9 +1,9 @@
 //! `[[flow]] kind = "onoff"`: an application that writes at a rate, with pauses, over TCP.
 
-use super::flow::{Context, FlowPosition, TomlConnection, bytes, ipv6, stop};
-use super::leaf::{Leaf, TransferSize};
-use super::link::span;
+use super::context::{Context, FlowPosition, bytes, ipv6, stop};
+use super::leaf::{Leaf, TransferSize, span};
 use super::problem::{Problem, Problems};
+use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::onoff::OnOffConfig;
 use roughlink_core::scenario::FlowSpec;

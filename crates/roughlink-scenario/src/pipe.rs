@@ -1,16 +1,17 @@
 //! `[[link]] kind = "pipe"`: rates, delays and noise, per direction.
 
-use super::file::LinkDirections;
-use super::leaf::{At, Leaf};
-use super::link::{FileLoader, TomlLink, delay, queue, rate};
-use super::loss::one_noise;
-use super::noise::{TomlNoise, tables};
+use super::leaf::{At, Leaf, Name, span};
+use super::link_keys::{LinkDirections, rate};
+use super::noise::{Noises, TomlNoise, one_noise, tables};
 use super::problem::{Problem, Problems};
 use super::qdisc::{TomlQdisc, discipline};
-use super::timeline::Timelines;
+use super::table::FileLoader;
+use super::timeline::{Fixed, TimelineSource, Timelines, source};
 use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::Noise;
+use roughlink_core::link::timeline::Opportunities;
 use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::scenario::Notices;
 use roughlink_core::units::{Bytes, QueueLimit, Rate, Share, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -78,57 +79,159 @@ pub(super) struct TomlAsymmetric {
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
-/// Resolves a pipe. Reports a missing or invalid value and uses a harmless one, so that the rest is checked.
-pub(super) fn pipe(link: &TomlLink, own: &TomlPipe, load: FileLoader<'_>, report: &mut Problems) -> PipeConfig {
-    let mtu = link.mtu(report);
-    let overhead = report.read(&own.overhead).map_or(0, |bytes| bytes.0 as u16);
-    let asymmetric = own.asymmetric.as_ref().map(|a| &a.value);
-    let (noise, mut reverse_noise) = noises(link, load, report);
-    if let Some(noise) = asymmetric.and_then(|a| a.noise.as_ref()) {
-        if let Some(direction) = &noise.value.direction {
-            let problem = Problem::new("`direction` has no effect: `asymmetric` is the reverse direction");
-            report.error(problem.at(direction.span.clone(), "").help("remove `direction`"));
-        }
-        reverse_noise = one_noise(noise, load, report);
+impl TomlPipe {
+    /// Resolves a pipe, with the `mtu` and the noise of its link; returns the notifications for hosts, too. `name` is
+    /// the link's.
+    pub(crate) fn resolve(
+        &self,
+        name: &Option<Leaf<Name>>,
+        (mtu, noise): (u16, Option<&At<Noises>>),
+        duration: Time,
+        load: FileLoader<'_>,
+        report: &mut Problems,
+    ) -> (PipeConfig, Notices) {
+        let mut pipe = self.config(mtu, noise, load, report);
+        let notices = self.timelines(name, &mut pipe, duration, load, report);
+        (pipe, notices)
     }
-    let forward = Direction {
-        rate: rate(&own.rate, report).unwrap_or(Rate::from_mbps(1)),
-        delay: delay(&own.delay, report).unwrap_or_default(),
-        queue: queue(&own.queue, mtu, report).unwrap_or(QUEUE),
-        noise,
-        jitter: delay(&own.jitter, report).unwrap_or_default(),
-        jitter_shape: JitterShape {
-            distribution: report.read(&own.distribution).unwrap_or_default(),
-            correlation: report.read(&own.correlation).map_or(0.0, |share| share.0),
-        },
-        reorder: report.read(&own.reorder).unwrap_or(false),
-        discipline: own.qdisc.as_ref().and_then(|q| discipline(q, report)),
-        timeline: None,
-    };
-    let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(TomlAsymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) =
-        asymmetric
-    {
-        reverse.rate = rate(r, report).unwrap_or(reverse.rate);
-        reverse.delay = delay(d, report).unwrap_or(reverse.delay);
-        reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
-        reverse.jitter = delay(jitter, report).unwrap_or(reverse.jitter);
-        reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
-        if let Some(qdisc) = qdisc {
-            reverse.discipline = discipline(qdisc, report);
+
+    /// Resolves a pipe. Reports a missing or invalid value and uses a harmless one, so that the rest is checked.
+    fn config(&self, mtu: u16, noise: Option<&At<Noises>>, load: FileLoader<'_>, report: &mut Problems) -> PipeConfig {
+        let overhead = report.read(&self.overhead).map_or(0, |bytes| bytes.0 as u16);
+        let asymmetric = self.asymmetric.as_ref().map(|a| &a.value);
+        let (noise, mut reverse_noise) = noises(noise, load, report);
+        if let Some(noise) = asymmetric.and_then(|a| a.noise.as_ref()) {
+            if let Some(direction) = &noise.value.direction {
+                let problem = Problem::new("`direction` has no effect: `asymmetric` is the reverse direction");
+                report.error(problem.at(direction.span.clone(), "").help("remove `direction`"));
+            }
+            reverse_noise = one_noise(noise, load, report);
+        }
+        let forward = Direction {
+            rate: rate(&self.rate, report).unwrap_or(Rate::from_mbps(1)),
+            delay: delay(&self.delay, report).unwrap_or_default(),
+            queue: queue(&self.queue, mtu, report).unwrap_or(QUEUE),
+            noise,
+            jitter: delay(&self.jitter, report).unwrap_or_default(),
+            jitter_shape: JitterShape {
+                distribution: report.read(&self.distribution).unwrap_or_default(),
+                correlation: report.read(&self.correlation).map_or(0.0, |share| share.0),
+            },
+            reorder: report.read(&self.reorder).unwrap_or(false),
+            discipline: self.qdisc.as_ref().and_then(|q| discipline(q, report)),
+            timeline: None,
+        };
+        let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
+        if let Some(TomlAsymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) =
+            asymmetric
+        {
+            reverse.rate = rate(r, report).unwrap_or(reverse.rate);
+            reverse.delay = delay(d, report).unwrap_or(reverse.delay);
+            reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
+            reverse.jitter = delay(jitter, report).unwrap_or(reverse.jitter);
+            reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
+            if let Some(qdisc) = qdisc {
+                reverse.discipline = discipline(qdisc, report);
+            }
+        }
+        for (direction, leaf) in [(&forward, &self.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
+            if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {
+                let warning = Problem::new("`reorder` has no effect without `jitter`").at(leaf.span.clone(), "");
+                report.warn(warning.help("add jitter = \"1 ms\", or remove `reorder`"));
+            }
+        }
+        PipeConfig { forward, reverse, mtu, overhead }
+    }
+
+    /// Returns the properties that `asymmetric` sets.
+    pub(crate) fn fixed(&self) -> Fixed {
+        let of = |own: &At<TomlAsymmetric>| Fixed {
+            rate: own.value.rate.is_some(),
+            delay: own.value.delay.is_some(),
+            noise: own.value.noise.is_some(),
+        };
+        self.asymmetric.as_deref().map_or_else(Fixed::default, of)
+    }
+
+    /// Sets the timelines of a link's directions; returns the notifications for hosts.
+    fn timelines(
+        &self,
+        name: &Option<Leaf<Name>>,
+        pipe: &mut PipeConfig,
+        duration: Time,
+        load: FileLoader<'_>,
+        report: &mut Problems,
+    ) -> Notices {
+        let own = self.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
+        let before = report.problems.len();
+        let [shared, own] = [self.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
+        if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
+            self.from_the_start(name, pipe, shared, own.as_ref().unwrap_or(shared), report);
+        }
+        let mut make = |source: &TimelineSource, heading: LinkDirections, fixed: Fixed, place: Range<usize>| {
+            source.timeline((heading, fixed), duration, place, report)
+        };
+        if let Some(shared) = &shared {
+            let place = self.timeline.as_ref().map_or(0..0, |t| t.span.clone());
+            pipe.forward.timeline = Some(make(shared, LinkDirections::Forward, Fixed::default(), place.clone()));
+            if own.is_none() {
+                pipe.reverse.timeline = Some(make(shared, LinkDirections::Reverse, self.fixed(), place));
+            }
+        }
+        if let Some(own) = &own {
+            let place = self.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
+            pipe.reverse.timeline = Some(make(own, LinkDirections::Reverse, Fixed::default(), place));
+        }
+        shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::new(pipe, s.notice, s.warning))
+    }
+
+    /// Sets an absent rate or delay of the link to the initial value in its timelines.
+    fn from_the_start(
+        &self,
+        name: &Option<Leaf<Name>>,
+        pipe: &mut PipeConfig,
+        forward: &TimelineSource,
+        reverse: &TimelineSource,
+        report: &mut Problems,
+    ) {
+        let own = self.asymmetric.as_ref().map(|a| &a.value);
+        let missing = |key: &str, example: &str| {
+            let here = span(name);
+            let name = name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
+            let problem = Problem::new(format!(
+                "missing key `{key}` in link `{name}`: its timeline does not set it from the start"
+            ));
+            let place = format!("`{key}` is missing here");
+            problem.at(here.clone(), place).help(format!("add a line such as {key} = \"{example}\""))
+        };
+        let reverse_has = [own.is_some_and(|a| a.rate.is_some()), own.is_some_and(|a| a.delay.is_some())];
+        for (direction, source, heading, has) in [
+            (&mut pipe.forward, forward, LinkDirections::Forward, [false; 2]),
+            (&mut pipe.reverse, reverse, LinkDirections::Reverse, reverse_has),
+        ] {
+            let at_start = || {
+                (source.steps.iter())
+                    .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == LinkDirections::Both))
+            };
+            if self.rate.is_none() && !has[0] {
+                let recorded = source.opportunities.as_ref().map(Opportunities::rate);
+                match recorded.or_else(|| at_start().filter_map(|s| s.rate).next_back()) {
+                    Some(rate) => direction.rate = rate,
+                    None => report.error(missing("rate", "10 Mbit/s")),
+                }
+            }
+            if self.delay.is_none() && !has[1] {
+                match at_start().filter_map(|s| s.delay).next_back() {
+                    Some(delay) => direction.delay = delay,
+                    None => report.error(missing("delay", "10 ms")),
+                }
+            }
         }
     }
-    for (direction, leaf) in [(&forward, &own.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
-        if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {
-            let warning = Problem::new("`reorder` has no effect without `jitter`").at(leaf.span.clone(), "");
-            report.warn(warning.help("add jitter = \"1 ms\", or remove `reorder`"));
-        }
-    }
-    PipeConfig { forward, reverse, mtu, overhead }
 }
 
-fn noises(link: &TomlLink, load: FileLoader<'_>, report: &mut Problems) -> (Noise, Noise) {
-    let tables = tables(link);
+fn noises(noise: Option<&At<Noises>>, load: FileLoader<'_>, report: &mut Problems) -> (Noise, Noise) {
+    let tables = tables(noise);
     let mut found: [Option<(Noise, Range<usize>)>; 2] = [None, None];
     for table in &tables {
         let noise = one_noise(table, load, report);
@@ -150,4 +253,27 @@ fn noises(link: &TomlLink, load: FileLoader<'_>, report: &mut Problems) -> (Nois
     (forward, reverse)
 }
 
+fn delay(leaf: &Option<Leaf<Time>>, report: &mut Problems) -> Option<Time> {
+    let delay = report.read(leaf)?;
+    if delay > MAX_DELAY {
+        let problem = Problem::new(format!("a delay of {delay} is too long")).at(span(leaf), "");
+        report.error(problem.help(format!("write at most {MAX_DELAY}")));
+        return None;
+    }
+    Some(delay)
+}
+
+fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Problems) -> Option<QueueLimit> {
+    let queue = report.read(leaf)?;
+    if let QueueLimit::Bytes(bytes) = queue
+        && bytes < u64::from(mtu)
+    {
+        let warning = Problem::new(format!("a queue of {bytes} B cannot hold a packet of {mtu} B"));
+        report.warn(warning.at(span(leaf), "").help("make it larger, or write it in packets: \"100 pkt\""));
+    }
+    Some(queue)
+}
+
 const QUEUE: QueueLimit = QueueLimit::Packets(100);
+/// A day, longer than any real delay; the sum over any number of links does not overflow the clock.
+const MAX_DELAY: Time = Time::from_secs(86_400);

@@ -1,9 +1,10 @@
 //! `[[flow]] kind = "request"`: a charging session, from the vehicle to the charger.
 
-use super::flow::{Context, FlowPosition, TomlConnection, ipv6};
+use super::context::{Context, FlowPosition, ipv6};
 use super::leaf::{At, Leaf};
 use super::problem::Problems;
 use super::struct_keys::StructKeys;
+use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
     ChargingMode, LimitPolicy, MessageSpec, Processing, SessionConfig, SessionLimits, V2gMessage,

@@ -2,22 +2,19 @@
 
 use super::addresses::addresses;
 use super::cable::cables;
+use super::context::Context;
 use super::coverage::coverage;
-use super::file::{Layer, ScenarioFile, TomlNode};
-use super::flow::Context;
+use super::file::ScenarioFile;
 use super::gateway::{TomlGateway, conflicting, gateway, idle};
-use super::greenphy::greenphy;
-use super::hdplc::hdplc;
-use super::leaf::At;
-use super::link::{FileLoader, LinkKind, TomlLink, span};
+use super::leaf::{At, span};
+use super::link::TomlLink;
 use super::names::ElementNames;
-use super::pipe::{TomlPipe, pipe};
+use super::node::hosts;
 use super::problem::{Problem, Problems};
+use super::table::FileLoader;
 use super::tcp::{Common, TomlTcp, check_hystart};
-use super::timeline::timelines;
-use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::{Edge, Routes};
-use roughlink_core::scenario::{FlowSpec, HostInterface, LinkSpec, Notices, Scenario};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -48,7 +45,7 @@ pub(super) fn resolve(
         .iter()
         .zip(&link_names.all)
         .map(|(link, name)| {
-            let (model, notices) = model(&link.value, duration, load, report);
+            let (model, notices) = link.value.model(duration, load, report);
             if model.draws() * duration.as_secs_f64() > MAX_IMPULSES {
                 let problem = Problem::new(format!("noise of link `{name}` has more than {MAX_IMPULSES:.0} impulses"));
                 let problem = problem.at(span(&link.value.name), "");
@@ -114,8 +111,12 @@ pub(super) fn resolve(
         used: Vec::new(),
         fragmented: BTreeMap::new(),
     };
-    let mut flows: Vec<FlowSpec> =
-        file.flow.iter().zip(flow_names.all).map(|(flow, name)| context.flow(flow, name, report)).collect();
+    let mut flows: Vec<FlowSpec> = file
+        .flow
+        .iter()
+        .zip(flow_names.all)
+        .map(|(flow, name)| flow.value.resolve(&flow.span, name, &mut context, report))
+        .collect();
     flows.extend(loads);
     if report.problems.is_empty() && !gateways.is_empty() {
         idle(&gateways, &context.tcp_paths(&flows), &nodes.all, &links, report);
@@ -137,46 +138,6 @@ pub(super) fn resolve(
         flows,
         gateways,
         source: String::new(),
-    }
-}
-
-/// Returns the nodes that are hosts in emulation, and the interfaces that are not the default.
-fn hosts(nodes: &[At<TomlNode>], report: &mut Problems) -> (Vec<usize>, BTreeMap<usize, HostInterface>) {
-    let (mut kernels, mut interfaces) = (Vec::new(), BTreeMap::new());
-    for (i, At { value: node, .. }) in nodes.iter().enumerate() {
-        let layer = report.read(&node.layer);
-        let interface = report.read(&node.interface);
-        if let (Some(Layer::Ip), Some(leaf), Some(name)) = (layer, &node.layer, &interface) {
-            let problem =
-                Problem::new("layer = \"ip\" does not fit an attached interface, which carries Ethernet frames")
-                    .at(leaf.span.clone(), "");
-            report.error(problem.help(format!("write layer = \"ethernet\", or remove interface = \"{name}\"")));
-        }
-        if report.read(&node.kernel) == Some(true) || interface.is_some() {
-            kernels.push(i);
-        }
-        if let Some(name) = interface {
-            interfaces.insert(i, HostInterface::Attached(name));
-        } else if layer == Some(Layer::Ethernet) {
-            interfaces.insert(i, HostInterface::Ethernet);
-        }
-    }
-    (kernels, interfaces)
-}
-
-/// Returns the model of a link, and the notifications for hosts.
-fn model(link: &TomlLink, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> (Model, Notices) {
-    let shared = |config| (Model::Shared(config), Notices::default());
-    let mut of_pipe = |own: &TomlPipe| {
-        let mut pipe = pipe(link, own, load, report);
-        let notices = timelines((link, own), &mut pipe, duration, load, report);
-        (Model::Pipe(Box::new(pipe)), notices)
-    };
-    match link.kind.as_ref().map(|kind| &kind.value) {
-        Some(LinkKind::Pipe(own)) => of_pipe(own),
-        Some(LinkKind::Hdplc(own)) => shared(SharedConfig::Hdplc(Box::new(hdplc(link, own, load, report)))),
-        Some(LinkKind::GreenPhy(own)) => shared(SharedConfig::GreenPhy(Box::new(greenphy(link, own, load, report)))),
-        None => of_pipe(&TomlPipe::default()), // there is no such kind, which is reported
     }
 }
 

@@ -4,9 +4,8 @@
 //! Generating the schema takes longer than reading a file, so `form.json` stores the form; a test compares the two.
 
 use super::file::ScenarioFile;
-use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, required};
+use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, name_of, required, resolve};
 use super::noise::noise_names;
-use super::shape::{name_of, resolve};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -115,9 +114,6 @@ fn split(table: &Value, root: &Value) -> Value {
         .collect();
     json!({ "description": table["description"], "oneOf": alternatives })
 }
-
-/// Marks definitions of tables whose keys are set over a plain struct.
-pub(super) const GIVEN: &str = "x-given";
 
 /// Definitions that each belong to a single kind of a table.
 const OF_ONE_KIND: [&str; 2] = ["HdplcMac", "GreenPhyMac"];

@@ -1,11 +1,9 @@
 //! Resolved keys of an SCTP flow: RFC 9260's values, overridden by `[sctp]`, then by the flow's own `sctp` table.
 
-use super::file::Params;
-use super::flow::TomlConnection;
 use super::leaf::{At, CcName, Leaf};
 use super::problem::{Problem, Problems};
-use super::struct_keys::StructKeys;
-use super::tcp::factory;
+use super::struct_keys::{Params, StructKeys};
+use super::tcp::{TomlConnection, factory};
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::sctp::SctpConfig;
 use roughlink_core::tcp::Stack;

@@ -10,10 +10,10 @@
 //! exclusive keys removes the other; setting `kind` removes keys that only other kinds have. `cc` accepts parameters,
 //! `avoca{rss_threshold=-110}`, which replace any `cc_params`.
 
-use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
+use super::kinds::{chosen, excluded, has, keys, kinds, meanings, name_of, resolve};
 use super::noise::named;
 use super::problem::{Problem, Problems, suggest};
-use super::shape::{alternatives, name_of, resolve, too_large, unknown};
+use super::shape::{alternatives, too_large, unknown};
 use super::syntax;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;

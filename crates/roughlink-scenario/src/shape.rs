@@ -2,11 +2,13 @@
 //! place of lists. Faults are reported and removed, so that the rest can be read. The rest is then nested as the
 //! structs require.
 
-use super::kinds::{WITHIN, chosen, given_by, has, keys, kinds, meanings, name, nest, required};
-use super::leaf::{Read, examine, unknown_word};
+use super::examine::examine;
+use super::kinds::{
+    GIVEN, WITHIN, chosen, given_by, has, keys, kinds, meanings, name, name_of, nest, required, resolve,
+};
+use super::leaf::{Read, unknown_word};
 use super::noise::{named, noise_names};
 use super::problem::{Problem, Problems, list, nearest, suggest};
-use super::schema::GIVEN;
 use serde::Deserialize as _;
 use serde_json::Value as Schema;
 use std::borrow::Cow;
@@ -113,19 +115,6 @@ fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -
     let size = if small { "larger" } else { "smaller" };
     let problem = Problem::new(format!("`{key}` must be {range}, found {written}"));
     Some(problem.help(format!("write a {size} value{}", usual.unwrap_or_default())))
-}
-
-/// Returns the definition in `root` that a schema refers to, or the schema itself.
-pub fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
-    match name_of(schema) {
-        Some(name) => &root["$defs"][name],
-        None => schema,
-    }
-}
-
-/// Returns the name of the definition that a schema refers to.
-pub(super) fn name_of(schema: &Schema) -> Option<&str> {
-    schema["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
 /// Returns the alternatives of a schema, or the schema itself.

@@ -2,12 +2,13 @@
 //! values keep their places in the file; [`super::shape`] has checked them against the struct's schema. They then
 //! override the values of a stack, or the defaults.
 
+use super::kinds::GIVEN;
 use super::problem::{Problem, Problems};
-use super::schema::GIVEN;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -52,6 +53,23 @@ impl<T: Serialize + DeserializeOwned> StructKeys<T> {
             let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
             report.error(Problem::new(reason).at(place, ""));
         }
+    }
+}
+
+/// Parameters of an algorithm, which defines their names.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Params(pub BTreeMap<Spanned<String>, Spanned<Value>>);
+
+impl JsonSchema for Params {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Params".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object" })
     }
 }
 

@@ -5,14 +5,18 @@
 //! numbers may have a decimal comma. Times are seconds from the start of the run or absolute times, which count from
 //! the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
 
-use super::coverage::Delimiter;
-use super::leaf::{Dbm, FASTEST, LONGEST};
+use super::leaf::{Dbm, FASTEST, LONGEST, words};
 use super::problem::suggest;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use jiff::{Timestamp, civil, tz::TimeZone};
 use roughlink_core::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Reads a file by its name as written in the scenario.
+pub(super) type FileLoader<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 
 /// Deviations of a file from the usual form.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +28,22 @@ pub(super) struct Dialect {
     /// Ignores columns other than the known ones.
     pub extra: bool,
 }
+
+/// Separator between the fields of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(super) enum Delimiter {
+    /// A comma.
+    #[serde(rename = ",")]
+    Comma,
+    /// A semicolon; numbers may have a decimal comma.
+    #[serde(rename = ";")]
+    Semicolon,
+    /// A tab; numbers may have a decimal comma.
+    #[serde(rename = "\t")]
+    Tab,
+}
+
+words!(Delimiter);
 
 /// The lines of a file, as far as its columns are known.
 #[derive(Debug)]

@@ -4,11 +4,9 @@
 //! `cc_params` in `[tcp]` belong to the algorithm named there. A flow with another algorithm ignores them. A flow with
 //! the same algorithm uses them, and overrides them key by key with its own `cc_params`.
 
-use super::file::Params;
-use super::flow::TomlConnection;
-use super::leaf::{At, CcName, Leaf};
+use super::leaf::{At, CcName, Leaf, words};
 use super::problem::{Problem, Problems, suggest};
-use super::struct_keys::{StructKeys, over};
+use super::struct_keys::{Params, StructKeys, over};
 use roughlink_core::cc::{self, Algorithm, AlgorithmError};
 use roughlink_core::packet::IPV6_EXTRA;
 use roughlink_core::tcp::{Buffer, LossRecovery, Stack, TcpConfig};
@@ -36,6 +34,23 @@ pub(super) struct TomlTcp {
     pub keys: StructKeys<TcpConfig>,
 }
 
+/// The keys of a flow with a connection.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TomlConnection {
+    /// Congestion control; overrides `cc` in `[tcp]` or, over SCTP, in `[sctp]`.
+    pub cc: Option<Leaf<CcName>>,
+    /// Parameters of the algorithm.
+    pub cc_params: Option<At<Params>>,
+    /// Any other `[tcp]` key, for this flow.
+    pub tcp: Option<Box<At<TomlTcp>>>,
+    /// IP version of a flow over TCP; 6 for a charging session and 4 for other flows if absent. An IPv6 header is 20 B
+    /// longer, and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although
+    /// in IPv6 only the source may.
+    #[schemars(extend("enum" = [4, 6]))]
+    pub ip: Option<Leaf<u32>>,
+}
+
 /// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,6 +62,8 @@ pub(super) enum HystartWord {
     /// HyStart++ (RFC 9406).
     Plusplus,
 }
+
+words!(HystartWord);
 
 /// Congestion control of flows if neither the flow nor `[tcp]` has `cc`: Linux's default.
 pub(super) const DEFAULT_CC: &str = "cubic";

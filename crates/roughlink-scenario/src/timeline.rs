@@ -4,17 +4,14 @@
 
 mod traces;
 
-use super::file::LinkDirections;
-use super::leaf::{At, Dbm, Leaf};
-use super::link::{FileLoader, LinkKind, TomlLink};
+use super::leaf::{At, Dbm, Leaf, span, words};
+use super::link_keys::LinkDirections;
 use super::noise::{TomlNoise, undirected};
-use super::pipe::{TomlAsymmetric, TomlPipe};
 use super::problem::{Problem, Problems};
-use super::table::{self, Dialect, TIME};
+use super::table::{self, Dialect, FileLoader, TIME};
 use roughlink_core::link::PipeConfig;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::timeline::{self, Opportunities};
-use roughlink_core::scenario::Notices;
 use roughlink_core::units::{Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -107,6 +104,8 @@ pub(super) enum OutageWord {
     Keep,
 }
 
+words!(TimelineFormat, OutageWord);
+
 /// A list of changes, the name of a file, or a table.
 #[derive(Clone, Debug)]
 pub(super) enum Timelines {
@@ -168,69 +167,26 @@ pub(super) struct TomlStep {
 
 /// Part of a timeline that does not depend on the link.
 #[derive(Default)]
-struct TimelineSource {
-    steps: Vec<TomlStep>,
-    opportunities: Option<Opportunities>,
+pub(super) struct TimelineSource {
+    pub steps: Vec<TomlStep>,
+    pub opportunities: Option<Opportunities>,
     policy: timeline::OutagePolicy,
-    notice: Time,
-    warning: Option<Time>,
+    pub notice: Time,
+    pub warning: Option<Time>,
 }
 
 /// Properties that `asymmetric` sets; changes without a direction do not affect them in the reverse direction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fixed {
-    rate: bool,
-    delay: bool,
-    noise: bool,
-}
-
-impl Fixed {
-    pub(super) fn from_link(link: &TomlLink) -> Self {
-        let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
-        let of = |own: &At<TomlAsymmetric>| Fixed {
-            rate: own.value.rate.is_some(),
-            delay: own.value.delay.is_some(),
-            noise: own.value.noise.is_some(),
-        };
-        keys.asymmetric.as_deref().map_or_else(Fixed::default, of)
-    }
-}
-
-/// Sets the timelines of a link's directions; returns the notifications for hosts.
-pub(super) fn timelines(
-    (link, keys): (&TomlLink, &TomlPipe),
-    pipe: &mut PipeConfig,
-    duration: Time,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> Notices {
-    let own = keys.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
-    let before = report.problems.len();
-    let [shared, own] = [keys.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
-    if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
-        from_the_start((link, keys), pipe, shared, own.as_ref().unwrap_or(shared), report);
-    }
-    let mut make = |source: &TimelineSource, heading: LinkDirections, fixed: Fixed, place: Range<usize>| {
-        source.timeline((heading, fixed), duration, place, report)
-    };
-    if let Some(shared) = &shared {
-        let place = keys.timeline.as_ref().map_or(0..0, |t| t.span.clone());
-        pipe.forward.timeline = Some(make(shared, LinkDirections::Forward, Fixed::default(), place.clone()));
-        if own.is_none() {
-            pipe.reverse.timeline = Some(make(shared, LinkDirections::Reverse, Fixed::from_link(link), place));
-        }
-    }
-    if let Some(own) = &own {
-        let place = keys.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
-        pipe.reverse.timeline = Some(make(own, LinkDirections::Reverse, Fixed::default(), place));
-    }
-    shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::new(pipe, s.notice, s.warning))
+    pub rate: bool,
+    pub delay: bool,
+    pub noise: bool,
 }
 
 impl TimelineSource {
     /// Creates the timeline of the direction `heading`. Steps without a direction do not change the properties in
     /// `fixed`. Underlines `place` if there are too many changes.
-    fn timeline(
+    pub(super) fn timeline(
         &self,
         (heading, fixed): (LinkDirections, Fixed),
         duration: Time,
@@ -263,47 +219,6 @@ impl TimelineSource {
     }
 }
 
-/// Sets an absent rate or delay of the link to the initial value in its timelines.
-fn from_the_start(
-    (link, keys): (&TomlLink, &TomlPipe),
-    pipe: &mut PipeConfig,
-    forward: &TimelineSource,
-    reverse: &TimelineSource,
-    report: &mut Problems,
-) {
-    let own = keys.asymmetric.as_ref().map(|a| &a.value);
-    let missing = |key: &str, example: &str| {
-        let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
-        let problem =
-            Problem::new(format!("missing key `{key}` in link `{name}`: its timeline does not set it from the start"));
-        let place = format!("`{key}` is missing here");
-        problem.at(span(&link.name), place).help(format!("add a line such as {key} = \"{example}\""))
-    };
-    let reverse_has = [own.is_some_and(|a| a.rate.is_some()), own.is_some_and(|a| a.delay.is_some())];
-    for (direction, source, heading, has) in [
-        (&mut pipe.forward, forward, LinkDirections::Forward, [false; 2]),
-        (&mut pipe.reverse, reverse, LinkDirections::Reverse, reverse_has),
-    ] {
-        let at_start = || {
-            (source.steps.iter())
-                .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == LinkDirections::Both))
-        };
-        if keys.rate.is_none() && !has[0] {
-            let recorded = source.opportunities.as_ref().map(Opportunities::rate);
-            match recorded.or_else(|| at_start().filter_map(|s| s.rate).next_back()) {
-                Some(rate) => direction.rate = rate,
-                None => report.error(missing("rate", "10 Mbit/s")),
-            }
-        }
-        if keys.delay.is_none() && !has[1] {
-            match at_start().filter_map(|s| s.delay).next_back() {
-                Some(delay) => direction.delay = delay,
-                None => report.error(missing("delay", "10 ms")),
-            }
-        }
-    }
-}
-
 /// Sets `steps` as the timeline of both directions of a link; the reverse one keeps the `fixed` properties. Underlines
 /// `place` if there are too many changes.
 pub(super) fn set_timelines(
@@ -319,7 +234,13 @@ pub(super) fn set_timelines(
     pipe.reverse.timeline = Some(source.timeline((LinkDirections::Reverse, fixed), duration, place, report));
 }
 
-fn source(timeline: &At<Timelines>, duration: Time, load: FileLoader<'_>, report: &mut Problems) -> TimelineSource {
+/// Reads a timeline; reports faults.
+pub(super) fn source(
+    timeline: &At<Timelines>,
+    duration: Time,
+    load: FileLoader<'_>,
+    report: &mut Problems,
+) -> TimelineSource {
     let place = timeline.span.clone();
     match &timeline.value {
         Timelines::Steps(steps) if steps.is_empty() => report_no_changes(place, report),
@@ -551,10 +472,6 @@ fn read_csv(text: &str) -> Result<Vec<TomlStep>, String> {
 fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
-
-fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
-    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
 /// Maximum number of changes; each is an event of the run.

@@ -1,8 +1,7 @@
 //! `[[flow]] kind = "voip"`: a voice call.
 
-use super::flow::{Context, FlowPosition, stop};
-use super::leaf::Leaf;
-use super::link::span;
+use super::context::{Context, FlowPosition, stop};
+use super::leaf::{Leaf, span};
 use super::problem::{Problem, Problems};
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, EModel, ReferencePacket, VoipConfig, emodel};

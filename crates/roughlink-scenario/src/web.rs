@@ -1,8 +1,9 @@
 //! `[[flow]] kind = "web"`: requests and responses with think time, over TCP.
 
-use super::flow::{Context, FlowPosition, TomlConnection, ipv6};
+use super::context::{Context, FlowPosition, ipv6};
 use super::leaf::Leaf;
 use super::problem::Problems;
+use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::web::WebConfig;
 use roughlink_core::scenario::FlowSpec;

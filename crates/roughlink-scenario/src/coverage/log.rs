@@ -1,10 +1,9 @@
 //! Conversion of logs of a vehicle's measurements to stays in coverage.
 
-use super::{Levels, Presence, TomlCoverage, span};
-use crate::leaf::LONGEST;
-use crate::link::FileLoader;
+use super::{Levels, Presence, TomlCoverage};
+use crate::leaf::{LONGEST, span};
 use crate::problem::{Problem, Problems, suggest};
-use crate::table::{Dialect, POSITION, TIME, TraceTable};
+use crate::table::{Dialect, FileLoader, POSITION, TIME, TraceTable};
 use roughlink_core::units::{Rate, Time};
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,24 +1,45 @@
 //! Words out of a fixed list: the variants of an enum as serde names them.
 
-use super::*;
+use super::{Check, Read, check, fault};
 use crate::absent::absent;
+use crate::problem::{list, nearest};
+use roughlink_core::app::request::{ChargingMode, LimitPolicy};
+use roughlink_core::app::voip::{Codec, EModel, ReferencePacket};
+use roughlink_core::link::greenphy::PriorityClass;
+use roughlink_core::link::hdplc::Duplex;
+use roughlink_core::link::jitter::Distribution;
+use roughlink_core::link::noise::impulses::MeasuredClass;
+use roughlink_core::tcp::{CwndLimited, FrOffUntil, LossRecovery, RtoFloor, Stack};
+use roughlink_core::units::UnitError;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use toml::Value;
 
+/// Implements `Read` for words.
 macro_rules! words {
-    ($($name:ty),* $(,)?) => {
-        $(impl Read for $name {
+    ($($name:ident),* $(,)?) => {
+        $(impl $crate::leaf::Read for $name {
             const NAME: &'static str = stringify!($name);
-            fn read(value: &Value) -> Result<Self, UnitError> {
-                word(value)
+            fn read(value: &toml::Value) -> Result<Self, roughlink_core::units::UnitError> {
+                $crate::leaf::word(value)
             }
-            fn schema() -> Schema {
-                alone::<$name>()
+            fn schema() -> schemars::Schema {
+                $crate::leaf::alone::<$name>()
             }
         })*
-        /// Readers of the words, by their names in the schema.
-        pub(super) const WORDS: &[(&str, Check)] = &[$((<$name as Read>::NAME, check::<$name> as Check)),*];
     };
 }
-words!(
+pub(crate) use words;
+
+/// Implements `Read` for words of core, and lists their readers.
+macro_rules! words_of_core {
+    ($($name:ident),* $(,)?) => {
+        words!($($name),*);
+        /// Readers of core's words, by their names in the schema.
+        pub(crate) const WORDS: &[(&str, Check)] = &[$((<$name as Read>::NAME, check::<$name> as Check)),*];
+    };
+}
+words_of_core!(
     Stack,
     LossRecovery,
     RtoFloor,
@@ -27,23 +48,15 @@ words!(
     MeasuredClass,
     PriorityClass,
     Duplex,
-    Profile,
-    LinkDirections,
-    Layer,
-    HystartWord,
-    OutageWord,
     Distribution,
-    TimelineFormat,
-    Delimiter,
     Codec,
     EModel,
     ReferencePacket,
-    Transport,
     ChargingMode,
     LimitPolicy,
 );
 
-fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
+pub(crate) fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
     let text = String::read(value)?;
     value.clone().try_into().map_err(|_| {
         let names = names_of::<T>();

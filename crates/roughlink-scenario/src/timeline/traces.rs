@@ -1,11 +1,10 @@
 //! Recorded traces: delivery opportunities in Mahimahi's format, and delays and losses at even intervals. Delays are in
 //! LeoReplayer's format (Lai et al., LeoCC, SIGCOMM 2025).
 
-use super::{TomlStep, TomlTimeline, read_file, rows, span};
-use crate::leaf::{LONGEST, Leaf};
-use crate::link::FileLoader;
+use super::{TomlStep, TomlTimeline, read_file, rows};
+use crate::leaf::{LONGEST, Leaf, span};
 use crate::problem::{Problem, Problems};
-use crate::table::number_in;
+use crate::table::{FileLoader, number_in};
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::timeline::Opportunities;
 use roughlink_core::units::Time;

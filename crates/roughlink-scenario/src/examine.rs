@@ -1,16 +1,24 @@
 //! Single values in the check of a file's form: finds faults, and returns amounts to compare with bounds.
 
-use super::words::WORDS;
-use super::*;
-use crate::shape::name_of;
+use super::bulk::Transport;
+use super::greenphy::Profile;
+use super::kinds::name_of;
+use super::leaf::{
+    CcName, Check, Dbm, Decibel, Dscp, DscpList, GatewayKind, Hertz, Length, Name, Read, Speed, TransferSize, WORDS,
+    check,
+};
+use super::link_keys::LinkDirections;
+use super::node::Layer;
+use super::table::Delimiter;
+use super::tcp::HystartWord;
+use super::timeline::{OutageWord, TimelineFormat};
+use roughlink_core::link::greenphy::PriorityClass;
+use roughlink_core::link::noise::BurstLength;
+use roughlink_core::link::noise::impulses::LengthDistribution;
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh};
+use roughlink_core::units::{Bytes, QueueLimit, Rate, Share, Time, UnitError};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Reads a value and returns its fault, or its amount to compare with bounds.
-pub(super) type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
-
-pub(super) fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
-    T::read(value).map(|read| read.amount())
-}
+use toml::Value;
 
 /// Returns the reader of values of a schema definition.
 fn named(definition: &str) -> Option<Check> {
@@ -42,11 +50,18 @@ fn named(definition: &str) -> Option<Check> {
         Ipv4Addr,
         Ipv6Addr,
         BurstLength,
-        impulses::LengthDistribution,
+        LengthDistribution,
         [PriorityClass; 2],
+        Profile,
+        LinkDirections,
+        Layer,
+        HystartWord,
+        OutageWord,
+        TimelineFormat,
+        Delimiter,
+        Transport,
     );
-    let mut all = WORDS.iter().chain(others);
-    all.find(|(name, _)| *name == definition).map(|(_, check)| *check)
+    WORDS.iter().chain(others).find(|(name, _)| *name == definition).map(|(_, check)| *check)
 }
 
 /// Returns the fault of a single value described by `schema`, or its amount to compare with bounds.
