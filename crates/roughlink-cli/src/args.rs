@@ -10,7 +10,7 @@ use roughlink_core::net::{MAX_BYTES, RunLimits};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::assignment;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
-use roughlink_lab::experiment::plan::MAX_RUNS;
+use roughlink_lab::experiment::order::MAX_RUNS;
 use roughlink_lab::library::Overrides;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -35,7 +35,7 @@ use roughlink_lab::folder::{self, FolderContent};
 use roughlink_lab::library::Overrides;
 use roughlink_lab::part::{self, GridPart};
 use roughlink_lab::report;
-use roughlink_lab::store::{Store, folder_of};
+use roughlink_lab::store::{self, Store, folder_of};
 use roughlink_scenario::{MAX_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
@@ -134,7 +134,7 @@ const REVISION: &str = env!("ROUGHLINK_REVISION");
 
 pub(crate) fn report(args: &args::ReportArgs) -> Result<(), Failure> {
     let content = folder::read(&args.folder)?;
-    let path = args.output.clone().unwrap_or_else(|| args.folder.join(folder::REPORT));
+    let path = args.output.clone().unwrap_or_else(|| args.folder.join(store::REPORT));
     let written = match &content {
         FolderContent::Grid(input) => report::write(&path, input),
         FolderContent::Run(run) => report::write_run(&path, run),

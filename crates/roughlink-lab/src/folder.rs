@@ -1,5 +1,6 @@
 //! Result folders as input of a report and as tables: `results.json` of a grid, `summary.json` and series of `run -o`.
 
+pub mod curves;
 pub mod emulation;
 pub mod run;
 mod table;
@@ -10,8 +11,8 @@ use crate::disk::{self, OpenFolder};
 use crate::error::LabError;
 use crate::experiment::ExperimentPlan;
 use crate::experiment::result::{ExperimentResult, ReportInput};
-use crate::experiment::table::RUNS_TABLE;
-use crate::store::{RUNS, Records, Store};
+use crate::output::SUMMARY;
+use crate::store::{REPORT, RESULTS, RUNS, RUNS_TABLE, Records, Store};
 use crate::{output, part, report};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
@@ -19,13 +20,6 @@ use run::SingleRun;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// File with the statistics of a grid of runs.
-pub const RESULTS: &str = "results.json";
-const SUMMARY: &str = "summary.json";
-
-/// File with the report.
-pub const REPORT: &str = "report.html";
 
 /// Writes the table of runs, the statistics and the report of a plan that has run. Returns the path of the report.
 ///

@@ -21,7 +21,7 @@ mod tests;
 
 pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, StayEntry};
 
-use crate::folder::REPORT;
+use crate::store::REPORT;
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
@@ -282,7 +282,7 @@ fn clock() -> std::time::Instant {
 }
 
 const CONFIG: &str = "config.toml";
-const SUMMARY: &str = "summary.json";
+pub(crate) const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
 const CAPTURE: &str = "capture";

@@ -18,9 +18,7 @@ pub use lines::{Damage, line, records};
 
 use crate::disk::{self, EntryKind, OpenFolder, OutputFile};
 use crate::error::LabError;
-use crate::experiment::Identity;
-use crate::experiment::table::RUNS_TABLE;
-use crate::folder::{REPORT, RESULTS};
+use crate::experiment::identity::Identity;
 use crate::watch::Watched;
 use lines::{HEADER, StoreContent, foreign};
 use roughlink_core::metrics::RunResult;
@@ -354,6 +352,12 @@ fn set_aside(folder: &OpenFolder, file: &OutputFile, lines: &[Range<u64>]) -> io
 pub const IDENTITY: &str = "experiment.id";
 /// File of finished runs.
 pub const RUNS: &str = "runs.jsonl";
+/// Table of all runs, written when they are done.
+pub const RUNS_TABLE: &str = "runs.parquet";
+/// File with the statistics of a grid of runs. Marks its folder as finished.
+pub const RESULTS: &str = "results.json";
+/// File with the report.
+pub const REPORT: &str = "report.html";
 /// File of damaged lines.
 pub const DAMAGED: &str = "runs.damaged.jsonl";
 const LOCK: &str = "runs.lock";

@@ -3,13 +3,12 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
-use roughlink_lab::experiment::plan::MAX_RUNS;
-use roughlink_lab::experiment::table::RUNS_TABLE;
+use roughlink_lab::experiment::order::MAX_RUNS;
 use roughlink_lab::folder;
 use roughlink_lab::library::ScenarioText;
 use roughlink_lab::part::{DESCRIPTION, GridPart, merge};
 use roughlink_lab::runner::{self, ENGINE, GridEnd};
-use roughlink_lab::store::{IDENTITY, RUNS, Store};
+use roughlink_lab::store::{self, IDENTITY, RUNS, Store};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -157,9 +156,9 @@ fn sweep_continued_with_more_replicas_is_unfinished() {
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Grid);
     // Repeating the sweep with the same replicas loses nothing.
     drop(run_all(&few, &path));
-    assert!(matches!(folder::read(&path), Ok(folder::FolderContent::Grid(_))) && path.join(RUNS_TABLE).exists());
+    assert!(matches!(folder::read(&path), Ok(folder::FolderContent::Grid(_))) && path.join(store::RUNS_TABLE).exists());
     work(&many, "2/3", &path);
-    for name in [folder::RESULTS, RUNS_TABLE, folder::REPORT] {
+    for name in [store::RESULTS, store::RUNS_TABLE, store::REPORT] {
         assert!(!path.join(name).exists(), "{name} is of fewer replicas");
     }
     assert!(matches!(folder::read(&path), Err(LabError::NotFound { .. })), "there is nothing to report yet");
@@ -170,9 +169,9 @@ fn sweep_continued_with_more_replicas_is_unfinished() {
     // A folder with results of a paper does not change.
     let paper = root.path().join("paper");
     drop(Store::open(&paper).unwrap());
-    fs::write(paper.join(folder::RESULTS), "{}").unwrap();
+    fs::write(paper.join(store::RESULTS), "{}").unwrap();
     assert!(matches!(Store::open_or_create(&paper, &few.identity()), Err(LabError::Usage { .. })));
-    assert!(paper.join(folder::RESULTS).exists());
+    assert!(paper.join(store::RESULTS).exists());
 }
 
 #[test]

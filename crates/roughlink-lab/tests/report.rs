@@ -6,9 +6,10 @@ use roughlink_lab::drawing::Plain;
 use roughlink_lab::experiment::result::{
     AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
 };
-use roughlink_lab::folder::{RESULTS, grid};
+use roughlink_lab::folder::grid;
 use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::{csv, render, verdict, write};
+use roughlink_lab::store::RESULTS;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

@@ -19,7 +19,7 @@ use roughlink_lab::folder::{self, FolderContent};
 use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::verdict;
-use roughlink_lab::store::{Store, identity_of};
+use roughlink_lab::store::{self, Store, identity_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +86,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     std::fs::create_dir_all(&root).map_err(failed)?;
     let entry = |(paper, _): &(Paper, Vec<Plans>)| PaperEntry {
         title: paper.title.clone(),
-        link: format!("{}/{}", paper.short(), folder::REPORT),
+        link: format!("{}/{}", paper.short(), store::REPORT),
         // Earlier results are shown until they are recomputed.
         input: match folder::read(&root.join(paper.short())) {
             Ok(FolderContent::Grid(input)) => Some(*input),

@@ -25,45 +25,19 @@
 //! ```
 
 use super::order::{GridKind, Order};
-use super::plan::{ExperimentPlan, MAX_RUNS};
+use super::plan::ExperimentPlan;
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
 use crate::error::LabError;
 use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
+use crate::runner::ENGINE;
+use crate::store::Records;
 use crate::watch::Watch;
 use roughlink_core::units::Time;
-use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
-/// Settings of a grid apart from its axes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grid {
-    /// Keys with a value for all runs.
-    pub set: Overrides,
-    /// Seed of all random streams, if not the scenario's.
-    pub seed: Option<u64>,
-    /// Runs of each cell.
-    pub replicas: u32,
-    /// Names of the [metrics](crate::metric); if empty, the default metrics of the kinds of flows.
-    pub metrics: Vec<String>,
-    /// Command that repeats the grid, for the report.
-    pub command: String,
-    /// Largest number of runs.
-    pub most_runs: u64,
-}
-
-impl Default for Grid {
-    fn default() -> Self {
-        Grid {
-            set: Vec::new(),
-            seed: None,
-            replicas: SWEEP_REPLICAS,
-            metrics: Vec::new(),
-            command: String::new(),
-            most_runs: MAX_RUNS,
-        }
-    }
-}
+pub use super::order::{Grid, SWEEP_REPLICAS};
 
 /// Plans a scenario for all combinations of the values of keys. A key with several values is an axis. A key with a
 /// single value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the
@@ -76,7 +50,7 @@ pub fn sweep(scenario: ScenarioText, vary: &[(String, Vec<String>)], grid: &Grid
     Order::new(GridKind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }
 
-pub(super) fn sweep_by(
+fn sweep_by(
     make: Make,
     scenario: ScenarioText,
     vary: &[(String, Vec<String>)],
@@ -114,7 +88,7 @@ pub fn compare(
     Order::new(kind, scenarios, grid).plan()
 }
 
-pub(super) fn compare_by(
+fn compare_by(
     make: Make,
     scenarios: Vec<ScenarioText>,
     algorithms: &[String],
@@ -174,6 +148,78 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
     Ok(axes)
 }
 
+impl Order {
+    /// Creates the plan.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sweep`] and [`compare`].
+    pub fn plan(&self) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::with_limit, self.grid.most_runs)
+    }
+
+    /// Creates the plan of an untrusted order, with at most `most` runs regardless of the order's limit.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Order::plan`].
+    pub fn plan_within(&self, most: u64) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::with_limit, most)
+    }
+
+    /// Creates the plan for a worker that executes some runs. Reads cells when needed; default metrics are unknown.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Order::plan`] that can be found without reading a scenario.
+    pub fn plan_unread(&self) -> Result<ExperimentPlan, LabError> {
+        self.made_by(ExperimentPlan::unread, self.grid.most_runs)
+    }
+
+    fn made_by(&self, make: Make, most_runs: u64) -> Result<ExperimentPlan, LabError> {
+        let mut scenarios = self.scenarios.clone();
+        let grid = &Grid { most_runs, ..self.grid.clone() };
+        let mut plan = match &self.kind {
+            GridKind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
+            GridKind::Sweep { .. } => {
+                return Err(LabError::Usage {
+                    message: format!("a sweep needs one scenario, not {}", scenarios.len()),
+                    help: "name one scenario".into(),
+                });
+            }
+            GridKind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,
+        };
+        plan.order = Some(self.clone());
+        Ok(plan)
+    }
+}
+
+impl ExperimentPlan {
+    /// Returns the order with the texts of all files read so far; `None` unless the plan is a sweep or comparison.
+    pub fn portable(&self) -> Option<Order> {
+        let mut order = self.order.clone()?;
+        let files = self.files.borrow();
+        order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
+        Some(order)
+    }
+
+    /// Returns the number of files that its scenarios have read so far.
+    pub fn files(&self) -> usize {
+        self.files.borrow().len()
+    }
+
+    /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other
+    /// engines belong to no cell and are not counted.
+    pub(crate) fn unknown(&self, runs: &Records) -> usize {
+        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();
+        let mut cells = 0;
+        for cell in self.all() {
+            cells += 1;
+            for replica in 0..self.experiment.replicas {
+                own.remove(&*self.key(&cell, replica));
+            }
+        }
+        if cells < self.cells() { own.len() } else { 0 }
+    }
+}
+
 /// Parses a key with its values from a command line, `key=a,b,c`. A single value is kept as it is written.
 pub fn choices(text: &str) -> Result<(String, Vec<String>), LabError> {
     let (key, value) = assignment(text)?;
@@ -189,8 +235,6 @@ pub fn replicas(n: u32) -> Result<u32, LabError> {
     Err(LabError::Usage { message: "no replicas".into(), help: "use --replicas 1 or more".into() })
 }
 
-/// Default number of runs of each cell of a sweep.
-pub const SWEEP_REPLICAS: u32 = 3;
 /// Default number of runs of each cell of a comparison.
 pub const COMPARE_REPLICAS: u32 = 6;
 
@@ -204,7 +248,7 @@ fn point(value: &str) -> Point {
 }
 
 /// Constructor of a plan: [`ExperimentPlan::with_limit`] or [`ExperimentPlan::unread`].
-pub(super) type Make = fn(Experiment, u64) -> Result<ExperimentPlan, LabError>;
+type Make = fn(Experiment, u64) -> Result<ExperimentPlan, LabError>;
 
 /// Creates the plan of a grid. `transfers` is the default metric of transfers.
 #[expect(clippy::too_many_arguments, reason = "the differences between the two kinds of grids")]

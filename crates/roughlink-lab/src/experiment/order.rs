@@ -1,14 +1,9 @@
 //! Portable description of a plan, from which another process or machine creates the same plan: scenario texts, the
 //! files that they read, and all settings of the grid.
 
-use super::grid::{Grid, Make, compare_by, sweep_by};
-use super::plan::ExperimentPlan;
-use crate::error::LabError;
-use crate::library::{ScenarioFolder, ScenarioText};
+use crate::library::{Overrides, ScenarioFolder, ScenarioText};
 use crate::runner::ENGINE;
-use crate::store::Records;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 
 /// Description of a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,25 +38,39 @@ pub enum GridKind {
     },
 }
 
+/// Settings of a grid apart from its axes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grid {
+    /// Keys with a value for all runs.
+    pub set: Overrides,
+    /// Seed of all random streams, if not the scenario's.
+    pub seed: Option<u64>,
+    /// Runs of each cell.
+    pub replicas: u32,
+    /// Names of the [metrics](crate::metric); if empty, the default metrics of the kinds of flows.
+    pub metrics: Vec<String>,
+    /// Command that repeats the grid, for the report.
+    pub command: String,
+    /// Largest number of runs.
+    pub most_runs: u64,
+}
+
+impl Default for Grid {
+    fn default() -> Self {
+        Grid {
+            set: Vec::new(),
+            seed: None,
+            replicas: SWEEP_REPLICAS,
+            metrics: Vec::new(),
+            command: String::new(),
+            most_runs: MAX_RUNS,
+        }
+    }
+}
+
 impl Order {
     pub(super) fn new(kind: GridKind, scenarios: Vec<ScenarioText>, grid: &Grid) -> Order {
         Order { engine: ENGINE.into(), kind, scenarios, grid: grid.clone() }
-    }
-
-    /// Creates the plan.
-    ///
-    /// # Errors
-    /// Returns the errors of [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
-    pub fn plan(&self) -> Result<ExperimentPlan, LabError> {
-        self.made_by(ExperimentPlan::with_limit, self.grid.most_runs)
-    }
-
-    /// Creates the plan of an untrusted order, with at most `most` runs regardless of the order's limit.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Order::plan`].
-    pub fn plan_within(&self, most: u64) -> Result<ExperimentPlan, LabError> {
-        self.made_by(ExperimentPlan::with_limit, most)
     }
 
     /// Returns the number of runs.
@@ -76,31 +85,6 @@ impl Order {
         // A key without values is not an axis.
         let cells = counts.into_iter().fold(1, |product: u128, n| product.saturating_mul(n.max(1) as u128));
         cells.saturating_mul(u128::from(self.grid.replicas))
-    }
-
-    /// Creates the plan for a worker that executes some runs. Reads cells when needed; default metrics are unknown.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Order::plan`] that can be found without reading a scenario.
-    pub fn plan_unread(&self) -> Result<ExperimentPlan, LabError> {
-        self.made_by(ExperimentPlan::unread, self.grid.most_runs)
-    }
-
-    fn made_by(&self, make: Make, most_runs: u64) -> Result<ExperimentPlan, LabError> {
-        let mut scenarios = self.scenarios.clone();
-        let grid = &Grid { most_runs, ..self.grid.clone() };
-        let mut plan = match &self.kind {
-            GridKind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
-            GridKind::Sweep { .. } => {
-                return Err(LabError::Usage {
-                    message: format!("a sweep needs one scenario, not {}", scenarios.len()),
-                    help: "name one scenario".into(),
-                });
-            }
-            GridKind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,
-        };
-        plan.order = Some(self.clone());
-        Ok(plan)
     }
 
     /// Provides files, each as scenario name, file name and text; the scenarios then read no files from disk.
@@ -127,34 +111,10 @@ impl Order {
     }
 }
 
-impl ExperimentPlan {
-    /// Returns the order with the texts of all files read so far; `None` unless the plan is a sweep or comparison.
-    pub fn portable(&self) -> Option<Order> {
-        let mut order = self.order.clone()?;
-        let files = self.files.borrow();
-        order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
-        Some(order)
-    }
-
-    /// Returns the number of files that its scenarios have read so far.
-    pub fn files(&self) -> usize {
-        self.files.borrow().len()
-    }
-
-    /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other
-    /// engines belong to no cell and are not counted.
-    pub(crate) fn unknown(&self, runs: &Records) -> usize {
-        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();
-        let mut cells = 0;
-        for cell in self.all() {
-            cells += 1;
-            for replica in 0..self.experiment.replicas {
-                own.remove(&*self.key(&cell, replica));
-            }
-        }
-        if cells < self.cells() { own.len() } else { 0 }
-    }
-}
+/// Default limit for the runs of a grid: each needs a record in memory.
+pub const MAX_RUNS: u64 = 1_000_000;
+/// Default number of runs of each cell of a sweep.
+pub const SWEEP_REPLICAS: u32 = 3;
 
 /// Serialization of scenarios with the texts of their files and without paths.
 mod given {

@@ -6,7 +6,7 @@
 //! in such a cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
-use super::order::{self, Order};
+use super::order::{GridKind, MAX_RUNS, Order};
 use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, KERNEL, Point, quantity};
 use crate::error::LabError;
@@ -46,9 +46,6 @@ pub struct ExperimentPlan {
     /// Texts of the files that the scenarios have read, by scenario name and file name.
     pub(super) files: RefCell<BTreeMap<(String, String), String>>,
 }
-
-/// Default limit for the runs of a grid: each needs a record in memory.
-pub const MAX_RUNS: u64 = 1_000_000;
 
 /// Cells of a grid, and values of an axis, that are read before the first run.
 const READ_FIRST: usize = 1000;
@@ -320,7 +317,7 @@ impl ExperimentPlan {
             }));
         }
         result.ranks = self.ranks(&result);
-        if matches!(&self.order, Some(Order { kind: order::GridKind::Compare { .. }, .. })) {
+        if matches!(&self.order, Some(Order { kind: GridKind::Compare { .. }, .. })) {
             let first = |cell: &Cell| result.cells.iter().find(|c| c.metric == cell.metric);
             let others = result.cells.iter().filter_map(|cell| Some((cell, first(cell)?)));
             let others = others.filter(|(cell, first)| !std::ptr::eq(*cell, *first));

@@ -5,7 +5,7 @@
 use super::{ExperimentPlan, quantity};
 use crate::error::LabError;
 use crate::metric::{self, Metric};
-use crate::store::{Records, RunRecord, Store};
+use crate::store::{RUNS_TABLE, Records, RunRecord, Store};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -16,9 +16,6 @@ use parquet::schema::types::Type;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-
-/// The table of runs in a result folder.
-pub const RUNS_TABLE: &str = "runs.parquet";
 
 /// Columns that every run has.
 const RESERVED: [&str; 3] = ["stack", "replica", "seed"];

@@ -1,9 +1,10 @@
 //! Reader of the folder of `emulate -o`: the results that a run does not have, and the CSV files thinned for drawing.
 
-use super::run::{Delivery, LinkDirection, LinkRows, Links, TimeAxis, bin};
-use super::{SUMMARY, json};
+use super::curves::{Delivery, LinkDirection, LinkRows, Links, TimeAxis, bin};
+use super::json;
 use crate::disk;
 use crate::error::LabError;
+use crate::output::SUMMARY;
 use crate::report::thin::{CurvePoint, Thinner};
 use csv::{ReaderBuilder, StringRecord};
 use roughlink_core::metrics::RunResult;

@@ -19,7 +19,7 @@
 
 use super::{FileEntry, MANIFEST, OutputError, is_result};
 use crate::disk::{self, EntryKind, OpenFolder};
-use crate::folder::REPORT;
+use crate::store::REPORT;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Figures of curves: time series of runs, and functions.
 
-use super::figure::{Drawing, Panel, widen, y_scale};
 use super::html::rounded;
+use super::panel::{Drawing, Panel, widen, y_scale};
 use super::slots::{SeriesStyle, Slots};
 use super::thin::{MOST, thinned};
 use super::view::{curve_value, stack_heading};

@@ -3,9 +3,7 @@
 use super::*;
 use crate::disk::faults;
 use crate::experiment::result::ExperimentResult;
-use crate::experiment::table::RUNS_TABLE;
 use crate::experiment::{ExperimentPlan, file};
-use crate::folder::RESULTS;
 use crate::library::ScenarioText;
 use crate::runner::{self, GridProgress};
 use roughlink_core::rng::Seed;

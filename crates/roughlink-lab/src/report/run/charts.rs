@@ -2,10 +2,11 @@
 
 use super::answer::flows_of_kind;
 use super::seconds;
-use crate::folder::run::{LinkDirection, SingleRun, united};
+use crate::folder::curves::{LinkDirection, united};
+use crate::folder::run::SingleRun;
 use crate::quantity::{self, Quantity};
-use crate::report::figure::{Drawing, Panel};
 use crate::report::html::rounded;
+use crate::report::panel::{Drawing, Panel};
 use crate::report::slots::{SeriesStyle, Slots};
 use crate::report::thin::CurvePoint;
 use serde_json::{Value, json};
