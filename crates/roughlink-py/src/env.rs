@@ -4,8 +4,8 @@
 //! interval and sets its window and pacing rate, which take effect a nanosecond later. Networks of a batch share
 //! nothing, so the number of threads does not change results.
 
-use crate::error::{FailureReason, guarded};
-use crate::scenario::{PyScenario, usage};
+use crate::error::{FailureReason, guarded, usage};
+use crate::scenario::PyScenario;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -21,6 +21,10 @@ create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is inval
 create_exception!(roughlink, LimitError, RoughlinkError, "A run or a stored table exceeds a limit.");
 create_exception!(roughlink, Fault, RoughlinkError, "A bug in roughlink; please report it.");
 
+pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
+    LabError::Usage { message: message.to_string(), help: help.into() }
+}
+
 pub(crate) enum FailureReason {
     Lab(LabError),
     Folder(OutputError),

@@ -1,9 +1,9 @@
 //! Sweeps: many runs on all cores, kept in the run store of the command line.
 
 use crate::cc::in_python;
-use crate::error::{FailureReason, guarded};
+use crate::error::{FailureReason, guarded, usage};
 use crate::run::PyRun;
-use crate::scenario::{PyScenario, limits_of, usage};
+use crate::scenario::{PyScenario, limits_of};
 use crate::table::{PyColumn, PyTable, reals, words};
 use arrow_array::Int64Array;
 use pyo3::exceptions::PyValueError;

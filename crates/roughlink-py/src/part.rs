@@ -2,10 +2,10 @@
 //! ([`WorkerShare`]), which may be processes on other machines. Driver and workers exchange bytes: the plan with all
 //! files of its scenarios, numbers of runs, and the lines of the run store with their checksums.
 
-use crate::error::{FailureReason, drawn, guarded};
+use crate::error::{FailureReason, drawn, guarded, usage};
 use crate::grid::{GridResults, PyPlan, opened, outcome};
 use crate::run::watched;
-use crate::scenario::{limits_of, usage};
+use crate::scenario::limits_of;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

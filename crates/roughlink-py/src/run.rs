@@ -1,8 +1,7 @@
 //! A run and its results.
 
 use crate::cc::bind;
-use crate::error::{FailureReason, guarded};
-use crate::scenario::usage;
+use crate::error::{FailureReason, guarded, usage};
 use crate::table::{PyColumn, PyTable, SeriesBuffer, TooLong, flags, integers, reals, words};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,13 +1,12 @@
 //! Scenarios.
 
-use crate::error::{FailureReason, guarded};
+use crate::error::{FailureReason, guarded, usage};
 use crate::run::{PyRun, Wanted};
 use pyo3::prelude::*;
 use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_lab::drawing::{self, MessageStyle};
-use roughlink_lab::error::LabError;
 use roughlink_lab::library::{self, Overrides, Parsed, ScenarioFolder, ScenarioText, Texts};
 use roughlink_scenario::Warning;
 use std::path::PathBuf;
@@ -161,10 +160,6 @@ impl PyScenario {
 /// Returns the limits of a run with at most this much memory in bytes.
 pub(crate) fn limits_of(max_memory: Option<u64>) -> RunLimits {
     max_memory.map_or_else(RunLimits::default, |bytes| RunLimits { bytes, ..RunLimits::default() })
-}
-
-pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
-    LabError::Usage { message: message.to_string(), help: help.into() }
 }
 
 /// Returns the names of the built-in scenarios.
