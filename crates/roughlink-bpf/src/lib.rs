@@ -16,6 +16,8 @@ mod error;
 #[cfg(feature = "kernel")]
 pub mod event;
 #[cfg(feature = "kernel")]
+mod interface;
+#[cfg(feature = "kernel")]
 pub mod load;
 #[cfg(feature = "kernel")]
 mod parameters;

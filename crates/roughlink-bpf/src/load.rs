@@ -1,12 +1,12 @@
 //! Loading: makes an algorithm with its parameters a congestion control of the running kernel.
 
 use crate::catalogue::{CatalogueEntry, NAME_MAX};
-use crate::check::CongestionOps;
 use crate::defaults;
 use crate::error::KernelError;
+use crate::interface::CongestionOps;
 use crate::parameters;
-use crate::pinned::{self, LoadRecord, Pinned, PreviousDefaults};
-use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+use crate::pinned::{self, LoadRecord, LoadedAlgorithm, Pinned, PreviousDefaults};
+use libbpf_rs::{MapCore as _, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use roughlink_host::Namespace;
 use std::cell::RefCell;
 use toml::Table;
@@ -159,15 +159,6 @@ impl LoadRequest {
         }
         text(&record)
     }
-}
-
-/// A loaded algorithm. Dropping it unregisters the algorithm unless its link is pinned.
-#[derive(Debug)]
-pub struct LoadedAlgorithm {
-    /// Programs and maps.
-    pub object: Object,
-    /// Link that keeps the algorithm registered.
-    pub link: Link,
 }
 
 /// Runs `work` and returns the last log lines of libbpf in parentheses, among them the verifier's reasons.

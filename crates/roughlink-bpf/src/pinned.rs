@@ -1,12 +1,11 @@
-//! Loaded algorithms, found through the BPF file system.
+//! Loaded algorithms, pinned in the BPF file system and found through it.
 //!
 //! Each algorithm has a folder with the maps that other processes may read, and the link if it outlives its loader.
 
 use crate::defaults::{self, NamedNamespace};
 use crate::error::KernelError;
 use crate::event::{EventRecord, SIZE};
-use crate::load::LoadedAlgorithm;
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBufferBuilder};
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use roughlink_host::Namespace;
@@ -295,6 +294,15 @@ impl Pinned {
         let path = folder(&self.name).join(name);
         MapHandle::from_pinned_path(&path).map_err(KernelError::bpf(format!("open {}", path.display())))
     }
+}
+
+/// A loaded algorithm. Dropping it unregisters the algorithm unless its link is pinned.
+#[derive(Debug)]
+pub struct LoadedAlgorithm {
+    /// Programs and maps.
+    pub object: Object,
+    /// Link that keeps the algorithm registered.
+    pub link: Link,
 }
 
 impl LoadedAlgorithm {
