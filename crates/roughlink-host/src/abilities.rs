@@ -2,7 +2,6 @@
 
 use crate::device::{Device, Setup};
 use crate::error::{HostError, Operation};
-use crate::inside::PROBE;
 use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
 use crate::realtime::raise_priority;
@@ -73,6 +72,8 @@ fn is_open_to_all() -> bool {
     fs::metadata(DRIVER).is_ok_and(|m| m.mode() & 0o006 == 0o006)
 }
 
+/// Stage of [`crate::inside::main`] that tries the features.
+pub(crate) const PROBE: &str = "probe";
 const DRIVER: &str = "/dev/net/tun";
 
 const NAMESPACE: &str = "namespace";

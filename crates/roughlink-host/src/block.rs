@@ -8,10 +8,10 @@
 //!
 //! The last 32 bits of an IPv6 address of a block are the IPv4 address minus 10.0.0.0: 10.0.16.1 becomes fd00::1001.
 
-use crate::device::taken;
 use crate::error::HostError;
 use crate::ip::ip_prints;
 use crate::namespace::Namespace;
+use crate::routes::{PROTOCOL, taken};
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::scenario::NodeAddresses;
 use std::fs::{self, File, TryLockError};
@@ -138,8 +138,6 @@ fn delegated(line: &str) -> Option<AddressBlock> {
     Some(AddressBlock { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
 }
 
-/// Routing protocol number of the unreachable routes of blocks; iproute2 does not use it.
-pub(crate) const PROTOCOL: &str = "82";
 /// Networks of outermost blocks: private use (RFC 1918), and tests of network devices (RFC 2544 section C.2.2).
 const NETWORKS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(198, 18, 0, 0)];
 /// Number of outermost blocks in each network.

@@ -1,12 +1,12 @@
 //! Devices of the loop: TUN for IP datagrams, TAP for Ethernet frames, an attached existing device, or a netfilter queue.
 
 use crate::attached::Attached;
-use crate::block::PROTOCOL;
 use crate::error::{HostError, Operation};
-use crate::ip::{ip, ip_prints};
+use crate::ip::ip;
 use crate::mac::{Mac, text};
 use crate::namespace::Namespace;
 use crate::nfqueue::NfQueue;
+use crate::routes::{PROTOCOL, full, taken};
 use crate::verdict::Verdict;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::wire::Datagram;
@@ -252,37 +252,9 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     all
 }
 
-/// Returns the length of an address in bits.
-pub(crate) fn full(address: &IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
 /// Returns true if new devices in this thread's namespace get IPv6.
 fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|disabled| disabled.trim() == "0")
-}
-
-/// Returns the first of `prefixes` with a route into it or across it, and that route. The default route does not count.
-/// Unreachable routes for nested links do not count.
-pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, HostError> {
-    let ours = format!("proto {PROTOCOL}");
-    let other = |line: &&str| {
-        let nowhere = line.starts_with("unreachable") && (line.contains(&ours) || line.contains("unreachable default"));
-        !line.is_empty() && !line.starts_with("default") && !nowhere
-    };
-    for prefix in prefixes.iter().filter(|prefix| prefix.length > 0) {
-        let version = if prefix.address.is_ipv4() { "-4" } else { "-6" };
-        let text = prefix.to_string();
-        // Search routes that contain the prefix, and routes inside it.
-        for relation in ["match", "root"] {
-            let routes = ip_prints(&[version, "-o", "route", "show", "table", "all", relation, &text])?;
-            if let Some(by) = routes.lines().find(other) {
-                let name = if prefix.length == full(&prefix.address) { prefix.address.to_string() } else { text };
-                return Ok(Some((name, by.trim().to_owned())));
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// Returns the number of packets that a device in /proc/net/dev dropped on transmission. The column follows the eight

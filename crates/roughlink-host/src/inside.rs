@@ -14,9 +14,9 @@
 //! Ctrl-C ends the program, the process group that had the terminal before gets the same signal, so that a script ends,
 //! too. Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
 
-use crate::abilities::probe;
+use crate::abilities::{PROBE, probe};
 use crate::nodes::{ListedNode, OWN_NODE, hosts, place, read, variable};
-use crate::program::code;
+use crate::program::{JOIN, code};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -33,9 +33,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, exit};
 
-pub(crate) const JOIN: &str = "join";
-pub(crate) const INIT: &str = "init";
-pub(crate) const PROBE: &str = "probe";
+const INIT: &str = "init";
 
 /// Runs the hidden command with its arguments; the first of them selects the stage.
 pub fn main(hidden: &OsStr, words: &[OsString]) -> ExitCode {

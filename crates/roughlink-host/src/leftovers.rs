@@ -5,8 +5,8 @@
 //! arguments of [`crate::inside`] in their command line: the parent, and the path of the emulation's list of nodes.
 
 use crate::error::HostError;
-use crate::inside::JOIN;
 use crate::nodes::LINK;
+use crate::program::JOIN;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsStr;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `namespace` | unnamed network namespaces, the user namespace of an emulation without root |
 //! | `block` | addresses for links without configured ones, also nested links |
+//! | `routes` | routes into an address block |
 //! | `device` | TUN and TAP devices with their addresses and routes; common interface for these and attached devices |
 //! | `ethernet`, `neighbors`, `mac` | Ethernet switch; ARP and neighbor discovery; addresses |
 //! | `attached`, `offload` | attached existing devices |
@@ -64,6 +65,7 @@ mod offload;
 mod program;
 mod realtime;
 mod relay;
+mod routes;
 mod scheduling;
 mod senders;
 mod snooping;

@@ -2,7 +2,6 @@
 
 use crate::emulation::Running;
 use crate::error::HostError;
-use crate::inside::JOIN;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::{OsStr, OsString};
@@ -228,6 +227,8 @@ pub fn attend<O>(
     (why, programs.into_iter().map(Program::ended).collect())
 }
 
+/// Stage of [`crate::inside::main`] that joins the namespace of a node.
+pub(crate) const JOIN: &str = "join";
 /// Interval between two checks whether a program has ended.
 const TICK: Duration = Duration::from_millis(10);
 /// Time for a program to end after the request.
