@@ -15,6 +15,7 @@ pub(crate) mod kernel;
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 #[path = "commands/no_kernel.rs"]
 pub(crate) mod kernel;
+mod leftovers;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod metric;
@@ -24,7 +25,8 @@ pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod sweep;
 
-use crate::args::{self, Reproduce, SchemaOf};
+use crate::args::{self, SchemaOf};
+use crate::command_line::{typed_words, whole_command};
 use crate::failure::{Failure, print, print_json, print_stderr, warn};
 use crate::progress::work;
 use roughlink_lab::error::LabError;
@@ -141,56 +143,4 @@ pub(crate) fn report(args: &args::ReportArgs) -> Result<(), Failure> {
     };
     written.map_err(|source| LabError::Write { path: path.clone(), source })?;
     print(&format!("{}\n", path.display()))
-}
-
-/// Returns the command line in a form that can be run again.
-pub(crate) fn command_line() -> String {
-    let words = typed_words().into_iter().map(|word| quote(&word));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the command line without the options that select a part.
-fn whole_command(words: Vec<String>) -> String {
-    let given = |word: &str| word == "--part" || word.starts_with("--part=");
-    if !words.iter().any(|word| given(word)) {
-        return words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
-    }
-    let mut kept = Vec::new();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        match &*word {
-            "--part" | "-o" => drop(words.next()),
-            _ if given(&word) || word.starts_with("-o") => {} // -oDIR
-            _ => kept.push(quote(&word)),
-        }
-    }
-    kept.join(" ")
-}
-
-/// Returns the words of the command line; bytes that are not UTF-8 are replaced.
-fn typed_words() -> Vec<String> {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("roughlink".to_owned()).chain(words).collect()
-}
-
-/// Returns the arguments other than experiment and `--quick`.
-fn rest(args: &Reproduce) -> String {
-    let mut rest = String::new();
-    for (option, values) in [("--set", &args.set), ("--only", &args.only)] {
-        for value in values {
-            rest += &format!(" {option} {}", quote(value));
-        }
-    }
-    if let Some(n) = args.grid.seed {
-        rest += &format!(" --seed {n}");
-    }
-    if let Some(n) = args.replicas {
-        rest += &format!(" --replicas {n}");
-    }
-    rest
-}
-
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

@@ -1,7 +1,7 @@
 //! Failures of commands: messages and exit codes.
 
-use crate::commands::command_line;
-use crate::progress::end_by_signal;
+use crate::command_line::command_line;
+use crate::signals::end_by_signal;
 use roughlink_core::text::visible;
 use roughlink_lab::drawing::{self, MessageStyle, Plain};
 use roughlink_lab::error::{LabError, exceeded_help};

@@ -6,12 +6,14 @@
 
 mod advice;
 mod args;
+mod command_line;
 mod commands;
 mod failure;
 #[cfg(target_os = "linux")]
 mod live;
 mod progress;
 mod show;
+mod signals;
 mod table;
 
 use args::cc::CcCommand;

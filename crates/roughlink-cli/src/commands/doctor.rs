@@ -1,12 +1,11 @@
 //! `roughlink doctor`: lists the features that this machine supports.
 
 use super::REVISION;
+use super::leftovers::{LeftProcess, clean};
 use crate::args::Doctor;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
-use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -20,7 +19,7 @@ struct Fact {
 /// Prints facts about this machine, without an assessment.
 pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     if args.clean {
-        return clean(args.json);
+        return report_cleanup(args.json);
     }
     let facts = facts();
     if args.json {
@@ -41,26 +40,8 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     print(&format!("{table}\n"))
 }
 
-/// Remains of ended emulations, and the outcome of removing them.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct CleanupResult {
-    pub(crate) found: Vec<LeftProcess>,
-    /// Running emulations, by process, with their nodes. The cleanup does not touch them.
-    pub(crate) running: BTreeMap<u32, Vec<String>>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct LeftProcess {
-    pub(crate) process: u32,
-    pub(crate) command: String,
-    /// Network namespace that the process keeps alive.
-    pub(crate) namespace: String,
-    /// Error that prevented its removal.
-    pub(crate) error: Option<String>,
-}
-
-fn clean(json: bool) -> Result<(), Failure> {
-    let cleaned = super::emulate::clean();
+fn report_cleanup(json: bool) -> Result<(), Failure> {
+    let cleaned = clean();
     if json {
         print_json(&cleaned)?;
     } else {

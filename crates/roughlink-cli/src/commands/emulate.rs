@@ -17,27 +17,24 @@ mod result;
 mod running;
 mod series;
 
-use super::doctor::{CleanupResult, LeftProcess};
 use super::run::source;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
-use crate::progress::on_stop;
+use crate::signals::on_stop;
 use plan::{EmulationPlan, programs, quoted};
-use roughlink_host::{Directory, HostError, Launcher, Output, Program, directories, leftovers};
+use roughlink_host::{HostError, Launcher, Output, Program, directories};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use running::run;
-use std::ffi::OsStr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub(crate) use link::link;
 #[cfg(feature = "kernel")]
 pub(crate) use result::faults;
-pub(crate) use roughlink_host::inside::is_ignored;
 
 /// Internal command by which this program calls itself between an emulation and its programs.
-const INSIDE: &str = "__inside";
+pub(super) const INSIDE: &str = "__inside";
 
 /// Executes the internal command [`INSIDE`] if the command line has it.
 pub(crate) fn inside() -> Option<ExitCode> {
@@ -50,24 +47,6 @@ pub(crate) fn inside() -> Option<ExitCode> {
 pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     let all = roughlink_host::abilities(&Launcher::new(INSIDE));
     all.into_iter().map(|a| (a.name, a.missing, a.what_for)).collect()
-}
-
-/// Removes leftovers of ended emulations. Returns them, with the errors of those that remain, and running emulations.
-pub(crate) fn clean() -> CleanupResult {
-    let mut cleaned = CleanupResult::default();
-    for left in leftovers(OsStr::new(INSIDE)) {
-        let found = LeftProcess {
-            process: left.process,
-            command: left.command.clone(),
-            namespace: left.namespace.clone(),
-            error: left.end().err().map(|e| e.with_cause()),
-        };
-        cleaned.found.push(found);
-    }
-    let real = |d: Directory| d.nodes.into_iter().filter(|node| node.is_real()).map(|node| node.name).collect();
-    let running = |d: Directory| (d.process, real(d));
-    cleaned.running = directories().into_iter().map(running).collect();
-    cleaned
 }
 
 pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {

@@ -3,8 +3,8 @@
 use crate::args::ListArgs;
 use crate::args::cc::{CcList, CoverageArgs, LoadArgs, OnOffArg, Stat, Unload};
 use crate::failure::{Failure, print, print_json, print_stderr};
-use crate::progress::on_stop;
 use crate::show;
+use crate::signals::on_stop;
 use crate::table::TextTable;
 use roughlink_bpf::KernelError;
 use roughlink_bpf::catalogue::ENTRIES;

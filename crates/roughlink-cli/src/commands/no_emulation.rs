@@ -1,6 +1,5 @@
 //! `roughlink emulate`, `link` and `shell` on systems other than Linux.
 
-use super::doctor::CleanupResult;
 use crate::args::link::LinkArgs;
 use crate::args::{Emulate, ShellAt};
 use crate::failure::Failure;
@@ -13,15 +12,6 @@ pub(crate) fn inside() -> Option<ExitCode> {
 
 pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     Vec::new()
-}
-
-pub(crate) fn clean() -> CleanupResult {
-    CleanupResult::default()
-}
-
-/// Returns false: without /proc this is unknown.
-pub(crate) fn is_ignored(_: i32) -> bool {
-    false
 }
 
 pub(crate) fn emulate(_: &Emulate) -> Result<(), Failure> {

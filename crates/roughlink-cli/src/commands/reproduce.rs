@@ -8,6 +8,7 @@ mod kernel;
 
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
+use crate::command_line::{command_line, quote};
 use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::progress::work;
 use crate::show;
@@ -94,7 +95,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
         },
     };
     let mut entries: Vec<PaperEntry> = grids.iter().map(entry).collect();
-    let command = super::command_line();
+    let command = command_line();
     index::write(&path, &entries, &command).map_err(failed)?;
     for (i, (paper, plans)) in grids.iter().enumerate() {
         if !args.grid.form.quiet {
@@ -149,7 +150,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     let input = ReportInput {
         title: paper.title.clone(),
         intro: paper.about.clone(),
-        command: super::command_line(),
+        command: command_line(),
         facts: folder::facts(&experiments, super::REVISION),
         experiments,
         claims,
@@ -248,7 +249,7 @@ fn select<'a>(
     if let Some(n) = args.replicas {
         experiment.replicas = grid::replicas(n)?;
     }
-    experiment.command += &super::rest(args);
+    experiment.command += &rest(args);
     let mut has_all = true;
     for text in &args.only {
         let (name, values) = assignment(text)?;
@@ -369,6 +370,23 @@ fn list(json: bool) -> Result<(), Failure> {
     }
     out += "\nroughlink reproduce PAPER [EXPERIMENT]... [--quick]\nroughlink reproduce all\n";
     print(&out)
+}
+
+/// Returns the arguments other than experiment and `--quick`.
+fn rest(args: &Reproduce) -> String {
+    let mut rest = String::new();
+    for (option, values) in [("--set", &args.set), ("--only", &args.only)] {
+        for value in values {
+            rest += &format!(" {option} {}", quote(value));
+        }
+    }
+    if let Some(n) = args.grid.seed {
+        rest += &format!(" --seed {n}");
+    }
+    if let Some(n) = args.replicas {
+        rest += &format!(" --replicas {n}");
+    }
+    rest
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::REVISION;
 use crate::args::RunArgs;
+use crate::command_line::typed_words;
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
 use roughlink_core::net::{Network, RunLimits, RunOptions};
@@ -54,7 +55,7 @@ fn settings(args: &RunArgs) -> Result<OutputSettings, LabError> {
     let hosts = args.capture_at.as_deref().map(split);
     let capture = CaptureSettings { hosts, snaplen: args.snaplen, one_file: args.one_capture };
     let capture = (!args.no_capture).then_some(capture);
-    let command = super::typed_words();
+    let command = typed_words();
     let revision = Some(REVISION.to_owned());
     Ok(OutputSettings { sample, capture, force: args.force, command, revision, ..OutputSettings::default() })
 }

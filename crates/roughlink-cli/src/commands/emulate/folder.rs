@@ -15,7 +15,8 @@
 use super::files::{Files, TrackedFile, unwritten};
 use super::result::{EmulationOutput, SenderResult};
 use super::series::SeriesFiles;
-use crate::commands::{REVISION, command_line};
+use crate::command_line::command_line;
+use crate::commands::REVISION;
 use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
 use roughlink_host::Emulation;
