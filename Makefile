@@ -27,7 +27,7 @@ help:
 	@echo 'make wheel       build the Python package for installation: target/wheels'
 	@echo 'make check       check formatting, lints, wide lines and names used twice'
 	@echo 'make deny        check licenses, sources and advisories of all dependencies'
-	@echo 'make docs        write the reference pages that the program generates'
+	@echo 'make docs        write the reference pages that are generated from the sources'
 	@echo 'make notebooks   execute the notebooks and write their outputs'
 	@echo 'make bench       run the benchmarks'
 	@echo 'make validate    compare with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
@@ -82,8 +82,9 @@ deny:
 	@.ci/setup build
 	@.ci/deny
 
-docs: build
-	target/release/roughlink reference docs/reference
+docs:
+	@.ci/setup build
+	INSTA_UPDATE=always $(CARGO) test -p roughlink-cli --locked --lib reference
 
 notebooks:
 	@.ci/setup build python

@@ -54,12 +54,12 @@ fn override_of(unknown: &str, words: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{AnyCommand, Roughlink};
+    use crate::args::Roughlink;
     use clap::Parser as _;
 
     fn advice_for(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let error = Roughlink::<AnyCommand>::try_parse_from(&words).unwrap_err();
+        let error = Roughlink::try_parse_from(&words).unwrap_err();
         advise(error, &words).to_string()
     }
 

@@ -31,23 +31,12 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
   70   a bug in roughlink
   130  interrupted; the process ends by the signal
 If a program at an emulated link fails, roughlink exits with the program's code.")]
-pub(crate) struct Roughlink<C: Subcommand> {
+pub(crate) struct Roughlink {
     #[command(subcommand)]
-    pub command: C,
+    pub command: Command,
 }
 
 /// All commands.
-#[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
-pub(crate) enum AnyCommand {
-    #[command(flatten)]
-    Shown(Command),
-    /// Write the reference pages that are made from the schema and the registries.
-    #[command(hide = true)]
-    Reference(ReferenceArgs),
-}
-
-/// Commands that appear in help, manual pages and completions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a scenario and print its results.
@@ -509,12 +498,6 @@ pub(crate) enum SchemaOf {
     Scenario,
     /// The `results.json` that `sweep`, `compare` and `reproduce` write.
     Results,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ReferenceArgs {
-    /// The folder of the pages.
-    pub folder: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -19,7 +19,6 @@ mod leftovers;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod metric;
-pub(crate) mod reference;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod scenario;

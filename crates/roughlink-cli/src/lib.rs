@@ -12,12 +12,14 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod live;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod show;
 mod signals;
 mod table;
 
 use args::cc::CcCommand;
-use args::{AnyCommand, Command, GatewayCommand, MetricCommand, Roughlink, ScenarioCommand};
+use args::{Command, GatewayCommand, MetricCommand, Roughlink, ScenarioCommand};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
@@ -28,18 +30,14 @@ pub fn main() -> ExitCode {
     if let Some(code) = commands::emulate::inside() {
         return code;
     }
-    let outcome = failure::guarded(|| match parse().command {
-        AnyCommand::Shown(command) => run(command),
-        AnyCommand::Reference(args) => commands::reference::reference(&args),
-    });
-    match outcome {
+    match failure::guarded(|| run(parse().command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),
     }
 }
 
 /// Parses the command line. Prints an error with advice and exits if that fails.
-fn parse() -> Roughlink<AnyCommand> {
+fn parse() -> Roughlink {
     let words = || std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     Roughlink::try_parse().unwrap_or_else(|error| advice::advise(error, &words()).exit())
 }

@@ -1,6 +1,6 @@
 //! `roughlink man`
 
-use crate::args::{Command, Man, Roughlink};
+use crate::args::{Man, Roughlink};
 use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use clap_mangen::roff::{Roff, roman};
@@ -8,7 +8,7 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 
 pub(crate) fn man(args: &Man) -> Result<(), Failure> {
-    let mut root = Roughlink::<Command>::command();
+    let mut root = Roughlink::command();
     root.build();
     let mut command = &root;
     for name in &args.command {

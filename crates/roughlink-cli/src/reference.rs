@@ -1,21 +1,25 @@
-//! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that keys, defaults
-//! and ranges are written only once. A test checks that the pages in the tree are current.
+//! Pages of docs/reference that are generated from the schema and the registries, so that keys, defaults and ranges are
+//! written only once. `make docs` writes the pages, and the test checks that those in the tree are current.
 
-use crate::args::{Command, ReferenceArgs, Roughlink};
-use crate::failure::{Failure, print};
+use crate::args::Roughlink;
+use crate::commands::gateway::{meaning, rows};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::gateway;
 use roughlink_core::tcp::Stack;
 use roughlink_core::text::one_line;
-use roughlink_lab::error::LabError;
 use roughlink_lab::metric;
 use roughlink_scenario::{definition, schema};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
 
-pub(crate) fn reference(args: &ReferenceArgs) -> Result<(), Failure> {
+#[test]
+fn pages_are_current() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    let update = env::var("INSTA_UPDATE").is_ok_and(|how| how == "always");
     let pages = [
         ("keys.md", keys()),
         ("algorithms.md", algorithms()),
@@ -23,12 +27,20 @@ pub(crate) fn reference(args: &ReferenceArgs) -> Result<(), Failure> {
         ("metrics.md", metrics()),
         ("commands.md", commands()),
     ];
+    let mut outdated = Vec::new();
     for (name, page) in pages {
-        let path = args.folder.join(name);
-        std::fs::write(&path, wrapped(&page)).map_err(|source| LabError::Write { path: path.clone(), source })?;
-        print(&format!("{}\n", path.display()))?;
+        let (path, page) = (folder.join(name), wrapped(&page));
+        assert!(page.lines().count() > 20, "{name} is empty");
+        if fs::read_to_string(&path).unwrap_or_default() == page {
+            continue;
+        }
+        if update {
+            fs::write(&path, page).unwrap();
+        } else {
+            outdated.push(name);
+        }
     }
-    Ok(())
+    assert!(outdated.is_empty(), "pages of docs/reference are out of date: {outdated:?}; run `make docs`");
 }
 
 /// Wraps the prose of a page. Tables, headings and blocks of code keep their lines.
@@ -384,7 +396,7 @@ fn parameters(out: &mut String, algorithm: &Algorithm) {
         for (stack, all) in of_stack.iter().skip(1).filter(|(_, all)| all.get(key) != Some(value)) {
             let _ = write!(default, ", {stack} `{}`", all.get(key).map_or_else(String::new, ToString::to_string));
         }
-        let meaning = super::gateway::meaning(&schema["properties"][key], &schema).replace('\n', " ");
+        let meaning = meaning(&schema["properties"][key], &schema).replace('\n', " ");
         let _ = writeln!(out, "| `{key}` | {default} | {} |", meaning.replace('|', "\\|"));
     }
     out.push('\n');
@@ -402,7 +414,7 @@ fn gateways() -> String {
             "## `{}`\n\n{}. Source: {}.\n\n| parameter | default | meaning |\n|---|---|---|",
             kind.name, kind.summary, kind.source
         );
-        for [key, default, meaning] in super::gateway::rows(kind) {
+        for [key, default, meaning] in rows(kind) {
             let _ = writeln!(out, "| `{key}` | `{default}` | {} |", meaning.replace('\n', " ").replace('|', "\\|"));
         }
         out.push('\n');
@@ -426,7 +438,7 @@ fn metrics() -> String {
 /// Returns the page of all commands with their help.
 fn commands() -> String {
     let mut out = format!("# Commands\n\n{MADE}\nOutput of `roughlink COMMAND --help`.\n\n");
-    let mut root = Roughlink::<Command>::command().term_width(80);
+    let mut root = Roughlink::command().term_width(80);
     root.build();
     help(&mut out, &mut root);
     out.trim_end().to_owned() + "\n"
