@@ -3,7 +3,7 @@
 use super::air::MIN_GAP;
 use super::leaf::{At, Leaf, span};
 use super::problem::{Problem, Problems};
-use super::table::FileLoader;
+use super::table::{Dialect, FileLoader, TIME, TraceTable};
 use roughlink_core::link::noise::{self, BurstLength, Noise};
 use roughlink_core::units::{Share, Time};
 use schemars::JsonSchema;
@@ -96,7 +96,7 @@ pub(super) struct LossList {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-needs-one" = true))]
 pub(super) struct TomlRecorded {
-    /// A file of lines `seconds,probability`; excludes `steps`.
+    /// A CSV file with a heading: the columns `time_s` and `loss` (0 to 1). Excludes `steps`.
     #[schemars(extend("x-excludes" = ["steps"]))]
     pub file: Option<Leaf<String>>,
     /// Loss probability over time, as `[{ at, loss }]`; excludes `file`.
@@ -265,27 +265,28 @@ fn ascending(numbers: &[u64]) -> String {
     format!("[{}{}]", shown.join(", "), if sorted.len() > MAX_SHOWN { ", ..." } else { "" })
 }
 
-/// Reads `seconds,loss probability` per line. Skips blank lines, comments with `#`, and a heading.
+/// Reads a table with the columns `time_s` and `loss`.
 fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
-    let mut steps = Vec::new();
-    let lines = text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
-    for (first, (number, line)) in lines.enumerate() {
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [at, loss] = fields[..] else { return Err(format!("line {}: expected two columns", number + 1)) };
-        let step = format!("{at} s").parse::<Time>().ok().zip(loss.parse::<f64>().ok());
-        match step {
-            Some((at, loss)) if (0.0..=1.0).contains(&loss) => steps.push((at, loss)),
-            Some(_) => return Err(format!("line {}: the loss must be between 0 and 1, found {loss}", number + 1)),
-            None if first == 0 => {} // the heading
-            None => return Err(format!("line {}: expected two numbers, found `{line}`", number + 1)),
-        }
+    let table = TraceTable::read(text, &COLUMNS, &Dialect::default())?;
+    if let Some(missing) = COLUMNS.into_iter().find(|column| !table.has(column)) {
+        return Err(format!("missing column `{missing}`"));
     }
-    Ok(steps)
+    let lines = table.lines(|step: &mut (Time, Option<f64>), field, at| {
+        match at {
+            Some(at) => step.0 = at,
+            None => step.1 = Some(field.number()?),
+        }
+        Ok(())
+    })?;
+    let step =
+        |(line, (at, loss)): (u64, (Time, Option<f64>))| Ok((at, loss.ok_or(format!("line {line}: loss is empty"))?));
+    lines.into_iter().map(step).collect()
 }
 
+const COLUMNS: [&str; 2] = [TIME, "loss"];
 /// Most pulses at one instant, on average; each packet checks all of them.
 const MAX_OVERLAPS: u64 = 100;
-const STEPS_HELP: &str = "write lines of `seconds,loss probability`, such as 12.5,0.03";
+const STEPS_HELP: &str = "name the columns in the first line: time_s and loss";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
 const MAX_BURST: u64 = 1_000_000_000;
@@ -297,11 +298,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_noise_is_read_from_a_table_of_numbers() {
-        let steps = read_steps("time_s,loss\n# quiet\n0,0.001\n\n12.5, 0.03\r\n").unwrap();
-        assert_eq!(steps, [(Time::ZERO, 0.001), (Time::from_millis(12_500), 0.03)]);
-        for bad in ["1,2", "0,0.1\nx,y", "1", "-1,0.5\n0,1\n-1,0", "0,nan"] {
-            assert!(read_steps(bad).is_err(), "{bad}");
+    fn recorded_noise_is_read_by_its_heading() {
+        let steps = Ok(vec![(Time::ZERO, 0.001), (Time::from_millis(12_500), 0.03)]);
+        assert_eq!(read_steps("time_s,loss\n# quiet\n0,0.001\n\n12.5, 0.03\r\n"), steps);
+        assert_eq!(read_steps("loss;time_s\n0,001;0\n0,03;12,5\n"), steps, "columns have names, not places");
+    }
+
+    #[test]
+    fn invalid_records_of_noise_are_refused_with_their_line() {
+        for (bad, reason) in [
+            ("", "the file is empty"),
+            ("0,0.1\n1,0.2\n", "no known column; expected any of time_s, loss"),
+            ("time,loss\n0,0.1\n", "unknown column `time`"),
+            ("time_s,loss,up\n0,0.1,1\n", "unknown column `up`"),
+            ("time_s\n0\n", "missing column `loss`"),
+            ("loss\n0.1\n", "missing column `time_s`"),
+            ("time_s,loss\n", "no data"),
+            ("time_s,loss\n0,0.1\n1\n", "line 3: expected 2 fields, found 1"),
+            ("time_s,loss\n0,0.1\n\n1,2\n", "line 4: loss = 2 is out of range: 0 to 1"),
+            ("time_s,loss\n0,0.1\n1,\n", "line 3: loss is empty"),
+            ("time_s,loss\n0,nan\n", "line 2: loss = nan is out of range"),
+            ("time_s,loss\n-1,0.5\n", "line 2: time_s = -1 is a negative time"),
+        ] {
+            let found = read_steps(bad).unwrap_err();
+            assert!(found.contains(reason), "{bad:?}: {found}");
         }
     }
 }
