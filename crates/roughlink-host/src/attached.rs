@@ -5,7 +5,7 @@
 //! removed, and [`offload`](crate::offload) does the rest.
 
 use crate::error::{HostError, Operation, UnfitReason};
-use crate::ip::ip_prints;
+use crate::ip::ip_json;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, PendingOffloads};
 use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
@@ -20,6 +20,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvmsg, setsockopt, socket,
 };
 use roughlink_core::wire::Datagram;
+use serde::Deserialize;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -173,8 +174,11 @@ fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
 }
 
 fn master(name: &str) -> Option<String> {
-    let text = ip_prints(&["-o", "link", "show", "dev", name]).ok()?;
-    text.split_whitespace().skip_while(|word| *word != "master").nth(1).map(str::to_owned)
+    #[derive(Deserialize)]
+    struct ListedDevice {
+        master: Option<String>,
+    }
+    ip_json::<ListedDevice>(&["link", "show", "dev", name]).ok()?.pop()?.master
 }
 
 /// Returns the VLAN tag of a `tpacket_auxdata` (linux/if_packet.h) in its form on the wire.

@@ -2,16 +2,16 @@
 //!
 //! A link takes the first block of a fixed list for which this machine has no route. The first two addresses of the
 //! block belong to the ends of the link. The others are routed to the far end. There the block appears as an
-//! unreachable route of the protocol [`PROTOCOL`]. A link that begins at the far end finds this route. The nested link
-//! takes the second, third or last quarter of the block, whichever is free, and its route is more specific. So packets
-//! in both directions find their way through nested links, and outer namespaces need no configuration.
+//! unreachable route of the protocol [`PROTOCOL`](crate::routes::PROTOCOL). A link that begins at the far end finds
+//! this route. The nested link takes the second, third or last quarter of the block, whichever is free, and its route
+//! is more specific. So packets in both directions find their way through nested links, and outer namespaces need no
+//! configuration.
 //!
 //! The last 32 bits of an IPv6 address of a block are the IPv4 address minus 10.0.0.0: 10.0.16.1 becomes fd00::1001.
 
 use crate::error::HostError;
-use crate::ip::ip_prints;
 use crate::namespace::Namespace;
-use crate::routes::{PROTOCOL, taken};
+use crate::routes::{delegated, taken};
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::scenario::NodeAddresses;
 use std::fs::{self, File, TryLockError};
@@ -43,6 +43,12 @@ impl AddressBlock {
         let v4 = Ipv4Addr::from_bits(self.first);
         let prefix = |address, length| Prefix { address, length };
         [prefix(IpAddr::V4(v4), self.length), prefix(IpAddr::V6(v6(self.first)), self.length + 96)]
+    }
+
+    /// Parses an IPv4 prefix.
+    fn parse(prefix: &str) -> Option<AddressBlock> {
+        let (address, length) = prefix.split_once('/')?;
+        Some(AddressBlock { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
     }
 
     /// Returns the blocks that a link may take.
@@ -81,8 +87,7 @@ impl BlockReservation {
     pub fn new() -> Result<Self, HostError> {
         let lock = Namespace::here()?.into_file();
         lock_within(&lock, PATIENCE)?;
-        let of_ours = ip_prints(&["-4", "-o", "route", "show", "type", "unreachable", "proto", PROTOCOL])?;
-        let delegated = of_ours.lines().find_map(delegated);
+        let delegated = delegated()?.iter().find_map(|prefix| AddressBlock::parse(prefix));
         let mut first_taken = None;
         for block in AddressBlock::candidates(delegated) {
             match taken(&block.prefixes()[..1])? {
@@ -130,12 +135,6 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
         process.parse().ok().filter(|process| *process > 0 && file.ends_with(&inode))
     };
     locks.lines().find_map(of)
-}
-
-/// Parses the block in a line of `ip route`.
-fn delegated(line: &str) -> Option<AddressBlock> {
-    let (address, length) = line.split_whitespace().nth(1)?.split_once('/')?;
-    Some(AddressBlock { first: address.parse::<Ipv4Addr>().ok()?.to_bits(), length: length.parse().ok()? })
 }
 
 /// Networks of outermost blocks: private use (RFC 1918), and tests of network devices (RFC 2544 section C.2.2).
@@ -193,7 +192,7 @@ mod tests {
             (outer.len(), &*outer[0], &*outer[1], &*outer[16]),
             (32, "10.0.0.0/20", "10.0.16.0/20", "198.18.0.0/20")
         );
-        let mut block = delegated("unreachable 10.0.16.0/20 proto 82").unwrap();
+        let mut block = AddressBlock::parse("10.0.16.0/20").unwrap();
         assert_eq!(block, AddressBlock::candidates(None).nth(1).unwrap());
         assert_eq!(block.ends().map(|g| g.v6.unwrap().to_string()), ["fd00::1001", "fd00::1002"]);
         assert_eq!(names(Some(block)), ["10.0.20.0/22", "10.0.24.0/22", "10.0.28.0/22"]);

@@ -1,6 +1,7 @@
 //! Command `ip` of iproute2, run in the namespace of the calling thread.
 
 use crate::error::{HostError, Operation};
+use serde::de::DeserializeOwned;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -27,6 +28,15 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     let line = line.and_then(|n| lines.get(n.checked_sub(1)?)).map_or("", String::as_str);
     let first = said.lines().next().unwrap_or("no reason given");
     Err(HostError::Ip { said: format!("{first} (`{line}`)") })
+}
+
+/// Returns the objects that `ip -j` prints; none if it fails.
+pub(crate) fn ip_json<T: DeserializeOwned>(args: &[&str]) -> Result<Vec<T>, HostError> {
+    let text = ip_prints(&[&["-j"], args].concat())?;
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(&text).map_err(|e| HostError::io(Operation::RunIp)(e.into()))
 }
 
 pub(crate) fn ip_prints(args: &[&str]) -> Result<String, HostError> {
