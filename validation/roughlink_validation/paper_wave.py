@@ -69,6 +69,7 @@ rcv_buf = "128 MiB"
 LINUX_RECEIVER = """delayed_ack = 2
 delayed_ack_timeout = "40 ms"
 quick_ack = true
+compress_sacks = true
 snd_buf = "128 MiB"
 rcv_buf = "6 MiB"
 """

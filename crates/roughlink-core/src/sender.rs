@@ -6,8 +6,8 @@ mod rate;
 mod rtt;
 
 pub(crate) use rate::{DeliveryRate, Newest, RateStamp};
-pub use rtt::RtoFloor;
 pub(crate) use rtt::RttEstimator;
+pub use rtt::{RtoFloor, RttVar};
 
 use crate::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Factory, Flow, LinkEvent, OptionalEvents, Permit, Sent,

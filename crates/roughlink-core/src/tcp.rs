@@ -25,8 +25,8 @@ mod stream;
 mod unread;
 
 pub use config::{
-    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, Stack, TcpConfig,
-    threshold,
+    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, RttVar, Stack,
+    TcpConfig, threshold,
 };
 pub use paws::Paws;
 pub use send::TcpSender;
@@ -283,11 +283,10 @@ impl TcpEndpoint {
     pub fn wake(&mut self, now: Time) {
         if self.syn_at <= now {
             self.syn_tries += 1;
-            let linear =
-                if self.cfg.stack == Stack::Linux && self.state == ConnectionState::SynSent { SYN_LINEAR } else { 0 };
+            let linear = if self.state == ConnectionState::SynSent { self.cfg.syn_linear_timeouts } else { 0 };
             let waited =
                 self.cfg.user_timeout.is_some_and(|most| self.syn_tries > 1 && now >= self.syn_repeated_at + most);
-            if self.syn_tries > SYN_RETRIES + linear || waited {
+            if self.syn_tries > SYN_RETRIES.saturating_add(linear) || waited {
                 self.fail(now);
                 return;
             }
@@ -492,10 +491,8 @@ pub(crate) const fn is_before_all(offset: u64) -> bool {
 
 /// Lower bound of an announced MSS, so that options leave room for data (Linux `tcp_min_snd_mss`: 48).
 const MIN_MSS: u32 = 48;
-/// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
+/// SYN retransmissions with back-off before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
-/// Further SYN (not SYN-ACK) retransmissions of Linux, without back-off (`tcp_syn_linear_timeouts`, since 6.5).
-const SYN_LINEAR: u32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -120,14 +120,14 @@ impl Default for Params {
 }
 
 /// Keys of `[tcp]` that `wave` sets.
-pub const TCP: &str =
-    "recovery = \"reno\"\nsack = false\nfr_off_until = \"last_sent\"\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
+pub const TCP: &str = "recovery = \"reno\"\nsack = false\nfr_off_until = \"last_sent\"\nmin_rto = \"1 s\"\n\
+                       rto_floor = \"total\"\nrttvar = \"rfc\"";
 /// Parameters that `wave-fr` sets.
 pub const FR: &str = "trains = \"delivered\"";
 /// Keys of `[tcp]` that `wave-fr` sets. Every segment sent restarts the timer of tail loss probes. Bursts continue
 /// during an outage, so neither this timer nor the RTO would expire with `tlp`.
-pub const FR_TCP: &str =
-    "recovery = \"rack\"\nsack = true\ntlp = false\nundo = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
+pub const FR_TCP: &str = "recovery = \"rack\"\nsack = true\ndsack = true\ntlp = false\nundo = false\n\
+                          min_rto = \"1 s\"\nrto_floor = \"total\"\nrttvar = \"rfc\"";
 
 /// The algorithm.
 #[derive(Clone, Debug)]

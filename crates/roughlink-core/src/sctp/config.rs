@@ -1,6 +1,6 @@
 //! The keys of an SCTP association; defaults are the protocol parameters of RFC 9260 section 16.
 
-use crate::sender::{RtoFloor, RttEstimator};
+use crate::sender::{RtoFloor, RttEstimator, RttVar};
 use crate::tcp::{Amount, threshold};
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
@@ -119,7 +119,7 @@ impl SctpConfig {
     /// Returns the RTO estimator before the first sample.
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         let bounds = (self.min_rto, self.max_rto);
-        RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, RtoFloor::Total)
+        RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, RtoFloor::Total, RttVar::Rfc)
     }
     /// Returns the initial window in bytes.
     ///

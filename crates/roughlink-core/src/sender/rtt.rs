@@ -4,6 +4,17 @@ use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Estimate of the round-trip time and its variation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RttVar {
+    /// Smoothed deviation of all samples (RFC 6298 rules 2.2 and 2.3).
+    Rfc,
+    /// Like Linux `tcp_rtt_estimator`: the largest mean deviation of the last window of data, which decays once per
+    /// window. A falling RTT has an eighth of the weight.
+    Linux,
+}
+
 /// Where `min_rto` applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -31,10 +42,11 @@ pub(crate) struct RttEstimator {
     max: Time,
     granularity: Time,
     floor: RtoFloor,
+    rule: RttVar,
 }
 
 impl RttEstimator {
-    pub(crate) fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
+    pub(crate) fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor, rule: RttVar) -> Self {
         RttEstimator {
             srtt: 0,
             var: 0,
@@ -48,6 +60,7 @@ impl RttEstimator {
             max,
             granularity,
             floor,
+            rule,
         }
     }
     /// Returns the smoothed RTT, zero before the first sample.
@@ -69,9 +82,9 @@ impl RttEstimator {
     #[inline]
     pub(crate) fn sample(&mut self, m: Time, una: u64, nxt: u64) {
         let m = m.0 as i64;
-        match self.floor {
-            RtoFloor::Total => self.smooth(m),
-            RtoFloor::Variance => self.linux(m, una, nxt),
+        match self.rule {
+            RttVar::Rfc => self.smooth(m),
+            RttVar::Linux => self.follow_largest(m, una, nxt),
         }
         self.sampled = true;
         self.update();
@@ -91,10 +104,10 @@ impl RttEstimator {
     }
 
     /// Applies Linux `tcp_rtt_estimator`: the variance follows its largest value of the last window of data and decays
-    /// once per window. A falling RTT raises it with an eighth of the weight.
+    /// once per window. A falling RTT raises it with an eighth of the weight. The floor of the variance decays with it.
     #[inline]
-    fn linux(&mut self, m: i64, una: u64, nxt: u64) {
-        let floor = self.min.0 as i64 / 4;
+    fn follow_largest(&mut self, m: i64, una: u64, nxt: u64) {
+        let floor = if self.floor == RtoFloor::Variance { self.min.0 as i64 / 4 } else { 0 };
         if !self.sampled {
             self.srtt = m;
             self.var = (m / 2).max(floor); // 4 var = max(2 m, min_rto)
@@ -145,9 +158,9 @@ impl RttEstimator {
         self.rto = Time(self.rto.0.saturating_mul(2)).min(self.max);
     }
 
-    /// Raises the RTO to at least 3 s until the first sample, after a handshake without one (RFC 6298 rule 5.7).
-    pub(crate) fn fall_back(&mut self) {
-        self.base = self.base.max(Time::from_secs(3)).min(self.max);
+    /// Raises the RTO to `least` until the first sample, after a handshake without one (RFC 6298 rule 5.7).
+    pub(crate) fn fall_back(&mut self, least: Time) {
+        self.base = self.base.max(least).min(self.max);
         self.rto = self.base;
     }
 
@@ -161,14 +174,14 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    fn estimator(min_ms: u64, floor: RtoFloor) -> RttEstimator {
+    fn estimator(min_ms: u64, floor: RtoFloor, rule: RttVar) -> RttEstimator {
         let bounds = (Time::from_millis(min_ms), Time::from_secs(60));
-        RttEstimator::new(Time::from_secs(1), bounds, Time::from_millis(1), floor)
+        RttEstimator::new(Time::from_secs(1), bounds, Time::from_millis(1), floor, rule)
     }
 
     #[test]
     fn rto_follows_rfc6298() {
-        let mut e = estimator(1, RtoFloor::Total);
+        let mut e = estimator(1, RtoFloor::Total, RttVar::Rfc);
         assert_eq!(e.rto(), Time::from_secs(1));
         e.sample(Time::from_millis(100), 0, 0);
         assert_eq!((e.srtt(), e.rto()), (Time::from_millis(100), Time::from_millis(300)));
@@ -183,7 +196,7 @@ mod tests {
 
     #[test]
     fn linux_keeps_at_least_200_ms_above_srtt() {
-        let mut e = estimator(200, RtoFloor::Variance);
+        let mut e = estimator(200, RtoFloor::Variance, RttVar::Linux);
         for i in 0..200 {
             e.sample(Time::from_millis(25), i, i + 1);
         }
@@ -193,7 +206,7 @@ mod tests {
 
     #[test]
     fn backoff_is_bounded() {
-        let mut e = estimator(1000, RtoFloor::Total);
+        let mut e = estimator(1000, RtoFloor::Total, RttVar::Rfc);
         for _ in 0..100 {
             e.back_off();
         }

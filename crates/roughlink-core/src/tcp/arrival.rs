@@ -95,7 +95,7 @@ impl TcpEndpoint {
             mss -= 12;
         }
         let window = u64::from(p.window);
-        let cautious = self.cfg.stack == Stack::Linux && self.repetition_was_answered(p.tsecr);
+        let cautious = self.cfg.cautious_start && self.repetition_was_answered(p.tsecr);
         let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
         snd.ecn.agreed = self.ecn;
         if self.state == ConnectionState::SynSent {
@@ -104,7 +104,7 @@ impl TcpEndpoint {
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
                 snd.rtt_sample(RttSample::from_echo(p.tsecr, now)); // the echo shows which SYN was answered
             } else if self.syn_tries > 0 {
-                snd.no_handshake_sample();
+                snd.fall_back_rto();
             } else {
                 snd.rtt_sample(match self.cfg.timestamp_rtt && self.timestamps {
                     true => RttSample::by_echo(p.tsecr, self.syn_sent_at, now),

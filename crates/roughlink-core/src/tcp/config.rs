@@ -8,8 +8,8 @@ mod amount;
 pub use amount::{Amount, Buffer, InitialSsthresh, threshold};
 
 use super::paws::Paws;
-pub use crate::sender::RtoFloor;
 use crate::sender::{Patience, RttEstimator};
+pub use crate::sender::{RtoFloor, RttVar};
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,17 @@ pub enum LossRecovery {
     Rack,
 }
 
+impl LossRecovery {
+    /// Returns true if PRR sets the window of a fast recovery by counting, without RACK.
+    pub(super) const fn is_proportional(self) -> bool {
+        matches!(self, LossRecovery::Prr)
+    }
+    /// Returns true if the scoreboard selects the next segment of a fast recovery (RFC 6675 NextSeg).
+    pub(super) const fn selects_by_sack(self) -> bool {
+        matches!(self, LossRecovery::Sack | LossRecovery::Prr)
+    }
+}
+
 /// Condition under which the congestion window counts as fully used and may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -99,6 +110,11 @@ pub struct TcpConfig {
     pub recovery: LossRecovery,
     /// Offer and accept selective acknowledgments (RFC 2018).
     pub sack: bool,
+    /// Report duplicate segments (D-SACK, RFC 2883), which `undo` at the peer needs.
+    pub dsack: bool,
+    /// Compress SACKs while a gap remains (Linux `tcp_comp_sack_nr`): acknowledgments after the third are held back
+    /// until 44 have accumulated, or for the shorter of a millisecond and a twentieth of the RTT.
+    pub compress_sacks: bool,
     /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks.
     /// Linux does not offer ECN by default, but accepts an offer (`tcp_ecn` = 2).
     pub ecn: bool,
@@ -122,12 +138,15 @@ pub struct TcpConfig {
     /// Longest delay of an ACK.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub delayed_ack_timeout: Time,
-    /// Acknowledge every segment at once while the connection starts and after a duplicate segment (Linux).
+    /// Delay ACKs like Linux. Segments are acknowledged at once while the connection starts and after a duplicate, a
+    /// mark or a long silence. Otherwise the delay adapts to the gaps between segments.
     pub quick_ack: bool,
     /// Lower bound of the retransmission time-out; not above `max_rto`.
     pub min_rto: Time,
     /// Quantity to which `min_rto` applies.
     pub rto_floor: RtoFloor,
+    /// Estimate of the RTT and its variation.
+    pub rttvar: RttVar,
     /// Retransmission time-out before the first RTT sample.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub initial_rto: Time,
@@ -137,11 +156,27 @@ pub struct TcpConfig {
     /// Retransmission time-out of the SYN.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub syn_rto: Time,
+    /// Retransmissions of the SYN without back-off, before those with back-off (Linux `tcp_syn_linear_timeouts`).
+    pub syn_linear_timeouts: u32,
+    /// Begin with one segment if the SYN was sent more than twice, unless a timestamp shows that the first copy was
+    /// answered (RFC 5681 section 3.1, Linux `tcp_init_transfer`).
+    pub cautious_start: bool,
+    /// Lower bound of the RTO after a repeated SYN whose answer gave no RTT sample, until the first sample (RFC 6298
+    /// rule 5.7). Zero for none.
+    pub fallback_rto: Time,
+    /// End the back-off of the RTO whenever the timer restarts (ns-3), otherwise with the next RTT sample (RFC 6298
+    /// section 5).
+    pub reset_back_off: bool,
     /// Clock granularity G of RFC 6298. Timestamps always tick in milliseconds.
     pub clock_granularity: Time,
-    /// Consecutive time-outs before the connection fails; the result then has `failed`. Linux converts the number to a
-    /// time (`tcp_retries2`): the sum of that many time-outs, which start at 200 ms and double up to `max_rto`.
+    /// Consecutive time-outs, or window probes without an answer, before the connection fails; the result then has
+    /// `failed`.
     pub data_retries: u32,
+    /// Convert `data_retries` to the time that so many time-outs take if they start at 200 ms and double up to
+    /// `max_rto` (Linux `tcp_retries2`). Window probes are still counted.
+    pub retries_as_time: bool,
+    /// Probe a closed window without end (ns-3), otherwise at most `data_retries` times without an answer.
+    pub endless_probes: bool,
     /// TCP_USER_TIMEOUT: time without an answer after which the connection fails, from the first retransmission or
     /// window probe on. Replaces `data_retries`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,6 +201,9 @@ pub struct TcpConfig {
     /// Data that must be acknowledged after a time-out before three duplicate ACKs can trigger a fast retransmit again.
     /// No effect with `rack`.
     pub fr_off_until: FrOffUntil,
+    /// Retransmit the highest outstanding segment once per fast recovery if nothing else may leave (RFC 6675 NextSeg
+    /// rule 4); with `sack` and `prr` only.
+    pub rescue: bool,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
     /// Detect and undo spurious reductions (F-RTO, Eifel, D-SACK); with `rack` only.
@@ -174,14 +212,24 @@ pub struct TcpConfig {
     pub nagle: bool,
     /// Fill the peer's window even with less than a full segment (ns-3).
     pub fill_window: bool,
-    /// Take RTT samples from the millisecond timestamps (ns-3) instead of the send times of segments.
+    /// Fill up a short segment that leaves again from the next one, which is split if necessary (ns-3). Otherwise only
+    /// a next one that fits as a whole is added.
+    pub fill_retransmissions: bool,
+    /// Take RTT samples from the millisecond timestamps, and only of segments sent once (ns-3). Otherwise samples come
+    /// from the send times of segments, and those of repeated segments from the timestamps.
     pub timestamp_rtt: bool,
+    /// Take the minimum of the smoothed RTT (ns-3) instead of the samples as the smallest RTT.
+    pub smoothed_min_rtt: bool,
+    /// Report the smoothed RTT to the congestion control (ns-3) instead of the latest sample. No effect with `rack`.
+    pub report_srtt: bool,
     /// Grow the window even while the application or the peer limits sending (ns-3, ns-2).
     pub grow_when_limited: bool,
-    /// Reduce the window to at most the initial window after an idle time above the RTO (RFC 5681 section 4.1). Linux
-    /// (`tcp_slow_start_after_idle`) halves the window for each RTO of idle time, and shrinks a window that the
-    /// application does not fill. No effect with `bbr` and `wave`.
+    /// Reduce the window to at most the initial window after an idle time above the RTO (RFC 5681 section 4.1). No
+    /// effect with `bbr` and `wave`.
     pub slow_start_after_idle: bool,
+    /// With `slow_start_after_idle`: validate the window as in RFC 2861 and Linux. The window is halved for each RTO of
+    /// idle time, and a window that the application does not fill shrinks.
+    pub window_validation: bool,
     /// Condition under which the congestion window counts as fully used. Without `grow_when_limited`, only such a
     /// window grows.
     pub cwnd_limited: CwndLimited,
@@ -218,8 +266,11 @@ pub struct TcpConfig {
     /// round trips (Linux `tcp_tso_autosize`). If the window has no room for a whole burst, the sender waits for the
     /// next acknowledgment (`tcp_tso_should_defer`).
     pub tso_autosizing: bool,
-    /// Multiply in 32 bits in proportional rate reduction, like ns-3 3.44.
+    /// Multiply in 32 bits in proportional rate reduction, like ns-3 3.44. With `prr` only.
     pub prr_wraps: bool,
+    /// Count a segment for each duplicate ACK in proportional rate reduction, in addition to the data that it reports,
+    /// until as much is delivered as was in flight when recovery began (ns-3). With `prr` only.
+    pub prr_counts_duplicates: bool,
     /// Size of a bulk application's writes (ns-3: 512 B; `linux`: 1280 KiB, because iperf3 3.12 writes ten blocks of
     /// 128 KiB whenever the socket is writable).
     #[serde(with = "units::bytes")]
@@ -252,13 +303,14 @@ impl Default for TcpConfig {
 
 impl TcpConfig {
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
-        RttEstimator::new(self.initial_rto, (self.min_rto, self.max_rto), self.clock_granularity, self.rto_floor)
+        let bounds = (self.min_rto, self.max_rto);
+        RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, self.rto_floor, self.rttvar)
     }
     /// Returns the limit on retransmissions without an answer.
     pub(super) fn patience(&self) -> Patience {
         match self.user_timeout {
             Some(most) => Patience::Time(most),
-            None if self.stack == Stack::Linux => Patience::Time(self.retries2_timeout()),
+            None if self.retries_as_time => Patience::Time(self.retries2_timeout()),
             None => Patience::Retries(self.data_retries),
         }
     }
@@ -287,6 +339,8 @@ impl TcpConfig {
             stack,
             recovery: LossRecovery::Sack,
             sack: true,
+            dsack: false,
+            compress_sacks: false,
             ecn: false,
             ecn_echo: EcnEcho::UntilCwr,
             timestamps: true,
@@ -299,11 +353,18 @@ impl TcpConfig {
             quick_ack: false,
             min_rto: Time::from_secs(1),
             rto_floor: RtoFloor::Total,
+            rttvar: RttVar::Rfc,
             initial_rto: Time::from_secs(1),
             max_rto: Time::from_secs(60),
             syn_rto: Time::from_secs(1),
+            syn_linear_timeouts: 0,
+            cautious_start: false,
+            fallback_rto: Time::from_secs(3),
+            reset_back_off: false,
             clock_granularity: Time::from_millis(1),
             data_retries: 15,
+            retries_as_time: false,
+            endless_probes: false,
             user_timeout: None,
             keepalive: false,
             keepalive_time: Time::from_secs(7_200),
@@ -312,13 +373,18 @@ impl TcpConfig {
             limited_transmit: true,
             impatient: true,
             fr_off_until: FrOffUntil::LastSent,
+            rescue: true,
             tlp: false,
             undo: false,
             nagle: false,
             fill_window: false,
+            fill_retransmissions: false,
             timestamp_rtt: false,
+            smoothed_min_rtt: false,
+            report_srtt: false,
             grow_when_limited: false,
             slow_start_after_idle: true,
+            window_validation: false,
             cwnd_limited: CwndLimited::Round,
             reduce_every_timeout: false,
             keep_duplicates: false,
@@ -331,6 +397,7 @@ impl TcpConfig {
             internal_pacing: false,
             tso_autosizing: false,
             prr_wraps: false,
+            prr_counts_duplicates: false,
             write_size: 1,
             partial_writes: false,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -343,12 +410,19 @@ impl TcpConfig {
             Stack::Rfc => rfc,
             Stack::Linux => TcpConfig {
                 recovery: LossRecovery::Rack,
+                dsack: true,
+                compress_sacks: true,
                 delayed_ack_timeout: Time::from_millis(40),
                 quick_ack: true,
                 paws: Paws::Linux,
                 min_rto: Time::from_millis(200),
                 rto_floor: RtoFloor::Variance,
+                rttvar: RttVar::Linux,
                 max_rto: Time::from_secs(120),
+                syn_linear_timeouts: 4,
+                cautious_start: true,
+                retries_as_time: true,
+                window_validation: true,
                 tlp: true,
                 undo: true,
                 nagle: true,
@@ -365,9 +439,16 @@ impl TcpConfig {
                 recovery: LossRecovery::Prr,
                 paws: Paws::None,
                 syn_rto: Time::from_secs(3),
+                fallback_rto: Time::ZERO,
+                reset_back_off: true,
                 data_retries: 6,
+                endless_probes: true,
+                rescue: false,
                 fill_window: true,
+                fill_retransmissions: true,
                 timestamp_rtt: true,
+                smoothed_min_rtt: true,
+                report_srtt: true,
                 grow_when_limited: true,
                 slow_start_after_idle: false,
                 cwnd_limited: CwndLimited::LastSegment,
@@ -379,6 +460,7 @@ impl TcpConfig {
                 write_on_ack: true,
                 pace_headers: false,
                 prr_wraps: true,
+                prr_counts_duplicates: true,
                 write_size: 512,
                 mss_option: false,
                 mss_includes_options: false,

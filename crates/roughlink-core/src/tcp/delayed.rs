@@ -6,7 +6,7 @@
 //! without data to send, and stays between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
 //! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
 //!
-//! Linux also compresses SACKs while a gap remains. Acknowledgments after the third are held back until 44 have
+//! `compress_sacks` concerns the time while a gap remains. Acknowledgments after the third are held back until 44 have
 //! accumulated, or for the shorter of a millisecond and a twentieth of the RTT (`__tcp_ack_snd_check`). An
 //! acknowledgment has room for few blocks, so under strong reordering the sender does not receive all of them.
 
@@ -20,7 +20,8 @@ pub(super) struct DelayedAck {
     every: u32,
     /// Delay; on Linux its lower bound (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
     timeout: Time,
-    linux: bool,
+    quick_ack: bool,
+    compress_sacks: bool,
     /// Number of segments not yet acknowledged.
     pending: u32,
     due: Time,
@@ -46,7 +47,8 @@ impl DelayedAck {
         DelayedAck {
             every: cfg.delayed_ack,
             timeout: cfg.delayed_ack_timeout,
-            linux: cfg.quick_ack,
+            quick_ack: cfg.quick_ack,
+            compress_sacks: cfg.compress_sacks,
             pending: 0,
             due: Time::MAX,
             quick: 0,
@@ -91,7 +93,7 @@ impl DelayedAck {
     /// Handles data that continues the stream; `rto` and `srtt` are the connection's values.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
-        if !self.linux {
+        if !self.quick_ack {
             return;
         }
         let gap = now - self.fed_at;
@@ -122,7 +124,7 @@ impl DelayedAck {
 
     /// Handles a segment that leaves a gap at `nxt`; returns true if the SACK leaves at once.
     pub(super) fn on_gap(&mut self, now: Time, nxt: u64, rtt: Time) -> bool {
-        if !self.linux || self.quick > 0 && !self.interactive || self.compressed >= COMPRESSED_SACKS {
+        if !self.compress_sacks || self.quick > 0 && !self.interactive || self.compressed >= COMPRESSED_SACKS {
             return true;
         }
         if self.gap_at != nxt {
@@ -141,12 +143,12 @@ impl DelayedAck {
 
     fn time(&self) -> Time {
         let longest = if self.srtt.is_zero() { LONGEST } else { self.srtt.min(LONGEST) };
-        if self.linux { self.wait.min(longest).max(self.timeout) } else { self.timeout }
+        if self.quick_ack { self.wait.min(longest).max(self.timeout) } else { self.timeout }
     }
 
     /// Handles a duplicate: acknowledgments may have been lost.
     pub(super) fn on_duplicate(&mut self) {
-        if self.linux {
+        if self.quick_ack {
             (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);
         }
     }
@@ -154,21 +156,21 @@ impl DelayedAck {
     /// Handles growth of the offered window: the peer can use it at once (`tcp_grow_window`).
     #[inline]
     pub(super) fn on_window_growth(&mut self) {
-        if self.linux {
+        if self.quick_ack {
             self.quick |= 1;
         }
     }
 
     /// Handles a mark: the peer's window may be small.
     pub(super) fn on_marked(&mut self) {
-        if self.linux {
+        if self.quick_ack {
             (self.quick, self.wait, self.interactive) = (self.quick.max(QUICK_ECHOES), self.timeout, false);
         }
     }
 
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
-        if self.linux && !self.interactive {
+        if self.quick_ack && !self.interactive {
             self.interactive = now - self.fed_at < self.wait;
         }
     }

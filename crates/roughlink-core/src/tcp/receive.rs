@@ -5,7 +5,7 @@
 mod space;
 
 use super::arrived::OutOfOrderRanges;
-use super::config::{EcnEcho, LossRecovery, TcpConfig};
+use super::config::{EcnEcho, TcpConfig};
 use super::delayed::DelayedAck;
 use super::paws::PeerTimestamps;
 use crate::units::Time;
@@ -64,7 +64,7 @@ impl TcpReceiver {
             space,
             sack: cfg.sack,
             mss: cfg.mss,
-            send_dsack: cfg.recovery == LossRecovery::Rack,
+            send_dsack: cfg.dsack,
             quick_ack: cfg.quick_ack,
             echo: false,
             earlier: None,

@@ -78,7 +78,7 @@ impl TcpSender {
             }
             return;
         }
-        ack.rtt = Some(if self.cfg.timestamp_rtt { self.core.flow.srtt } else { self.core.flow.latest_rtt });
+        ack.rtt = Some(if self.cfg.report_srtt { self.core.flow.srtt } else { self.core.flow.latest_rtt });
         ack.segments = self.whole_segments(d.bytes);
         if !duplicate {
             self.duplicates = 0;
@@ -237,7 +237,7 @@ impl TcpSender {
         self.ecn.reduced(self.board.nxt());
         self.core.flow.in_flight = pipe;
         self.core.flow.state = CongestionState::Recovery;
-        if self.cfg.recovery == LossRecovery::Prr {
+        if self.cfg.recovery.is_proportional() {
             self.prr = Prr::start(pipe, 1, self.cfg.prr_wraps);
             self.core.flow.recovery_window = Some(cwnd); // until PRR has a delivery to compute with
             self.reduce_proportionally(delivered, pipe, true, false);
@@ -247,11 +247,10 @@ impl TcpSender {
 
     /// Applies PRR to a duplicate or partial ACK if `recovery` is `prr`.
     fn reduce_proportionally(&mut self, mut delivered: u64, pipe: u64, duplicate: bool, safe: bool) {
-        if self.cfg.recovery != LossRecovery::Prr {
+        if !self.cfg.recovery.is_proportional() {
             return;
         }
-        // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK reported it already.
-        if duplicate && self.prr.delivered() < self.prr.recover_fs() {
+        if duplicate && self.cfg.prr_counts_duplicates && self.prr.delivered() < self.prr.recover_fs() {
             delivered += u64::from(self.core.flow.mss);
         }
         let progress = AckProgress { delivered, pipe, ssthresh: self.core.cc.trace().ssthresh, safe };

@@ -368,17 +368,14 @@ impl TcpSender {
 
     #[inline(always)]
     fn note_rtt(&mut self, rtt: RttSample) {
-        // ns-3 keeps the minimum of the smoothed value.
-        let least = if self.cfg.timestamp_rtt { self.core.flow.srtt } else { rtt.measured };
+        let least = if self.cfg.smoothed_min_rtt { self.core.flow.srtt } else { rtt.measured };
         self.core.note_rtt(rtt.measured, least, rtt.passed);
     }
 
-    /// Raises the RTO after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7; not in ns-3).
-    pub(super) fn no_handshake_sample(&mut self) {
-        if !self.cfg.timestamp_rtt {
-            self.core.rtt.fall_back();
-            self.core.flow.rto = self.core.rtt.rto();
-        }
+    /// Raises the RTO after a repeated SYN: 1 s may be too short for this path (RFC 6298 rule 5.7).
+    pub(super) fn fall_back_rto(&mut self) {
+        self.core.rtt.fall_back(self.cfg.fallback_rto);
+        self.core.flow.rto = self.core.rtt.rto();
     }
 
     /// Returns the next segment to send now; call until `None`.
@@ -474,7 +471,7 @@ impl TcpSender {
             if available < mss {
                 return None;
             }
-            let rescue = self.cfg.recovery == LossRecovery::Sack && !self.rescued;
+            let rescue = self.cfg.rescue && !self.rescued;
             let next = self.board.next_unsacked(self.board.highest_sacked());
             let i = next.or_else(|| self.board.last_unsacked().filter(|_| rescue))?;
             let (start, before) = (self.board.segment(i).start, self.board.segment(i).sent_at);
@@ -489,9 +486,7 @@ impl TcpSender {
     /// Returns true in SACK recovery: without repairs and new data, NextSeg rules 3 and 4 select a segment.
     #[inline]
     fn can_rescue(&self) -> bool {
-        self.core.flow.state == CongestionState::Recovery
-            && self.sack
-            && matches!(self.cfg.recovery, LossRecovery::Sack | LossRecovery::Prr)
+        self.core.flow.state == CongestionState::Recovery && self.sack && self.cfg.recovery.selects_by_sack()
     }
 
     #[cold]
@@ -554,7 +549,7 @@ impl TcpSender {
         let idle = self.core.flow.in_flight == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         if self.board.segment(index).len < self.core.flow.mss {
-            self.board.coalesce(index, self.core.flow.mss, self.cfg.fill_window);
+            self.board.coalesce(index, self.core.flow.mss, self.cfg.fill_retransmissions);
         }
         let s = self.board.resend(index, now, stamp);
         self.core.stats.retransmits += 1;

@@ -1,6 +1,5 @@
 //! Reduction of an unused window: restart after idle times (RFC 5681 section 4.1), and Linux's decay (RFC 2861).
 
-use super::super::config::Stack;
 use super::TcpSender;
 use crate::cc::{AlgorithmTrace, CongestionState};
 use crate::units::Time;
@@ -27,8 +26,8 @@ impl Idle {
 }
 
 impl TcpSender {
-    /// Lowers the window to the initial window if the last data was sent more than an RTO ago. On Linux, halves the
-    /// window for each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
+    /// Lowers the window to the initial window if the last data was sent more than an RTO ago. With
+    /// `window_validation`, halves it for each RTO, but not below the initial window (Linux 6.18 `tcp_cwnd_restart`).
     #[cold]
     pub(super) fn restart_after_idle(&mut self, now: Time) {
         let rto = self.core.rtt.rto();
@@ -38,20 +37,20 @@ impl TcpSender {
         }
         let AlgorithmTrace { cwnd, ssthresh, .. } = self.core.cc.trace();
         let restart = self.core.flow.initial_window.min(cwnd);
-        if self.cfg.stack != Stack::Linux {
+        if !self.cfg.window_validation {
             self.core.cc.lower_window(&self.core.flow, restart, ssthresh);
             return;
         }
         let halvings = ((idle.0 - 1) / rto.0.max(1)).min(63) as u32;
-        self.lower_as_linux((cwnd >> halvings).max(restart));
+        self.validate((cwnd >> halvings).max(restart));
         self.idle.on_full(now);
     }
 
-    /// Records that nothing is left to send. On Linux, a window that was not full for an RTO falls halfway to its used
-    /// part (Linux 6.18 `tcp_cwnd_application_limited`).
+    /// Records that nothing is left to send. With `window_validation`, a window that was not full for an RTO falls
+    /// halfway to its used part (Linux 6.18 `tcp_cwnd_application_limited`).
     pub(super) fn on_starved(&mut self, now: Time) {
         self.idle.last_sent = Some(now);
-        if !self.cfg.slow_start_after_idle || self.cfg.stack != Stack::Linux || self.backlog > 0 {
+        if !self.cfg.slow_start_after_idle || !self.cfg.window_validation || self.backlog > 0 {
             return;
         }
         let flow = &self.core.flow;
@@ -66,13 +65,13 @@ impl TcpSender {
         }
         let used = self.idle.used.max(flow.initial_window);
         if flow.state == CongestionState::Open && used < cwnd {
-            self.lower_as_linux((cwnd + used) / 2);
+            self.validate((cwnd + used) / 2);
         }
         self.idle.on_full(now);
     }
 
     /// Sets the window to `cwnd`, ssthresh to at least 3/4 of the old window (RFC 2861, Linux `tcp_current_ssthresh`).
-    fn lower_as_linux(&mut self, cwnd: u64) {
+    fn validate(&mut self, cwnd: u64) {
         let before = self.core.cc.trace();
         let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
         self.core.cc.lower_window(&self.core.flow, cwnd, ssthresh);
@@ -84,6 +83,7 @@ mod tests {
     use super::super::super::dialogue::pair;
     use super::super::super::{Buffer, TcpConfig};
     use super::*;
+    use crate::tcp::Stack;
 
     const MS: fn(u64) -> Time = Time::from_millis;
 

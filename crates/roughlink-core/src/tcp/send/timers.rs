@@ -1,7 +1,7 @@
 //! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and
 //! the wake-ups of pacing, RACK and the algorithm.
 
-use super::super::config::{FrOffUntil, LossRecovery, Stack};
+use super::super::config::{FrOffUntil, LossRecovery};
 use super::{Force, TcpSender};
 use crate::cc::{Congestion, CongestionState};
 use crate::units::Time;
@@ -69,11 +69,11 @@ impl TcpSender {
     }
 
     /// Sends a probe when the persist timer expires. The connection fails after `data_retries` unanswered probes, and
-    /// after `user_timeout` even if they are answered (Linux 6.18 `tcp_probe_timer`). ns-3 probes without end.
+    /// after `user_timeout` even if they are answered (Linux 6.18 `tcp_probe_timer`).
     fn on_persist(&mut self, now: Time) {
         let since = *self.probing_since.get_or_insert(now);
         let end = self.cfg.user_timeout.map_or(Time::MAX, |most| since + most);
-        if now >= end || (self.window_probes >= self.cfg.data_retries && self.cfg.stack != Stack::Ns3) {
+        if now >= end || (self.window_probes >= self.cfg.data_retries && !self.cfg.endless_probes) {
             self.core.gave_up = true;
             return;
         }
@@ -137,8 +137,8 @@ impl TcpSender {
     #[inline]
     pub(in crate::tcp) fn restart_rto(&mut self, now: Time) {
         self.core.retries = 0;
-        if self.cfg.timestamp_rtt {
-            self.core.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
+        if self.cfg.reset_back_off {
+            self.core.rtt.reset_back_off();
         }
         self.core.flow.rto = self.core.rtt.rto();
         self.core.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.core.rtt.rto() };
