@@ -23,6 +23,7 @@
 //! # Ok::<(), roughlink_core::cc::AlgorithmError>(())
 //! ```
 
+use crate::registry::Registry;
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
@@ -48,10 +49,148 @@ pub mod westwood;
 pub mod window;
 pub mod yeah;
 
+mod entry;
 mod history;
-mod registry;
+pub use entry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory};
 pub use history::LinkHistory;
-pub use registry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory, REGISTRY, algorithm, build};
+
+/// All algorithms. To add one to roughlink, add its module and a line here. To add one in your own program, call [`Registry::add`].
+///
+/// ```
+/// use roughlink_core::cc::REGISTRY;
+///
+/// let names: Vec<_> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+/// assert!(names.contains(&"bbr") && names.contains(&"illinois"));
+/// assert_eq!(REGISTRY.find("cubic").unwrap().source, "RFC 9438, RFC 9406");
+/// assert!(REGISTRY.find("cubik").is_none());
+/// ```
+pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
+    Algorithm::new::<newreno::NewReno>("newreno", "adds 1 segment per RTT, halves at a loss", "RFC 5681, RFC 6582")
+        .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<newreno::NewReno>(
+        "newreno-sc",
+        "NewReno, ssthresh at least 10 segments",
+        "V2G paper, Algorithm 1",
+    )
+    .defaults("min_ssthresh = 10")
+    .preset("ns3", newreno::NS3)
+    .preset("ns2", newreno::NS2)
+    .preset("rfc", newreno::RFC),
+    Algorithm::new::<newreno::NewReno>("reno", "adds 1 segment per RTT, halves like Linux", "Linux tcp_reno; RFC 5681")
+        .preset("ns3", newreno::NS3_RENO)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<newreno::NewReno>("tahoe", "adds 1 segment per RTT, losses restart slow start", "Jacobson 1988")
+        .defaults("restart = true")
+        .tcp("recovery = \"tahoe\"")
+        .preset("ns3", newreno::PER_ACK)
+        .preset("ns2", newreno::PER_ACK)
+        .preset("rfc", newreno::RFC_GROWTH),
+    Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
+        .tcp("delayed_ack = 1")
+        .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<hybla::Hybla>("hybla", "window growth independent of the RTT", "Caini and Firrincieli 2004")
+        .preset("ns3", hybla::NS3),
+    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD whose factors follow the window", "RFC 3649")
+        .preset("ns3", highspeed::NS3),
+    Algorithm::new::<htcp::Htcp>("htcp", "increase that grows with time, adaptive decrease", "Shorten and Leith 2004")
+        .preset("ns3", htcp::NS3),
+    Algorithm::new::<scalable::Scalable>("scalable", "adds 1 % of ACKed data, removes 1/8 at a loss", "Kelly 2003")
+        .preset("ns3", scalable::NS3),
+    Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
+        .preset("ns3", bic::NS3),
+    Algorithm::new::<cubic::Cubic>(
+        "cubic",
+        "window as a cubic function of the time since a loss",
+        "RFC 9438, RFC 9406",
+    )
+    .preset("ns3", cubic::NS3)
+    .preset("rfc", cubic::RFC),
+    Algorithm::new::<dctcp::Dctcp>("dctcp", "reduces the window by the share of marked bytes", "RFC 8257")
+        .tcp(dctcp::TCP)
+        .preset("ns3", dctcp::NS3)
+        .preset("ns2", dctcp::RFC)
+        .preset("rfc", dctcp::RFC),
+    Algorithm::new::<yeah::Yeah>("yeah", "Scalable while the queue is short, else Reno", "Baiocchi et al. 2007")
+        .preset("ns3", yeah::NS3),
+    Algorithm::new::<vegas::Vegas>("vegas", "window follows the backlog in the network", "Brakmo et al. 1994")
+        .preset("ns3", vegas::NS3)
+        .preset("ns2", vegas::PER_ACK)
+        .preset("rfc", newreno::RFC_GROWTH),
+    Algorithm::new::<veno::Veno>("veno", "NewReno with a smaller decrease at a small backlog", "Fu, Liew 2003")
+        .preset("ns3", veno::NS3)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<illinois::Illinois>("illinois", "AIMD whose factors follow the queueing delay", "Liu et al. 2008")
+        .preset("ns3", illinois::NS3)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<illinois::Illinois>("illinois-aa", "Illinois with added aggressiveness", "V2G paper, figure 10")
+        .defaults(illinois::ADDED_AGGRESSIVENESS)
+        .preset("ns3", illinois::NS3)
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood",
+        "Westwood+: bandwidth per RTT sets the window after a loss",
+        "Grieco, Mascolo 2004",
+    )
+    .preset("ns3", westwood::NS3)
+    .preset("ns2", westwood::PAPER)
+    .preset("rfc", westwood::RFC),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood-classic",
+        "Westwood: bandwidth per ACK sets the window after a loss",
+        "Mascolo et al. 2001",
+    )
+    .defaults(westwood::CLASSIC)
+    .preset("ns3", westwood::CLASSIC_NS3)
+    .preset("ns2", westwood::PER_ACK)
+    .preset("rfc", newreno::RFC_GROWTH),
+    Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
+        .preset("ns3", bbr::NS3),
+    Algorithm::new::<wave::Wave>("wave", "timed bursts at an interval derived from ACK trains", "Wave paper")
+        .tcp(wave::TCP),
+    Algorithm::new::<wave::Wave>(
+        "wave-fr",
+        "Wave that retransmits every hole within its bursts",
+        "Wave paper, with our own extension",
+    )
+    .defaults(wave::FR)
+    .tcp(wave::FR_TCP),
+    Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, up to a packet per SACK", "RFC 9260"),
+    Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, paused outside coverage", "AVOCA paper, section IV")
+        .preset("ns3", avoca::NS3)
+        .preset("ns2", avoca::NS2)
+        .preset("rfc", avoca::RFC),
+]);
+
+/// Returns the registry's entry for `name`.
+pub fn algorithm(name: &str) -> Result<&'static Algorithm, AlgorithmError> {
+    REGISTRY.find(name).ok_or_else(|| AlgorithmError::UnknownAlgorithm(name.to_owned()))
+}
+
+/// Creates the algorithm `name` with `params` under `stack`, for one connection; for tests.
+///
+/// ```
+/// use roughlink_core::cc::{Flow, build};
+///
+/// let error = build("newreno", "linux", "min_sthresh = 3", &Flow::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "unknown parameter `min_sthresh` of `newreno`");
+/// assert!(build("newreno", "linux", "min_ssthresh = 3", &Flow::default()).is_ok());
+/// ```
+pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, AlgorithmError> {
+    let entry = algorithm(name)?;
+    let params = params.parse().map_err(|e: toml::de::Error| AlgorithmError::Parameter {
+        algorithm: entry.name,
+        reason: e.message().to_owned(),
+    })?;
+    Ok(entry.factory(stack, &params)?(flow))
+}
 
 /// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). Algorithms may have presets for each.
 pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
@@ -363,5 +502,37 @@ pub trait CongestionControl: Debug + Send {
     /// `on_ack`. The default is `measured`, the endpoint's sample, which excludes retransmitted data (Karn's rule).
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
         measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_builds_under_every_stack() {
+        let flow = Flow { mss: 1460, initial_window: 14_600, initial_ssthresh: u64::MAX, ..Flow::default() };
+        for entry in REGISTRY.iter() {
+            for stack in ["linux", "ns3", "ns2", "rfc"] {
+                let cc =
+                    entry.factory(stack, &toml::Table::new()).unwrap_or_else(|e| panic!("{}: {e}", entry.name))(&flow);
+                assert!(!cc.trace().phase.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = REGISTRY.iter().map(|a| a.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), REGISTRY.iter().count());
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused() {
+        let flow = Flow::default();
+        let e = build("newreno", "linux", "min_sthresh = 3", &flow).unwrap_err();
+        assert!(matches!(e, AlgorithmError::UnknownParameter { ref key, .. } if key == "min_sthresh"), "{e}");
     }
 }

@@ -22,21 +22,59 @@
 
 use crate::cc::LinkEvent;
 use crate::packet::{FlowId, SynOptions, flags};
+use crate::registry::Registry;
 use crate::units::Time;
 use crate::wire::Addresses;
 use std::fmt::Debug;
 
 pub mod avoca_rx;
 pub mod bytes;
+mod entry;
 pub mod flows;
 pub mod packets;
-mod registry;
 pub mod rewrite;
 #[cfg(test)]
 mod tests;
 pub mod window;
 
-pub use registry::{BuildGateway, GatewayError, NO_GATEWAY, REGISTRY, RegisteredGateway, build, kind};
+pub use entry::{BuildGateway, GatewayError, NO_GATEWAY, RegisteredGateway};
+
+/// All gateways. To add one to roughlink, add its module and a line here; a program adds one with [`Registry::add`].
+pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
+    RegisteredGateway::new::<window::RateControl>(
+        "muniz",
+        "sets windows for equal backlogs, with an upper bound",
+        "PLC paper, figure 20",
+    )
+    .in_a_modem(),
+    RegisteredGateway::new::<window::RateControl>(
+        "mizutani",
+        "sets windows for a short queue of all flows together",
+        "PLC paper, figure 12, but with the queue that figure 8(a) implies",
+    )
+    .defaults(window::MIZUTANI)
+    .in_a_modem(),
+    RegisteredGateway::new::<avoca_rx::AvocaRx>(
+        "avoca-rx",
+        "closes windows before coverage ends and reopens them when it returns",
+        "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
+    )
+    .on_this_side(),
+]);
+
+/// Returns the registry's entry for `name`.
+pub fn kind(name: &str) -> Result<&'static RegisteredGateway, GatewayError> {
+    REGISTRY.find(name).ok_or_else(|| GatewayError::UnknownKind(name.to_owned()))
+}
+
+/// Builds the gateway `name` with `params` in TOML; for tests.
+pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, GatewayError> {
+    let entry = kind(name)?;
+    let params = params
+        .parse()
+        .map_err(|e: toml::de::Error| GatewayError::Parameter { kind: entry.name, reason: e.message().to_owned() })?;
+    entry.build(&params)
+}
 
 /// Direction in which a segment passes the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -15,6 +15,7 @@
 //! assert_ne!(noise.bits(), jitter.bits());
 //! ```
 
+use crate::units::Time;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -99,6 +100,10 @@ impl RandomStream {
     /// Returns an exponential number with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.unit())
+    }
+    /// Returns an exponential time with the given mean, in whole nanoseconds.
+    pub fn exponential_time(&mut self, mean: Time) -> Time {
+        Time(self.exponential(mean.0 as f64) as u64)
     }
     /// Returns a standard normal number (Box-Muller, one of the pair).
     pub fn normal(&mut self) -> f64 {

@@ -14,10 +14,9 @@ mod hold;
 mod keepalive;
 mod paws;
 mod prr;
-mod rack;
 mod ranges;
 mod receive;
-mod recovery;
+mod rtt_sample;
 mod scoreboard;
 mod send;
 mod sorted;
@@ -36,9 +35,9 @@ pub(crate) use unread::Unread;
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
-use acknowledgment::{RttSample, age};
 use keepalive::Keepalive;
 use receive::TcpReceiver;
+use rtt_sample::{RttSample, age};
 use std::sync::Arc;
 
 /// Connection state (RFC 9293 section 3.3.2).

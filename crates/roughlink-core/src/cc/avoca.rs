@@ -6,8 +6,8 @@
 //! earliest outstanding data (section IV, [`CongestionControl::starts_anew`]).
 
 use super::coverage::{Coverage, Level, Rules};
-use super::registry::{AlgorithmError, BuildAlgorithm, algorithm};
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent};
+use super::entry::{AlgorithmError, BuildAlgorithm};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent, algorithm};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -21,7 +21,7 @@
 //! taken in ProbeRtt count like others. A rate sample may reuse the interval of an earlier ACK, which overestimates the
 //! bandwidth. The handshake initializes the model, the initial rate has no margin, and the initial window is not paced.
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::{
     Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, RateSample, Sent,
 };

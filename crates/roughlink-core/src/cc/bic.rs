@@ -13,7 +13,7 @@
 //! maximum to `beta` of the window. `beta` is not rounded. A timeout discards nothing. The preset also sets
 //! `smooth_part = 5` (ns-3's default; Linux has 20).
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;

@@ -15,8 +15,8 @@
 //! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (preset). An ACK counts once for each
 //!   segment that it covers.
 
+use super::entry::BuildAlgorithm;
 use super::hystart::{self, HyStart, HystartVariant};
-use super::registry::BuildAlgorithm;
 use super::window::{self, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, Sent};
 use crate::units::Time;

@@ -11,7 +11,7 @@
 //! as in ns-3's TcpDctcp. An acknowledgment that reports the first mark of a round reduces the window before it updates
 //! `alpha`; Linux 6.18 updates `alpha` first.
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;

@@ -11,8 +11,7 @@
 //! counts a(w) per acknowledged segment. The decrease starts from the bytes in flight and uses their b(w), rounded to
 //! two decimals. The error in ns-3's table, 53667 instead of 53677, is not reproduced.
 
-use super::newreno::slow_start_per_ack;
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
@@ -107,7 +106,7 @@ impl CongestionControl for HighSpeed {
             Arithmetic::Linux => segments = segments.min(1),
             Arithmetic::Ns3 => {
                 if self.window.in_slow_start() {
-                    segments = slow_start_per_ack(&mut self.window, flow.mss, segments);
+                    segments = self.window.slow_start_per_ack(flow.mss, segments);
                 }
                 if self.window.in_slow_start() {
                     return;

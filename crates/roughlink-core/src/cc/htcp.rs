@@ -12,8 +12,7 @@
 //! close to NewReno there. The decrease adapts if the throughput rose without doubling (integer division). RTTmin and
 //! RTTmax cover the time since the last event. The decrease starts from the bytes in flight. There is no RTT scaling.
 
-use super::newreno::slow_start_per_ack;
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;
@@ -124,7 +123,7 @@ impl CongestionControl for Htcp {
                 }
                 let mut segments = ack.segments;
                 if self.window.in_slow_start() {
-                    segments = slow_start_per_ack(&mut self.window, flow.mss, segments);
+                    segments = self.window.slow_start_per_ack(flow.mss, segments);
                 }
                 if !self.window.in_slow_start() && segments > 0 {
                     let mss = f64::from(flow.mss);

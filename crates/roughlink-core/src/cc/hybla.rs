@@ -14,7 +14,7 @@
 //! smoothed RTT equals its minimum *including the handshake's*. Data segments take longer to serialize than a SYN, so
 //! on a clean path rho stays 1 and the only effect of Hybla is that growth counts segments.
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;

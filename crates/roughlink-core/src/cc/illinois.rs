@@ -8,9 +8,8 @@
 //! segments). Credit counts whole segments: below alpha = 0.5 an ACK for two segments adds nothing. A loss reduces the
 //! bytes in flight. Rounds of low delay also count while alpha is at its maximum.
 
-use super::newreno::Halve;
-use super::registry::BuildAlgorithm;
-use super::window::Window;
+use super::entry::BuildAlgorithm;
+use super::window::{Halve, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;
 use schemars::JsonSchema;

@@ -10,8 +10,8 @@
 //! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), and
 //! retransmits like a stack without fast recovery.
 
-use super::registry::BuildAlgorithm;
-use super::window::{AdditiveCounter, Window};
+use super::entry::BuildAlgorithm;
+use super::window::{AdditiveCounter, Halve, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,19 +37,6 @@ pub struct Params {
     pub ns3_linux_reno: bool,
     /// Reduce the window to one segment on a loss, too (Tahoe).
     pub restart: bool,
-}
-
-/// Quantity that a reduction halves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Halve {
-    /// Congestion window (Linux).
-    Cwnd,
-    /// Bytes in flight, without SACKed and lost ones (ns-3).
-    Flight,
-    /// Bytes sent and not acknowledged, without those that limited transmit sent beyond the window: FlightSize (RFC
-    /// 5681 section 3.2).
-    Outstanding,
 }
 
 impl Default for Params {
@@ -120,7 +107,7 @@ impl CongestionControl for NewReno {
                 self.counter.advance(&mut self.window.cwnd, flow.mss, w, segments);
             }
         } else {
-            per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.grow_per_ack(flow.mss, ack.segments);
         }
     }
 
@@ -162,25 +149,6 @@ impl CongestionControl for NewReno {
     fn on_undo(&mut self, _flow: &Flow) {
         self.window.undo();
     }
-}
-
-/// Grows per ACK like ns-3's TcpNewReno: slow start adds a segment per ACK; beyond ssthresh, `mss^2 / cwnd` bytes,
-/// truncated, at least one. An ACK that ends slow start with segments to spare does both.
-pub fn per_ack(window: &mut Window, mss: u32, segments: u32) {
-    let segments = if window.in_slow_start() { slow_start_per_ack(window, mss, segments) } else { segments };
-    if !window.in_slow_start() && segments > 0 {
-        window.cwnd += (u64::from(mss) * u64::from(mss) / window.cwnd).max(1);
-    }
-}
-
-/// Runs slow start like ns-3's TcpNewReno and the algorithms derived from it: one segment per ACK, also beyond
-/// ssthresh. Returns the segments that this ACK has left for congestion avoidance.
-pub fn slow_start_per_ack(window: &mut Window, mss: u32, segments: u32) -> u32 {
-    if segments == 0 {
-        return 0;
-    }
-    window.cwnd += u64::from(mss);
-    segments - 1
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@
 //! one segment per ACK, and each increase discards the rest of the count. The decrease starts from the bytes in flight.
 //! The preset also sets `a = 0.02` (ns-3's AIFactor of 50, to compensate for delayed ACKs, but it counts segments).
 
-use super::newreno::slow_start_per_ack;
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
@@ -86,7 +85,7 @@ impl CongestionControl for Scalable {
             Arithmetic::Ns3 => {
                 let mut segments = ack.segments;
                 if self.window.in_slow_start() {
-                    segments = slow_start_per_ack(&mut self.window, flow.mss, segments);
+                    segments = self.window.slow_start_per_ack(flow.mss, segments);
                 }
                 if !self.window.in_slow_start() {
                     ns3_increase(&mut self.window, flow.mss, &mut self.count, self.per_increment, segments);

@@ -5,7 +5,7 @@
 //! ([`Ack::may_grow`]). Every time-out halves ssthresh, not only the first one of an episode as in TCP. Windows are
 //! bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;

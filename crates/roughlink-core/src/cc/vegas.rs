@@ -7,8 +7,7 @@
 //! RTT`. A loss halves the window. `ns3` computes the backlog as in the paper, rounded up, and a loss only removes one
 //! segment from the window. Outside the Open state, both grow like NewReno.
 
-use super::newreno::per_ack;
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::samples::Samples;
 use super::window::{AdditiveCounter, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
@@ -180,7 +179,7 @@ impl Vegas {
         if self.params.abc {
             self.window.reno(&mut self.counter, flow.mss, ack.segments);
         } else {
-            per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.grow_per_ack(flow.mss, ack.segments);
         }
     }
 

@@ -8,10 +8,9 @@
 //! counts as congested. `ns3` forgets its samples at every increase, so it nearly always grows like NewReno. The loss
 //! rule still works, but on the bytes in flight.
 
-use super::newreno::{Halve, per_ack};
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::samples::Samples;
-use super::window::{AdditiveCounter, Window};
+use super::window::{AdditiveCounter, Halve, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Sent};
 use crate::units::Time;
 use schemars::JsonSchema;
@@ -115,7 +114,7 @@ impl CongestionControl for Veno {
         } else if self.params.abc {
             self.window.reno(&mut self.counter, flow.mss, ack.segments);
         } else {
-            per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.grow_per_ack(flow.mss, ack.segments);
         }
         if self.samples.govern {
             self.samples.rtt = Time::MAX;
@@ -186,7 +185,7 @@ impl Veno {
             if ss {
                 self.window.cwnd += u64::from(mss);
             } else if !self.congested() || self.increase {
-                per_ack(&mut self.window, mss, segments);
+                self.window.grow_per_ack(mss, segments);
             }
             if !ss && self.congested() {
                 self.increase = !self.increase; // every other ACK, in the paper every other round

@@ -26,7 +26,7 @@
 //! measures deliveries instead of acknowledgments, and repairs all holes that SACKs show, as part of its scheduled
 //! bursts. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::units::{Rate, Time};
 use schemars::JsonSchema;

@@ -16,8 +16,7 @@
 //!
 //! Not modeled: when header prediction succeeds, Linux counts the full cumulative ACK despite duplicates reported.
 
-use super::newreno::per_ack;
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::window::{AdditiveCounter, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit};
 use crate::units::Time;
@@ -239,7 +238,7 @@ impl CongestionControl for Westwood {
         if self.params.abc {
             self.window.reno(&mut self.counter, flow.mss, ack.segments);
         } else {
-            per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.grow_per_ack(flow.mss, ack.segments);
         }
     }
 

@@ -82,6 +82,25 @@ impl Window {
         }
     }
 
+    /// Grows per ACK like ns-3's TcpNewReno. Slow start adds a segment per ACK; beyond ssthresh, an ACK adds
+    /// `mss^2 / cwnd` bytes, truncated, at least one. An ACK that ends slow start with segments to spare does both.
+    pub fn grow_per_ack(&mut self, mss: u32, segments: u32) {
+        let segments = if self.in_slow_start() { self.slow_start_per_ack(mss, segments) } else { segments };
+        if !self.in_slow_start() && segments > 0 {
+            self.cwnd += (u64::from(mss) * u64::from(mss) / self.cwnd).max(1);
+        }
+    }
+
+    /// Runs slow start like ns-3's TcpNewReno and the algorithms derived from it: one segment per ACK, also beyond
+    /// ssthresh. Returns the segments that this ACK has left for congestion avoidance.
+    pub fn slow_start_per_ack(&mut self, mss: u32, segments: u32) -> u32 {
+        if segments == 0 {
+            return 0;
+        }
+        self.cwnd += u64::from(mss);
+        segments - 1
+    }
+
     /// Sets ssthresh and reduces the window to it, or to one segment on a time-out (RFC 5681 section 3.1). Keeps the
     /// values before the episode for [`Window::undo`], like Linux. A time-out begins a new episode.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
@@ -141,6 +160,19 @@ impl AdditiveCounter {
             *cwnd += k * u64::from(mss);
         }
     }
+}
+
+/// Quantity that a reduction halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Halve {
+    /// Congestion window (Linux).
+    Cwnd,
+    /// Bytes in flight, without SACKed and lost ones (ns-3).
+    Flight,
+    /// Bytes sent and not acknowledged, without those that limited transmit sent beyond the window: FlightSize (RFC
+    /// 5681 section 3.2).
+    Outstanding,
 }
 
 /// Implementation that an algorithm follows where implementations differ; each algorithm's file lists the differences.

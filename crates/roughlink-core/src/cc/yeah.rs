@@ -14,8 +14,7 @@
 //! around, which sets ssthresh to nearly 4 GiB and leaves slow start unbounded. The preset also sets `phi = 0`: ns-3
 //! divides 1 by phi in integers, so any queueing delay means slow mode.
 
-use super::newreno::{per_ack, slow_start_per_ack};
-use super::registry::BuildAlgorithm;
+use super::entry::BuildAlgorithm;
 use super::scalable::{ns3_increase, segments_per_increment};
 use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Sent};
@@ -145,11 +144,11 @@ impl CongestionControl for Yeah {
         if linux {
             self.grow_linux(flow.mss, u64::from(ack.segments));
         } else if self.window.in_slow_start() {
-            slow_start_per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.slow_start_per_ack(flow.mss, ack.segments);
         } else if self.slow_rounds == 0 {
             ns3_increase(&mut self.window, flow.mss, &mut self.count, self.per_increment, ack.segments);
         } else {
-            per_ack(&mut self.window, flow.mss, ack.segments);
+            self.window.grow_per_ack(flow.mss, ack.segments);
         }
         let over = if linux { flow.snd_una > self.round_end } else { flow.snd_una >= self.round_end };
         if over {

@@ -17,8 +17,8 @@
 //! because no packet leaves. Without warnings the gateway changes nothing. Flows whose SYN was not seen are served too:
 //! their windows open with the field value they had when they closed.
 
+use super::entry::BuildGateway;
 use super::flows::{self, FlowPhase, Flows, WatchedFlow};
-use super::registry::BuildGateway;
 use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, before};
 use crate::cc::LinkEvent;
 use crate::cc::coverage::{Coverage, Level, Rules};

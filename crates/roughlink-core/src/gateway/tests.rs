@@ -4,7 +4,7 @@ mod flood;
 mod forged;
 mod hostile;
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
+use super::{FlowKey, Gateway, GatewayError, Heading, Modem, REGISTRY, Segment, Verdict, build, kind};
 use crate::packet::{FlowId, SynOptions, flags};
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -146,4 +146,50 @@ fn example_on_the_page_is_the_compiled_one() {
         page.contains(include_str!("../../examples/own_gateway.rs")),
         "paste examples/own_gateway.rs into the page"
     );
+}
+
+#[test]
+fn every_entry_builds_and_has_a_schema() {
+    for entry in REGISTRY.iter() {
+        assert_eq!(kind(entry.name).unwrap().name, entry.name, "names are unique");
+        assert!(entry.build(&toml::Table::new()).is_ok(), "{entry:?}");
+        let schema = entry.schema();
+        for key in entry.parameters().keys() {
+            assert!(schema.get("properties").is_some_and(|p| p.get(key).is_some()), "{entry:?} {key}");
+        }
+    }
+    assert_eq!(kind("mizutani").unwrap().parameters()["scheme"].as_str(), Some("mizutani"));
+}
+
+#[test]
+fn invalid_values_are_refused() {
+    assert_eq!(build("munitz", "").unwrap_err(), GatewayError::UnknownKind("munitz".into()));
+    let e = build("muniz", "flor = 3").unwrap_err();
+    assert!(matches!(e, GatewayError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");
+    for (name, params) in [
+        ("muniz", "table = { capcity = 3 }"),
+        ("muniz", "table = { min_rtt_ms = 0 }"),
+        ("muniz", "table = { capacity = 0 }"),
+        ("avoca-rx", "table = { capacity = 65537 }"),
+        ("muniz", "scheme = \"mizutani\""),
+        ("mizutani", "scheme = \"muniz\""),
+        ("muniz", "floor = 0.5"),
+        ("mizutani", "floor = nan"),
+        ("muniz", "scheme = \"best\""),
+        ("muniz", "max_rho = 1000"),
+        ("avoca-rx", "rss_threshold_dbm = nan"),
+        ("avoca-rx", "table = { idle_ms = 0 }"),
+    ] {
+        let e = build(name, params).unwrap_err();
+        assert!(matches!(e, GatewayError::Parameter { .. }), "{params}: {e}");
+    }
+    assert!(build("muniz", "floor = 3\ntable = { capacity = 7 }").is_ok());
+    assert!(build("mizutani", "scheme = \"fixed\"").is_ok());
+    for (params, words) in [
+        ("floor = \"2\"", "string \"2\", expected a number, in `floor`"),
+        ("table = { capacity = -1 }", "expected a whole number of 0 or more, in `table.capacity`"),
+    ] {
+        let e = build("muniz", params).unwrap_err().to_string();
+        assert!(e.ends_with(words), "{e}");
+    }
 }

@@ -28,7 +28,7 @@ pub use params::{Acks, AwndSample, Decrease, GrowthQueue, MIZUTANI, Params, Rho,
 
 use super::flows::{Flows, Id, Observation};
 use super::rewrite::{AdvertisedEdge, WindowLimit};
-use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, registry::BuildGateway};
+use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, entry::BuildGateway};
 use crate::units::Time;
 
 /// The gateway.

@@ -266,7 +266,7 @@ impl Overlaps {
     fn new(config: Impulse, name: &str, seed: &Seed) -> Self {
         let mut arrivals = seed.stream(name, "pulses");
         let phase = config.cyclic.map_or(Time::ZERO, |c| Time(arrivals.range(0, c.every.0 - 1)));
-        let next_random = config.asynchronous.map_or(Time::MAX, |p| exponential(&mut arrivals, p.every));
+        let next_random = config.asynchronous.map_or(Time::MAX, |p| arrivals.exponential_time(p.every));
         Overlaps {
             kill: threshold(config.kill),
             config,
@@ -287,9 +287,9 @@ impl Overlaps {
         let mut n = 0;
         if let Some(p) = self.config.asynchronous {
             while self.next_random <= to {
-                let length = exponential(&mut self.arrivals, p.length);
+                let length = self.arrivals.exponential_time(p.length);
                 self.recent.push((self.next_random, self.next_random + length));
-                self.next_random += exponential(&mut self.arrivals, p.every).max(Time(1));
+                self.next_random += self.arrivals.exponential_time(p.every).max(Time(1));
             }
             self.recent.retain(|p| p.1 >= from);
             n += self.recent.iter().filter(|p| p.0 <= to).count() as u64;
@@ -301,10 +301,6 @@ impl Overlaps {
         }
         n
     }
-}
-
-fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
-    Time(stream.exponential(mean.0 as f64) as u64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::acknowledgment::{Acknowledgment, age, on_ack};
+use super::acknowledgment::{Acknowledgment, on_ack};
 use super::*;
 
 impl TcpEndpoint {

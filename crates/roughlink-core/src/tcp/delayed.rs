@@ -11,7 +11,7 @@
 //! acknowledgment has room for few blocks, so under strong reordering the sender does not receive all of them.
 
 use super::config::TcpConfig;
-use super::recovery::DUP_THRESH;
+use super::scoreboard::DUP_THRESH;
 use crate::units::Time;
 
 #[derive(Clone, Debug)]

@@ -4,10 +4,11 @@
 //! 6.1.6).
 //!
 //! The receiver of a marked segment sets ECE on every segment until one with CWR arrives. With `quick_ack`, it also
-//! acknowledges at once, like Linux. The receiver of ECE reduces its window as for a loss ([`Congestion::Ecn`]) and
-//! sets CWR on the next new segment. The window falls once per window of data, regardless of whether packets were
-//! marked, lost, or both. With `recovery = "rack"`, this is Linux's CWR state: PRR reduces the window step by step, and
-//! reductions for marks are not undone. With other values of `recovery`, the window falls at once.
+//! acknowledges at once, like Linux. The receiver of ECE reduces its window as for a loss
+//! ([`crate::cc::Congestion::Ecn`]) and sets CWR on the next new segment. The window falls once per window of data,
+//! regardless of whether packets were marked, lost, or both. With `recovery = "rack"`, this is Linux's CWR state: PRR
+//! reduces the window step by step, and reductions for marks are not undone. With other values of `recovery`, the
+//! window falls at once.
 //!
 //! With `ecn_echo = "each"` (DCTCP), the receiver instead sets ECE only on acknowledgments of marked segments. When
 //! marking begins or ends, a delayed acknowledgment of earlier segments leaves first, and the new segment is
@@ -17,57 +18,9 @@
 //! accepted (section 6.1.1). With `rack`, a mark reported with the ACK that ends a recovery reduces the window again.
 
 use super::config::EcnEcho;
-use super::send::TcpSender;
 use super::{ConnectionState, TcpEndpoint};
-use crate::cc::{Congestion, CongestionState};
 use crate::packet::{Ecn, Packet, flags};
 use crate::units::Time;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnSender {
-    pub(super) agreed: bool,
-    /// Set if the next new segment carries CWR.
-    announce: bool,
-    /// `snd_nxt` at the last reduction of the window. Congestion of earlier data does not reduce the window again.
-    until: u64,
-    /// `snd_nxt` at the last reduction for a mark.
-    marked_until: u64,
-    /// Offset after the last byte that has left.
-    sent: u64,
-}
-
-impl EcnSender {
-    /// Records a reduction of the window while `nxt` was the next new byte.
-    pub(super) fn reduced(&mut self, nxt: u64) {
-        if self.agreed {
-            (self.announce, self.until) = (true, nxt);
-        }
-    }
-
-    /// Cancels the announcement of a reduction that was undone.
-    pub(super) fn withdraw(&mut self) {
-        self.announce = false;
-    }
-
-    /// Returns true if the window was reduced for a mark at `una`: a loss there does not reduce it again.
-    pub(super) fn covers(&self, una: u64) -> bool {
-        una < self.marked_until
-    }
-}
-
-impl TcpSender {
-    /// Handles ECE with every kind of loss recovery except `rack`.
-    pub(super) fn on_echo_by_count(&mut self) {
-        let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
-        // Until the segment with CWR is acknowledged, ECE may report marks for which the window was already reduced.
-        if calm && (self.board.una() > self.ecn.until) {
-            self.core.stats.ecn_reductions += 1;
-            self.core.congestion(Congestion::Ecn);
-            self.ecn.reduced(self.board.nxt());
-            self.ecn.marked_until = self.ecn.until;
-        }
-    }
-}
 
 impl TcpEndpoint {
     /// Returns the flags with which a SYN offers or accepts ECN.

@@ -521,3 +521,6 @@ impl Scoreboard {
         self.index.check(&self.segments);
     }
 }
+
+/// Number of duplicate ACKs, or of SACKed segments above a segment, that indicates a loss (RFC 5681, RFC 6675).
+pub(super) const DUP_THRESH: u32 = 3;

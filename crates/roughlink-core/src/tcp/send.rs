@@ -5,21 +5,25 @@
 //! absence of acknowledgments.
 
 mod burst;
+mod ecn;
 mod idle;
+mod rack;
 mod rate;
+mod recovery;
 mod timers;
 
-use super::acknowledgment::RttSample;
 use super::config::{Buffer, CwndLimited, LossRecovery, TcpConfig};
-use super::ecn::EcnSender;
 use super::prr::Prr;
-use super::rack::Rack;
+use super::rtt_sample::RttSample;
 use super::scoreboard::{PUSHED, Scoreboard};
 use crate::cc::{CongestionControl, CongestionState, Flow, Sent};
 use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
 use burst::Burst;
+use ecn::EcnSender;
 use idle::Idle;
+use rack::Rack;
+pub(super) use recovery::AckInfo;
 use std::sync::Arc;
 
 /// Segment to send.

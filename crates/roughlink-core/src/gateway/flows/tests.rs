@@ -1,8 +1,8 @@
 //! Tests of the flow table through the rate control that uses it.
 
 use super::*;
+use crate::gateway::BuildGateway;
 use crate::gateway::FlowStats;
-use crate::gateway::registry::BuildGateway;
 use crate::gateway::tests::{GatewayBench, key_of};
 use crate::gateway::window::{self, RateControl};
 use crate::gateway::{Gateway, Stats};

@@ -2,9 +2,9 @@
 
 use super::{FlowKey, Gateway, GatewayBench, Heading, Segment, key_of};
 use crate::cc::LinkEvent;
+use crate::gateway::BuildGateway;
 use crate::gateway::avoca_rx::AvocaRx;
 use crate::gateway::flows::FlowPhase;
-use crate::gateway::registry::BuildGateway;
 use crate::gateway::window::RateControl;
 use crate::packet::{SynOptions, flags};
 use crate::units::Time;

@@ -225,7 +225,7 @@ impl NoiseProcess {
 
 impl Fade {
     fn new(config: Fading, mut stream: RandomStream) -> Self {
-        let until = exponential(&mut stream, config.good);
+        let until = stream.exponential_time(config.good);
         Fade { config, stream, bad: false, until }
     }
 
@@ -234,14 +234,10 @@ impl Fade {
         while self.until <= at {
             self.bad = !self.bad;
             let mean = if self.bad { self.config.bad } else { self.config.good };
-            self.until += exponential(&mut self.stream, mean).max(Time(1));
+            self.until += self.stream.exponential_time(mean).max(Time(1));
         }
         self.bad.then_some(self.config.stationary)
     }
-}
-
-pub(super) fn exponential(stream: &mut RandomStream, mean: Time) -> Time {
-    Time(stream.exponential(mean.0 as f64) as u64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! All trains give impulses in the order of their starts, each with the probability that it corrupts a block it
 //! overlaps. Where the literature only gives amplitudes (Middleton), states stand for error probabilities.
 
-use super::air::exponential;
 use crate::rng::RandomStream;
 use crate::units::Time;
 use schemars::JsonSchema;
@@ -188,7 +187,7 @@ pub enum MeasuredClass {
 impl LengthDistribution {
     fn draw(self, stream: &mut RandomStream) -> Time {
         match self {
-            LengthDistribution::Exponential(mean) => exponential(stream, mean),
+            LengthDistribution::Exponential(mean) => stream.exponential_time(mean),
             LengthDistribution::Uniform(a, b) => Time(stream.range(a.0, b.0)),
         }
     }
@@ -296,7 +295,7 @@ impl PulseTrain {
                 if *rate <= 0.0 {
                     return None;
                 }
-                *last += exponential(stream, Time::from_secs_f64(1.0 / rate));
+                *last += stream.exponential_time(Time::from_secs_f64(1.0 / rate));
                 let length = length.draw(stream);
                 if length >= *harmless {
                     return Some(Pulse { start: *last, end: *last + length, hit });
@@ -366,7 +365,7 @@ fn mixture(stream: &mut RandomStream, parts: &[(f64, Time)]) -> Time {
         u -= p.0;
         u < 0.0
     });
-    exponential(stream, part.or(parts.last()).map_or(Time::MAX, |p| p.1))
+    stream.exponential_time(part.or(parts.last()).map_or(Time::MAX, |p| p.1))
 }
 
 /// Returns the mean of a mixture, s.

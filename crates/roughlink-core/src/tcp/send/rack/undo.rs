@@ -4,7 +4,7 @@
 //! none is in flight.
 
 use super::super::TcpSender;
-use super::super::scoreboard::EVER_RETRANS;
+use crate::tcp::scoreboard::EVER_RETRANS;
 use crate::units::Time;
 
 /// Evidence that the last reduction may be spurious.

@@ -1,7 +1,7 @@
-//! Registry of gateways, and construction of a gateway from a name and parameters.
+//! Entries of the registry of gateways: a gateway with a name, and its parameters.
 
-use super::{Gateway, Heading, avoca_rx, window};
-use crate::registry::{Registry, RegistryEntry};
+use super::{Gateway, Heading, kind};
+use crate::registry::RegistryEntry;
 use crate::units::plain_message;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -9,29 +9,6 @@ use std::fmt;
 
 /// Name in scenario files that stands for no gateway, so that an experiment can switch a gateway off.
 pub const NO_GATEWAY: &str = "none";
-
-/// All gateways. To add one to roughlink, add a line here; a program adds one with [`Registry::add`].
-pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
-    RegisteredGateway::new::<window::RateControl>(
-        "muniz",
-        "sets windows for equal backlogs, with an upper bound",
-        "PLC paper, figure 20",
-    )
-    .in_a_modem(),
-    RegisteredGateway::new::<window::RateControl>(
-        "mizutani",
-        "sets windows for a short queue of all flows together",
-        "PLC paper, figure 12, but with the queue that figure 8(a) implies",
-    )
-    .defaults(window::MIZUTANI)
-    .in_a_modem(),
-    RegisteredGateway::new::<avoca_rx::AvocaRx>(
-        "avoca-rx",
-        "closes windows before coverage ends and reopens them when it returns",
-        "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
-    )
-    .on_this_side(),
-]);
 
 /// Gateway that can be built from parameters.
 pub trait BuildGateway: Gateway + Sized + 'static {
@@ -171,73 +148,8 @@ pub enum GatewayError {
     },
 }
 
-/// Returns the registry's entry for `name`.
-pub fn kind(name: &str) -> Result<&'static RegisteredGateway, GatewayError> {
-    REGISTRY.find(name).ok_or_else(|| GatewayError::UnknownKind(name.to_owned()))
-}
-
-/// Builds the gateway `name` with `params` in TOML; for tests.
-pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, GatewayError> {
-    let entry = kind(name)?;
-    let params = params
-        .parse()
-        .map_err(|e: toml::de::Error| GatewayError::Parameter { kind: entry.name, reason: e.message().to_owned() })?;
-    entry.build(&params)
-}
-
 fn make<G: BuildGateway>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
     let params: G::Params = params.try_into().map_err(|e: toml::de::Error| plain_message(&e))?;
     G::check(&params)?;
     Ok(Box::new(G::new(&params)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_entry_builds_and_has_a_schema() {
-        for entry in REGISTRY.iter() {
-            assert_eq!(kind(entry.name).unwrap().name, entry.name, "names are unique");
-            assert!(entry.build(&toml::Table::new()).is_ok(), "{entry:?}");
-            let schema = entry.schema();
-            for key in entry.parameters().keys() {
-                assert!(schema.get("properties").is_some_and(|p| p.get(key).is_some()), "{entry:?} {key}");
-            }
-        }
-        assert_eq!(kind("mizutani").unwrap().parameters()["scheme"].as_str(), Some("mizutani"));
-    }
-
-    #[test]
-    fn invalid_values_are_refused() {
-        assert_eq!(build("munitz", "").unwrap_err(), GatewayError::UnknownKind("munitz".into()));
-        let e = build("muniz", "flor = 3").unwrap_err();
-        assert!(matches!(e, GatewayError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");
-        for (name, params) in [
-            ("muniz", "table = { capcity = 3 }"),
-            ("muniz", "table = { min_rtt_ms = 0 }"),
-            ("muniz", "table = { capacity = 0 }"),
-            ("avoca-rx", "table = { capacity = 65537 }"),
-            ("muniz", "scheme = \"mizutani\""),
-            ("mizutani", "scheme = \"muniz\""),
-            ("muniz", "floor = 0.5"),
-            ("mizutani", "floor = nan"),
-            ("muniz", "scheme = \"best\""),
-            ("muniz", "max_rho = 1000"),
-            ("avoca-rx", "rss_threshold_dbm = nan"),
-            ("avoca-rx", "table = { idle_ms = 0 }"),
-        ] {
-            let e = build(name, params).unwrap_err();
-            assert!(matches!(e, GatewayError::Parameter { .. }), "{params}: {e}");
-        }
-        assert!(build("muniz", "floor = 3\ntable = { capacity = 7 }").is_ok());
-        assert!(build("mizutani", "scheme = \"fixed\"").is_ok());
-        for (params, words) in [
-            ("floor = \"2\"", "string \"2\", expected a number, in `floor`"),
-            ("table = { capacity = -1 }", "expected a whole number of 0 or more, in `table.capacity`"),
-        ] {
-            let e = build("muniz", params).unwrap_err().to_string();
-            assert!(e.ends_with(words), "{e}");
-        }
-    }
 }

@@ -9,17 +9,16 @@
 
 mod undo;
 
-use super::acknowledgment::RttSample;
-use super::prr::{AckProgress, Prr};
-use super::recovery::{AckInfo, DUP_THRESH};
-use super::scoreboard::NewlyDelivered;
-use super::send::{Force, TcpSender};
+use super::{AckInfo, Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
+use crate::tcp::prr::{AckProgress, Prr};
+use crate::tcp::rtt_sample::RttSample;
+use crate::tcp::scoreboard::{DUP_THRESH, NewlyDelivered};
 use crate::units::Time;
 use undo::{Undo, is_older};
 
 #[derive(Clone, Debug)]
-pub(super) struct Rack {
+pub(in crate::tcp) struct Rack {
     /// End of the reordering window, or the time of the tail loss probe.
     pub(super) timer: Time,
     timer_is_probe: bool,
@@ -107,7 +106,7 @@ impl Rack {
     }
 
     /// Resets state at the end of a `Hold`: no timer runs, and no episode can prove to be spurious.
-    pub(super) fn on_release(&mut self) {
+    pub(in crate::tcp) fn on_release(&mut self) {
         self.timer = Time::MAX;
         self.timer_is_probe = false;
         self.probe_end = 0;
@@ -125,7 +124,7 @@ impl Rack {
 impl TcpSender {
     /// Processes an acknowledgment whose newly SACKed segments are in `d`. `echo` is its TSecr, `sample` its RTT
     /// sample, `dsack` the bytes that it reports as duplicates.
-    pub(super) fn on_ack_by_time(
+    pub(in crate::tcp) fn on_ack_by_time(
         &mut self,
         now: Time,
         a: &AckInfo,

@@ -7,19 +7,16 @@
 //! - By default only the first partial ACK restarts the timer ("impatient").
 //! - A partial ACK always allows one retransmission.
 
-use super::config::{CwndLimited, LossRecovery};
-use super::prr::{AckProgress, Prr};
-use super::scoreboard::{NewlyDelivered, RETRANS, SACKED};
-use super::send::{Force, TcpSender};
+use super::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
+use crate::tcp::config::{CwndLimited, LossRecovery};
+use crate::tcp::prr::{AckProgress, Prr};
+use crate::tcp::scoreboard::{DUP_THRESH, LOST, NewlyDelivered, RETRANS, SACKED};
 use crate::units::Time;
-
-/// Number of duplicate ACKs, or of SACKed segments above a segment, that indicates a loss (RFC 5681, RFC 6675).
-pub(super) const DUP_THRESH: u32 = 3;
 
 /// An acknowledgment within the window, with its SACK blocks already on the scoreboard.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AckInfo {
+pub(in crate::tcp) struct AckInfo {
     pub ack: u64,
     /// Set if the segment has no data and no FIN and does not change the window.
     pub pure: bool,
@@ -33,7 +30,7 @@ pub(super) struct AckInfo {
 
 impl TcpSender {
     /// Processes an acknowledgment whose newly SACKed bytes are in `d`.
-    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &AckInfo, d: &mut NewlyDelivered) {
+    pub(in crate::tcp) fn on_ack_by_count(&mut self, now: Time, a: &AckInfo, d: &mut NewlyDelivered) {
         let prior_una = self.board.una();
         if a.sacked > 0 {
             self.board.mark_lost_by_count(DUP_THRESH);
@@ -217,7 +214,7 @@ impl TcpSender {
                 self.board.add_reno_sack();
             }
         }
-        if !self.sack || !self.board.head().is_some_and(|s| s.is(super::scoreboard::LOST)) {
+        if !self.sack || !self.board.head().is_some_and(|s| s.is(LOST)) {
             self.board.mark_head_lost();
         }
         self.recover = self.board.nxt();
