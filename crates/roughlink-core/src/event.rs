@@ -25,14 +25,20 @@ pub(crate) struct Events {
 }
 
 impl Events {
+    /// Adds an event, unless it waits already: the queue stays short even if nobody polls it.
     pub(crate) fn push(&mut self, event: Event) {
-        self.waiting.push_back(event);
+        if !self.waiting.contains(&event) {
+            self.waiting.push_back(event);
+        }
     }
     pub(crate) fn once(&mut self, event: Event) {
         if !self.told.contains(&event) {
             self.told.push(event);
             self.push(event);
         }
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
     pub(crate) fn poll(&mut self) -> Option<Event> {
         self.waiting.pop_front()

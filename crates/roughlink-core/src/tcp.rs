@@ -15,6 +15,7 @@ mod keepalive;
 mod paws;
 mod prr;
 mod ranges;
+mod rate_limit;
 mod receive;
 mod rtt_sample;
 mod scoreboard;
@@ -36,6 +37,7 @@ use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
 use keepalive::Keepalive;
+use rate_limit::RateLimit;
 use receive::TcpReceiver;
 use rtt_sample::{RttSample, age};
 use std::sync::Arc;
@@ -72,6 +74,12 @@ pub struct TcpEndpoint {
     sack: bool,
     ecn: bool,
     peer_shift: u8,
+    /// MSS agreed on in the handshake, and the MSS that fits the path; both include options.
+    agreed_mss: u32,
+    path_mss: u32,
+    /// Limit on challenge ACKs, and their number.
+    challenges: RateLimit,
+    challenged: u64,
     syn_pending: bool,
     /// Expiry of the retransmission timer of the SYN or SYN-ACK, and its current time-out.
     syn_at: Time,
@@ -111,6 +119,10 @@ impl TcpEndpoint {
             sack: false,
             ecn: false,
             peer_shift: 0,
+            agreed_mss: u32::MAX,
+            path_mss: u32::MAX,
+            challenges: RateLimit::default(),
+            challenged: 0,
             syn_pending: false,
             syn_at: Time::MAX,
             syn_tries: 0,
@@ -201,6 +213,39 @@ impl TcpEndpoint {
             }
             _ => {}
         }
+    }
+    /// Aborts the connection (RFC 9293 section 3.10.5). Returns the reset for the peer, if its state requires one.
+    pub(crate) fn abort(&mut self, now: Time) -> Option<Packet> {
+        let synchronized = matches!(
+            self.state,
+            ConnectionState::SynReceived
+                | ConnectionState::Established
+                | ConnectionState::FinWait1
+                | ConnectionState::FinWait2
+                | ConnectionState::CloseWait
+        );
+        let reset = self.snd.as_ref().filter(|_| synchronized).map(|s| self.header(now, s.nxt(), 0, flags::RST));
+        self.fail(now);
+        reset
+    }
+    /// Ends an attempt to connect, because the network reports the peer unreachable.
+    pub(crate) fn refuse_connection(&mut self, now: Time) {
+        debug_assert_eq!(self.state, ConnectionState::SynSent);
+        self.fail(now);
+    }
+    /// Sets the largest MSS, options included, that fits the path to the peer. If segments were lost because they are
+    /// larger (`lost`), they leave again at once, without a reduction of the window (RFC 1191 section 6.4).
+    pub(crate) fn set_path_mss(&mut self, mss: u32, lost: bool) {
+        self.path_mss = mss;
+        let mss = self.effective_mss();
+        if let Some(s) = &mut self.snd {
+            s.set_mss(mss, lost);
+        }
+    }
+    /// Returns the payload of a full segment.
+    fn effective_mss(&self) -> u32 {
+        let options = if self.cfg.mss_includes_options && self.timestamps { 12 } else { 0 };
+        self.agreed_mss.min(self.path_mss) - options
     }
     /// Handles a link event at this host. Packets may leave at once: call [`TcpEndpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {

@@ -35,28 +35,44 @@ impl TcpEndpoint {
         match self.state {
             ConnectionState::Closed => {}
             ConnectionState::Listen | ConnectionState::SynSent => self.on_handshake(now, p, sides),
-            _ if p.is(flags::SYN) => {
-                // A repeated SYN or SYN-ACK: our answer to it was lost.
-                if self.state == ConnectionState::SynReceived {
-                    self.syn_pending = true;
-                } else {
-                    self.rcv.acknowledge_now();
-                }
-            }
+            _ if p.is(flags::SYN) => self.on_unexpected_syn(now, p),
             _ => self.on_segment(now, p, sides),
+        }
+    }
+
+    /// Handles a SYN or SYN-ACK after the first. It may be a copy, because our answer was lost. In a simultaneous open,
+    /// a SYN-ACK completes the handshake (RFC 9293 section 3.5, figure 7). After the handshake, the answer is a
+    /// challenge ACK, whatever the sequence number (RFC 5961 section 4.2).
+    fn on_unexpected_syn(&mut self, now: Time, p: &Packet) {
+        if self.state != ConnectionState::SynReceived {
+            self.challenge(now);
+        } else if p.is(flags::ACK) && p.seq == self.irs && p.ack == self.iss.wrapping_add(1) {
+            self.establish(now);
+            self.ack_first = true;
+        } else {
+            self.syn_pending |= self.challenges.admits(now, CHALLENGE_LIMIT);
+        }
+    }
+
+    /// Sends a challenge ACK (RFC 5961), at most ten in five seconds (section 7).
+    fn challenge(&mut self, now: Time) {
+        if self.challenges.admits(now, CHALLENGE_LIMIT) {
+            self.challenged += 1;
+            self.rcv.acknowledge_now();
         }
     }
 
     /// Handles a reset (RFC 9293 section 3.10.7 with RFC 5961 section 3.2). A reset that answers the SYN or carries
     /// exactly the next sequence number is accepted. A reset elsewhere in the window is answered with a challenge ACK.
+    /// TIME-WAIT ignores resets (RFC 1337 section 3, fix F1).
     fn on_reset(&mut self, now: Time, p: &Packet) {
         let believed = match self.state {
-            ConnectionState::Closed | ConnectionState::Listen => false,
+            ConnectionState::Closed | ConnectionState::Listen | ConnectionState::TimeWait => false,
             ConnectionState::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
             _ => {
                 let at = unwrap(self.rcv.nxt(), p.seq, self.irs);
                 if at > self.rcv.nxt() && !self.rcv.is_beyond(at) {
-                    self.rcv.acknowledge_now();
+                    self.challenge(now);
                 }
                 at == self.rcv.nxt()
             }
@@ -66,12 +82,12 @@ impl TcpEndpoint {
         }
     }
 
+    /// Handles a segment before the peer's SYN has arrived. A SYN without ACK that crosses our SYN is a simultaneous
+    /// open: a SYN-ACK leaves, as after a passive open.
     fn on_handshake(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        let expected = if self.state == ConnectionState::Listen { flags::SYN } else { flags::SYN | flags::ACK };
-        if p.flags & (flags::SYN | flags::ACK) != expected {
-            return;
-        }
-        if self.state == ConnectionState::SynSent && p.ack != self.iss.wrapping_add(1) {
+        let answered = p.is(flags::ACK);
+        let expected = !answered || (self.state == ConnectionState::SynSent && p.ack == self.iss.wrapping_add(1));
+        if !p.is(flags::SYN) || !expected {
             return;
         }
         let Some(SideContent::Syn(o)) = sides.get(p) else { return };
@@ -90,15 +106,13 @@ impl TcpEndpoint {
             0 => self.cfg.mss,
             mss => u32::from(mss).max(MIN_MSS),
         };
-        let mut mss = self.cfg.mss.min(announced);
-        if self.cfg.mss_includes_options && self.timestamps {
-            mss -= 12;
-        }
+        self.agreed_mss = self.cfg.mss.min(announced);
+        let mss = self.effective_mss();
         let window = u64::from(p.window);
-        let cautious = self.cfg.cautious_start && self.repetition_was_answered(p.tsecr);
+        let cautious = self.cfg.cautious_start && answered && self.repetition_was_answered(p.tsecr);
         let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
         snd.ecn.agreed = self.ecn;
-        if self.state == ConnectionState::SynSent {
+        if answered {
             if self.syn_held {
                 // No sample: a `Hold` stopped time in between.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
@@ -130,7 +144,18 @@ impl TcpEndpoint {
     /// first copy. The connection then begins with one segment (Linux `tcp_init_transfer`).
     fn repetition_was_answered(&self, echo: u32) -> bool {
         let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
-        self.state == ConnectionState::SynSent && self.syn_tries > 1 && !first
+        self.syn_tries > 1 && !first
+    }
+
+    /// Ends the handshake of a passive or simultaneous open.
+    fn establish(&mut self, now: Time) {
+        self.state = ConnectionState::Established;
+        self.syn_at = Time::MAX;
+        self.syn_pending = false;
+        self.start_keepalive(now);
+        if self.syn_tries == 0 && !self.syn_held {
+            self.rcv.measure_rtt(now - self.syn_sent_at);
+        }
     }
 
     fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
@@ -145,30 +170,26 @@ impl TcpEndpoint {
         }
         let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
         if is_before_all(start) {
-            self.rcv.acknowledge_now();
+            self.challenge(now);
             return;
         }
         if self.is_old(now, p) && self.rejects(now, p, start) {
+            return;
+        }
+        let (payload, fin) = (u64::from(p.payload()), p.is(flags::FIN));
+        let end = start + payload + u64::from(fin);
+        if !self.rcv.accepts(start, end) {
+            self.refuse(now, start, end);
             return;
         }
         if self.state == ConnectionState::SynReceived {
             if p.ack != self.iss.wrapping_add(1) {
                 return;
             }
-            self.state = ConnectionState::Established;
-            self.syn_at = Time::MAX;
-            self.syn_pending = false;
-            self.start_keepalive(now);
-            if self.syn_tries == 0 && !self.syn_held {
-                self.rcv.measure_rtt(now - self.syn_sent_at);
-            }
+            self.establish(now);
         }
-        let segment = ArrivingSegment {
-            start,
-            payload: u64::from(p.payload()),
-            fin: p.is(flags::FIN),
-            timestamps: self.timestamps.then_some((p.tsval, p.tsecr)),
-        };
+        let segment =
+            ArrivingSegment { start, payload, fin, timestamps: self.timestamps.then_some((p.tsval, p.tsecr)) };
         self.process_segment(now, p, &segment, sides.sacks(p));
     }
 
@@ -181,10 +202,12 @@ impl TcpEndpoint {
         let ArrivingSegment { start, payload, fin, timestamps } = *segment;
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
-        if ack > snd.nxt() {
-            self.rcv.acknowledge_now(); // the peer acknowledged data that was never sent
+        let una = snd.una();
+        if ack.wrapping_sub(una) > snd.nxt() - una && self.has_invalid_ack(p) {
+            self.challenge(now);
             return;
         }
+        let Some(snd) = &mut self.snd else { return };
         if snd.idle() && ack == snd.una() && sacks.is_empty() {
             snd.set_window(window); // nothing in flight from this end: the receiving end of a bulk transfer
         } else {
@@ -234,6 +257,44 @@ impl TcpEndpoint {
         }
     }
 
+    /// Answers a segment that is not acceptable (RFC 9293 section 3.10.7.4, first check). Acknowledgments without data
+    /// count as attacks unless they are probes, which repeat the last byte received.
+    fn refuse(&mut self, now: Time, start: u64, end: u64) {
+        if end > start {
+            self.rcv.report_rejected(start, end);
+        } else if start + 1 == self.rcv.nxt() {
+            self.rcv.acknowledge_now();
+        } else {
+            self.challenge(now);
+        }
+    }
+
+    /// Returns true if `p` acknowledges data that was never sent, or data from before the largest window that the peer
+    /// has offered (RFC 5961 section 5.2). Only connections with real bytes check the latter.
+    #[cold]
+    fn has_invalid_ack(&self, p: &Packet) -> bool {
+        let Some(snd) = &self.snd else { return true };
+        let ack = unwrap(snd.una(), p.ack, self.iss);
+        ack > snd.nxt() || (self.rcv.reads_by_hand() && ack + snd.max_window() < snd.una())
+    }
+
+    /// Returns true if the endpoint will take payload from `p`, which begins at offset `start`.
+    pub(super) fn takes_payload(&self, now: Time, p: &Packet, start: u64) -> bool {
+        let open = !matches!(self.state, ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent);
+        let current = (p.has_timestamps() || !self.timestamps) && !self.is_old(now, p);
+        let end = start.saturating_add(u64::from(p.payload()));
+        let acknowledges = match self.state {
+            ConnectionState::SynReceived => p.ack == self.iss.wrapping_add(1),
+            _ => !self.has_invalid_ack(p),
+        };
+        open && current
+            && p.flags & (flags::SYN | flags::RST | flags::ACK) == flags::ACK
+            && !is_before_all(start)
+            && self.rcv.accepts(start, end)
+            && !self.rcv.is_beyond(start)
+            && acknowledges
+    }
+
     /// Advances the state if this end's FIN was acknowledged.
     #[inline(always)]
     fn on_close_progress(&mut self) {
@@ -248,6 +309,9 @@ impl TcpEndpoint {
         }
     }
 }
+
+/// Most challenge ACKs of a connection, and the period (RFC 5961 section 7).
+const CHALLENGE_LIMIT: (u32, Time) = (10, Time::from_secs(5));
 
 /// Header of an arriving segment, in offsets of the peer's stream.
 struct ArrivingSegment {

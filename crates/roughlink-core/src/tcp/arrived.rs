@@ -27,6 +27,10 @@ impl OutOfOrderRanges {
         self.ranges.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     #[inline(always)]
     pub(super) fn held(&self) -> u64 {
         self.held

@@ -6,6 +6,7 @@
 
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, TcpSender};
+use crate::cc::CongestionState;
 use crate::units::Time;
 
 impl TcpSender {
@@ -35,15 +36,8 @@ impl TcpSender {
         if self.board.is_empty() {
             return;
         }
-        if !self.sack {
-            self.board.reset_reno_sack();
-        }
         self.board.invalidate_samples();
-        self.duplicates = 0;
-        self.recover = self.board.nxt();
-        self.recover_active = true;
-        self.first_partial = true;
-        self.core.flow.recovery_window = None;
+        self.reset_recovery();
         // If the head was the only segment to arrive, its acknowledgment may be delayed.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
@@ -51,6 +45,26 @@ impl TcpSender {
         if self.core.release(now, self.board.nxt(), answer_timeout, due) {
             self.forced = Some(Force::Head);
         }
+    }
+
+    /// Sends lost segments again, the first one at once: the network lost them, but not for congestion (Linux
+    /// `tcp_simple_retransmit`).
+    pub(super) fn begin_repair(&mut self) {
+        self.rack.on_release();
+        self.reset_recovery();
+        self.core.flow.state = CongestionState::Loss;
+        self.forced = Some(Force::Head);
+    }
+
+    fn reset_recovery(&mut self) {
+        if !self.sack {
+            self.board.reset_reno_sack();
+        }
+        self.duplicates = 0;
+        self.recover = self.board.nxt();
+        self.recover_active = true;
+        self.first_partial = true;
+        self.core.flow.recovery_window = None;
     }
 
     /// Handles the first acknowledgment after a `Hold`: segments that it should cover but does not are lost. The offset
@@ -70,7 +84,7 @@ impl TcpSender {
 mod tests {
     use super::super::{Stack, TcpConfig, TcpEndpoint};
     use super::*;
-    use crate::cc::{CongestionState, LinkEvent, algorithm};
+    use crate::cc::{LinkEvent, algorithm};
     use crate::channel::{EndpointPair, Peer};
     use crate::packet::{FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
     use crate::rng::Seed;

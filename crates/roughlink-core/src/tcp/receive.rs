@@ -86,6 +86,22 @@ impl TcpReceiver {
         debug_assert!(*read <= self.nxt);
         self.ack_now |= *read + self.space.window >= self.edge + self.least_update;
     }
+    /// Returns true with explicit reads, as on connections with real bytes.
+    pub(super) fn reads_by_hand(&self) -> bool {
+        self.read.is_some()
+    }
+    /// Returns true if the segment `[start, end)` is acceptable (RFC 9293 section 3.10.7.4). Acknowledgments at the
+    /// right edge are, because a sender that filled the window sends them there (Linux `tcp_sequence`). So is a segment
+    /// at the next byte expected, even into a closed window, but not its data. With immediate reads, all segments are:
+    /// [`TcpReceiver::on_segment`] recognizes duplicates and data beyond the window.
+    #[inline]
+    pub(super) fn accepts(&self, start: u64, end: u64) -> bool {
+        let overlaps = || match end > start {
+            true => end > self.nxt && start < self.edge,
+            false => start > self.nxt && start <= self.edge,
+        };
+        self.read.is_none() || start == self.nxt || overlaps()
+    }
     pub(super) fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
@@ -222,6 +238,8 @@ impl TcpReceiver {
                 self.space.fit(self.ranges.held());
                 self.tune(now, len);
             }
+        } else if self.read.is_some() && self.ranges.len() >= MAX_RANGES {
+            self.ack_now = true; // the peer must fill gaps first
         } else {
             let seen = self.ranges.insert(start, end);
             if seen && self.send_dsack {
@@ -362,6 +380,9 @@ impl TcpReceiver {
         self.space.auto && self.space.is_new_echo(echo)
     }
 }
+
+/// Most ranges beyond a gap on a connection with real bytes: tiny segments must not take memory without bound.
+const MAX_RANGES: usize = 4_096;
 
 #[cfg(test)]
 mod tests {

@@ -417,6 +417,37 @@ impl Scoreboard {
         self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);
     }
 
+    /// Divides outstanding segments longer than `mss`, which the path no longer carries. With `lost`, declares these
+    /// lost unless SACKed. Returns true if there were any.
+    pub(super) fn divide(&mut self, mss: u32, lost: bool) -> bool {
+        if self.segments.iter().all(|s| s.len <= mss) {
+            return false;
+        }
+        let whole = std::mem::take(&mut self.segments);
+        let mut parts = Vec::new();
+        for s in whole.iter() {
+            self.index.rank(s, None);
+            let mut rest = *s;
+            while rest.len > 0 {
+                let mut part = SentSegment { len: rest.len.min(mss), ..rest };
+                rest.start += u64::from(part.len);
+                rest.len -= part.len;
+                if rest.len > 0 {
+                    part.flags &= !PUSHED;
+                }
+                self.index.enter(&part);
+                if s.len > mss {
+                    parts.push(self.segments.len());
+                }
+                self.segments.push_back(part);
+            }
+        }
+        if lost {
+            parts.into_iter().for_each(|i| self.mark_retransmission_lost(i));
+        }
+        true
+    }
+
     /// Declares all segments lost that are not SACKed, after a time-out; no retransmission remains in flight. Without
     /// SACK (`forget_sacks`) the guesses are dropped (RFC 6675 section 5.1).
     pub(super) fn mark_all_lost(&mut self, forget_sacks: bool) {

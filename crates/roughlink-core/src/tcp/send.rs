@@ -91,6 +91,8 @@ pub struct TcpSender {
     /// Number of unanswered zero-window probes, and the send time of the first.
     pub(super) window_probes: u32,
     pub(super) probing_since: Option<Time>,
+    /// Largest window that the peer has offered (MAX.SND.WND of RFC 5961).
+    max_window: u64,
     permitted: u64,
     /// Offset whose acknowledgment begins a new measurement of window usage (Linux `cwnd_usage_seq`).
     usage_from: u64,
@@ -147,6 +149,7 @@ impl TcpSender {
             probe_window: false,
             window_probes: 0,
             probing_since: None,
+            max_window: send_window,
             permitted: 0,
             usage_from: 1,
             idle: Idle::default(),
@@ -332,10 +335,24 @@ impl TcpSender {
         }
     }
 
+    /// Sets the payload of a full segment. Outstanding segments that are longer are divided and, if `lost`, sent again
+    /// without a reduction of the window, the first one at once.
+    pub(super) fn set_mss(&mut self, mss: u32, lost: bool) {
+        self.core.flow.mss = mss;
+        if self.board.divide(mss, lost) && lost {
+            self.begin_repair();
+        }
+    }
+
+    pub(super) fn max_window(&self) -> u64 {
+        self.max_window
+    }
+
     /// Sets the peer's window, in bytes.
     #[inline]
     pub fn set_window(&mut self, window: u64) {
         self.core.flow.send_window = window;
+        self.max_window = self.max_window.max(window);
         if self.persist_at != Time::MAX {
             self.window_probes = 0;
             if window > 0 {

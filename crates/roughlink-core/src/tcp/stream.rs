@@ -34,12 +34,13 @@
 //! assert_eq!(&text[..9], b"a charger");
 //! ```
 
+use super::unread::{copy, release_memory};
 use super::{Buffer, ConnectionState, TcpConfig, TcpEndpoint, Unread, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
-use crate::packet::{FlowId, Protocol, Sides};
+use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::units::Time;
-use crate::wire::{self, Addresses, Payload};
+use crate::wire::{self, Addresses, Decoded, IpFields, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ use std::sync::Arc;
 pub struct Stream {
     endpoint: TcpEndpoint,
     addresses: Addresses,
+    fields: IpFields,
     sides: Sides,
     /// Bytes written, from the first unacknowledged one.
     written: VecDeque<u8>,
@@ -70,6 +72,7 @@ impl Stream {
         Stream {
             endpoint,
             addresses,
+            fields: IpFields::default(),
             sides: Sides::default(),
             written: VecDeque::new(),
             waiting: 0,
@@ -107,9 +110,7 @@ impl Stream {
     /// Reads bytes received in order into `out` and returns their number.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let n = out.len().min(self.endpoint.rcv.unread() as usize);
-        for (to, from) in out.iter_mut().zip(self.arrived.read(self.arrived.from() + n as u64)) {
-            *to = from;
-        }
+        self.arrived.read(&mut out[..n]);
         self.endpoint.rcv.on_read(n as u64);
         n
     }
@@ -139,6 +140,12 @@ impl Stream {
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
         let ours = wire::decode_of(datagram, Protocol::Tcp, &self.addresses.reversed());
         let Some(decoded) = ours else { return false };
+        self.receive_segment(now, decoded, datagram);
+        true
+    }
+
+    /// Handles a segment of this connection, decoded from `datagram`.
+    pub(crate) fn receive_segment(&mut self, now: Time, decoded: Decoded, datagram: &[u8]) {
         let payload = decoded.payload.clone();
         let unread = self.endpoint.rcv.unread();
         self.arrived.keep(now, &self.endpoint, &decoded.packet, &datagram[payload]);
@@ -152,7 +159,6 @@ impl Stream {
             self.events.push(Event::Readable);
         }
         self.notice();
-        true
     }
 
     /// Replaces the content of `out` with the next datagram to send; call until it returns false.
@@ -164,7 +170,7 @@ impl Stream {
         // Offset 0 of the sequence space is the SYN.
         let start = if length == 0 { 0 } else { (unwrap(una + 1, p.seq, self.endpoint.iss) - 1 - una) as usize };
         let part = BufferSlice { bytes: &self.written, start, length };
-        let written = wire::encode(&p, self.sides.get(&p), &self.addresses, &part, out);
+        let written = wire::encode_with(self.fields, &p, self.sides.get(&p), &self.addresses, &part, out);
         self.sides.free(&p);
         debug_assert_eq!(written, Ok(()), "a TCP segment has a form on the wire");
         true
@@ -179,6 +185,38 @@ impl Stream {
     /// Returns when the connection must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
         self.endpoint.next_wake(now)
+    }
+
+    /// Aborts the connection. Returns the reset for the peer, if one must be sent.
+    pub(crate) fn abort(&mut self, now: Time) -> Option<Packet> {
+        (self.written, self.waiting) = (VecDeque::new(), 0);
+        self.endpoint.abort(now)
+    }
+
+    /// Ends an attempt to connect, because the network reports the peer unreachable.
+    pub(crate) fn refuse_connection(&mut self, now: Time) {
+        self.endpoint.refuse_connection(now);
+        self.notice();
+    }
+
+    /// Sets the largest MSS that fits the path, and the IP header fields with which segments leave; see
+    /// [`TcpEndpoint::set_path_mss`].
+    pub(crate) fn set_path(&mut self, mss: u32, fields: IpFields, lost: bool) {
+        self.fields = fields;
+        self.endpoint.set_path_mss(mss, lost);
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Returns the bytes received in order and not yet read.
+    pub(crate) fn unread(&self) -> u64 {
+        self.endpoint.rcv.unread()
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Handles a link event at this host; packets may leave.
@@ -216,6 +254,7 @@ impl Stream {
         let acknowledged = (sender.una() - 1 - self.from).min(self.written.len() as u64); // without the FIN
         self.written.drain(..acknowledged as usize);
         self.from += acknowledged;
+        release_memory(&mut self.written);
     }
 
     fn notice(&mut self) {
@@ -250,8 +289,6 @@ impl Payload for BufferSlice<'_> {
         self.length
     }
     fn fill(&self, from: usize, out: &mut [u8]) {
-        for (to, byte) in out.iter_mut().zip(self.bytes.range(self.start + from..)) {
-            *to = *byte;
-        }
+        copy(self.bytes, self.start + from, out);
     }
 }

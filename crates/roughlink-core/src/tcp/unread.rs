@@ -1,7 +1,7 @@
 //! The bytes that arrived and are not yet read, in order or beyond a gap.
 
-use super::{ConnectionState, TcpEndpoint, is_before_all, unwrap};
-use crate::packet::{Packet, flags};
+use super::{TcpEndpoint, unwrap};
+use crate::packet::Packet;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -17,12 +17,8 @@ impl Unread {
     /// Keeps the bytes of a segment beyond those delivered, up to the limit of `endpoint`, which processes it next.
     pub(crate) fn keep(&mut self, now: Time, endpoint: &TcpEndpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
-        let established =
-            !matches!(endpoint.state, ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent);
-        let current = (p.has_timestamps() || !endpoint.timestamps) && !endpoint.is_old(now, p);
-        let data = !p.is(flags::SYN | flags::RST) && current;
         let start = unwrap(receiver.nxt(), p.seq, endpoint.irs);
-        if bytes.is_empty() || !established || !data || is_before_all(start) || receiver.is_beyond(start) {
+        if bytes.is_empty() || !endpoint.takes_payload(now, p, start) {
             return;
         }
         let from = start.max(receiver.nxt());
@@ -31,27 +27,92 @@ impl Unread {
             return;
         }
         let at = (from - 1 - self.from) as usize;
-        let bytes = &bytes[(from - start) as usize..(until - start) as usize];
-        if self.bytes.len() < at + bytes.len() {
-            self.bytes.resize(at + bytes.len(), 0);
+        let mut bytes = &bytes[(from - start) as usize..(until - start) as usize];
+        if at < self.bytes.len() {
+            let known;
+            (known, bytes) = bytes.split_at(bytes.len().min(self.bytes.len() - at));
+            overwrite(&mut self.bytes, at, known);
+        } else {
+            self.bytes.resize(at, 0);
         }
-        for (to, byte) in self.bytes.range_mut(at..).zip(bytes) {
-            *to = *byte;
-        }
+        self.bytes.extend(bytes);
     }
 
-    /// Takes the bytes up to offset `until`, which have been delivered.
-    pub(crate) fn read(&mut self, until: u64) -> impl Iterator<Item = u8> {
-        let n = (until - self.from) as usize;
-        self.from = until;
-        self.bytes.drain(..n.min(self.bytes.len()))
+    /// Moves the first bytes, which have been delivered, to `out`.
+    pub(crate) fn read(&mut self, out: &mut [u8]) {
+        copy(&self.bytes, 0, out);
+        self.bytes.drain(..out.len());
+        self.from += out.len() as u64;
+        release_memory(&mut self.bytes);
     }
 
+    /// Returns the stream offset of the first byte.
     pub(crate) fn from(&self) -> u64 {
         self.from
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
+    }
+}
+
+/// Copies the bytes from position `at` on to `out`, at most half the ring at a time.
+pub(super) fn copy(ring: &VecDeque<u8>, at: usize, out: &mut [u8]) {
+    let (first, second) = ring.as_slices();
+    let (head, tail) = out.split_at_mut(first.len().saturating_sub(at).min(out.len()));
+    if !head.is_empty() {
+        head.copy_from_slice(&first[at..at + head.len()]);
+    }
+    let at = at.saturating_sub(first.len());
+    if !tail.is_empty() {
+        tail.copy_from_slice(&second[at..at + tail.len()]);
+    }
+}
+
+fn overwrite(ring: &mut VecDeque<u8>, at: usize, bytes: &[u8]) {
+    let (first, second) = ring.as_mut_slices();
+    let (head, tail) = bytes.split_at(first.len().saturating_sub(at).min(bytes.len()));
+    if !head.is_empty() {
+        first[at..at + head.len()].copy_from_slice(head);
+    }
+    let at = at.saturating_sub(first.len());
+    if !tail.is_empty() {
+        second[at..at + tail.len()].copy_from_slice(tail);
+    }
+}
+
+/// Frees the memory of an empty buffer that was large: idle connections keep none.
+pub(super) fn release_memory(ring: &mut VecDeque<u8>) {
+    if ring.is_empty() && ring.capacity() > KEPT_CAPACITY {
+        *ring = VecDeque::new();
+    }
+}
+
+/// Largest capacity of an empty buffer, bytes.
+const KEPT_CAPACITY: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Copies match those of one byte at a time, wherever the ring wraps.
+        #[test]
+        fn copies_match_single_bytes(rotated in 0..40_usize, len in 0..32_usize, at in 0..32_usize, n in 0..32_usize) {
+            let mut ring: VecDeque<u8> = VecDeque::with_capacity(32);
+            ring.extend(vec![0; rotated % 32]);
+            ring.drain(..);
+            ring.extend((0..len as u8).collect::<Vec<_>>());
+            let at = at.min(len);
+            let n = n.min(len - at);
+            let mut out = vec![0; n];
+            copy(&ring, at, &mut out);
+            prop_assert_eq!(&out, &(at as u8..(at + n) as u8).collect::<Vec<_>>());
+            let new: Vec<u8> = (100..100 + n as u8).collect();
+            overwrite(&mut ring, at, &new);
+            let expected = (0..len).map(|i| if (at..at + n).contains(&i) { 100 + (i - at) as u8 } else { i as u8 });
+            prop_assert!(ring.iter().copied().eq(expected));
+        }
     }
 }

@@ -183,7 +183,8 @@ impl ChargingFlow {
     /// Reads bytes from the end outside and handles its acknowledgments.
     #[cold]
     fn exchange(&mut self, now: Time, end: usize) {
-        let bytes: Vec<u8> = self.unread.read(self.ends[end].delivered()).collect();
+        let mut bytes = vec![0; (self.ends[end].delivered() - self.unread.from()) as usize];
+        self.unread.read(&mut bytes);
         self.session.read(now, SIDES[end], &bytes);
         self.session.acknowledged(SIDES[end], self.delivered(1 - end));
     }

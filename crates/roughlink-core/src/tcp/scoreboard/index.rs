@@ -64,6 +64,13 @@ impl Index {
         }
     }
 
+    /// Ranks a segment that is new to the scoreboard.
+    pub(super) fn enter(&mut self, s: &SentSegment) {
+        if s.transmissions > 1 && s.is_awaited() {
+            self.resent.insert(s.sent_order());
+        }
+    }
+
     #[inline]
     pub(super) fn forget_below(&mut self, ack: u64) {
         if !self.sacked.is_empty() {
