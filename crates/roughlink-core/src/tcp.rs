@@ -1,6 +1,7 @@
 //! TCP endpoint: sans-IO, one connection, both halves. Implements RFC 9293 with the extensions listed in `config`. An
-//! endpoint handles only ranges of stream offsets; [`Stream`] adds real bytes. Deviations: no urgent data, no
-//! simultaneous open, and TIME-WAIT has no timer (it answers a repeated FIN as long as the endpoint exists).
+//! endpoint handles only ranges of stream offsets; [`Stream`] adds real bytes, and [`Host`] listeners and connections at
+//! IP addresses. Deviations: no urgent data, and TIME-WAIT has no timer here (it answers a repeated FIN as long as the
+//! endpoint exists).
 
 mod acknowledgment;
 mod arrival;
@@ -11,6 +12,7 @@ mod delayed;
 pub(crate) mod dialogue;
 mod ecn;
 mod hold;
+mod host;
 mod keepalive;
 mod paws;
 mod prr;
@@ -28,6 +30,7 @@ pub use config::{
     Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, RttVar, Stack,
     TcpConfig, threshold,
 };
+pub use host::{ANSWER_LIMIT, ConnectError, ConnectionId, Host, HostConfig, HostCounters, HostLimits, Received};
 pub use paws::Paws;
 pub use send::TcpSender;
 pub use stream::Stream;
@@ -213,6 +216,27 @@ impl TcpEndpoint {
             }
             _ => {}
         }
+    }
+    /// Returns the number of challenge ACKs sent (RFC 5961).
+    pub(crate) fn challenged(&self) -> u64 {
+        self.challenged
+    }
+    /// Returns true if segment `p` acknowledges exactly this end's SYN.
+    pub(crate) fn acknowledges_syn(&self, p: &Packet) -> bool {
+        p.ack == self.iss.wrapping_add(1)
+    }
+    /// Returns true if the byte or SYN with sequence number `seq` was sent and is not acknowledged.
+    pub(crate) fn is_in_flight(&self, seq: u32) -> bool {
+        match &self.snd {
+            Some(s) => (s.una()..s.nxt()).contains(&unwrap(s.una(), seq, self.iss)),
+            None => self.state == ConnectionState::SynSent && seq == self.iss,
+        }
+    }
+    /// Returns SND.NXT and RCV.NXT, and the peer's last timestamp if the connection uses timestamps.
+    pub(crate) fn final_numbers(&self) -> (u32, u32, Option<u32>) {
+        let snd_nxt = self.snd.as_ref().map_or(0, |s| s.nxt());
+        let numbers = (self.iss.wrapping_add(snd_nxt as u32), self.irs.wrapping_add(self.rcv.nxt() as u32));
+        (numbers.0, numbers.1, self.timestamps.then(|| self.rcv.peer.recent()))
     }
     /// Aborts the connection (RFC 9293 section 3.10.5). Returns the reset for the peer, if its state requires one.
     pub(crate) fn abort(&mut self, now: Time) -> Option<Packet> {

@@ -35,9 +35,11 @@ pub mod checksum;
 pub mod crc32c;
 mod datagram;
 pub mod ethernet;
+pub(crate) mod icmp;
 mod ip;
 mod payload;
 pub mod protocol;
+mod reassembly;
 mod sctp;
 mod tcp;
 mod udp;
@@ -46,6 +48,7 @@ pub use datagram::Datagram;
 pub(crate) use datagram::Headers;
 pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, UdpStamp, pattern};
+pub use reassembly::Reassembly;
 pub use tcp::TcpHeaderMut;
 
 use crate::packet::{
@@ -74,7 +77,7 @@ impl Addresses {
     }
     /// Returns source and destination as socket addresses.
     pub fn sockets(&self) -> [SocketAddr; 2] {
-        let [src, dst] = self.ip.ends();
+        let [src, dst] = self.ip.addresses();
         [(src, self.src_port), (dst, self.dst_port)].map(SocketAddr::from)
     }
 }
@@ -283,6 +286,16 @@ impl Envelope {
     }
 }
 
+/// Verifies the checksum of an IPv4 header; `header` ends where the content begins. IPv6 has none.
+pub(crate) fn verify_header(pair: &IpPair, header: &[u8]) -> Result<(), WireError> {
+    match pair {
+        IpPair::V4 { .. } if checksum::fold(checksum::add(0, header)) != 0xffff => {
+            Err(WireError::Checksum("IPv4 header"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads the IP datagram at the start of `bytes` and checks its checksums.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     let decoded = parse(bytes)?;
@@ -323,7 +336,7 @@ fn parse_transport(ip: Ip, bytes: &[u8]) -> Result<Decoded, WireError> {
         protocol::SCTP => d.packet = Packet::sctp_data(d.packet.flow, 0, 0, (0, 0), 0),
         _ => {}
     }
-    d.packet.ident = ip.ident;
+    d.packet.ident = ip.ident as u16;
     d.packet.set_traffic_class(ip.class);
     d.packet.set_fragment(ip.fragment);
     let header = if ip.offset > 0 {
@@ -400,10 +413,7 @@ impl Decoded {
 
     /// Verifies the checksums of `bytes`, from which `self` was parsed: IPv4 and, unless it is a fragment, transport.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), WireError> {
-        let v4 = matches!(self.addresses.ip, IpPair::V4 { .. });
-        if v4 && checksum::fold(checksum::add(0, &bytes[..self.transport])) != 0xffff {
-            return Err(WireError::Checksum("IPv4 header"));
-        }
+        verify_header(&self.addresses.ip, &bytes[..self.transport])?;
         if self.packet.fragment() != Fragment::Whole {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of an IPv4 header without options.
 pub(super) const V4_HEADER: usize = 20;
-const V4_CHECKSUM: usize = 10;
+pub(super) const V4_CHECKSUM: usize = 10;
 pub(super) const V6_HEADER: usize = 40;
 /// Bytes of an IPv6 fragment header.
 pub(super) const V6_FRAGMENT: usize = 8;
@@ -62,10 +62,10 @@ impl IpPair {
     }
 
     /// Returns source and destination.
-    pub const fn ends(self) -> [IpAddr; 2] {
-        match self {
-            IpPair::V4 { src, dst } => [IpAddr::V4(src), IpAddr::V4(dst)],
-            IpPair::V6 { src, dst } => [IpAddr::V6(src), IpAddr::V6(dst)],
+    pub fn addresses(&self) -> [IpAddr; 2] {
+        match *self {
+            IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
+            IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
         }
     }
 
@@ -112,7 +112,10 @@ pub(super) struct Ip {
     pub(super) class: u8,
     pub(super) fields: IpFields,
     pub(super) protocol: u8,
-    pub(super) ident: u16,
+    /// 16 bits in IPv4, 32 in IPv6.
+    pub(super) ident: u32,
+    /// Place of the IPv6 fragment header, if there is one.
+    pub(super) extension: Option<FragmentHeader>,
     pub(super) fragment: Fragment,
     /// Fragment offset in bytes; the wire has units of 8.
     pub(super) offset: usize,
@@ -120,6 +123,13 @@ pub(super) struct Ip {
     pub(super) transport: usize,
     /// End of the datagram; bytes after it are padding of the link.
     pub(super) end: usize,
+}
+
+/// Place of an IPv6 fragment header, and of the byte before it that names it as the next header.
+#[derive(Clone, Copy)]
+pub(super) struct FragmentHeader {
+    pub(super) at: usize,
+    pub(super) named_at: usize,
 }
 
 impl Ip {
@@ -151,7 +161,8 @@ impl Ip {
             class: h[1],
             fields: IpFields { hop_limit: h[8], flow_label: 0, dont_fragment: flags & DONT_FRAGMENT != 0 },
             protocol: h[9],
-            ident: word(h, 4),
+            ident: u32::from(word(h, 4)),
+            extension: None,
             fragment: part(flags & MORE_FRAGMENTS != 0, offset),
             offset,
             transport,
@@ -180,24 +191,25 @@ impl Ip {
             fields: IpFields { hop_limit: h[7], flow_label: long(h, 0) & FLOW_LABEL, dont_fragment: false },
             protocol: h[6],
             ident: 0,
+            extension: None,
             fragment: Fragment::Whole,
             offset: 0,
             transport: V6_HEADER,
             end,
         };
-        let mut fragmented = false;
+        let mut named_at = 6;
         while matches!(ip.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
             let x: &[u8; 8] =
                 bytes[ip.transport..end].first_chunk().ok_or(WireError::Truncated("IPv6 extension header"))?;
             let length = match ip.protocol {
-                FRAGMENT if fragmented => return Err(WireError::Fragment),
+                FRAGMENT if ip.extension.is_some() => return Err(WireError::Fragment),
                 FRAGMENT => {
                     // RFC 8200 section 4.5. An atomic fragment, alone in its datagram, counts as whole (RFC 6946).
-                    fragmented = true;
+                    ip.extension = Some(FragmentHeader { at: ip.transport, named_at });
                     ip.offset = usize::from(word(x, 2) & !7);
                     ip.fragment = part(x[3] & 1 != 0, ip.offset);
                     if ip.fragment != Fragment::Whole {
-                        ip.ident = word(x, 6);
+                        ip.ident = long(x, 4);
                     }
                     V6_FRAGMENT
                 }
@@ -206,6 +218,7 @@ impl Ip {
                 _ => 8 + usize::from(x[1]) * 8,
             };
             ip.protocol = x[0];
+            named_at = ip.transport;
             ip.transport += length;
             if ip.transport > end {
                 return Err(WireError::Truncated("IPv6 extension header"));

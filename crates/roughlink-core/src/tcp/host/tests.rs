@@ -1,0 +1,1 @@
+//! Tests of hosts, by clauses of the RFCs.
