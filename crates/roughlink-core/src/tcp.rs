@@ -433,8 +433,10 @@ impl TcpEndpoint {
             } else {
                 (out.start, out.len, if out.push { flags::PSH } else { 0 })
             }
-        } else if snd.take_window_probe() {
-            (snd.nxt() - 1, 0, 0) // an acknowledged offset, which the peer must answer
+        } else if !(self.rcv.reads_by_hand() && self.rcv.is_ack_due()) && snd.take_window_probe() {
+            // An acknowledged offset, which the peer must answer. Since the peer must not accept the segment, it does
+            // not count as an acknowledgment if one is due.
+            (snd.nxt() - 1, 0, 0)
         } else if self.rcv.is_ack_due() {
             (snd.nxt(), 0, 0)
         } else {

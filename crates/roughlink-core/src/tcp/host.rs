@@ -210,7 +210,8 @@ impl Host {
 
     /// Returns the oldest connection to `port` whose handshake is over. Its [`Event::Connected`] shows that it waits.
     pub fn accept(&mut self, port: u16) -> Option<ConnectionId> {
-        self.listeners.get_mut(&port)?.queue.pop_front()
+        let queue = &mut self.listeners.get_mut(&port)?.queue;
+        std::iter::from_fn(|| queue.pop_front()).find(|id| self.connections.contains_key(id))
     }
 
     /// Begins to connect `source`, one of the host's addresses, to `remote`. With source port 0, the host chooses an
