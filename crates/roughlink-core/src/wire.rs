@@ -46,6 +46,7 @@ mod udp;
 
 pub use datagram::Datagram;
 pub(crate) use datagram::Headers;
+pub(crate) use ip::set_ident;
 pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, UdpStamp, pattern};
 pub use reassembly::Reassembly;

@@ -121,7 +121,7 @@ pub struct Host {
     /// Wake-up times. An entry may be early: then the connection only computes a new one.
     timers: BTreeSet<(Time, ConnectionId)>,
     answers: RateLimit,
-    /// IPv4 identification of the last echo reply.
+    /// IPv4 identification of the last datagram without DF.
     ident: u16,
     counters: HostCounters,
 }
@@ -335,6 +335,11 @@ impl Host {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             if connection.attached && connection.stream.transmit(now, out) {
                 self.ready.push_back(id); // connections take turns
+                if !connection.stream.fields().dont_fragment && connection.stream.addresses().ip.is_v4() {
+                    // Fragments of different datagrams must differ, across connections (RFC 6864 section 4.3).
+                    self.ident = self.ident.wrapping_add(1);
+                    wire::set_ident(out, self.ident);
+                }
                 return true;
             }
             connection.is_ready = false;
@@ -460,7 +465,9 @@ impl Host {
     fn remove(&mut self, id: ConnectionId) {
         self.detach(id);
         self.half_open.remove(&id);
-        self.connections.remove(&id);
+        if self.connections.remove(&id).is_some_and(|connection| connection.is_eventful) {
+            self.eventful.retain(|other| *other != id); // even if nobody polls events, the queue stays short
+        }
     }
 
     /// Ends the delivery of segments to a connection. Received bytes can still be read.

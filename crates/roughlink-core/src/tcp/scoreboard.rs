@@ -424,7 +424,8 @@ impl Scoreboard {
             return false;
         }
         let whole = std::mem::take(&mut self.segments);
-        let mut parts = Vec::new();
+        let mut highest_sacked = self.highest_sacked;
+        let mut now_lost = Vec::new();
         for s in whole.iter() {
             self.index.rank(s, None);
             let mut rest = *s;
@@ -436,15 +437,17 @@ impl Scoreboard {
                     part.flags &= !PUSHED;
                 }
                 self.index.enter(&part);
-                if s.len > mss {
-                    parts.push(self.segments.len());
+                if self.highest_sacked == s.start {
+                    highest_sacked = part.start;
+                }
+                if lost && s.len > mss && !s.is(SACKED) {
+                    now_lost.push(self.segments.len());
                 }
                 self.segments.push_back(part);
             }
         }
-        if lost {
-            parts.into_iter().for_each(|i| self.mark_retransmission_lost(i));
-        }
+        self.highest_sacked = highest_sacked;
+        now_lost.into_iter().for_each(|i| self.mark_retransmission_lost(i));
         true
     }
 

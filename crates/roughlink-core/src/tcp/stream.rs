@@ -206,6 +206,10 @@ impl Stream {
         self.endpoint.set_path_mss(mss, lost);
     }
 
+    pub(crate) fn fields(&self) -> IpFields {
+        self.fields
+    }
+
     pub(crate) fn addresses(&self) -> Addresses {
         self.addresses
     }

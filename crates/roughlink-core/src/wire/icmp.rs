@@ -31,7 +31,7 @@ pub(crate) struct QuotedSegment {
 /// Reads the ICMP message in `datagram`, a whole datagram with a correct IP header checksum.
 pub(crate) fn parse(envelope: &Envelope, datagram: &[u8]) -> Result<IcmpMessage, WireError> {
     let message = &datagram[envelope.transport..envelope.end];
-    let v4 = matches!(envelope.pair, IpPair::V4 { .. });
+    let v4 = envelope.pair.is_v4();
     if envelope.protocol != if v4 { ICMP } else { ICMPV6 } {
         return Err(WireError::Protocol(envelope.protocol));
     }
@@ -93,7 +93,7 @@ pub(crate) fn write_echo_reply(
 ) -> Result<(), EncodeError> {
     let message = &datagram[envelope.transport..envelope.end];
     let pair = envelope.pair.reversed();
-    let v4 = matches!(pair, IpPair::V4 { .. });
+    let v4 = pair.is_v4();
     let (fields, protocol) = (IpFields::default(), envelope.protocol);
     let head = Head { pair, class: 0, fields, protocol, ident, fragment: Fragment::Whole, offset: 0 };
     head.write(message.len(), out)?;

@@ -61,6 +61,11 @@ impl IpPair {
         }
     }
 
+    /// Returns true for IPv4.
+    pub(crate) const fn is_v4(&self) -> bool {
+        matches!(self, IpPair::V4 { .. })
+    }
+
     /// Returns source and destination.
     pub fn addresses(&self) -> [IpAddr; 2] {
         match *self {
@@ -334,6 +339,13 @@ pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     } else {
         put(bytes, 0, before & !0x30 | (ecn as u16) << 4); // no checksum covers it
     }
+}
+
+/// Sets the identification of the validated IPv4 datagram at the start of `bytes` and updates its checksum.
+pub(crate) fn set_ident(bytes: &mut [u8], ident: u16) {
+    let sum = checksum::update_checksum(word(bytes, V4_CHECKSUM), word(bytes, 4), ident);
+    put(bytes, 4, ident);
+    put(bytes, V4_CHECKSUM, sum);
 }
 
 pub(super) fn word(bytes: &[u8], at: usize) -> u16 {

@@ -64,7 +64,7 @@ impl Reassembly {
         self.wake(now);
         let ip = Ip::envelope(bytes)?;
         let fragment = StoredFragment::new(&ip, bytes)?;
-        let v4 = matches!(ip.pair, IpPair::V4 { .. });
+        let v4 = ip.pair.is_v4();
         let key = Key { pair: ip.pair, protocol: v4.then_some(ip.protocol), ident: ip.ident };
         let i = match self.partial.iter().position(|d| d.key == key) {
             Some(i) => i,

@@ -3,7 +3,8 @@
 use crate::units::Time;
 use crate::wire::Addresses;
 use siphasher::sip::SipHasher24;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::Hasher as _;
+use std::net::IpAddr;
 
 /// Generator of unpredictable numbers, keyed with the host's secret.
 #[derive(Debug)]
@@ -51,8 +52,14 @@ impl Numbers {
 
     fn hash(&self, purpose: u8, addresses: &Addresses) -> u64 {
         let mut hasher = SipHasher24::new_with_keys(self.secret as u64, (self.secret >> 64) as u64);
-        hasher.write_u8(purpose);
-        addresses.hash(&mut hasher);
+        hasher.write(&[purpose]);
+        for socket in addresses.sockets() {
+            match socket.ip() {
+                IpAddr::V4(a) => hasher.write(&a.octets()),
+                IpAddr::V6(a) => hasher.write(&a.octets()),
+            }
+            hasher.write(&socket.port().to_be_bytes()); // the same on all machines
+        }
         hasher.finish()
     }
 }

@@ -116,7 +116,7 @@ impl TimeWaits {
         if p.is(flags::RST) {
             return Some(TimeWaitAction::Ignore);
         }
-        if p.flags & (flags::SYN | flags::ACK) == flags::SYN && entry.is_new(p) {
+        if p.flags & (flags::SYN | flags::ACK | flags::FIN) == flags::SYN && entry.is_new(p) {
             return Some(TimeWaitAction::Reopen);
         }
         let fin = p.is(flags::FIN);

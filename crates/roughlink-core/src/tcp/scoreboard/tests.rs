@@ -99,6 +99,23 @@ impl Linear {
             self.segments[index + 1].len -= take;
         }
     }
+    fn divide(&mut self, mss: u32, lost: bool) {
+        let mut parts = Vec::new();
+        for s in &self.segments {
+            let starts: Vec<u64> = (s.start..s.end()).step_by(mss as usize).collect();
+            for start in &starts {
+                let mut part = SentSegment { start: *start, len: mss.min((s.end() - start) as u32), ..*s };
+                if lost && s.len > mss && !s.is(SACKED) {
+                    part.flags = part.flags & !RETRANS | LOST;
+                }
+                parts.push(part);
+            }
+            if self.highest_sacked == s.start {
+                self.highest_sacked = *starts.last().expect("it has bytes");
+            }
+        }
+        self.segments = parts;
+    }
     fn resend(&mut self, index: usize, now: Time) {
         let s = &mut self.segments[index];
         s.flags |= RETRANS | EVER_RETRANS;
@@ -283,6 +300,11 @@ fn compare(steps: &[(u8, u64, u64)], sack_ends_retrans: bool, guessing: bool) {
                 board.forget_losses();
                 linear.forget_losses();
             }
+            30 => {
+                let (mss, lost) = (MSS / 2 + (a % 50) as u32, b % 2 == 0);
+                board.divide(mss, lost);
+                linear.divide(mss, lost);
+            }
             29 => {
                 let before = Time(now.0.saturating_sub(a % 60));
                 board.mark_lost_while(|sent_at, _| sent_at < before);
@@ -314,7 +336,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn scoreboard_matches_a_linear_search(
-        steps in proptest::collection::vec((0_u8..30, 0_u64..10_000, 0_u64..10_000), 0..200),
+        steps in proptest::collection::vec((0_u8..31, 0_u64..10_000, 0_u64..10_000), 0..200),
         sack_ends_retrans: bool,
         guessing: bool,
     ) {
