@@ -225,7 +225,7 @@ impl Conversations {
             }
         }
         let id = self.table.insert(now, key, tcp_flags);
-        let [a, b] = key.addresses.ip.ends().map(|address| self.kernels.contains(&address));
+        let [a, b] = key.addresses.ip.addresses().map(|address| self.kernels.contains(&address));
         let way = |kernels| ConversationDirection { kernels, ..ConversationDirection::default() };
         let ways = [way([a, b]), way([b, a])];
         self.open.resize_with(self.open.len().max(id.place as usize + 1), || None);

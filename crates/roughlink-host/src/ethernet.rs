@@ -114,7 +114,7 @@ impl Switch {
             note(&mut self.learned, from, port);
         }
         if let PortHosts::Attached(attached) = station {
-            let sender = datagram.envelope().ok().map(|envelope| (envelope.pair.ends()[0], from));
+            let sender = datagram.envelope().ok().map(|envelope| (envelope.pair.addresses()[0], from));
             for (address, mac) in sender.into_iter().chain(heard.and_then(|heard| heard.has)) {
                 self.unanswered += attached.learn((now, port), address, mac, &mut self.ready);
             }
@@ -159,7 +159,7 @@ impl Switch {
         let bytes = out.datagram.bytes();
         let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };
         let Ok(envelope) = out.datagram.envelope() else { return Some(bytes) };
-        let [from, to] = envelope.pair.ends();
+        let [from, to] = envelope.pair.addresses();
         let mac = match station {
             PortHosts::Ours(mac) => *mac,
             PortHosts::Attached(attached) => {

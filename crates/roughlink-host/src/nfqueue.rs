@@ -91,7 +91,7 @@ impl NfQueue {
     /// Sends an IP datagram by the routes of the namespace.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let envelope = *Datagram::from_ip(bytes).envelope().map_err(io::Error::other)?;
-        let [_, to] = envelope.pair.ends();
+        let [_, to] = envelope.pair.addresses();
         let raw = &self.raw[usize::from(to.is_ipv6())];
         let to = SockaddrStorage::from(SocketAddr::new(to, 0));
         sendto(raw.as_raw_fd(), bytes, &to, MsgFlags::empty()).map(drop).map_err(io::Error::from)

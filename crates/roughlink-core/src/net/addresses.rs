@@ -95,7 +95,7 @@ pub fn is_of_a_host(address: IpAddr) -> bool {
 pub fn node_addresses(scenario: &Scenario) -> Vec<BTreeSet<IpAddr>> {
     let mut all = vec![BTreeSet::new(); scenario.nodes.len()];
     for (i, f) in scenario.flows.iter().enumerate() {
-        let own = addresses(scenario, i).ip.ends();
+        let own = addresses(scenario, i).ip.addresses();
         all[f.from].insert(own[0]);
         all[f.to].insert(own[1]);
     }

@@ -1,6 +1,7 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443): error messages about TCP segments, and echo.
 
-use super::ip::{Head, ICMP, ICMPV6, IpFields, IpPair, TCP, V4_HEADER, V6_HEADER, long, put, word};
+use super::ip::{Head, IpFields, IpPair, V4_HEADER, V6_HEADER, long, put, word};
+use super::protocol::{ICMP, ICMPV6, TCP};
 use super::{Addresses, EncodeError, Envelope, WireError, checksum};
 use crate::packet::Fragment;
 use std::net::{Ipv4Addr, Ipv6Addr};

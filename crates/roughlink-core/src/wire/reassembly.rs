@@ -12,7 +12,8 @@
 //! An atomic fragment, alone in its datagram, is no fragment (RFC 6946): [`envelope`](super::envelope) reads it as
 //! whole. No ICMP message reports a time-out.
 
-use super::ip::{Ip, IpPair, TCP, V4_CHECKSUM, V6_FRAGMENT, V6_HEADER, put};
+use super::ip::{Ip, IpPair, V4_CHECKSUM, V6_FRAGMENT, V6_HEADER, put};
+use super::protocol::TCP;
 use super::{WireError, checksum, set_ecn, verify_header};
 use crate::packet::{Ecn, Fragment};
 use crate::units::Time;

@@ -120,7 +120,7 @@ impl Ports {
             let a = ports.flows[i].addresses;
             for protocol in f.protocols().map(number) {
                 if f.open == [true, false] {
-                    let at = (a.ip.ends()[1], a.dst_port, protocol);
+                    let at = (a.ip.addresses()[1], a.dst_port, protocol);
                     ports.listening.entry(at).or_default().push(i as u32);
                 }
                 if f.open != [false, false] {
@@ -251,7 +251,7 @@ impl Component {
             return;
         };
         let node = ports.nodes[port];
-        let Some(to) = ports.node_of(envelope.pair.ends()[1]) else {
+        let Some(to) = ports.node_of(envelope.pair.addresses()[1]) else {
             ports.stats.unreachable += 1;
             return;
         };
@@ -363,7 +363,7 @@ impl Component {
         }
         // A listening flow takes the first connection that begins, and a later one while it is still listening.
         if begins {
-            let at = (addresses.ip.ends()[1], addresses.dst_port, protocol);
+            let at = (addresses.ip.addresses()[1], addresses.dst_port, protocol);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
             let here = |index: &u32| self.flows[*index as usize].nodes == nodes;
             let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, protocol));

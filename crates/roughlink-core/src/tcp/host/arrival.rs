@@ -6,14 +6,15 @@ use crate::packet::{FlowId, Packet, flags};
 use crate::tcp::ConnectionState;
 use crate::units::Time;
 use crate::wire::icmp::{self, IcmpMessage, QuotedSegment};
-use crate::wire::{self, Addresses, Decoded, Envelope, IpPair, WireError};
+use crate::wire::{self, Addresses, Datagram, Decoded, Envelope, IpPair, WireError, protocol};
 use std::net::{IpAddr, Ipv4Addr};
 
 impl Host {
     /// Handles an IP datagram. Answers may leave: call [`Host::transmit`].
-    pub fn receive(&mut self, now: Time, datagram: &[u8]) -> Received {
+    pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Received {
         let now = self.advance(now);
-        let Ok(envelope) = wire::envelope(datagram) else {
+        let datagram = Datagram::from_ip(bytes);
+        let Ok(envelope) = datagram.envelope() else {
             self.counters.malformed += 1;
             return Received::Invalid;
         };
@@ -26,13 +27,11 @@ impl Host {
             return Received::Invalid;
         }
         let outcome = if envelope.whole {
-            self.receive_whole(now, &envelope, datagram)
+            self.receive_whole(now, &datagram)
         } else {
-            match self.reassembly.receive(now, datagram) {
+            match self.reassembly.receive(now, bytes) {
                 Ok(None) => Ok(()),
-                Ok(Some(whole)) => {
-                    wire::envelope(&whole).and_then(|envelope| self.receive_whole(now, &envelope, &whole))
-                }
+                Ok(Some(whole)) => self.receive_whole(now, &Datagram::from_ip(&*whole)),
                 Err(error) => {
                     self.counters.fragments_dropped += 1;
                     self.counters.bad_checksums += u64::from(matches!(error, WireError::Checksum(_)));
@@ -48,16 +47,18 @@ impl Host {
         Received::Invalid
     }
 
-    fn receive_whole(&mut self, now: Time, envelope: &Envelope, datagram: &[u8]) -> Result<(), WireError> {
+    fn receive_whole(&mut self, now: Time, datagram: &Datagram<&[u8]>) -> Result<(), WireError> {
+        let (envelope, bytes) = (datagram.envelope()?, datagram.bytes());
         match envelope.protocol {
-            wire::TCP => {
-                let decoded = wire::decode(datagram)?;
-                self.receive_segment(now, decoded, datagram);
+            protocol::TCP => {
+                let decoded = datagram.decoded().ok_or(WireError::Options)?.clone();
+                decoded.verify(bytes)?;
+                self.receive_segment(now, decoded, bytes);
             }
-            wire::ICMP | wire::ICMPV6 => {
-                wire::verify_header(&envelope.pair, &datagram[..envelope.transport])?;
-                match icmp::parse(envelope, datagram)? {
-                    IcmpMessage::EchoRequest => self.echo(now, envelope, datagram),
+            protocol::ICMP | protocol::ICMPV6 => {
+                wire::verify_header(&envelope.pair, &bytes[..envelope.transport])?;
+                match icmp::parse(envelope, bytes)? {
+                    IcmpMessage::EchoRequest => self.echo(now, envelope, bytes),
                     IcmpMessage::TooBig { segment, mtu } => self.on_too_big(now, &segment, mtu),
                     IcmpMessage::Unreachable(segment) => self.on_unreachable(now, &segment),
                     IcmpMessage::Other => {}

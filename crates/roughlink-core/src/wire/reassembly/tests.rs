@@ -1,4 +1,4 @@
-use super::super::{Envelope, envelope};
+use super::super::{Datagram, Envelope};
 use super::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -30,7 +30,7 @@ fn fragment_of(
 }
 
 fn content(datagram: &[u8]) -> (Envelope, &[u8]) {
-    let envelope = envelope(datagram).unwrap();
+    let envelope = *Datagram::from_ip(datagram).envelope().unwrap();
     assert!(envelope.whole && envelope.end == datagram.len());
     verify_header(&envelope.pair, &datagram[..envelope.transport]).unwrap();
     (envelope, &datagram[envelope.transport..])

@@ -2,6 +2,7 @@
 //! and fragments.
 
 use super::*;
+use crate::wire::Datagram;
 use crate::wire::checksum::{add, finish};
 
 /// Builds an ICMP message from `from` to `to` over IPv4 or IPv6.
@@ -41,7 +42,7 @@ pub(super) fn icmp(from: &str, to: &str, kind: u8, code: u8, field: u32, content
 
 /// Returns the message of a router that `datagram` exceeds the MTU of a link.
 pub(super) fn too_big(datagram: &[u8], mtu: u32) -> Vec<u8> {
-    let source = wire::envelope(datagram).unwrap().pair.addresses()[0].to_string();
+    let source = Datagram::from_ip(datagram).envelope().unwrap().pair.addresses()[0].to_string();
     let quoted = &datagram[..datagram.len().min(548)];
     match source.contains(':') {
         false => icmp("10.0.9.9", &source, 3, 4, mtu, &quoted[..28]),
