@@ -76,11 +76,9 @@ impl InRust {
     pub fn new(request: &LoadRequest, opened: &EventRecord) -> Result<Self, KernelError> {
         let factory = request.entry.algorithm().factory("linux", &request.parameters);
         let factory = factory.map_err(|e| KernelError::Parameter(e.to_string()))?;
-        let mut flow = Flow {
-            initial_window: u64::from(opened.cwnd) * u64::from(opened.mss),
-            initial_ssthresh: threshold(opened.ssthresh).saturating_mul(u64::from(opened.mss)),
-            ..Flow::default()
-        };
+        let mut flow = Flow::new(opened.mss, u64::from(opened.cwnd) * u64::from(opened.mss));
+        flow.initial_ssthresh = threshold(opened.ssthresh).saturating_mul(u64::from(opened.mss));
+        flow.min_rtt = Time::ZERO; // not recorded
         update(&mut flow, opened);
         Ok(InRust { cc: factory(&flow), flow })
     }
@@ -93,17 +91,11 @@ impl InRust {
         let mss = u64::from(event.mss);
         match event.kind {
             EventKind::Ack => {
-                let ack = Ack {
-                    acked: u64::from(event.acked),
-                    delivered: u64::from(event.segments) * mss,
-                    segments: event.segments,
-                    rtt: u64::try_from(event.rtt_us).ok().map(Time::from_micros),
-                    may_grow: event.may_grow,
-                    prior_una,
-                    prior_in_flight: flow.in_flight,
-                    rate: None,
-                    ecn_echo: false,
-                };
+                let delivered = u64::from(event.segments) * mss;
+                let mut ack = Ack::new(u64::from(event.acked), delivered, event.segments);
+                ack.rtt = u64::try_from(event.rtt_us).ok().map(Time::from_micros);
+                ack.may_grow = event.may_grow;
+                (ack.prior_una, ack.prior_in_flight) = (prior_una, flow.in_flight);
                 self.cc.on_ack(flow, &ack);
             }
             EventKind::Congestion => self.cc.on_congestion(flow, Congestion::Loss),

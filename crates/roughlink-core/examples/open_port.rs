@@ -30,9 +30,7 @@ fn main() {
     let from_charger = addresses(&scenario, 0).reversed();
     let mut network =
         Network::new(scenario, RunOptions { ports: vec![1], ..RunOptions::default() }).expect("there is a path");
-    let cubic = cc::algorithm("cubic").expect("it is in the registry").factory("linux", &toml::Table::new());
-    let tcp = TcpConfig::preset(Stack::Linux);
-    let mut charger = Stream::new(from_charger, tcp, cubic.expect("defaults are valid"), 1);
+    let mut charger = Stream::new(from_charger, TcpConfig::preset(Stack::Linux), cc::default_factory(), 1);
     charger.listen();
     let (mut now, mut datagram, mut buffer) = (network.next_wake(), Vec::new(), vec![0; 4096]);
     let (mut got, mut expected) = (0, Vec::new());

@@ -13,11 +13,7 @@ use std::sync::Arc;
 
 fn main() {
     let tcp = Arc::new(TcpConfig::preset(Stack::Linux));
-    let algorithm = cc::algorithm("cubic").expect("it is in the registry");
-    let end = |reverse| {
-        let factory = algorithm.factory("linux", &toml::Table::new()).expect("defaults are valid");
-        TcpEndpoint::new(FlowId::new(0, reverse), Arc::clone(&tcp), factory, 0)
-    };
+    let end = |reverse| TcpEndpoint::new(FlowId::new(0, reverse), Arc::clone(&tcp), cc::default_factory(), 0);
     let direction = Direction {
         rate: Rate::from_mbps(10),
         delay: Time::from_millis(20),

@@ -5,15 +5,16 @@
 //! retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
 //! [`Flow::window`]; BBR and Wave return their own window even then.
 //!
-//! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add one
-//! line to [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
+//! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add its
+//! module and an entry of [`REGISTRY`] here. All windows are bytes of payload; [`Flow::mss`] is the payload of a full
+//! segment.
 //!
 //! NewReno halves its window on a loss (RFC 5681 equation 4):
 //!
 //! ```
 //! use roughlink_core::cc::{Congestion, Flow, Permit, build};
 //!
-//! let flow = Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, ..Flow::default() };
+//! let flow = Flow::new(1000, 10_000);
 //! let mut newreno = build("newreno", "linux", "", &flow)?;
 //! assert_eq!(newreno.permit(&flow), Permit::window(10_000));
 //!
@@ -54,7 +55,8 @@ mod history;
 pub use entry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory};
 pub use history::LinkHistory;
 
-/// All algorithms. To add one to roughlink, add its module and a line here. To add one in your own program, call [`Registry::add`].
+/// All algorithms. To add one to roughlink, add its module and a line here. To add one in your own program, call
+/// [`Registry::add`].
 ///
 /// ```
 /// use roughlink_core::cc::REGISTRY;
@@ -174,6 +176,18 @@ pub fn algorithm(name: &str) -> Result<&'static Algorithm, AlgorithmError> {
     REGISTRY.find(name).ok_or_else(|| AlgorithmError::UnknownAlgorithm(name.to_owned()))
 }
 
+/// Returns a factory of the default algorithm of TCP, CUBIC, with its parameters under `linux`.
+///
+/// ```
+/// use roughlink_core::cc::{Flow, Permit, default_factory};
+///
+/// let flow = Flow::new(1448, 14_480);
+/// assert_eq!(default_factory()(&flow).permit(&flow), Permit::window(14_480));
+/// ```
+pub fn default_factory() -> Factory {
+    algorithm(DEFAULT).expect("a built-in algorithm").default_factory(STACKS[0])
+}
+
 /// Creates the algorithm `name` with `params` under `stack`, for one connection; for tests.
 ///
 /// ```
@@ -194,6 +208,9 @@ pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<d
 
 /// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). Algorithms may have presets for each.
 pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
+
+/// Name of the default algorithm of TCP.
+pub const DEFAULT: &str = "cubic";
 
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -221,6 +238,7 @@ impl CongestionState {
 
 /// The state of the connection, read-only for algorithms. An `srtt` or `latest_rtt` of zero means "not yet measured".
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Flow {
     /// Current time.
     pub now: Time,
@@ -265,6 +283,11 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Creates the state at the start of a connection with segments of `mss` bytes and an initial window of
+    /// `initial_window` bytes, without a slow-start threshold and RTT samples. The other fields are zero.
+    pub fn new(mss: u32, initial_window: u64) -> Self {
+        Flow { mss, initial_window, initial_ssthresh: u64::MAX, min_rtt: Time::MAX, ..Flow::default() }
+    }
     pub(crate) fn forget_rtt(&mut self) {
         (self.srtt, self.latest_rtt, self.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
     }
@@ -305,6 +328,7 @@ pub struct RateSample {
 
 /// An acknowledgment, after the scoreboard was updated.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Ack {
     /// Bytes newly acknowledged cumulatively.
     pub acked: u64,
@@ -329,8 +353,17 @@ pub struct Ack {
     pub ecn_echo: bool,
 }
 
+impl Ack {
+    /// Creates an acknowledgment of `acked` bytes cumulatively, with `delivered` bytes newly delivered in `segments`
+    /// whole segments. The other fields are zero, `None` and false.
+    pub fn new(acked: u64, delivered: u64, segments: u32) -> Self {
+        Ack { acked, delivered, segments, ..Ack::default() }
+    }
+}
+
 /// Cause of a window reduction. Reported once per episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Congestion {
     /// Fast retransmit.
     Loss,
@@ -365,6 +398,7 @@ pub struct Sent {
 
 /// Event of a link, as notified to a host. The scenario's `notice` delays the notification.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum LinkEvent {
     /// The link went down.
     Down,
@@ -389,6 +423,8 @@ pub enum LinkEvent {
 
 /// Permission to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+#[non_exhaustive]
 pub enum Permit {
     /// Nothing may leave, and the connection is frozen: the RTO neither fires nor backs off. The permit may change to
     /// or from `Hold` only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Until the handshake
@@ -424,8 +460,10 @@ pub struct AlgorithmTrace {
     pub phase: &'static str,
 }
 
-/// Optional events that an algorithm needs; the endpoint skips the others.
+/// Optional events that an algorithm needs; the endpoint skips the others. Begin with [`OptionalEvents::ALL`] or
+/// [`OptionalEvents::ACKS`], and change fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct OptionalEvents {
     /// Set if [`CongestionControl::on_sent`] has an effect.
     pub sent: bool,

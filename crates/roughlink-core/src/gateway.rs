@@ -1,8 +1,8 @@
 //! Gateways: elements on the path of TCP that observe segments, change the advertised window, and may send segments.
 //!
 //! A gateway is pure logic on [`Segment`]s, never bytes, with the four methods of every element. The same object works
-//! in a scenario ([`packets`]) and on a real interface ([`bytes`]). To add a gateway, write one file and add one line
-//! to [`REGISTRY`].
+//! in a scenario ([`packets`]) and on a real interface ([`bytes`]). To add a gateway, write one file, and add its module
+//! and an entry of [`REGISTRY`] here.
 //!
 //! | name | place | effect |
 //! |---|---|---|

@@ -83,6 +83,7 @@ pub struct LinkChange {
 
 /// Reasons why a link cannot be changed from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChangeError {
     /// The network was created without [`RunOptions::changes`].
     #[error("the network does not accept changes from outside")]
@@ -146,6 +147,7 @@ pub struct PortStats {
 
 /// Reasons why a network cannot be created from a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NetworkError {
     /// A flow has no path.
     #[error(transparent)]
@@ -357,6 +359,7 @@ impl Network {
     }
 
     /// Returns the next datagram or frame that has left by `now`, in order of departure.
+    #[must_use = "the datagram has left the network"]
     pub fn transmit(&mut self, now: Time) -> Option<NetworkOutput> {
         self.transmit_observed(now, &mut NoObserver)
     }

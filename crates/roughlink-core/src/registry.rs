@@ -23,6 +23,7 @@ pub struct Registry<T: 'static> {
 
 /// Error of [`Registry::add`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RegistryError {
     /// Another entry has the name.
     #[error("name `{0}` is already in use")]

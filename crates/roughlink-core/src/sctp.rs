@@ -424,6 +424,7 @@ impl SctpEndpoint {
     }
 
     /// Returns the next packet to send now; call until `None`.
+    #[must_use = "the packet has left"]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         let mut p = self.next_packet(now, sides)?;
         p.ident = self.ident;

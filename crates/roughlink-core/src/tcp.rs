@@ -394,6 +394,7 @@ impl TcpEndpoint {
 
     /// Returns the next packet to send now; call until `None`.
     #[inline(always)]
+    #[must_use = "the packet has left"]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         if self.syn_pending {
             return if self.is_held() { None } else { Some(self.syn(now, sides)) };

@@ -92,6 +92,7 @@ impl std::fmt::Display for Addresses {
 
 /// Reason why roughlink cannot decode bytes from the network as a datagram. Count these errors; do not report them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// The bytes end within this part.
     #[error("the {0} is truncated")]
@@ -133,6 +134,7 @@ pub enum WireError {
 
 /// Reason why a packet has no wire form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// An SCTP chunk that is unknown, or that roughlink reads but never writes.
     #[error("unsupported SCTP chunk")]

@@ -19,15 +19,9 @@ fn loss_based_windows_match_ns3() {
 
 fn compare(algorithms: &[&str], trace: &str) {
     for (column, name) in algorithms.iter().enumerate() {
-        let mut flow = Flow {
-            mss: MSS as u32,
-            initial_window: 10 * MSS,
-            initial_ssthresh: u64::from(u32::MAX),
-            snd_una: 1,
-            snd_nxt: 1,
-            cwnd_limited: true,
-            ..Flow::default()
-        };
+        let mut flow = Flow::new(MSS as u32, 10 * MSS);
+        (flow.initial_ssthresh, flow.min_rtt) = (u64::from(u32::MAX), Time::ZERO);
+        (flow.snd_una, flow.snd_nxt, flow.cwnd_limited) = (1, 1, true);
         let mut cc = build(name, "ns3", "", &flow).unwrap();
         let mut duplicates = 0;
         for (number, line) in trace.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
@@ -41,8 +35,10 @@ fn compare(algorithms: &[&str], trace: &str) {
                 flow.srtt = Time::from_micros(srtt);
                 flow.min_rtt = if flow.min_rtt.is_zero() { flow.srtt } else { flow.min_rtt.min(flow.srtt) };
             }
-            let duplicate = Ack { rtt: Some(flow.srtt), ..Ack::default() };
-            let mut ack = Ack { acked: segments * MSS, segments: segments as u32, may_grow: true, ..duplicate };
+            let mut duplicate = Ack::default();
+            duplicate.rtt = Some(flow.srtt);
+            let mut ack = Ack::new(segments * MSS, 0, segments as u32);
+            (ack.rtt, ack.may_grow) = (duplicate.rtt, true);
             match event {
                 "A" | "l" => cc.on_ack(&flow, &ack),
                 "D" => {

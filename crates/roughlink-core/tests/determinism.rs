@@ -152,7 +152,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
     };
     let noise = Noise::Burst { start: 0.01, length: BurstLength::Uniform(1, 4) };
     let tcp = Arc::new(TcpConfig::preset(stack));
-    let factory = algorithm(cc).and_then(|a| a.factory(stack.name(), &toml::Table::new())).expect("it is there");
+    let factory = algorithm(cc).expect("it is there").default_factory(stack.name());
     Scenario {
         name: "v2g".into(),
         seed: 7,

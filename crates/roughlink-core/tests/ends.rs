@@ -372,7 +372,7 @@ struct Peer {
 
 impl Peer {
     fn new(from_here: Addresses, connects: bool) -> Self {
-        let factory = cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
+        let factory = cc::algorithm("cubic").unwrap().default_factory("linux");
         let mut stream = Stream::new(from_here, TcpConfig::preset(Stack::Linux), factory, 9);
         if connects {
             stream.connect()

@@ -50,7 +50,7 @@ fn addresses() -> Addresses {
 /// Runs both ends until both have closed; returns the messages read by each.
 fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<Message>; 2], String> {
     let mut made = [addresses(), addresses().reversed()].into_iter().zip(ends).map(|(addresses, end)| {
-        let factory = end.algorithm.factory("rfc", &toml::Table::new()).expect("its own parameters");
+        let factory = end.algorithm.default_factory("rfc");
         Association::new(addresses, end.sctp.clone(), factory, end.tsn)
     });
     let mut pair = [made.next().expect("two"), made.next().expect("two")];
@@ -143,7 +143,7 @@ proptest! {
 
 /// Creates two open ends that are connected directly.
 fn open(sctp: &SctpConfig) -> [Association; 2] {
-    let factory = || cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("sctp").unwrap().default_factory("rfc");
     let mut a = Association::new(addresses(), sctp.clone(), factory(), 5);
     let mut b = Association::new(addresses().reversed(), sctp.clone(), factory(), u32::MAX);
     a.connect();
@@ -215,7 +215,7 @@ fn impossible_writes_return_errors() {
     assert_eq!(pair[1].read(), Some(Message { stream: 1, bytes: b"good bye".to_vec() }));
     assert_eq!(pair[1].write(0, b"x"), Err(WriteError::NotOpen));
     assert!(pair.iter().all(Association::is_done));
-    let factory = cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let factory = cc::algorithm("sctp").unwrap().default_factory("rfc");
     let mut closed = Association::new(addresses(), SctpConfig::default(), factory, 1);
     assert_eq!(closed.write(0, b"early"), Err(WriteError::NotOpen));
 }
@@ -308,7 +308,7 @@ fn open_gap_does_not_exceed_the_buffer() {
 #[test]
 fn skipped_messages_are_never_read() {
     let sctp = SctpConfig { partial_reliability: true, ..SctpConfig::default() };
-    let factory = |cc: &str| cc::algorithm(cc).unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let factory = |cc: &str| cc::algorithm(cc).unwrap().default_factory("rfc");
     let mut pair = [
         Association::new(addresses(), sctp.clone(), factory("avoca"), 5),
         Association::new(addresses().reversed(), sctp, factory("sctp"), 6),

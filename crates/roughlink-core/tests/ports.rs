@@ -347,7 +347,7 @@ fn connections_from_outside_find_their_flows() {
         wire::encode(&p, side.as_ref(), &to(9), &[][..], &mut bytes).unwrap();
         network.receive(Time::ZERO, port, &Datagram::from_ip(&bytes));
     }
-    let factory = || cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("cubic").unwrap().default_factory("linux");
     let mut clients =
         [1000, 2000].map(|port| Stream::new(to(port), TcpConfig::preset(Stack::Linux), factory(), u32::from(port)));
     let (mut now, mut bytes, mut left) = (Time::ZERO, Vec::new(), [vec![7; 50_000], vec![8; 50_000]]);

@@ -82,7 +82,7 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
     let mut streams = [addresses, addresses.reversed()].into_iter().zip(ends).map(|(addresses, end)| {
-        let factory = end.algorithm.factory(end.tcp.stack.name(), &toml::Table::new()).expect("its own parameters");
+        let factory = end.algorithm.default_factory(end.tcp.stack.name());
         Stream::new(addresses, end.tcp.clone(), factory, end.iss)
     });
     let mut streams = [streams.next().expect("two"), streams.next().expect("two")];
@@ -189,7 +189,7 @@ fn stopped_reader_blocks_the_writer() {
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
     let mut tcp = TcpConfig::preset(Stack::Linux);
     (tcp.snd_buf, tcp.rcv_buf) = (Buffer::Bytes(10_000), Buffer::Bytes(4_000));
-    let factory = || cc::algorithm("newreno").unwrap().factory("linux", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("newreno").unwrap().default_factory("linux");
     let mut a = Stream::new(addresses, tcp.clone(), factory(), 5);
     let mut b = Stream::new(addresses.reversed(), tcp, factory(), u32::MAX);
     a.connect();
@@ -246,7 +246,7 @@ fn stopped_reader_blocks_the_writer() {
 fn strange_segments_do_no_harm() {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
-    let factory = || cc::algorithm("newreno").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("newreno").unwrap().default_factory("rfc");
     let tcp = TcpConfig { timestamps: false, ..TcpConfig::preset(Stack::Rfc) };
     let mut a = Stream::new(addresses, tcp.clone(), factory(), 100);
     let mut b = Stream::new(addresses.reversed(), tcp, factory(), 5_000);

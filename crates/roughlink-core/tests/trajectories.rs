@@ -108,17 +108,9 @@ impl Round {
             prior_in_flight,
             ..RateSample::default()
         };
-        let ack = Ack {
-            acked: if cumulative { MSS } else { 0 },
-            delivered: MSS,
-            segments: u32::from(cumulative),
-            rtt: Some(self.rtt),
-            may_grow: cumulative,
-            prior_una,
-            prior_in_flight,
-            rate: Some(rate),
-            ecn_echo: false,
-        };
+        let mut ack = Ack::new(if cumulative { MSS } else { 0 }, MSS, u32::from(cumulative));
+        (ack.rtt, ack.may_grow) = (Some(self.rtt), cumulative);
+        (ack.prior_una, ack.prior_in_flight, ack.rate) = (prior_una, prior_in_flight, Some(rate));
         cc.on_ack(flow, &ack);
         if cc.timer().is_some_and(|t| t <= flow.now) {
             cc.on_timer(flow);
@@ -135,7 +127,9 @@ impl Round {
         flow.state = CongestionState::Open;
         cc.on_recovered(flow);
         let delivered = missing * MSS;
-        cc.on_ack(flow, &Ack { acked, delivered, segments: 0, prior_una, prior_in_flight, ..Ack::default() });
+        let mut ack = Ack::new(acked, delivered, 0);
+        (ack.prior_una, ack.prior_in_flight) = (prior_una, prior_in_flight);
+        cc.on_ack(flow, &ack);
     }
 }
 
@@ -149,16 +143,10 @@ fn measured(flow: &mut Flow, rtt: Time) {
 fn every_algorithm_has_its_trajectory() {
     let plot = std::env::var("PLOT").ok();
     for a in REGISTRY.iter() {
-        let mut flow = Flow {
-            mss: MSS as u32,
-            now: Time::from_secs(1),
-            initial_window: 10 * MSS,
-            initial_ssthresh: u64::MAX,
-            send_window: u64::from(u32::MAX),
-            snd_una: 1,
-            snd_nxt: 1,
-            ..Flow::default()
-        };
+        let mut flow = Flow::new(MSS as u32, 10 * MSS);
+        (flow.now, flow.min_rtt) = (Time::from_secs(1), Time::ZERO);
+        flow.send_window = u64::from(u32::MAX);
+        (flow.snd_una, flow.snd_nxt) = (1, 1);
         let mut cc = build(a.name, "linux", "", &flow).unwrap_or_else(|e| panic!("{}: {e}", a.name));
         let points = trajectory(cc.as_mut(), &mut flow);
         match &plot {

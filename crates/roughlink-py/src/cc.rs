@@ -259,13 +259,10 @@ impl CongestionControl for PythonAlgorithm {
     fn optional_events(&self) -> OptionalEvents {
         let has =
             |method: fn(&Methods) -> &Option<Py<PyAny>>| self.methods.as_ref().is_some_and(|m| method(m).is_some());
-        OptionalEvents {
-            sent: has(|m| &m.on_sent),
-            rate: true,
-            kept_rate: false,
-            timer: has(|m| &m.timer),
-            rto_sample: has(|m| &m.rto_sample),
-        }
+        let mut events = OptionalEvents::ALL;
+        (events.sent, events.timer) = (has(|m| &m.on_sent), has(|m| &m.timer));
+        events.rto_sample = has(|m| &m.rto_sample);
+        events
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.call_event(|m| m.on_sent.as_ref(), || (FlowView::new(flow), SentView(*sent)));

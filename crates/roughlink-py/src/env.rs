@@ -89,7 +89,9 @@ impl CongestionControl for ExternalControl {
         AlgorithmTrace { cwnd, ssthresh: u64::MAX, rate: state.rate, phase: "controlled" }
     }
     fn optional_events(&self) -> OptionalEvents {
-        OptionalEvents { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: false }
+        let mut events = OptionalEvents::ALL;
+        events.rto_sample = false;
+        events
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         let mut state = self.shared.lock();

@@ -288,6 +288,7 @@ impl LinkEventView {
             LinkEvent::Rate(_) => "rate",
             LinkEvent::Delay(_) => "delay",
             LinkEvent::Threshold { .. } => "threshold",
+            _ => "other",
         }
     }
     /// Value in dBm for "signal" and "threshold", bit/s for "rate", s (one way) for "delay"; else None.
@@ -327,10 +328,10 @@ pub(crate) enum CongestionCause {
 impl From<Congestion> for CongestionCause {
     fn from(cause: Congestion) -> Self {
         match cause {
-            Congestion::Loss => CongestionCause::Loss,
             Congestion::Timeout => CongestionCause::Timeout,
             Congestion::TimeoutAgain => CongestionCause::TimeoutAgain,
             Congestion::Ecn => CongestionCause::Ecn,
+            _ => CongestionCause::Loss,
         }
     }
 }

@@ -21,13 +21,7 @@ pub(super) fn warn_of_silence(
     let mut with_events = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
     let (Some(link), None) = (with_events.next(), with_events.next()) else { return };
     let mss = 1460;
-    let flow = Flow {
-        mss,
-        initial_window: 4 * u64::from(mss),
-        initial_ssthresh: u64::MAX,
-        min_rtt: Time::MAX,
-        ..Flow::default()
-    };
+    let mut flow = Flow::new(mss, 4 * u64::from(mss));
     let mut algorithm = factory(&flow);
     // Times in which hosts are notified that the link is up but the algorithm holds, and the strongest signal in them.
     let mut silent: Vec<Range<Time>> = Vec::new();
@@ -38,15 +32,15 @@ pub(super) fn warn_of_silence(
     let duration = if *budget == 0 { notices.pop().map_or(Time::ZERO, |n| n.0) } else { duration };
     let mut notices = notices.into_iter().peekable();
     while let Some((at, event)) = notices.next() {
-        let now = Flow { now: at, ..flow.clone() };
-        algorithm.on_link(&now, &event);
+        flow.now = at;
+        algorithm.on_link(&flow, &event);
         match event {
             LinkEvent::Down => (known_up, signal) = (false, None),
             LinkEvent::Configured => known_up = true,
             LinkEvent::Signal(dbm) => signal = Some(dbm),
             _ => {}
         }
-        if known_up && algorithm.permit(&now) == Permit::Hold {
+        if known_up && algorithm.permit(&flow) == Permit::Hold {
             silent.push(at..notices.peek().map_or(duration, |n| n.0));
             strongest = strongest.into_iter().chain(signal).reduce(f64::max);
         }

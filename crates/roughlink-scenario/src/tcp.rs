@@ -66,7 +66,7 @@ pub(super) enum HystartWord {
 words!(HystartWord);
 
 /// Congestion control of flows if neither the flow nor `[tcp]` has `cc`: Linux's default.
-pub(super) const DEFAULT_CC: &str = "cubic";
+pub(super) const DEFAULT_CC: &str = cc::DEFAULT;
 
 /// Keys of `[tcp]` that a flow has outside of its `tcp` table.
 pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];

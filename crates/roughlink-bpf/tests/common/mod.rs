@@ -118,9 +118,9 @@ impl CongestionControl for Recorded {
     }
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let kind = match cause {
-            Congestion::Loss | Congestion::Ecn => EventKind::Congestion,
             Congestion::Timeout => EventKind::Timeout,
             Congestion::TimeoutAgain => EventKind::TimeoutAgain,
+            _ => EventKind::Congestion,
         };
         self.note(flow, kind, |_| ());
         self.inner.on_congestion(flow, cause);

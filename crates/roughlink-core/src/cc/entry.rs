@@ -1,6 +1,6 @@
 //! Entries of the registry of algorithms: an algorithm with a name, its parameters, and their presets.
 
-use super::{CongestionControl, Flow};
+use super::{CongestionControl, Flow, STACKS};
 use crate::registry::RegistryEntry;
 use crate::units::plain_message;
 use schemars::JsonSchema;
@@ -58,16 +58,19 @@ impl Algorithm {
         }
     }
     /// Sets the parameters, in TOML, that this name changes from the algorithm's defaults.
+    #[must_use]
     pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
     /// Sets the `[tcp]` keys, in TOML, that this name implies unless the scenario sets them.
+    #[must_use]
     pub const fn tcp(mut self, toml: &'static str) -> Self {
         self.tcp = toml;
         self
     }
     /// Sets the parameters, in TOML, that apply under a stack. Call it for up to three stacks.
+    #[must_use]
     pub const fn preset(mut self, stack: &'static str, toml: &'static str) -> Self {
         let mut i = 0;
         while !self.presets[i].0.is_empty() {
@@ -104,6 +107,11 @@ impl Algorithm {
         (self.schema)()
     }
 
+    /// Returns a factory for this algorithm with its own parameters under `stack`.
+    pub fn default_factory(&self, stack: &str) -> Factory {
+        self.factory(stack, &toml::Table::new()).expect("checked when the entry was registered")
+    }
+
     /// Returns a factory for this algorithm under `stack` with the scenario's `params` on top.
     pub fn factory(&self, stack: &str, params: &toml::Table) -> Result<Factory, AlgorithmError> {
         let known = self.parameters(stack);
@@ -130,7 +138,10 @@ impl RegistryEntry for Algorithm {
         for toml in [self.defaults, self.tcp].into_iter().chain(self.presets.map(|preset| preset.1)) {
             toml.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
         }
-        self.factory("linux", &toml::Table::new()).map(drop).map_err(|e| e.to_string())
+        STACKS
+            .iter()
+            .try_for_each(|stack| self.factory(stack, &toml::Table::new()).map(drop))
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -142,6 +153,7 @@ impl fmt::Debug for Algorithm {
 
 /// Reasons why an algorithm cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AlgorithmError {
     /// No such algorithm.
     #[error("unknown congestion control `{0}`")]

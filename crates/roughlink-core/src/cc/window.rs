@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// use roughlink_core::cc::Flow;
 /// use roughlink_core::cc::window::Window;
 ///
-/// let flow = Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: 11_500, ..Flow::default() };
+/// let mut flow = Flow::new(1000, 10_000);
+/// flow.initial_ssthresh = 11_500;
 /// let mut window = Window::new(&flow);
 /// assert_eq!(window.slow_start(1000), 0);
 /// assert_eq!(window.slow_start(1000), 500); // bytes left for congestion avoidance

@@ -56,16 +56,19 @@ impl RegisteredGateway {
         }
     }
     /// Declares that the served hosts are on this side of the link, as on a train, instead of beyond it.
+    #[must_use]
     pub const fn on_this_side(mut self) -> Self {
         self.over = Heading::Outward;
         self
     }
     /// Declares that the gateway needs a modem; scenarios with it on another link are rejected.
+    #[must_use]
     pub const fn in_a_modem(mut self) -> Self {
         self.needs_modem = true;
         self
     }
     /// Sets parameters (TOML) that override the gateway's defaults.
+    #[must_use]
     pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
@@ -124,6 +127,7 @@ impl fmt::Debug for RegisteredGateway {
 
 /// Reason why a gateway could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GatewayError {
     /// Unknown gateway.
     #[error("unknown gateway `{0}`")]

@@ -32,6 +32,7 @@ impl Default for RunLimits {
 
 /// Reasons why a run ended early: a limit, or [`RunOptions::stop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Exceeded {
     /// [`RunOptions::stop`] was set.
     #[error("the run was stopped at {at} of {duration}")]

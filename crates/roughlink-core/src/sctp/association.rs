@@ -13,7 +13,7 @@
 //!
 //! let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
 //! let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
-//! let algorithm = || cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+//! let algorithm = || cc::algorithm("sctp").unwrap().default_factory("rfc");
 //! let mut a = Association::new(addresses, SctpConfig::default(), algorithm(), 1);
 //! let mut b = Association::new(addresses.reversed(), SctpConfig::default(), algorithm(), 2);
 //! a.connect();
@@ -62,6 +62,7 @@ pub struct Message {
 
 /// Reasons why a message can never be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The handshake is not over, or this end or the peer has closed.
     #[error("the association is not open")]
@@ -163,6 +164,7 @@ impl Association {
     }
 
     /// Returns the next message received. Call [`Association::transmit`] then, as a window update may leave.
+    #[must_use = "the message is no longer buffered"]
     pub fn read(&mut self) -> Option<Message> {
         let message = self.readable.pop_front()?;
         self.endpoint.rcv.on_read(message.bytes.len() as u64, self.endpoint.cfg.payload);
@@ -216,6 +218,7 @@ impl Association {
     }
 
     /// Replaces the content of `out` with the next datagram to send; call until it returns false.
+    #[must_use = "without a datagram `out` is not to be sent"]
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };

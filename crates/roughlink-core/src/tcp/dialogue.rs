@@ -14,7 +14,7 @@ pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
 
 pub(crate) fn pair_of(cfg: &TcpConfig, cc: &str, delay: Time) -> Pair {
     let algorithm = algorithm(cc).expect("it is in the registry");
-    let factory = algorithm.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
+    let factory = algorithm.default_factory(cfg.stack.name());
     let end = |reverse| TcpEndpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
     let mut ends = [end(false), end(true)];
     ends[1].listen();
@@ -206,7 +206,7 @@ fn tiny_announced_mss_is_accepted() {
         let [mut end, _] = p.ends;
         let mut sides = Sides::default();
         end.connect();
-        end.transmit(Time::ZERO, &mut sides);
+        assert!(end.transmit(Time::ZERO, &mut sides).is_some_and(|p| p.is(flags::SYN)));
         let mut answer = Packet::tcp(FlowId::new(0, true));
         (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 78, 60_000);
         let options = SynOptions { mss: announced, timestamps: true, ..SynOptions::default() };

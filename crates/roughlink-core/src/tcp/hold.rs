@@ -122,7 +122,7 @@ mod tests {
 
     /// Creates a transfer of `bytes` from end 0, with AVOCA, to end 1, 20 ms away.
     fn pair(stack: Stack, params: &str, bytes: u64, seed: u64) -> EndpointPair<TcpEndpoint> {
-        let factory = algorithm("newreno").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+        let factory = algorithm("newreno").unwrap().default_factory(stack.name());
         let mut sink = TcpEndpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
         sink.listen();
         let mut source = sender(stack, params, bytes);
@@ -344,7 +344,7 @@ mod tests {
             // Before the SYN-ACK arrives, and after a repetition of the SYN without an answer.
             for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
                 let mut c = pair(stack, "", 10_000, 1);
-                let factory = algorithm("avoca").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+                let factory = algorithm("avoca").unwrap().default_factory(stack.name());
                 c.ends[1] = TcpEndpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
                 c.ends[1].listen();
                 c.lose = Box::new(move |t, _, _| t < ms(lost));

@@ -1,5 +1,5 @@
-//! A sample of the round-trip time. The stack measures with the resolution of its clock; results use the exact elapsed time if it is
-//! unambiguous.
+//! A sample of the round-trip time. The stack measures with the resolution of its clock; results use the exact elapsed
+//! time if it is unambiguous.
 
 use crate::units::Time;
 

@@ -5,7 +5,7 @@
 //! accepts only as many bytes as fit. If the application does not read, the window offered to the peer closes.
 //!
 //! ```
-//! use roughlink_core::cc;
+//! use roughlink_core::cc::default_factory;
 //! use roughlink_core::event::Event;
 //! use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 //! use roughlink_core::units::Time;
@@ -13,9 +13,8 @@
 //!
 //! let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
 //! let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
-//! let cubic = || cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
-//! let mut a = Stream::new(addresses, TcpConfig::preset(Stack::Linux), cubic(), 1);
-//! let mut b = Stream::new(addresses.reversed(), TcpConfig::preset(Stack::Linux), cubic(), 2);
+//! let mut a = Stream::new(addresses, TcpConfig::preset(Stack::Linux), default_factory(), 1);
+//! let mut b = Stream::new(addresses.reversed(), TcpConfig::preset(Stack::Linux), default_factory(), 2);
 //! a.connect();
 //! b.listen();
 //! assert_eq!(a.write(b"a charger"), 9);
@@ -95,6 +94,7 @@ impl Stream {
     }
 
     /// Writes as much of `bytes` as fits and returns the number of bytes; 0 once this end has closed.
+    #[must_use = "only this many bytes were accepted"]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         if self.closed || self.endpoint.failed() {
             return 0;
@@ -108,6 +108,7 @@ impl Stream {
     }
 
     /// Reads bytes received in order into `out` and returns their number.
+    #[must_use = "only this many bytes are filled"]
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let n = out.len().min(self.endpoint.rcv.unread() as usize);
         self.arrived.read(&mut out[..n]);
@@ -162,6 +163,7 @@ impl Stream {
     }
 
     /// Replaces the content of `out` with the next datagram to send; call until it returns false.
+    #[must_use = "without a datagram `out` is not to be sent"]
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };

@@ -35,6 +35,7 @@ const IF_TSRESOL: u16 = 9;
 
 /// Reason why a packet was not captured.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// The writer failed; the capture may end within a block.
     #[error(transparent)]

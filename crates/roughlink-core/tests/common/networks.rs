@@ -174,8 +174,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
                 (String::new(), None, traffic)
             } else {
-                let factory =
-                    algorithm.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
+                let factory = algorithm.default_factory(tcp.stack.name());
                 (algorithm.name.into(), Some(factory), Traffic::Bulk { bytes: Some(bytes) })
             };
             FlowSpec {

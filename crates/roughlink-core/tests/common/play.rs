@@ -285,7 +285,7 @@ impl Player {
             "in_flight" => bytes(flow.in_flight),
             "window" => match s.cc().permit(flow) {
                 Permit::Send { window, .. } => bytes(window),
-                Permit::Hold => Err("it holds".into()),
+                _ => Err("it holds".into()),
             },
             "mss" => numbers(mss, 1.0, a),
             "peer_window" => numbers(flow.send_window as f64, 1.0, a),

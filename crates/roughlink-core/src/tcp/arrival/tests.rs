@@ -91,7 +91,7 @@ fn transfer(
     impairments: Impairments,
     short_cuts: bool,
 ) -> Vec<(Time, usize, Packet)> {
-    let factory = algorithm(cc).unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+    let factory = algorithm(cc).unwrap().default_factory(stack.name());
     let told = Arc::clone(&factory);
     let everything: crate::cc::Factory = Arc::new(move |flow| Box::new(Everything(told(flow))));
     let mut ends = [false, true].map(|reverse| {
