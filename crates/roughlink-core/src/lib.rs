@@ -68,6 +68,9 @@
 //! - [`wire`] converts packets to bytes and back; [`net::Observer`] observes a network, and [`trace`] records it.
 
 #![warn(unreachable_pub)]
+// With the lists in `clippy.toml`, these keep the promises of the first paragraph; `tests/lints.rs` checks them.
+#![deny(clippy::disallowed_types, clippy::iter_over_hash_type)]
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod app;
 pub mod cc;

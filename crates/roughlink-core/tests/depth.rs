@@ -23,6 +23,7 @@ fn nodes_and_links(links: usize, mtus: &[u16]) -> String {
 }
 
 /// Runs a datagram flow over a chain of `links` pipes in a thread with a small stack.
+#[expect(clippy::disallowed_types, reason = "a thread with a small stack")]
 fn chain(links: usize, mtus: &[u16]) -> RunResult {
     let mut text = nodes_and_links(links, mtus);
     let _ = write!(

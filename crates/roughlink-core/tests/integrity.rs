@@ -12,7 +12,7 @@ use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{QueueLimit, Rate, Time};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() }
@@ -22,15 +22,15 @@ fn cases(n: u32) -> ProptestConfig {
 #[derive(Default)]
 struct Reference {
     /// Position of the sender's datagrams in its stream: by flow and identification, (start, length).
-    sent: HashMap<(usize, u16), (u64, u64)>,
+    sent: BTreeMap<(usize, u16), (u64, u64)>,
     /// Bytes of the fragments that arrived, after the IP header.
-    pieces: HashMap<(usize, u16), (u64, Option<u64>)>,
+    pieces: BTreeMap<(usize, u16), (u64, Option<u64>)>,
     /// By flow, ranges that arrived beyond the first gap, and the number of contiguous bytes before it.
-    ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
+    ranges: BTreeMap<usize, (Vec<(u64, u64)>, u64)>,
     /// Side slots in use at the end, and number of packets that hold one.
     slots: (usize, usize),
     /// Bytes delivered of each flow, and time of the last increase.
-    progress: HashMap<usize, (u64, Time)>,
+    progress: BTreeMap<usize, (u64, Time)>,
     faults: Vec<String>,
 }
 

@@ -1,5 +1,7 @@
 //! Modules depend on one another only in the order given in docs/architecture.md.
 
+#![expect(clippy::disallowed_methods, reason = "the test reads the sources of all crates")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -420,6 +420,7 @@ fn valid_scenario_has_no_warnings() {
     assert_eq!(warnings, []);
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test reads the shipped files")]
 #[test]
 fn shipped_scenarios_are_valid() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");

@@ -2,6 +2,8 @@
 //! is played once unchanged and must match. With each of the tables it must not match: a mechanism that can be disabled
 //! without a mismatch is not tested. `SCRIPT=part of a name` plays matching scripts and prints failed exchanges.
 
+#![expect(clippy::disallowed_methods, reason = "the test reads its scripts")]
+
 #[path = "common/play.rs"]
 mod play;
 #[path = "common/script.rs"]

@@ -139,6 +139,7 @@ fn measured(flow: &mut Flow, rtt: Time) {
     flow.min_rtt = if flow.min_rtt.is_zero() { rtt } else { flow.min_rtt.min(rtt) };
 }
 
+#[expect(clippy::disallowed_methods, reason = "`PLOT` names a folder for charts")]
 #[test]
 fn every_algorithm_has_its_trajectory() {
     let plot = std::env::var("PLOT").ok();

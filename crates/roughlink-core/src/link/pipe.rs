@@ -637,7 +637,7 @@ mod tests {
     }
 
     /// The cost of a packet hardly depends on how many are on air.
-    #[expect(clippy::disallowed_methods, reason = "only the ratio of two times counts")]
+    #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "only the ratio of two times counts")]
     #[test]
     fn reordering_many_packets_takes_near_linear_time() {
         let time = |packets: u32| {

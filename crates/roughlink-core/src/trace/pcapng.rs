@@ -185,6 +185,7 @@ impl<W: Write> Pcapng<W> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tshark reads the captures")]
 mod tests {
     use super::*;
     use crate::packet::{Chunk, Cookie, FlowId, Fragment, Gap, Gaps, Init, SackBlock, Skipped, SynOptions, flags};
