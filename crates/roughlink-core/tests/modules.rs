@@ -1,10 +1,30 @@
-//! Modules depend on one another only in the order given in docs/architecture.md.
+//! Files depend on one another in one direction. Modules of core keep the order given in docs/architecture.md.
 
 #![expect(clippy::disallowed_methods, reason = "the test reads the sources of all crates")]
 
+#[path = "common/sources.rs"]
+mod sources;
+
+use sources::{Crate, Uses};
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
+
+/// For each crate: the most files that may be in circles of dependencies. The numbers may only fall.
+const MOST_IN_CIRCLES: &[(&str, usize)] = &[
+    ("roughlink-core", 32),
+    ("roughlink-scenario", 29),
+    ("roughlink-lab", 17),
+    ("roughlink-host", 11),
+    ("roughlink-bpf", 3),
+    ("roughlink-cli", 6),
+    ("roughlink-py", 2),
+];
+
+/// Returns the folder of all crates: those of another tree if `TREE` names one.
+fn crates() -> PathBuf {
+    let tree = std::env::var_os("TREE").map_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), PathBuf::from);
+    tree.join("crates")
+}
 
 /// Returns the order on the page, from the first module, which uses no other, to the last.
 fn order() -> Vec<String> {
@@ -13,50 +33,111 @@ fn order() -> Vec<String> {
     list.expect("the page has the order of modules").split(',').map(|module| module.trim().to_owned()).collect()
 }
 
-const TEST_ONLY: &[&str] = &["channel.rs", "tcp/dialogue.rs"];
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("readable").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
-/// Returns the modules of the crate that a text names outside comments and tests.
-fn uses(text: &str) -> BTreeSet<&str> {
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let named = lines.flat_map(|line| line.split("crate::").skip(1));
-    named.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()).collect()
-}
-
 #[test]
 fn modules_depend_only_on_earlier_ones() {
     let order = order();
     let place = |module: &str| order.iter().position(|m| m == module);
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let core = Crate::read(&crates().join("roughlink-core"));
+    let top = |file: &str| file.split(['/', '.']).next().expect("a name").to_owned();
     let mut seen = BTreeSet::new();
-    for file in files(&sources) {
-        let name = file.strip_prefix(&sources).expect("it lies there").to_str().expect("a plain name").to_owned();
-        let module = name.split(['/', '.']).next().expect("a name");
-        if module == "lib" || name.contains("tests") || TEST_ONLY.contains(&&*name) {
-            continue;
+    for (name, uses) in core.files.iter().filter(|(name, _)| *name != "lib.rs") {
+        let module = top(name);
+        let here = place(&module).unwrap_or_else(|| panic!("docs/architecture.md does not place `{module}`"));
+        for used in uses.iter().map(|used| top(used)).filter(|used| *used != module) {
+            let earlier = place(&used).is_some_and(|there| there < here);
+            assert!(earlier, "{name} uses `{used}`, which comes after `{module}`");
         }
-        let here = place(module).unwrap_or_else(|| panic!("docs/architecture.md does not place `{module}`"));
-        seen.insert(module.to_owned());
-        let text = fs::read_to_string(&file).expect("readable");
-        assert!(!text.contains("crate::{"), "{name}: one use for each module");
-        for used in uses(&text).into_iter().filter(|used| *used != module) {
-            assert!(
-                place(used).is_some_and(|there| there < here),
-                "{name} uses `{used}`, which comes after `{module}`"
-            );
-        }
+        seen.insert(module);
     }
     assert_eq!(seen.len(), order.len(), "docs/architecture.md places modules that there are not");
 }
 
+/// `validation/structure.py` reads the lines that this test prints.
 #[test]
-fn uses_of_modules_are_found() {
-    let text = "use crate::net::Network;\n// crate::app\nfn f(x: &crate::metrics::RunResult) {}\n\
-                #[cfg(test)]\nmod tests { use crate::cc; }";
-    assert_eq!(uses(text).into_iter().collect::<Vec<_>>(), ["metrics", "net"]);
+fn circles_of_files_do_not_grow() {
+    let mut grown = Vec::new();
+    for (name, most) in MOST_IN_CIRCLES {
+        let circles = Crate::read(&crates().join(name)).files_in_circles();
+        println!("circles in {name}: {}, at most {most}", circles.len());
+        if circles.len() > *most {
+            grown.push(format!("{name} has {} files in circles, {most} allowed:\n{}", circles.len(), listed(&circles)));
+        }
+    }
+    assert!(grown.is_empty(), "{}", grown.join("\n"));
+    let folders = crates().read_dir().expect("the folder of all crates").count();
+    assert_eq!(folders, MOST_IN_CIRCLES.len(), "a crate without a number here");
+}
+
+/// Returns a line for each file: those that it uses.
+fn listed(circles: &Uses) -> String {
+    let line = |(file, uses): (&String, &BTreeSet<String>)| {
+        format!("  {file} uses {}\n", uses.iter().map(|used| &**used).collect::<Vec<_>>().join(", "))
+    };
+    circles.iter().map(line).collect()
+}
+
+/// Writes files of a crate, and returns it.
+fn sample(name: &str, files: &[(&str, &str)]) -> Crate {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    for (file, text) in files {
+        let path = folder.join("src").join(file);
+        std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    Crate::read(&folder)
+}
+
+#[test]
+fn uses_are_found_in_all_forms() {
+    let lib = "#[cfg(test)]\nmod tests;\n#[cfg(test)] mod only;\n
+        mod a; mod b; mod c; mod d; mod e; mod f; mod g; mod h; mod i; mod user;
+        pub mod inline { pub fn here() { super::a::f() } }
+        #[cfg(not(unix))] #[path = \"other.rs\"] mod c;";
+    let user = "#[cfg(test)]\nmod tests;\n
+        use crate::{a::{self as first, X}, b::Y};   // crate::h::Z
+        use super::{self::user::child, c::*};
+        mod child;
+        mod within { use super::super::d::D; fn text() -> &'static str { \"crate::h::Z {\" } }
+        fn inline(x: crate::e::E) { assert_eq!(vec![crate::f::f(); 3], child::deep::f(\"{\")); }
+        #[cfg(all(test, unix))]
+        fn only() -> crate::h::Z { if true { crate::h::f() } else { todo!() } }
+        impl X { #[cfg(test)] fn z(&self) -> crate::h::Z { todo!() } fn i(&self) -> crate::i::I { todo!() } }
+        #[cfg(test)]
+        mod more { use crate::h::Z; }
+        fn after() { use crate::g; g::f() }";
+    let mut files = vec![("lib.rs", lib), ("user.rs", user), ("user/child.rs", "pub mod deep;")];
+    files.extend([
+        ("tests.rs", "use crate::h::H;"),
+        ("only.rs", "use crate::h::H;"),
+        ("user/tests.rs", "use crate::h::H;"),
+    ]);
+    files.extend([("user/child/deep.rs", "use super::super::X;"), ("other.rs", "use crate::a::A;")]);
+    let empty = ["a.rs", "b.rs", "c.rs", "d.rs", "e.rs", "f.rs", "g.rs", "h.rs", "i.rs"];
+    files.extend(empty.map(|name| (name, "")));
+    let found = sample("forms", &files);
+    let uses = |file: &str| found.files[file].iter().map(|used| &**used).collect::<Vec<_>>();
+    assert_eq!(uses("user.rs"), ["a.rs", "b.rs", "c.rs", "d.rs", "e.rs", "f.rs", "g.rs", "i.rs", "user/child/deep.rs"]);
+    assert_eq!(
+        (uses("lib.rs"), uses("user/child/deep.rs"), uses("other.rs")),
+        (vec!["a.rs"], vec!["user.rs"], vec!["a.rs"])
+    );
+    assert_eq!(found.files.len(), 4 + empty.len() + 1, "files of tests are left out");
+}
+
+#[test]
+fn circles_are_found() {
+    let lib = "mod a; mod b; mod c; mod d;";
+    let files = [
+        ("lib.rs", lib),
+        ("a.rs", "use crate::b::B; mod e;"),
+        ("b.rs", "use crate::c::C;"),
+        ("a/e.rs", "use super::A;"),
+    ];
+    let circle = [&files[..], &[("c.rs", "use crate::a::A;"), ("d.rs", "use crate::a::A;")]].concat();
+    let found = sample("circle", &circle).files_in_circles();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["a.rs", "b.rs", "c.rs"]);
+    assert_eq!(found["a.rs"].iter().collect::<Vec<_>>(), ["b.rs"]);
+    let line = [&files[..], &[("c.rs", "use crate::d::D;"), ("d.rs", "")]].concat();
+    assert!(sample("line", &line).files_in_circles().is_empty());
 }
