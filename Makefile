@@ -16,8 +16,8 @@ KILLS ?= 50
 # Commit whose results `make unchanged` compares with those of the working tree.
 REV ?= HEAD
 
-.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile kills unchanged \
-	wheel clean
+.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile kills structure \
+	unchanged wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper'
@@ -34,6 +34,7 @@ help:
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
 	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenarios, result folders and grids'
 	@echo 'make kills       kill each command KILLS=$(KILLS) times, and check what is left; as root'
+	@echo 'make structure   measure how entangled the sources are, and which files an addition changes'
 	@echo 'make unchanged   compare all results with those of commit REV=$(REV)'
 	@echo 'make clean       remove all build products, but not results/'
 
@@ -113,6 +114,10 @@ hostile:
 
 kills: kernel
 	python3 validation/kills.py --kills $(KILLS)
+
+structure:
+	@.ci/setup build
+	python3 validation/structure.py --strict
 
 unchanged:
 	@.ci/setup build

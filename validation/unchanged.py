@@ -15,9 +15,7 @@ Exits with 1 if anything differs, or if a scenario or paper of the commit is gon
 
 import argparse
 import contextlib
-import fcntl
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -29,10 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roughlink_validation import cli
+from roughlink_validation.building import ROOT, TARGET, alone, build, git, say
 from roughlink_validation.simulators import Failed, Missing
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ["cargo", "build", "--workspace", "--locked", "--profile", "test", "--bin", "roughlink"]
 # Field names: the wall-clock time of a run, and the revision in the head of a report.
 NOT_RESULTS = {"wall_s", "Revision"}
 WIDTH = 80
@@ -43,7 +40,7 @@ def options():
     parser.add_argument("revision", nargs="?", help="commit to compare with")
     parser.add_argument("--old", type=Path, metavar="PATH", help="this program instead of a commit")
     parser.add_argument("--new", type=Path, metavar="PATH", help="this program instead of the working tree's")
-    parser.add_argument("--target-dir", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")),
+    parser.add_argument("--target-dir", type=Path, default=TARGET,
                         help="build folder for both, so that dependencies are built once (default: target)")
     parser.add_argument("--limit", type=float, default=1200, metavar="S", help="seconds that a run may take (1200)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
@@ -57,34 +54,6 @@ def options():
 
 
 # ---- The two programs ------------------------------------------------------------------------------------------------
-
-
-def git(*arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(done.stderr.strip())
-    return done.stdout.strip()
-
-
-def build(tree: Path, target: Path) -> Path:
-    """Builds the program from the sources in `tree` and returns its path; cargo reports on standard error."""
-    done = subprocess.run(BUILD, cwd=tree, env=os.environ | {"CARGO_TARGET_DIR": str(target)}, stdout=sys.stderr)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(BUILD)} failed in {tree}")
-    return target / "debug" / "roughlink"
-
-
-@contextlib.contextmanager
-def alone(folder: Path):
-    """Locks `folder`, so that anything found in it is the leftover of a killed process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another comparison in this folder")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager
@@ -245,10 +214,6 @@ def by_how_much(old, new) -> str:
 def row(kind: str, name: str, text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent=f"{kind:<10} {name:<23} ", subsequent_indent=" " * 35,
                          break_on_hyphens=False)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def compare(sides: list[Side], chosen) -> int:
