@@ -214,6 +214,8 @@ const NOT_TOML: &[&str] = &[
     "name = 'plc",
     "name = plc\"",
     "name = \"\"\"plc",
+    "name = '''plc",
+    "name = \"plc\u{1}\"",
     "name = \"C:\\queue\"",
     "name = \"a\"b\"",
     "name \"plc\"",
@@ -251,6 +253,7 @@ const NOT_TOML: &[&str] = &[
     "noise = { kind \"none\" }",
     "noise = { kind = }",
     "noise = }",
+    "drop = ]",
     "// comment",
     "; comment",
 ];
