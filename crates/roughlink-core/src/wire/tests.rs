@@ -1,7 +1,8 @@
-//! Round trips, and decoding of arbitrary bytes.
+//! Round trips, comparison with another implementation, and decoding of arbitrary bytes.
 
 use super::*;
 use crate::packet::{Chunk, Cookie, Ecn, Gap, Gaps, Init, SackBlock, Skipped};
+use etherparse::{NetSlice, SlicedPacket, TcpOptionElement, TransportSlice};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -151,6 +152,32 @@ fn fragments(p: &Packet, part: u16) -> Vec<Packet> {
         .collect()
 }
 
+/// Returns the TCP options of a packet in the order on the wire, without padding.
+fn options(packet: &Packet, side: Option<&SideContent>) -> Vec<TcpOptionElement> {
+    use TcpOptionElement::{
+        MaximumSegmentSize, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted, Timestamp, WindowScale,
+    };
+    let timestamps = packet.has_timestamps().then_some(Timestamp(packet.tsval, packet.tsecr));
+    match side {
+        Some(SideContent::Syn(syn)) => [
+            Some(MaximumSegmentSize(syn.mss)),
+            syn.sack_permitted.then_some(SelectiveAcknowledgementPermitted),
+            timestamps,
+            syn.window_scale.map(WindowScale),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        Some(SideContent::Sacks(blocks)) => {
+            let mut blocks = blocks[..packet.sacks()].iter().map(|block| (block.left, block.right));
+            let sack =
+                blocks.next().map(|first| SelectiveAcknowledgement(first, std::array::from_fn(|_| blocks.next())));
+            timestamps.into_iter().chain(sack).collect()
+        }
+        _ => timestamps.into_iter().collect(),
+    }
+}
+
 proptest! {
     #[test]
     fn packets_survive_the_round_trip((packet, side) in packet(), addresses in addresses(), flow in any::<u32>()) {
@@ -181,6 +208,74 @@ proptest! {
             expected.ident = 0;
         }
         prop_assert_eq!(q, expected);
+    }
+
+    /// Another implementation reads the fields that were written, and computes the same checksums.
+    #[test]
+    fn etherparse_reads_the_same_headers(
+        (mut packet, side) in prop_oneof![segment(), syn(), datagram()], addresses in addresses(),
+        (class, hop_limit, flow_label, dont_fragment) in any::<(u8, u8, u32, bool)>(),
+    ) {
+        packet.set_traffic_class(class);
+        let fields = IpFields { hop_limit, flow_label: flow_label & 0xf_ffff, dont_fragment };
+        let implied = Implied::from_packet(&packet);
+        let mut bytes = Vec::new();
+        encode_with(fields, &packet, side.as_ref(), &addresses, &implied, &mut bytes).unwrap();
+        let mut payload = vec![0; packet.payload() as usize];
+        implied.fill(0, &mut payload);
+
+        let read = SlicedPacket::from_ip(&bytes).unwrap();
+        match (read.net.as_ref().unwrap(), addresses.ip) {
+            (NetSlice::Ipv4(ip), IpPair::V4 { src, dst }) => {
+                let h = ip.header();
+                prop_assert_eq!((h.source_addr(), h.destination_addr()), (src, dst));
+                prop_assert_eq!(usize::from(h.total_len()), bytes.len());
+                prop_assert_eq!((h.ttl(), h.identification()), (hop_limit, packet.ident));
+                prop_assert_eq!(h.dont_fragment(), dont_fragment);
+                prop_assert_eq!(h.dcp().value() << 2 | h.ecn().value(), class);
+                prop_assert_eq!(h.header_checksum(), h.to_header().calc_header_checksum());
+            }
+            (NetSlice::Ipv6(ip), IpPair::V6 { src, dst }) => {
+                let h = ip.header();
+                prop_assert_eq!((h.source_addr(), h.destination_addr()), (src, dst));
+                prop_assert_eq!(usize::from(h.payload_length()), bytes.len() - 40);
+                prop_assert_eq!((h.hop_limit(), h.traffic_class()), (hop_limit, class));
+                prop_assert_eq!(h.flow_label().value(), fields.flow_label);
+            }
+            (net, _) => prop_assert!(false, "{:?}", net),
+        }
+        let ports = (addresses.src_port, addresses.dst_port);
+        match (read.transport.unwrap(), packet.protocol()) {
+            (TransportSlice::Tcp(tcp), Protocol::Tcp) => {
+                prop_assert_eq!((tcp.source_port(), tcp.destination_port()), ports);
+                prop_assert_eq!((tcp.sequence_number(), tcp.acknowledgment_number()), (packet.seq, packet.ack));
+                prop_assert_eq!(tcp.window_size(), packet.window);
+                let bits =
+                    [tcp.fin(), tcp.syn(), tcp.rst(), tcp.psh(), tcp.ack(), tcp.urg(), tcp.ece(), tcp.cwr(), tcp.ns()];
+                prop_assert_eq!(bits.map(u16::from), std::array::from_fn(|i| u16::from(packet.flags) >> i & 1));
+                let found = tcp.options_iterator().collect::<Result<Vec<_>, _>>().unwrap();
+                let found = found.into_iter().filter(|option| *option != TcpOptionElement::Noop).collect::<Vec<_>>();
+                prop_assert_eq!(found, options(&packet, side.as_ref()));
+                prop_assert_eq!(tcp.payload(), &payload[..]);
+                let sum = match addresses.ip {
+                    IpPair::V4 { src, dst } => tcp.calc_checksum_ipv4(src.octets(), dst.octets()),
+                    IpPair::V6 { src, dst } => tcp.calc_checksum_ipv6(src.octets(), dst.octets()),
+                };
+                prop_assert_eq!(tcp.checksum(), sum.unwrap());
+            }
+            (TransportSlice::Udp(udp), Protocol::Udp) => {
+                prop_assert_eq!((udp.source_port(), udp.destination_port()), ports);
+                prop_assert_eq!(usize::from(udp.length()), 8 + payload.len());
+                prop_assert_eq!(udp.payload(), &payload[..]);
+                let header = udp.to_header();
+                let sum = match addresses.ip {
+                    IpPair::V4 { src, dst } => header.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &payload),
+                    IpPair::V6 { src, dst } => header.calc_checksum_ipv6_raw(src.octets(), dst.octets(), &payload),
+                };
+                prop_assert_eq!(udp.checksum(), sum.unwrap());
+            }
+            (transport, _) => prop_assert!(false, "{:?}", transport),
+        }
     }
 
     #[test]
