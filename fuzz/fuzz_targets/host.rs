@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         limits,
     });
     host.listen(PORT, 3);
-    let (mut now, mut ids, mut seen) = (Time::ZERO, Vec::<ConnectionId>::new(), Seen::default());
+    let (mut now, mut ids, mut seen) = (Time::ZERO, Vec::<ConnectionId>::new(), LastSegment::default());
     while let Some((&[op, value], tail)) = rest.split_first_chunk() {
         rest = tail;
         let id = ids.get(usize::from(value) % ids.len().max(1)).copied();
@@ -83,12 +83,12 @@ fuzz_target!(|input: &[u8]| {
 
 /// The last segment of the host: where the peer's next one would fit.
 #[derive(Default)]
-struct Seen {
+struct LastSegment {
     last: Option<(Addresses, Packet)>,
     datagram: Vec<u8>,
 }
 
-impl Seen {
+impl LastSegment {
     fn take(&mut self, datagram: &[u8]) {
         let protocol = wire::envelope(datagram).expect("a whole datagram").protocol;
         if protocol == 6 {
@@ -138,7 +138,8 @@ impl Seen {
         message.extend(quoted);
         let sum = finish(add(0, &message));
         message[2..4].copy_from_slice(&sum.to_be_bytes());
-        let mut datagram = vec![0x45, 0, 0, 20 + message.len() as u8, 0, 0, 0, 0, 64, 1, 0, 0, 10, 9, 9, 9, 10, 0, 0, 2];
+        let mut datagram = vec![0x45, 0, 0, 20 + message.len() as u8, 0, 0, 0, 0, 64, 1, 0, 0];
+        datagram.extend([10, 9, 9, 9, 10, 0, 0, 2]);
         let sum = finish(add(0, &datagram));
         datagram[10..12].copy_from_slice(&sum.to_be_bytes());
         datagram.extend(message);

@@ -62,7 +62,8 @@
 //! # Parts
 //!
 //! - [`tcp::TcpEndpoint`] is one end of a connection whose payload is only counted, [`tcp::Stream`] one with real
-//!   bytes. [`sctp::SctpEndpoint`] and [`sctp::Association`] are their counterparts. See `examples/two_endpoints.rs`.
+//!   bytes, and [`tcp::Host`] an IP host with listeners. [`sctp::SctpEndpoint`] and [`sctp::Association`] are
+//!   counterparts of the first two. See `examples/two_endpoints.rs`.
 //! - [`cc`] holds the congestion controls; new ones need no changes in this crate (`examples/own_algorithm.rs`).
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] has elements that rewrite windows.
 //! - [`wire`] converts packets to bytes and back; [`net::Observer`] observes a network, and [`trace`] records it.

@@ -1,6 +1,6 @@
-//! An echo server at `10.66.0.2` and `fd66::2`, port 7, on a TUN device of this machine's kernel. As root, run
-//! `cargo run --example echo_server`, then in another terminal `nc 10.66.0.2 7` or `ping 10.66.0.2`. The device ends
-//! with the program.
+//! An echo server at `10.66.0.2` and `fd66::2`, port 7, on a TUN device of this machine's kernel. Run
+//! `cargo run --example echo_server` as root, then `nc 10.66.0.2 7` or `ping 10.66.0.2` in another terminal. The device
+//! ends with the program.
 
 use roughlink_core::cc;
 use roughlink_core::event::Event;

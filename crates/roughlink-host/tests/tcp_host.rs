@@ -1,5 +1,5 @@
-//! [`Host`] against the TCP of the Linux kernel, over TUN devices in namespaces that each test creates. Tests are skipped
-//! with a message if namespaces or TUN devices are unavailable. Times only bound the tests.
+//! [`Host`] against the TCP of the Linux kernel, over TUN devices in namespaces that each test creates. Tests are
+//! skipped with a message if namespaces or TUN devices are unavailable. Times only bound the tests.
 
 #![cfg(target_os = "linux")]
 
@@ -31,7 +31,7 @@ fn address(text: &str, port: u16) -> SocketAddr {
     SocketAddr::new(text.parse().expect("an address"), port)
 }
 
-/// Creates a TUN device in a namespace, with an IPv4 or IPv6 network for each of `addresses`, and runs `commands` there.
+/// Creates a TUN device in a namespace, with a network for each of `addresses`, and runs `commands` there.
 fn tun(namespace: &Namespace, name: &str, mtu: u16, addresses: &[&str], commands: &[&str]) -> io::Result<SyncDevice> {
     let create = || {
         let device = DeviceBuilder::new().name(name).layer(Layer::L3).offload(false).enable(false).build_sync()?;
@@ -51,7 +51,7 @@ fn tun(namespace: &Namespace, name: &str, mtu: u16, addresses: &[&str], commands
     namespace.within(create).map_err(|e| io::Error::other(e.with_cause()))?
 }
 
-/// Returns a namespace with a device `rl0`, or prints why there is none.
+/// Creates a namespace with a device `rl0`; prints the reason if that fails.
 fn namespace() -> Option<(Namespace, SyncDevice)> {
     let made = Namespace::new().map_err(|e| io::Error::other(e.with_cause()));
     match made.and_then(|namespace| tun(&namespace, "rl0", 1500, &KERNEL, &[]).map(|device| (namespace, device))) {

@@ -40,9 +40,9 @@ impl TcpEndpoint {
         }
     }
 
-    /// Handles a SYN or SYN-ACK after the first. It may be a copy, because our answer was lost. In a simultaneous open,
-    /// a SYN-ACK completes the handshake (RFC 9293 section 3.5, figure 7). After the handshake, the answer is a
-    /// challenge ACK, whatever the sequence number (RFC 5961 section 4.2).
+    /// Handles a SYN or SYN-ACK after the first. Before the end of the handshake, the SYN-ACK leaves again, because it
+    /// may have been lost. In a simultaneous open, a SYN-ACK completes the handshake (RFC 9293 section 3.5, figure 7).
+    /// Later, any SYN gets a challenge ACK (RFC 5961 section 4.2).
     fn on_unexpected_syn(&mut self, now: Time, p: &Packet) {
         if self.state != ConnectionState::SynReceived {
             self.challenge(now);

@@ -1,15 +1,15 @@
 //! An IP host with TCP: addresses, listeners and connections, on whole IP datagrams.
 //!
-//! A [`Host`] has the verbs of [`crate`]. It is deterministic: time is an argument, and random numbers depend only on
-//! [`HostConfig::secret`]. Each connection is a [`Stream`]. The work of a call depends on the connections that have
-//! something to do, not on their number: a queue holds those that may transmit, an ordered set the wake-up times.
+//! A [`Host`] has the verbs of [`crate`] and is deterministic: time is an argument, and random numbers depend only on
+//! [`HostConfig::secret`]. Each connection is a [`Stream`]. Idle connections cost no time: a queue holds the connections
+//! that may transmit, and an ordered set holds the wake-up times.
 //!
 //! | rule | source |
 //! |---|---|
 //! | unknown segments are answered with resets, at most [`ANSWER_LIMIT`] | RFC 9293 section 3.10.7.1 |
 //! | initial sequence numbers, ephemeral ports | RFC 6528, RFC 6056 section 3.3.3 |
-//! | resets, SYNs and ACKs outside the stream get challenge ACKs, at most ten in five seconds per connection | RFC 5961 |
-//! | a SYN beyond [`HostLimits::half_open`] evicts the oldest half-open connection, as these are mostly attacks | RFC 4987 section 3.3 |
+//! | suspicious resets, SYNs and ACKs get challenge ACKs, at most ten in five seconds per connection | RFC 5961 |
+//! | a SYN beyond [`HostLimits::half_open`] evicts the oldest half-open connection | RFC 4987 section 3.3 |
 //! | a handshake waits while the queue of [`Host::accept`] is full | as Linux |
 //! | TIME-WAIT lasts a minute, ignores resets, and yields to a new SYN | RFC 9293 section 3.6, RFC 1337, RFC 6191 |
 //! | the path MTU follows ICMP errors that quote a segment in flight, for ten minutes | RFC 1191, RFC 8201, RFC 5927 |
@@ -21,7 +21,7 @@
 //! again. DF is set, except on IPv4 paths below an MTU of 552 bytes, where routers may fragment.
 //!
 //! **Life of a connection.** [`Host::connect`] and [`Host::accept`] return the id of a connection, which stays valid
-//! until [`Host::release`]. [`Host::close`] ends only the direction from here. A released connection sends its
+//! until [`Host::release`]. [`Host::close`] ends only the direction to the peer. A released connection sends its
 //! remaining data and closes; it is reset if more data arrives, or if the peer makes no progress for a minute.
 //!
 //! ```
@@ -159,10 +159,10 @@ impl Host {
     /// Panics if the MTU is too small for the addresses.
     pub fn new(config: HostConfig) -> Self {
         let HostConfig { addresses, mtu, tcp, congestion_control, secret, limits } = config;
-        let least = if addresses.iter().any(IpAddr::is_ipv6) { path_mtu::MIN_V6 } else { 68 };
+        let least = if addresses.iter().any(IpAddr::is_ipv6) { path_mtu::MIN_V6 } else { MIN_MTU };
         assert!(mtu >= least, "an MTU of {mtu} bytes is too small");
         let tcp = [V4_HEADERS, V6_HEADERS].map(|headers| {
-            let mss = tcp.mss.min(u32::from(mtu.max(128)) - headers);
+            let mss = tcp.mss.min(u32::from(mtu) - headers);
             Arc::new(TcpConfig { mss, mss_option: true, mss_includes_options: true, ..TcpConfig::clone(&tcp) })
         });
         Host {
@@ -208,7 +208,7 @@ impl Host {
         }
     }
 
-    /// Returns the oldest connection to `port` whose handshake is over. Its [`Event::Connected`] shows that it waits.
+    /// Returns the oldest connection to `port` that has not been returned yet; [`Event::Connected`] announces it.
     pub fn accept(&mut self, port: u16) -> Option<ConnectionId> {
         let queue = &mut self.listeners.get_mut(&port)?.queue;
         std::iter::from_fn(|| queue.pop_front()).find(|id| self.connections.contains_key(id))
@@ -268,7 +268,7 @@ impl Host {
         read
     }
 
-    /// Ends the direction from here: a FIN follows the written data. Reading continues.
+    /// Ends the direction to the peer: a FIN follows the written data. Reading continues.
     pub fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.stream.close();
@@ -442,7 +442,7 @@ impl Host {
         let path = self.paths.get(remote);
         let headers = if remote.is_ipv4() { V4_HEADERS } else { V6_HEADERS };
         let fields = IpFields { dont_fragment: remote.is_ipv4() && !path.fragments, ..IpFields::default() };
-        (u32::from(path.mtu.max(128)) - headers, fields)
+        (u32::from(path.mtu) - headers, fields)
     }
 
     fn insert(&mut self, stream: Stream, phase: Phase) -> ConnectionId {
@@ -553,6 +553,8 @@ impl Host {
     }
 }
 
+/// Least MTU: room for headers with all options, and data.
+const MIN_MTU: u16 = 128;
 /// Lengths of IP and TCP headers without options.
 const V4_HEADERS: u32 = 40;
 const V6_HEADERS: u32 = 60;

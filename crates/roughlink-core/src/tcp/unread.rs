@@ -97,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Copies match those of one byte at a time, wherever the ring wraps.
+        /// Copies of slices match copies of single bytes, wherever the ring wraps.
         #[test]
         fn copies_match_single_bytes(rotated in 0..40_usize, len in 0..32_usize, at in 0..32_usize, n in 0..32_usize) {
             let mut ring: VecDeque<u8> = VecDeque::with_capacity(32);

@@ -99,7 +99,7 @@ impl Reassembly {
         }
     }
 
-    /// Returns when the oldest datagram expires; [`Time::MAX`] = there is none.
+    /// Returns when the oldest datagram expires; [`Time::MAX`] = never.
     pub fn next_wake(&self) -> Time {
         self.partial.front().map_or(Time::MAX, |d| d.expires)
     }

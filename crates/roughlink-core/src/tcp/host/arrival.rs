@@ -104,7 +104,7 @@ impl Host {
         let handshake = matches!(endpoint.state(), ConnectionState::SynSent | ConnectionState::SynReceived);
         if handshake && p.flags & (flags::RST | flags::ACK) == flags::ACK {
             if !endpoint.acknowledges_syn(p) {
-                // RFC 9293 sections 3.10.7.3 and 3.10.7.4: the peer believes in an earlier connection.
+                // RFC 9293 sections 3.10.7.3 and 3.10.7.4: the peer still has an earlier connection.
                 self.reset_stranger(now, &d);
                 return;
             }
@@ -200,8 +200,8 @@ impl Host {
         }
     }
 
-    /// Handles "fragmentation needed" or Packet Too Big. To be believed, it must quote a segment in flight that was
-    /// larger than the reported MTU (RFC 5927 sections 4.1 and 7.2).
+    /// Handles "fragmentation needed" or Packet Too Big. A valid message quotes a segment in flight that was larger than
+    /// the reported MTU (RFC 5927 sections 4.1 and 7.2).
     fn on_too_big(&mut self, now: Time, segment: &QuotedSegment, mtu: u32) {
         let remote = segment.addresses.ip.addresses()[1];
         let id = self.by_addresses.get(&segment.addresses).copied();
@@ -215,8 +215,8 @@ impl Host {
         self.apply_path(now, remote, Some(quoted));
     }
 
-    /// Handles "destination unreachable". It ends an attempt to connect; afterwards, errors are assumed to be temporary
-    /// (RFC 9293 section 3.9.2.2, RFC 5461).
+    /// Handles "destination unreachable", which ends an attempt to connect. Established connections tolerate such
+    /// errors, which may be temporary (RFC 9293 section 3.9.2.2, RFC 5461).
     fn on_unreachable(&mut self, now: Time, segment: &QuotedSegment) {
         let id = self.by_addresses.get(&segment.addresses).copied();
         let connection = id.and_then(|id| self.connections.get_mut(&id).map(|connection| (id, connection)));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct HostConfig {
     /// Addresses of the host, IPv4 or IPv6.
     pub addresses: Vec<IpAddr>,
-    /// MTU of its interface in bytes: at least 68 for IPv4, 1280 for IPv6.
+    /// MTU of its interface in bytes: at least 128, and 1280 for IPv6.
     pub mtu: u16,
     /// Keys of its connections. The host lowers `mss` to fit the MTU, with options included. Each connection stores up
     /// to `snd_buf` and `rcv_buf` bytes.

@@ -37,7 +37,7 @@ impl Numbers {
     }
 
     /// Returns the first ephemeral port, in an order that depends on the destination, that is free (RFC 6056 section
-    /// 3.3.3); `None` if there is none.
+    /// 3.3.3); `None` if all are in use.
     pub(super) fn ephemeral_port(&mut self, to: Addresses, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let offset = self.hash(1, &Addresses { src_port: 0, ..to }) as u16;
         for _ in 0..PORTS {

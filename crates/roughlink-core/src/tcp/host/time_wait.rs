@@ -22,7 +22,7 @@ impl TimeWait {
         TimeWait { snd_nxt, rcv_nxt, recent, expires: Time::ZERO, answered: None }
     }
 
-    /// Returns true if a SYN belongs to a new connection, not to the old one. Its timestamp decides, or else its
+    /// Returns true if a SYN belongs to a new connection, not to the old one: by its timestamp, or else by its
     /// sequence number (RFC 6191 section 3, RFC 9293 section 3.6.1).
     fn is_new(&self, p: &Packet) -> bool {
         let later = p.seq.wrapping_sub(self.rcv_nxt) as i32 > 0;
@@ -107,7 +107,7 @@ impl TimeWaits {
         }
     }
 
-    /// Handles a segment for the connection with these addresses (RFC 9293 section 3.10.7.4); `None` if there is none.
+    /// Handles a segment for the connection with these addresses (RFC 9293 section 3.10.7.4), if one waits.
     /// Resets are ignored (RFC 1337). The peer's FIN restarts the wait. Answers are limited, as the peer may be in
     /// TIME-WAIT, too.
     pub(super) fn receive(&mut self, now: Time, addresses: &Addresses, d: &Decoded) -> Option<TimeWaitAction> {

@@ -183,7 +183,7 @@ fn connections_are_limited() {
     assert!(host.connect(MS(3), from, to).is_ok());
 }
 
-/// RFC 6528: the numbers of one connection grow with time, 250,000 per second; those of others are unrelated.
+/// RFC 6528: the numbers of a connection grow by 250,000 per second and do not reveal the numbers of another.
 #[test]
 fn initial_sequence_numbers_follow_a_clock() {
     let numbers = Numbers::new(1);

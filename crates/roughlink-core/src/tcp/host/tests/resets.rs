@@ -120,7 +120,7 @@ fn blind_reset_is_challenged() {
     assert_eq!(events(&mut host), [(id, Event::Failed)]);
 }
 
-/// RFC 5961 section 4.2: a SYN in a synchronized state gets a challenge ACK whatever its number.
+/// RFC 5961 section 4.2: any SYN in a synchronized state gets a challenge ACK.
 #[test]
 fn blind_syn_is_challenged() {
     let mut host = server();
