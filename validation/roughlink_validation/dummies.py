@@ -1,7 +1,7 @@
 """Additions to the program that show what an addition costs: a noise, a key of `[tcp]`, an algorithm, an application.
 
-Each is a patch in `dummies/`, with a scenario that uses it. All patches are applied to a copy of the working tree, which
-is built once.
+Each is a patch in `dummies/`, with a scenario that uses it. All patches are applied to a copy of the working tree,
+which is built once.
 """
 
 import json
@@ -59,8 +59,8 @@ def apply(name: str, tree: Path) -> None:
     if done.returncode != 0:
         raise Failed(
             f"validation/dummies/{name}.patch does not apply:\n{done.stderr.strip()}\n"
-            f"help: renew validation/dummies/{name}.patch: apply it with `git apply --3way`, resolve the conflicts, "
-            f"write it with `git diff HEAD -U2 crates`, and undo the changes in `crates`"
+            f"help: renew validation/dummies/{name}.patch: apply it with `git apply --3way`, resolve the conflicts,\n"
+            "      write it with `git diff HEAD -U2 crates`, and undo the changes in `crates`"
         )
 
 
@@ -77,7 +77,8 @@ def built(tree: Path) -> Path:
     variables = os.environ | {"CARGO_TARGET_DIR": str(target), "INSTA_UPDATE": "always"}
     write = subprocess.run([*WRITE_FORM, *config], cwd=tree, env=variables, capture_output=True, text=True)
     if (tree / FORM).read_text() == before:
-        raise Failed(f"the patches in validation/dummies do not build: renew them\n{write.stdout[-2000:]}{write.stderr[-4000:]}")
+        said = write.stdout[-2000:] + write.stderr[-4000:]
+        raise Failed(f"the patches in validation/dummies do not build: renew them\n{said}")
     return build(tree, target, *config)
 
 
