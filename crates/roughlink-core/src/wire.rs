@@ -46,6 +46,8 @@ mod udp;
 
 pub use datagram::Datagram;
 pub(crate) use datagram::Headers;
+#[cfg(test)]
+pub(crate) use ip::PARSES;
 pub(crate) use ip::set_ident;
 pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, UdpStamp, pattern};

@@ -535,3 +535,6 @@ fn begins(d: &Decoded) -> bool {
 const NO_PROTOCOL: ProtocolNumber = 255;
 /// Longest datagram that a packet can stand for, bytes.
 const LONGEST: usize = u16::MAX as usize;
+
+#[cfg(test)]
+mod tests;
