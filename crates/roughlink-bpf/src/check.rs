@@ -1,6 +1,5 @@
 //! Requirements of the kernel's algorithms, checked on this machine. The last check loads an algorithm.
 
-use crate::error::KernelError;
 use crate::interface::CongestionOps;
 use crate::load::LoadRequest;
 use roughlink_host::is_allowed;

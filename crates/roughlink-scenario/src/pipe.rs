@@ -166,7 +166,7 @@ impl TomlPipe {
         let before = report.problems.len();
         let [shared, own] = [self.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
         if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
-            self.from_the_start(name, pipe, shared, own.as_ref().unwrap_or(shared), report);
+            self.set_initial_values(name, pipe, shared, own.as_ref().unwrap_or(shared), report);
         }
         let mut make = |source: &TimelineSource, heading: LinkDirections, fixed: Fixed, place: Range<usize>| {
             source.timeline((heading, fixed), duration, place, report)
@@ -186,7 +186,7 @@ impl TomlPipe {
     }
 
     /// Sets an absent rate or delay of the link to the initial value in its timelines.
-    fn from_the_start(
+    fn set_initial_values(
         &self,
         name: &Option<Leaf<Name>>,
         pipe: &mut PipeConfig,
