@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::bytes::{FrameGateway, Framing};
 use roughlink_core::gateway::flows::FlowPhase;
-use roughlink_core::gateway::{FlowKey, Gateway, Heading, Modem, REGISTRY, Verdict, build};
+use roughlink_core::gateway::{FlowKey, Gateway, Heading, Modem, REGISTRY, SegmentVerdict, build};
 use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, Implied, IpPair, ethernet};
@@ -202,7 +202,7 @@ impl Port {
     fn pass(&mut self, g: &mut dyn Gateway, now: Time, heading: Heading, frame: &mut [u8]) {
         let before = frame.to_vec();
         let verdict = self.bytes.receive(g, now, heading, &mut self.bytes.parse(frame), Some(&self.line));
-        assert_eq!(verdict, Verdict::Accept);
+        assert_eq!(verdict, SegmentVerdict::Accept);
         let at = match self.framing {
             Framing::Ip => 0,
             Framing::Ethernet => match ethernet::ip_offset(&before) {

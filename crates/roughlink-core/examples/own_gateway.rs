@@ -8,7 +8,7 @@
 use roughlink_core::gateway::flows::{self, FlowPhase, Flows};
 use roughlink_core::gateway::rewrite::{AdvertisedEdge, WindowLimit};
 use roughlink_core::gateway::{
-    BuildGateway, Gateway, Heading, Modem, REGISTRY, RegisteredGateway, Segment, Stats, Verdict,
+    BuildGateway, Gateway, Heading, Modem, REGISTRY, RegisteredGateway, Segment, SegmentVerdict, Stats,
 };
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::units::Time;
@@ -53,12 +53,18 @@ impl BuildGateway for Ceiling {
 }
 
 impl Gateway for Ceiling {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
+    fn receive(
+        &mut self,
+        now: Time,
+        heading: Heading,
+        segment: &mut Segment,
+        _modem: Option<&dyn Modem>,
+    ) -> SegmentVerdict {
         let seen = self.flows.observe(now, heading, segment);
         if heading == Heading::Inward || !seen.credible {
-            return Verdict::Accept;
+            return SegmentVerdict::Accept;
         }
-        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return Verdict::Accept };
+        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return SegmentVerdict::Accept };
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss());
         let limited = matches!(flow.phase(), FlowPhase::Handshake | FlowPhase::Established);
         let want =
@@ -68,7 +74,7 @@ impl Gateway for Ceiling {
             segment.window = window;
             flow.rewritten += 1;
         }
-        Verdict::Accept
+        SegmentVerdict::Accept
     }
 
     fn wake(&mut self, now: Time) {

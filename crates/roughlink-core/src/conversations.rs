@@ -4,12 +4,12 @@
 //!
 //! | Phase | Conversations | Forgotten after an idle time of |
 //! |---|---|---|
-//! | transitory | TCP connections that no segment has answered, or that were reset or closed at both ends | [`TRANSITORY_TIMEOUT`] |
+//! | transitory | TCP connections that are not answered yet, were reset, or are closed both ways | [`TRANSITORY_TIMEOUT`] |
 //! | established | all other TCP connections | [`ESTABLISHED_TIMEOUT`] |
 //! | datagrams | other protocols, fragments | [`DATAGRAM_TIMEOUT`] |
 //!
-//! The number of conversations may be limited for each phase ([`Conversations::evict`]). A flood of SYNs or datagrams
-//! with forged addresses therefore cannot displace established connections.
+//! The number of conversations may be limited for each phase ([`ConversationTable::evict`]). A flood of SYNs or
+//! datagrams with forged addresses therefore cannot displace established connections.
 //!
 //! **Cost.** Lookup costs O(log n), or O(1) for the conversation of the last datagram. Conversations with the same idle
 //! time form a list in the order of their last datagrams, so noting a datagram and finding the next conversation to
@@ -65,14 +65,14 @@ pub struct ConversationId {
 /// Table of conversations.
 ///
 /// ```
-/// use roughlink_core::conversations::{ConversationKey, Conversations, DATAGRAM_TIMEOUT};
+/// use roughlink_core::conversations::{ConversationKey, ConversationTable, DATAGRAM_TIMEOUT};
 /// use roughlink_core::units::Time;
 /// use roughlink_core::wire::{Addresses, IpPair};
 ///
 /// let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
 /// let addresses = Addresses { ip, src_port: 40_000, dst_port: 53 };
 /// let query = ConversationKey { addresses, protocol: 17, fragments: false, nodes: [0, 0] };
-/// let mut table = Conversations::default();
+/// let mut table = ConversationTable::default();
 /// assert_eq!(table.find(Time::ZERO, &query, None), None);
 /// let id = table.insert(Time::ZERO, &query, None);
 /// let answer = table.find(Time::from_millis(20), &query.reversed(), None).unwrap();
@@ -81,10 +81,10 @@ pub struct ConversationId {
 /// assert_eq!(table.expire(Time::from_millis(20) + DATAGRAM_TIMEOUT), Some(id));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Conversations {
+pub struct ConversationTable {
     /// Places by key, in the direction with the smaller key.
     known: BTreeMap<ConversationKey, u32>,
-    slots: Vec<Slot>,
+    slots: Vec<TableSlot>,
     free: Vec<u32>,
     /// List of each phase.
     lists: [List; 3],
@@ -101,13 +101,13 @@ struct List {
 }
 
 #[derive(Clone, Debug)]
-struct Slot {
+struct TableSlot {
     /// Key in the direction of insertion.
     key: ConversationKey,
     generation: u32,
     /// List in which it is; `None` if it is never forgotten or its place is free.
-    phase: Option<Phase>,
-    tcp: Connection,
+    phase: Option<ConversationPhase>,
+    tcp: ConnectionEnds,
     seen: Time,
     /// Neighbors in the list, from earlier to later.
     before: Option<u32>,
@@ -116,7 +116,7 @@ struct Slot {
 
 /// State of a TCP connection, by direction.
 #[derive(Clone, Copy, Default, Debug)]
-struct Connection {
+struct ConnectionEnds {
     sent: [bool; 2],
     closed: [bool; 2],
     /// True if the last segment was a reset. Another segment shows that the reset was not accepted.
@@ -124,43 +124,44 @@ struct Connection {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum ConversationPhase {
     Transitory,
     Established,
     Datagrams,
 }
 
-impl Phase {
-    const ALL: [Phase; 3] = [Phase::Transitory, Phase::Established, Phase::Datagrams];
+impl ConversationPhase {
+    const ALL: [ConversationPhase; 3] =
+        [ConversationPhase::Transitory, ConversationPhase::Established, ConversationPhase::Datagrams];
 
     const fn timeout(self) -> Time {
         match self {
-            Phase::Transitory => TRANSITORY_TIMEOUT,
-            Phase::Established => ESTABLISHED_TIMEOUT,
-            Phase::Datagrams => DATAGRAM_TIMEOUT,
+            ConversationPhase::Transitory => TRANSITORY_TIMEOUT,
+            ConversationPhase::Established => ESTABLISHED_TIMEOUT,
+            ConversationPhase::Datagrams => DATAGRAM_TIMEOUT,
         }
     }
 }
 
-impl Connection {
+impl ConnectionEnds {
     /// Notes a segment with these flags in direction `way`.
     fn note(&mut self, way: usize, tcp_flags: u8) {
         let is = |flag| tcp_flags & flag != 0;
         if is(flags::SYN) && !is(flags::ACK) {
-            *self = Connection::default(); // the first segment of a connection, perhaps on ports used before
+            *self = ConnectionEnds::default(); // the first segment of a connection, perhaps on ports used before
         }
         self.reset = is(flags::RST);
         self.sent[way] = true;
         self.closed[way] |= is(flags::FIN);
     }
 
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> ConversationPhase {
         let open = self.sent == [true; 2] && self.closed != [true; 2] && !self.reset;
-        if open { Phase::Established } else { Phase::Transitory }
+        if open { ConversationPhase::Established } else { ConversationPhase::Transitory }
     }
 }
 
-impl Conversations {
+impl ConversationTable {
     /// Returns the number of conversations in the table.
     pub fn len(&self) -> usize {
         self.known.len()
@@ -192,23 +193,26 @@ impl Conversations {
         self.known.get(&canonical(key)).map(|&place| self.id(place, key))
     }
 
-    /// Inserts the conversation of a datagram that [`Conversations::find`] did not find.
+    /// Inserts the conversation of a datagram that [`ConversationTable::find`] did not find.
     pub fn insert(&mut self, now: Time, key: &ConversationKey, tcp_flags: Option<u8>) -> ConversationId {
         let id = self.pin(key);
-        self.append(id.place, if tcp_flags.is_some() { Phase::Transitory } else { Phase::Datagrams });
+        self.append(
+            id.place,
+            if tcp_flags.is_some() { ConversationPhase::Transitory } else { ConversationPhase::Datagrams },
+        );
         self.note(now, id, tcp_flags);
         self.last = Some(id.place);
         id
     }
 
-    /// Inserts a conversation that only [`Conversations::remove`] removes.
+    /// Inserts a conversation that only [`ConversationTable::remove`] removes.
     pub fn pin(&mut self, key: &ConversationKey) -> ConversationId {
-        let (key, tcp) = (*key, Connection::default());
-        let slot = Slot { key, generation: 0, phase: None, tcp, seen: Time::ZERO, before: None, after: None };
+        let (key, tcp) = (*key, ConnectionEnds::default());
+        let slot = TableSlot { key, generation: 0, phase: None, tcp, seen: Time::ZERO, before: None, after: None };
         let place = match self.free.pop() {
             Some(place) => {
                 let old = &mut self.slots[place as usize];
-                *old = Slot { generation: old.generation.wrapping_add(1), ..slot };
+                *old = TableSlot { generation: old.generation.wrapping_add(1), ..slot };
                 place
             }
             None => {
@@ -228,7 +232,7 @@ impl Conversations {
 
     /// Forgets one conversation whose idle time is over; call until `None`.
     pub fn expire(&mut self, now: Time) -> Option<ConversationId> {
-        let place = Phase::ALL.into_iter().find_map(|phase| {
+        let place = ConversationPhase::ALL.into_iter().find_map(|phase| {
             let place = self.lists[phase as usize].first?;
             let idle = now.saturating_sub(self.slots[place as usize].seen);
             (idle >= phase.timeout()).then_some(place)
@@ -274,7 +278,7 @@ impl Conversations {
         self.id(place, &key)
     }
 
-    fn append(&mut self, place: u32, phase: Phase) {
+    fn append(&mut self, place: u32, phase: ConversationPhase) {
         let list = &mut self.lists[phase as usize];
         let before = list.last.replace(place);
         list.length += 1;

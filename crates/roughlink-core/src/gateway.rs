@@ -1,8 +1,8 @@
 //! Gateways: elements on the path of TCP that observe segments, change the advertised window, and may send segments.
 //!
 //! A gateway is pure logic on [`Segment`]s, never bytes, with the four methods of every element. The same object works
-//! in a scenario ([`packets`]) and on a real interface ([`bytes`]). To add a gateway, write one file, and add its module
-//! and an entry of [`REGISTRY`] here.
+//! in a scenario ([`packets`]) and on a real interface ([`bytes`]). To add a gateway, write one file, and add its
+//! module and an entry of [`REGISTRY`] here.
 //!
 //! | name | place | effect |
 //! |---|---|---|
@@ -118,7 +118,7 @@ impl FlowKey {
 /// Decision of a gateway about a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Verdict {
+pub enum SegmentVerdict {
     /// Forward the segment.
     Accept,
     /// Drop the segment.
@@ -206,7 +206,13 @@ pub trait Modem {
 /// An element on the path of TCP. After each call, [`Gateway::transmit`] must be called until it returns nothing.
 pub trait Gateway: Debug + Send {
     /// Processes `segment`, which is forwarded with any changes or dropped. `modem` is the modem at this node, if any.
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) -> Verdict;
+    fn receive(
+        &mut self,
+        now: Time,
+        heading: Heading,
+        segment: &mut Segment,
+        modem: Option<&dyn Modem>,
+    ) -> SegmentVerdict;
     /// Returns the next segment that the gateway sends, with its direction.
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
         None

@@ -1,7 +1,7 @@
 //! TCP endpoint: sans-IO, one connection, both halves. Implements RFC 9293 with the extensions listed in `config`. An
-//! endpoint handles only ranges of stream offsets; [`Stream`] adds real bytes, and [`Host`] listeners and connections at
-//! IP addresses. Deviations: no urgent data, and TIME-WAIT has no timer here (it answers a repeated FIN as long as the
-//! endpoint exists).
+//! endpoint handles only ranges of stream offsets; [`Stream`] adds real bytes, and [`Host`] listeners and connections
+//! at IP addresses. Deviations: no urgent data, and TIME-WAIT has no timer here (it answers a repeated FIN as long as
+//! the endpoint exists).
 
 mod acknowledgment;
 mod arrival;

@@ -51,7 +51,7 @@ pub(crate) use ip::PARSES;
 pub(crate) use ip::set_ident;
 pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, UdpStamp, pattern};
-pub use reassembly::Reassembly;
+pub use reassembly::IpReassembly;
 pub use tcp::TcpHeaderMut;
 
 use crate::packet::{

@@ -1,11 +1,12 @@
 //! A bridge between two network interfaces that passes TCP segments through a gateway. The hosts that the gateway
 //! serves are behind INWARD. The interfaces need no address, and the machine itself takes no part in the traffic.
 //!
-//! `cargo run --example bridge INWARD OUTWARD [GATEWAY [PARAMETERS]]`, for example `eth1 eth0 avoca-rx`. Ctrl-C ends it.
+//! `cargo run --example bridge INWARD OUTWARD [GATEWAY [PARAMETERS]]`, for example `eth1 eth0 avoca-rx`. Ctrl-C ends
+//! it.
 
 use roughlink_core::gateway::bytes::{FrameCounters, FrameGateway, Framing};
-use roughlink_core::gateway::{Gateway, Heading, Verdict as Decision, build};
-use roughlink_host::{Device, HostError, Loop, Namespace, Verdict};
+use roughlink_core::gateway::{Gateway, Heading, SegmentVerdict, build};
+use roughlink_host::{Device, HostError, Loop, Namespace, PacketVerdict};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +20,10 @@ pub fn bridge(packets: &mut Loop, gateway: &mut dyn Gateway, stop: &AtomicBool) 
         gateway.wake(now);
         packets.take_in(|now, port, frame| {
             let heading = if port == 0 { Heading::Outward } else { Heading::Inward };
-            if frames.receive(gateway, now, heading, frame, None) == Decision::Accept {
+            if frames.receive(gateway, now, heading, frame, None) == SegmentVerdict::Accept {
                 forwarded.push((now, 1 - port, frame.bytes().to_vec()));
             }
-            Verdict::Consumed
+            PacketVerdict::Consumed
         })?;
         for (due, port, frame) in forwarded.drain(..) {
             packets.hand_over(port, due, &frame);

@@ -7,7 +7,7 @@ use roughlink_core::event::Event;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::tcp::{ConnectionId, Host, HostConfig, HostLimits, TcpConfig};
 use roughlink_core::units::Time;
-use roughlink_host::{Device, Loop, Namespace, Verdict};
+use roughlink_host::{Device, Loop, Namespace, PacketVerdict};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Read as _;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         packets.wait(host.next_wake())?;
         packets.take_in(|now, _, datagram| {
             let _ = host.receive(now, datagram.bytes()); // the host counts what it drops
-            Verdict::Consumed
+            PacketVerdict::Consumed
         })?;
         let now = packets.now();
         host.wake(now);

@@ -9,7 +9,7 @@ use crate::ip::ip_json;
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, PendingOffloads};
 use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
@@ -86,7 +86,7 @@ impl Attached {
             // Frames received before the socket was bound are from other devices.
             let mut buffer = vec![0; usize::from(u16::MAX)];
             while attached
-                .receive(&mut buffer, &mut |_| Verdict::Drop)
+                .receive(&mut buffer, &mut |_| PacketVerdict::Drop)
                 .map_err(HostError::io(format!("read from `{name}`")))?
             {}
             attached.oversized.set(0);
@@ -98,7 +98,7 @@ impl Attached {
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
-        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> io::Result<bool> {
         let mut header = [0; HEADER];
         // Leave room for a tag before the frame.

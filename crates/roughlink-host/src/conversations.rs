@@ -16,10 +16,10 @@
 //! | `delay_ms` | time from port to port |
 //!
 //! A conversation that is idle for too long has ended ([`roughlink_core::conversations`]); a later one with the same
-//! addresses and ports is separate. At most [`MAX_REPORTED_CONVERSATIONS`] are counted separately: if a further one begins, the
-//! ended conversation with the fewest bytes joins the others, which are counted together; if none has ended, the new one
-//! does. Fragments have no ports: all fragments of one protocol between two addresses form one conversation, with counts
-//! of packets and bytes only.
+//! addresses and ports is separate. At most [`MAX_REPORTED_CONVERSATIONS`] are counted separately: if a further one
+//! begins, the ended conversation with the fewest bytes joins the others, which are counted together; if none has
+//! ended, the new one does. Fragments have no ports: all fragments of one protocol between two addresses form one
+//! conversation, with counts of packets and bytes only.
 
 mod tcp;
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod tests;
 
 use crate::congestion::paces;
 use crate::senders::TcpSenders;
-use roughlink_core::conversations::{ConversationId, ConversationKey, Conversations as Table};
+use roughlink_core::conversations::{ConversationId, ConversationKey, ConversationTable};
 use roughlink_core::metrics::RttResult;
 pub use roughlink_core::metrics::conversation::{
     ConversationCounters, ConversationResult, MAX_REPORTED_CONVERSATIONS, PacketCount,
@@ -104,7 +104,7 @@ pub struct Others {
 #[derive(Debug, Default)]
 pub struct Conversations {
     kernels: BTreeSet<IpAddr>,
-    table: Table,
+    table: ConversationTable,
     /// Conversations by their places in the table; `None` at free places.
     open: Vec<Option<ConversationState>>,
     ended: Vec<ConversationState>,

@@ -1,4 +1,5 @@
-//! Devices of the loop: TUN for IP datagrams, TAP for Ethernet frames, an attached existing device, or a netfilter queue.
+//! Devices of the loop: TUN for IP datagrams, TAP for Ethernet frames, an attached existing device, or a netfilter
+//! queue.
 
 use crate::attached::Attached;
 use crate::error::{HostError, Operation};
@@ -7,7 +8,7 @@ use crate::mac::{Mac, text};
 use crate::namespace::Namespace;
 use crate::nfqueue::NfQueue;
 use crate::routes::{PROTOCOL, full, taken};
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::wire::Datagram;
 use std::fs;
@@ -89,8 +90,8 @@ impl Device {
         })?
     }
 
-    /// Creates a TUN device in a namespace whose kernel has the addresses `own` there and routes to `others` over it. The
-    /// kernel replaces `%d` in the name by the lowest free number.
+    /// Creates a TUN device in a namespace whose kernel has the addresses `own` there and routes to `others` over it.
+    /// The kernel replaces `%d` in the name by the lowest free number.
     ///
     /// # Errors
     /// Returns an error if the permission or `ip` is missing, or if an address is in use.
@@ -157,7 +158,7 @@ impl Device {
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
-        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> io::Result<bool> {
         let (device, ethernet) = match &self.kind {
             DeviceKind::Ours { device, ethernet } => (device, *ethernet),

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 /// Real node: a kernel node or a node behind an attached device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct EmulatedHost {
     /// Index of the node in the scenario.
     pub node: usize,
     /// Location of the node.
@@ -110,7 +110,7 @@ impl Emulation {
     /// Returns an error if a permission, a feature of this machine or a device to attach is missing.
     pub fn open(
         scenario: impl Into<Arc<Scenario>>,
-        hosts: &[Host],
+        hosts: &[EmulatedHost],
         settings: &EmulationSettings,
     ) -> Result<Self, HostError> {
         let scenario = scenario.into();
@@ -449,7 +449,7 @@ fn mtu(scenario: &Scenario, node: usize) -> u16 {
 }
 
 /// Returns the setup of a node's device, which has the name and the MTU of its link.
-fn setup(scenario: &Scenario, host: Host) -> Setup {
+fn setup(scenario: &Scenario, host: EmulatedHost) -> Setup {
     let links: Vec<_> = links_at(scenario, host.node).collect();
     let others = || (0..scenario.nodes.len()).filter(|node| *node != host.node);
     let both = |node| both_addresses(scenario, node);
@@ -479,7 +479,7 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
 /// Creates the carrier of all devices except attached ones.
 fn carrier(
     scenario: &Scenario,
-    hosts: &[Host],
+    hosts: &[EmulatedHost],
     (nodes, devices): (&[RealNode], &[Device]),
 ) -> Result<Carrier, HostError> {
     let (mut told, mut links) = (Vec::new(), Vec::new());

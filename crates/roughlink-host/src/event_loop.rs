@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use roughlink_core::units::Time;
-//! use roughlink_host::{Device, Loop, Namespace, Verdict};
+//! use roughlink_host::{Device, Loop, Namespace, PacketVerdict};
 //!
 //! let here = Namespace::here()?;
 //! let mut packets = Loop::new(vec![Device::attach(&here, "eth0", 1500)?, Device::attach(&here, "eth1", 1500)?]);
@@ -30,7 +30,7 @@
 use crate::device::Device;
 use crate::error::HostError;
 use crate::realtime::{Effort, MonotonicClock, Sleeper, WakeUp, raise_priority};
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use nix::poll::{PollFd, PollFlags};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
@@ -177,7 +177,7 @@ impl Loop {
     /// Returns [`HostError::Vanished`] if a device no longer exists.
     pub fn take_in(
         &mut self,
-        mut handle: impl FnMut(Time, usize, &mut Datagram<&mut [u8]>) -> Verdict,
+        mut handle: impl FnMut(Time, usize, &mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> Result<(), HostError> {
         let Loop { clock, devices, ready, buffer, wake, waited, .. } = self;
         // Count from when the loop should have looked, or from its last look: reading and sending take time, too.
@@ -208,8 +208,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Hands a packet that was due at `due` to the kernel at `port`. Returns its lateness; `None` if the kernel rejected
-    /// it, as a device that is down does.
+    /// Hands a packet that was due at `due` to the kernel at `port`. Returns its lateness; `None` if the kernel
+    /// rejected it, as a device that is down does.
     pub fn hand_over(&mut self, port: usize, due: Time, bytes: &[u8]) -> Option<Time> {
         let late = self.clock.now().saturating_sub(due);
         self.late.record(late);

@@ -1,6 +1,7 @@
-//! Netfilter queue: packets that a rule sends to this program (`iptables -j NFQUEUE --queue-num N`), which decides about
-//! each. The kernel completes checksums and divides joined packets before it queues them. The messages are those of
-//! linux/netfilter/nfnetlink_queue.h; no well-kept library offers the descriptor of a queue, which the loop waits for.
+//! Netfilter queue: packets that a rule sends to this program (`iptables -j NFQUEUE --queue-num N`), which decides
+//! about each. The kernel completes checksums and divides joined packets before it queues them. The messages are those
+//! of linux/netfilter/nfnetlink_queue.h; no well-kept library offers the descriptor of a queue, which the loop waits
+//! for.
 //!
 //! The queue fails open: while it is full, the kernel forwards packets without asking. If the program ends, a rule with
 //! `--queue-bypass` does the same. Packets that this device sends itself have the mark [`MARK`], so that a rule can
@@ -8,7 +9,7 @@
 
 use crate::error::{HostError, Operation};
 use crate::namespace::Namespace;
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::Mark;
 use nix::sys::socket::{
@@ -65,7 +66,7 @@ impl NfQueue {
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
-        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> io::Result<bool> {
         let length = match recv(self.netlink.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
             Ok(length) => length,
@@ -79,11 +80,12 @@ impl NfQueue {
         let Some(packet) = QueuedPacket::read(&buffer[..length]) else { return Ok(true) };
         let mut datagram = Datagram::from_ip(&mut buffer[packet.payload]);
         let verdict = each(&mut datagram);
-        let number = if matches!(verdict, Verdict::Accept | Verdict::Replaced) { NF_ACCEPT } else { NF_DROP };
+        let number =
+            if matches!(verdict, PacketVerdict::Accept | PacketVerdict::Replaced) { NF_ACCEPT } else { NF_DROP };
         let header = [number.to_be_bytes(), packet.id.to_be_bytes()].concat();
         let replaced = (PAYLOAD, datagram.bytes());
         let attributes = [(VERDICT_HEADER, &header[..]), replaced];
-        let attributes = if verdict == Verdict::Replaced { &attributes[..] } else { &attributes[..1] };
+        let attributes = if verdict == PacketVerdict::Replaced { &attributes[..] } else { &attributes[..1] };
         send(self.netlink.as_raw_fd(), &message(VERDICT, 0, self.number, attributes), MsgFlags::empty())?;
         Ok(true)
     }

@@ -3,7 +3,7 @@
 //! to the card to divide (TSO, USO) are divided here. USO is `UDP_SEGMENT` of udp(7). The header cannot express SCTP
 //! packets that the card was to divide (GSO), so they do not get here.
 
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::{Datagram, Envelope, IpPair, ethernet, protocol};
 
@@ -49,7 +49,7 @@ impl PendingOffloads {
         self,
         frame: &mut [u8],
         longest: usize,
-        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> u64 {
         let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
         let mut frame = Datagram::from_frame(frame);
@@ -84,7 +84,7 @@ fn divide(
     (frame, ip, envelope): (&[u8], usize, &Envelope),
     size: usize,
     fits: &dyn Fn(&[u8]) -> bool,
-    each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> Verdict,
+    each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
 ) -> Option<()> {
     let whole = &frame[ip..];
     let transport = envelope.transport;
@@ -195,7 +195,7 @@ mod tests {
         let mut all = Vec::new();
         let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| {
             all.push(frame.bytes().to_vec());
-            Verdict::Consumed
+            PacketVerdict::Consumed
         });
         (all, lost)
     }

@@ -8,7 +8,7 @@ use crate::error::HostError;
 use crate::ethernet::{OutgoingFrame, Switch};
 use crate::event_loop::Loop;
 use crate::live::LiveWatch;
-use crate::verdict::Verdict;
+use crate::verdict::PacketVerdict;
 use roughlink_core::net::{Network, Observer};
 use roughlink_core::units::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +81,7 @@ fn carry_until<O: Observer>(
             if switch.receive(network, (now, port), datagram, observer) && now <= end {
                 conversations.sent(now, datagram);
             }
-            Verdict::Consumed
+            PacketVerdict::Consumed
         })?;
         let now = packets.now();
         // Datagrams that waited for an Ethernet address precede those that are due now.

@@ -25,7 +25,7 @@
 
 mod counts;
 
-use crate::emulation::{Emulation, EmulationResults, EmulationSettings, Host, NodeLocation};
+use crate::emulation::{EmulatedHost, Emulation, EmulationResults, EmulationSettings, NodeLocation};
 use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
@@ -184,7 +184,8 @@ impl Transfers<'_> {
             bulk_flows(scenario).flat_map(|i| [scenario.flows[i].from, scenario.flows[i].to]).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let hosts: Vec<Host> = nodes.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+        let hosts: Vec<EmulatedHost> =
+            nodes.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
         let transfers: Vec<KernelTransfer> = bulk_flows(scenario).map(|i| self.transfer(i, &nodes)).collect();
         let settings = EmulationSettings {
             replica: self.replica,

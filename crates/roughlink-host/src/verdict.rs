@@ -1,9 +1,9 @@
 //! Decision about a packet that a device received.
 
-/// Decision about a packet that was taken in. Only a netfilter queue can forward a packet on its original path: a packet
-/// of any other device has already been taken from the kernel.
+/// Decision about a packet that was taken in. Only a netfilter queue can forward a packet on its original path: a
+/// packet of any other device has already been taken from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PacketVerdict {
     /// The caller keeps the packet, or a copy to hand over later.
     Consumed,
     /// The kernel forwards the packet as it was.

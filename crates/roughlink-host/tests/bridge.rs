@@ -8,7 +8,7 @@
 mod bridge;
 
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, Stats, Verdict, build};
+use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, build};
 use roughlink_core::units::Time;
 use roughlink_host::{Device, HostError, Loop, LoopCounters, Namespace};
 use std::io::{Read as _, Write as _};
@@ -101,10 +101,10 @@ fn bytes_cross_the_bridge_unchanged() {
 struct Lossy(u32);
 
 impl Gateway for Lossy {
-    fn receive(&mut self, _: Time, heading: Heading, segment: &mut Segment, _: Option<&dyn Modem>) -> Verdict {
+    fn receive(&mut self, _: Time, heading: Heading, segment: &mut Segment, _: Option<&dyn Modem>) -> SegmentVerdict {
         self.0 += u32::from(heading == Heading::Inward && segment.payload > 0);
         let drops = heading == Heading::Inward && segment.payload > 0 && self.0 % 10 == 0;
-        if drops { Verdict::Drop } else { Verdict::Accept }
+        if drops { SegmentVerdict::Drop } else { SegmentVerdict::Accept }
     }
     fn wake(&mut self, _: Time) {}
     fn next_wake(&self) -> Time {

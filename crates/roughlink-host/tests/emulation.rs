@@ -14,7 +14,7 @@ use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire;
 use roughlink_core::wire::IpPair;
 use roughlink_host::{
-    ChangeRequest, ChangeRequestError, Emulation, EmulationResults, EmulationSample, EmulationSettings, Host,
+    ChangeRequest, ChangeRequestError, EmulatedHost, Emulation, EmulationResults, EmulationSample, EmulationSettings,
     HostError, Live, LoopEnd, Namespace, NodeLocation, Running,
 };
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
 }
 
 fn start_with(scenario: Scenario, settings: &EmulationSettings) -> Option<Running<NoObserver>> {
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+    let hosts: Vec<EmulatedHost> =
+        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     match Emulation::open(scenario, &hosts, settings) {
         Ok(emulation) => Some(emulation.start(NoObserver)),
         Err(HostError::System { operation, source })

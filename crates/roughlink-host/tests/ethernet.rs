@@ -12,7 +12,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_core::wire;
 use roughlink_host::{
-    Emulation, EmulationResults, EmulationSettings, Host, HostError, LoopEnd, Namespace, NodeLocation, Running,
+    EmulatedHost, Emulation, EmulationResults, EmulationSettings, HostError, LoopEnd, Namespace, NodeLocation, Running,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,8 @@ const TAP: &str = "kernel = true, layer = \"ethernet\"";
 const LINK: &str = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"";
 
 fn open(scenario: Scenario, settings: EmulationSettings) -> Result<Emulation, HostError> {
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+    let hosts: Vec<EmulatedHost> =
+        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     Emulation::open(scenario, &hosts, &settings)
 }
 
@@ -363,7 +364,8 @@ fn machine_forwards_beyond_the_ethernet() {
     let files = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
     machine.within(|| files.map(|file| fs::write(file, "1").unwrap())).unwrap();
     for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
-        let hosts = [Host { node: 0, place: NodeLocation::Here }, Host { node: 1, place: NodeLocation::Own }];
+        let hosts =
+            [EmulatedHost { node: 0, place: NodeLocation::Here }, EmulatedHost { node: 1, place: NodeLocation::Own }];
         let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &EmulationSettings::default());
         // A program started by another test may hold the previous case's descriptor, and the device, for a while.
         let mut opened = machine.within(open).unwrap();

@@ -1,5 +1,5 @@
-//! Gateways on a netfilter queue: packets that the kernel forwards are accepted, changed, dropped, and sent. Skipped with
-//! a message where namespaces, iptables or netfilter queues are unavailable.
+//! Gateways on a netfilter queue: packets that the kernel forwards are accepted, changed, dropped, and sent. Skipped
+//! with a message where namespaces, iptables or netfilter queues are unavailable.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use roughlink_core::gateway::bytes::{FrameGateway, Framing};
 use roughlink_core::gateway::{self, Heading, build};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{Datagram, IpPair};
-use roughlink_host::{Device, HostError, Loop, Namespace, Verdict};
+use roughlink_host::{Device, HostError, Loop, Namespace, PacketVerdict};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Command;
@@ -60,7 +60,7 @@ fn routed() -> Option<[Namespace; 3]> {
 /// Runs a loop over the queue of the router while `traffic` runs. Returns the number of packets.
 fn queued<T>(
     spaces: &[Namespace; 3],
-    mut handle: impl FnMut(&mut Vec<Vec<u8>>, Time, &mut Datagram<&mut [u8]>) -> Verdict + Send,
+    mut handle: impl FnMut(&mut Vec<Vec<u8>>, Time, &mut Datagram<&mut [u8]>) -> PacketVerdict + Send,
     traffic: impl FnOnce() -> T,
 ) -> (T, u64) {
     let device = Device::queue(&spaces[1], 7).expect("nobody else reads it");
@@ -111,7 +111,7 @@ fn echo([client, _, server]: &[Namespace; 3], bytes: &[u8]) -> (Vec<u8>, Vec<u8>
 fn accepted_packets_are_forwarded() {
     let Some(spaces) = routed() else { return };
     let bytes: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
-    let ((there, back), count) = queued(&spaces, |_, _, _| Verdict::Accept, || echo(&spaces, &bytes));
+    let ((there, back), count) = queued(&spaces, |_, _, _| PacketVerdict::Accept, || echo(&spaces, &bytes));
     assert!(there == bytes && back == bytes);
     assert!(count > 2 * 300_000 / 1500, "{count} packets: joined ones are divided");
 }
@@ -135,9 +135,9 @@ fn replaced_packets_are_forwarded_as_changed() {
         let heading = if from_client { Heading::Outward } else { Heading::Inward };
         let before = frames.counters.rewritten;
         let verdict = frames.receive(&mut *gateway, now, heading, datagram, None);
-        assert_eq!(verdict, gateway::Verdict::Accept);
+        assert_eq!(verdict, gateway::SegmentVerdict::Accept);
         changed += frames.counters.rewritten - before;
-        if frames.counters.rewritten > before { Verdict::Replaced } else { Verdict::Accept }
+        if frames.counters.rewritten > before { PacketVerdict::Replaced } else { PacketVerdict::Accept }
     };
     let ((there, back), _) = queued(&spaces, handle, || echo(&spaces, &bytes));
     assert!(there == bytes && back == bytes);
@@ -152,7 +152,7 @@ fn packets_are_dropped_and_sent() {
     let handle = |own: &mut Vec<Vec<u8>>, _: Time, datagram: &mut Datagram<&mut [u8]>| {
         number += 1;
         own.push(datagram.bytes().to_vec());
-        if number % 2 == 0 { Verdict::Drop } else { Verdict::Consumed }
+        if number % 2 == 0 { PacketVerdict::Drop } else { PacketVerdict::Consumed }
     };
     let bytes = vec![8; 50_000];
     let ((there, back), count) = queued(&spaces, handle, || echo(&spaces, &bytes));

@@ -5,7 +5,7 @@
 
 use roughlink_core::net::{Crossing, InterfaceDirection, Observer};
 use roughlink_core::units::Time;
-use roughlink_host::{Emulation, EmulationSettings, Host, HostError, Namespace, NodeLocation};
+use roughlink_host::{EmulatedHost, Emulation, EmulationSettings, HostError, Namespace, NodeLocation};
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -39,7 +39,8 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
          {{ name = \"there\", arrive = \"4 s\", depart = \"60 s\" }}]\n"
     );
     let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err("no files".into())).unwrap().0;
-    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: NodeLocation::Own }).collect();
+    let hosts: Vec<EmulatedHost> =
+        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     let running = match Emulation::open(scenario, &hosts, &EmulationSettings::default()) {
         Ok(emulation) => emulation.start(Sent::default()),
         Err(HostError::System { operation, source })

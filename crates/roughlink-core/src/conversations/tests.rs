@@ -18,7 +18,7 @@ fn key(port: u16) -> ConversationKey {
 
 /// Returns when a table forgets a connection with these segments, 1 s apart; false is the direction of the first.
 fn forgotten(segments: &[(bool, Option<u8>)]) -> Time {
-    let mut table = Conversations::default();
+    let mut table = ConversationTable::default();
     table.insert(Time::ZERO, &key(1), segments[0].1);
     for (i, (reverse, tcp_flags)) in segments.iter().enumerate().skip(1) {
         let key = if *reverse { key(1).reversed() } else { key(1) };
@@ -53,7 +53,7 @@ fn idle_time_depends_on_the_state_of_the_connection() {
 /// Each phase has a separate limit: unanswered SYNs evict one another, not established connections.
 #[test]
 fn conversations_idle_for_longest_are_evicted() {
-    let mut table = Conversations::default();
+    let mut table = ConversationTable::default();
     let pinned = table.pin(&key(9));
     table.insert(S(0), &key(8), SYN);
     table.find(S(0), &key(8).reversed(), SYN_ACK).unwrap();
@@ -75,7 +75,7 @@ fn conversations_idle_for_longest_are_evicted() {
 /// Memory stays flat, whatever the number of conversations.
 #[test]
 fn a_million_conversations_need_the_places_of_a_few() {
-    let mut table = Conversations::default();
+    let mut table = ConversationTable::default();
     let (mut forgotten, mut now) = (0, Time::ZERO);
     for i in 0..1_000_000_u32 {
         now += Time::from_millis(if i % 10_000 == 0 { 300_000 } else { 1 });
@@ -95,11 +95,13 @@ fn a_million_conversations_need_the_places_of_a_few() {
 proptest! {
     /// The lists agree with a model that searches all conversations.
     #[test]
-    fn table_agrees_with_a_search(steps in prop::collection::vec((0_u16..12, 0_u8..8, 0_u64..200, any::<bool>()), 1..300)) {
+    fn table_agrees_with_a_search(
+        steps in prop::collection::vec((0_u16..12, 0_u8..8, 0_u64..200, any::<bool>()), 1..300),
+    ) {
         const KINDS: [Option<u8>; 8] = [SYN, SYN_ACK, ACK, FIN, RST, None, ACK, ACK];
-        let mut table = Conversations::default();
-        let (mut model, mut now) = (BTreeMap::<u16, (Time, Phase)>::new(), Time::ZERO);
-        let port_at = |table: &Conversations, id: ConversationId| {
+        let mut table = ConversationTable::default();
+        let (mut model, mut now) = (BTreeMap::<u16, (Time, ConversationPhase)>::new(), Time::ZERO);
+        let port_at = |table: &ConversationTable, id: ConversationId| {
             let addresses = table.slots[id.place as usize].key.addresses;
             if addresses.src_port == 7 { addresses.dst_port } else { addresses.src_port }
         };

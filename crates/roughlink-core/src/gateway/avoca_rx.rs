@@ -19,7 +19,7 @@
 
 use super::entry::BuildGateway;
 use super::flows::{self, FlowPhase, Flows, WatchedFlow};
-use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, before};
+use super::{FlowKey, FlowStats, Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, before};
 use crate::cc::LinkEvent;
 use crate::cc::coverage::{Coverage, Level, Rules};
 use crate::packet::flags;
@@ -111,7 +111,13 @@ impl BuildGateway for AvocaRx {
 }
 
 impl Gateway for AvocaRx {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
+    fn receive(
+        &mut self,
+        now: Time,
+        heading: Heading,
+        segment: &mut Segment,
+        _modem: Option<&dyn Modem>,
+    ) -> SegmentVerdict {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
@@ -123,15 +129,15 @@ impl Gateway for AvocaRx {
             self.open();
         }
         if heading == Heading::Inward || self.closed.is_none() || !seen.credible || segment.is(flags::SYN) {
-            return Verdict::Accept;
+            return SegmentVerdict::Accept;
         }
-        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return Verdict::Accept };
+        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return SegmentVerdict::Accept };
         if serves(flow) && segment.window > 0 {
             flow.state.closed = true;
             flow.rewritten += 1;
             segment.window = 0;
         }
-        Verdict::Accept
+        SegmentVerdict::Accept
     }
 
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {

@@ -11,8 +11,8 @@
 //! which is kept while the flow is in the table ([`Segment::link`]).
 
 use super::packets::packet;
-use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
-use crate::conversations::{ConversationId, ConversationKey, Conversations, MAX_CONVERSATIONS};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, SegmentVerdict};
+use crate::conversations::{ConversationId, ConversationKey, ConversationTable, MAX_CONVERSATIONS};
 use crate::packet::{FlowId, Protocol, SideContent};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Datagram, Decoded, Headers, Implied, ethernet, protocol};
@@ -30,7 +30,7 @@ pub enum Framing {
 #[derive(Clone, Debug)]
 pub struct FrameGateway {
     framing: Framing,
-    conversations: Conversations,
+    conversations: ConversationTable,
     /// Counters.
     pub counters: FrameCounters,
 }
@@ -75,7 +75,7 @@ impl LinkHeader {
 impl FrameGateway {
     /// Creates the adapter for frames of kind `framing`.
     pub fn new(framing: Framing) -> Self {
-        FrameGateway { framing, conversations: Conversations::default(), counters: FrameCounters::default() }
+        FrameGateway { framing, conversations: ConversationTable::default(), counters: FrameCounters::default() }
     }
 
     /// Parses bytes of this kind.
@@ -94,14 +94,14 @@ impl FrameGateway {
         heading: Heading,
         datagram: &mut Datagram<&mut [u8]>,
         modem: Option<&dyn Modem>,
-    ) -> Verdict {
+    ) -> SegmentVerdict {
         let Some(decoded) = datagram.decoded() else {
             self.counters.opaque += 1;
-            return Verdict::Accept;
+            return SegmentVerdict::Accept;
         };
         if !has_tcp_header(decoded) {
             self.counters.other += 1;
-            return Verdict::Accept;
+            return SegmentVerdict::Accept;
         }
         self.counters.segments += 1;
         let key = self.key(now, decoded);
@@ -110,7 +110,7 @@ impl FrameGateway {
         let (headers, bytes) = datagram.parts_mut();
         let verdict = receive(gateway, now, heading, (key, link), (headers, bytes), modem);
         self.counters.rewritten += u64::from(headers.decoded().is_some_and(|decoded| decoded.packet.window != window));
-        self.counters.dropped += u64::from(verdict == Verdict::Drop);
+        self.counters.dropped += u64::from(verdict == SegmentVerdict::Drop);
         verdict
     }
 
@@ -171,8 +171,10 @@ pub(crate) fn receive(
     (key, link): (FlowKey, Option<LinkHeader>),
     (headers, bytes): (&mut Headers, &mut [u8]),
     modem: Option<&dyn Modem>,
-) -> Verdict {
-    let Some(decoded) = headers.decoded().filter(|decoded| has_tcp_header(decoded)) else { return Verdict::Accept };
+) -> SegmentVerdict {
+    let Some(decoded) = headers.decoded().filter(|decoded| has_tcp_header(decoded)) else {
+        return SegmentVerdict::Accept;
+    };
     let mut segment = Segment { link, ..segment(key, decoded) };
     let window = segment.window;
     let verdict = gateway.receive(now, heading, &mut segment, modem);
@@ -241,7 +243,7 @@ mod tests {
     /// Passes bytes through a gateway, which must not drop them.
     fn pass(b: &mut FrameGateway, gateway: &mut dyn Gateway, now: Time, heading: Heading, bytes: &mut [u8]) {
         let mut datagram = b.parse(bytes);
-        assert_eq!(b.receive(gateway, now, heading, &mut datagram, None), Verdict::Accept);
+        assert_eq!(b.receive(gateway, now, heading, &mut datagram, None), SegmentVerdict::Accept);
     }
 
     /// Closes and opens a flow whose SYN was not seen: only window field and checksum change.

@@ -1,11 +1,11 @@
 //! A gateway in a simulation, where the payload of packets is implied.
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, SegmentVerdict};
 use crate::packet::{FlowId, Fragment, Packet, Protocol, SideContent, Sides};
 use crate::units::Time;
 
-/// Passes `packet` of a simulated end through `gateway` as a segment of flow `key`; the gateway may change it. Protocols other than TCP, and fragments
-/// without a TCP header, bypass the gateway.
+/// Passes `packet` of a simulated end through `gateway` as a segment of flow `key`; the gateway may change it.
+/// Protocols other than TCP, and fragments without a TCP header, bypass the gateway.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
@@ -13,8 +13,8 @@ pub fn receive(
     key: FlowKey,
     (packet, sides): (&mut Packet, &Sides),
     modem: Option<&dyn Modem>,
-) -> Verdict {
-    let Some(mut segment) = segment(key, packet, sides) else { return Verdict::Accept };
+) -> SegmentVerdict {
+    let Some(mut segment) = segment(key, packet, sides) else { return SegmentVerdict::Accept };
     let verdict = gateway.receive(now, heading, &mut segment, modem);
     packet.window = segment.window;
     verdict

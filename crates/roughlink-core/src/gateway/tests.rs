@@ -4,7 +4,7 @@ mod flood;
 mod forged;
 mod hostile;
 
-use super::{FlowKey, Gateway, GatewayError, Heading, Modem, REGISTRY, Segment, Verdict, build, kind};
+use super::{FlowKey, Gateway, GatewayError, Heading, Modem, REGISTRY, Segment, SegmentVerdict, build, kind};
 use crate::packet::{FlowId, SynOptions, flags};
 use crate::units::Time;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl<G: Gateway> GatewayBench<G> {
     }
     pub(super) fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
         let mut s = s;
-        assert_eq!(self.gateway.receive(self.now, heading, &mut s, Some(&self.modem)), Verdict::Accept);
+        assert_eq!(self.gateway.receive(self.now, heading, &mut s, Some(&self.modem)), SegmentVerdict::Accept);
         s
     }
     pub(super) fn syn(&mut self, flow: u32) {

@@ -28,7 +28,7 @@ pub use params::{Acks, AwndSample, Decrease, GrowthQueue, MIZUTANI, Params, Rho,
 
 use super::flows::{Flows, Id, Observation};
 use super::rewrite::{AdvertisedEdge, WindowLimit};
-use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, Stats, Verdict, entry::BuildGateway};
+use super::{Control, FlowStats, Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, entry::BuildGateway};
 use crate::units::Time;
 
 /// The gateway.
@@ -86,12 +86,18 @@ impl BuildGateway for RateControl {
 }
 
 impl Gateway for RateControl {
-    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) -> Verdict {
+    fn receive(
+        &mut self,
+        now: Time,
+        heading: Heading,
+        segment: &mut Segment,
+        modem: Option<&dyn Modem>,
+    ) -> SegmentVerdict {
         let seen = self.flows.observe(now, heading, segment);
         if let Some(modem) = modem {
             self.follow(modem);
         }
-        let Some(id) = seen.flow else { return Verdict::Accept };
+        let Some(id) = seen.flow else { return SegmentVerdict::Accept };
         if let Some(modem) = modem.filter(|_| seen.activated) {
             self.admit(&id, modem);
         }
@@ -101,7 +107,7 @@ impl Gateway for RateControl {
             }
             self.rewrite(&id, segment, modem.is_some());
         }
-        Verdict::Accept
+        SegmentVerdict::Accept
     }
 
     fn wake(&mut self, now: Time) {
@@ -607,10 +613,10 @@ mod tests {
         b.open(0, 66);
         let mut s = b.segment(0, Heading::Inward);
         s.payload = 1000;
-        assert_eq!(b.gateway.receive(b.now, Heading::Inward, &mut s, None), Verdict::Accept);
+        assert_eq!(b.gateway.receive(b.now, Heading::Inward, &mut s, None), SegmentVerdict::Accept);
         let mut ack = b.segment(0, Heading::Outward);
         ack.window = 65_535;
         let before = ack;
-        assert_eq!((b.gateway.receive(b.now, Heading::Outward, &mut ack, None), ack), (Verdict::Accept, before));
+        assert_eq!((b.gateway.receive(b.now, Heading::Outward, &mut ack, None), ack), (SegmentVerdict::Accept, before));
     }
 }

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 /// Datagrams with some of their fragments received, oldest first.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    partial: VecDeque<Datagram>,
+    partial: VecDeque<IncompleteDatagram>,
 }
 
 #[derive(Debug)]
-struct Datagram {
+struct IncompleteDatagram {
     ident: u16,
     first: Option<Packet>,
     /// Bytes after the IP header, arrived and in total.
@@ -31,7 +31,7 @@ impl Reassembly {
         }
         let found = self.partial.iter().rposition(|d| d.ident == p.ident);
         let i = found.unwrap_or_else(|| {
-            self.partial.push_back(Datagram {
+            self.partial.push_back(IncompleteDatagram {
                 ident: p.ident,
                 first: None,
                 have: 0,
@@ -75,7 +75,7 @@ impl Reassembly {
 
     /// Returns the memory of incomplete datagrams, bytes.
     pub fn bytes(&self) -> usize {
-        self.partial.capacity() * size_of::<Datagram>()
+        self.partial.capacity() * size_of::<IncompleteDatagram>()
     }
 
     /// Returns the heads of incomplete datagrams.

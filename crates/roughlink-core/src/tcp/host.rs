@@ -1,8 +1,8 @@
 //! An IP host with TCP: addresses, listeners and connections, on whole IP datagrams.
 //!
 //! A [`Host`] has the verbs of [`crate`] and is deterministic: time is an argument, and random numbers depend only on
-//! [`HostConfig::secret`]. Each connection is a [`Stream`]. Idle connections cost no time: a queue holds the connections
-//! that may transmit, and an ordered set holds the wake-up times.
+//! [`HostConfig::secret`]. Each connection is a [`Stream`]. Idle connections cost no time: a queue holds the
+//! connections that may transmit, and an ordered set holds the wake-up times.
 //!
 //! | rule | source |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | TIME-WAIT lasts a minute, ignores resets, and yields to a new SYN | RFC 9293 section 3.6, RFC 1337, RFC 6191 |
 //! | the path MTU follows ICMP errors that quote a segment in flight, for ten minutes | RFC 1191, RFC 8201, RFC 5927 |
 //! | other ICMP errors end attempts to connect, but no connections | RFC 5461 |
-//! | fragments are reassembled; overlaps and tiny first fragments are rejected | [`Reassembly`] |
+//! | fragments are reassembled; overlaps and tiny first fragments are rejected | [`IpReassembly`] |
 //! | echo requests are answered if the reply fits the MTU | RFC 792, RFC 4443 |
 //!
 //! The host never sends fragments: when the path MTU falls, connections divide the segments in flight and send them
@@ -80,7 +80,7 @@ use crate::cc;
 use crate::event::Event;
 use crate::packet::Packet;
 use crate::units::Time;
-use crate::wire::{self, Addresses, IpFields, IpPair, Reassembly};
+use crate::wire::{self, Addresses, IpFields, IpPair, IpReassembly};
 use arrival::is_unicast;
 use numbers::Numbers;
 use path_mtu::PathMtus;
@@ -111,7 +111,7 @@ pub struct Host {
     half_open: BTreeSet<ConnectionId>,
     time_waits: TimeWaits,
     paths: PathMtus,
-    reassembly: Reassembly,
+    reassembly: IpReassembly,
     /// Datagrams of no connection that wait for transmission: resets and other answers.
     control: VecDeque<Vec<u8>>,
     /// Connections that may have something to send.
@@ -134,7 +134,7 @@ struct Listener {
 
 struct Connection {
     stream: Stream,
-    phase: Phase,
+    phase: ConnectionPhase,
     /// Set while arriving segments lead here: until TIME-WAIT or the end.
     attached: bool,
     /// Start of the current minute after the release, and the first unacknowledged offset at that time.
@@ -146,7 +146,7 @@ struct Connection {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     /// Opened by the peer; the handshake is not over.
     HalfOpen,
     Open,
@@ -179,7 +179,7 @@ impl Host {
             half_open: BTreeSet::new(),
             time_waits: TimeWaits::new(limits.time_waits),
             paths: PathMtus::new(mtu, limits.path_mtus),
-            reassembly: Reassembly::new(limits.reassembly_bytes),
+            reassembly: IpReassembly::new(limits.reassembly_bytes),
             control: VecDeque::new(),
             ready: VecDeque::new(),
             eventful: VecDeque::new(),
@@ -244,7 +244,7 @@ impl Host {
         }
         let mut stream = self.new_stream(addresses, self.numbers.initial_sequence(now, &addresses));
         stream.connect();
-        let id = self.insert(stream, Phase::Open);
+        let id = self.insert(stream, ConnectionPhase::Open);
         self.schedule_transmission(id);
         Ok(id)
     }
@@ -445,7 +445,7 @@ impl Host {
         (u32::from(path.mtu) - headers, fields)
     }
 
-    fn insert(&mut self, stream: Stream, phase: Phase) -> ConnectionId {
+    fn insert(&mut self, stream: Stream, phase: ConnectionPhase) -> ConnectionId {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.by_addresses.insert(stream.addresses(), id);
@@ -503,7 +503,7 @@ impl Host {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let endpoint = connection.stream.endpoint();
         let state = endpoint.state();
-        if connection.phase == Phase::HalfOpen {
+        if connection.phase == ConnectionPhase::HalfOpen {
             if matches!(state, ConnectionState::Listen | ConnectionState::SynReceived) {
                 self.schedule_wake(now, id);
                 return;
@@ -514,7 +514,7 @@ impl Host {
                 self.remove(id);
                 return;
             };
-            connection.phase = Phase::Open;
+            connection.phase = ConnectionPhase::Open;
             self.half_open.remove(&id);
             self.time_waits.remove(&addresses); // the old connection is over for the peer, too
             listener.queue.push_back(id);

@@ -7,8 +7,8 @@ use super::{Decoded, Envelope, WireError, ethernet, parse_transport, protocol, s
 use crate::packet::{Fragment, Protocol};
 use std::ops::Range;
 
-/// An IP datagram, or an Ethernet frame with or without one, with its headers. Any bytes are accepted; parts that cannot
-/// be parsed are missing.
+/// An IP datagram, or an Ethernet frame with or without one, with its headers. Any bytes are accepted; parts that
+/// cannot be parsed are missing.
 ///
 /// ```
 /// use roughlink_core::wire::Datagram;
@@ -179,8 +179,8 @@ impl<B: AsRef<[u8]>> Datagram<B> {
         self.whole().filter(|d| d.packet.protocol() == Protocol::Tcp).map(|d| d.packet.flags)
     }
 
-    /// Returns the number of bytes of user data: in SCTP of all DATA and I-DATA chunks, in fragments and in protocols that
-    /// roughlink does not support the whole content.
+    /// Returns the number of bytes of user data: in SCTP of all DATA and I-DATA chunks, in fragments and in protocols
+    /// that roughlink does not support the whole content.
     pub fn user_bytes(&self) -> usize {
         match (self.envelope(), self.whole()) {
             (Ok(envelope), _) if envelope.whole && envelope.protocol == protocol::SCTP => {

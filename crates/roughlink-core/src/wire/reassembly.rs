@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Incomplete datagrams, oldest first.
 #[derive(Debug)]
-pub struct Reassembly {
+pub struct IpReassembly {
     partial: VecDeque<PartialDatagram>,
     memory: usize,
     max_memory: usize,
@@ -51,10 +51,10 @@ struct PartialDatagram {
     rejected: bool,
 }
 
-impl Reassembly {
+impl IpReassembly {
     /// Creates a table that stores at most `max_memory` bytes.
     pub fn new(max_memory: usize) -> Self {
-        Reassembly { partial: VecDeque::new(), memory: 0, max_memory, incomplete: 0 }
+        IpReassembly { partial: VecDeque::new(), memory: 0, max_memory, incomplete: 0 }
     }
 
     /// Accepts the fragment at the start of `bytes` and returns the datagram that it completes.

@@ -1,7 +1,7 @@
 //! Counters of a kernel: per connection in `TCP_INFO`, per namespace in /proc/net/netstat.
 
 use super::{KernelTransfer, TcpInfo};
-use crate::emulation::Host;
+use crate::emulation::EmulatedHost;
 use crate::error::HostError;
 use crate::namespace::Namespace;
 use crate::socket_option::tcp_info;
@@ -73,7 +73,7 @@ pub(super) struct KernelCounters {
 }
 
 pub(super) fn counters<'n>(
-    hosts: &[Host],
+    hosts: &[EmulatedHost],
     namespace: impl Fn(usize) -> &'n Namespace,
 ) -> Result<Vec<KernelCounters>, HostError> {
     let read = |host: usize| {

@@ -5,7 +5,7 @@ use roughlink_core::net::RunLimits;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, HostInterface, Scenario};
-use roughlink_host::{BlockReservation, Host, NodeLocation, OWN_NODE, name_in_kernel, variable};
+use roughlink_host::{BlockReservation, EmulatedHost, NodeLocation, OWN_NODE, name_in_kernel, variable};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{Overrides, ScenarioText};
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ pub(super) fn hosts<'p>(
     scenario: &Scenario,
     here: Option<&'p str>,
     ours: impl Iterator<Item = &'p str>,
-) -> Result<Vec<Host>, LabError> {
+) -> Result<Vec<EmulatedHost>, LabError> {
     if scenario.kernels.is_empty() {
         return Err(LabError::Usage {
             message: "nothing to emulate: the scenario has no kernel node".into(),
@@ -60,7 +60,7 @@ pub(super) fn hosts<'p>(
     }
     let host = |&node: &usize| {
         let is_here = here == Some(&scenario.nodes[node]);
-        Host { node, place: if is_here { NodeLocation::Here } else { NodeLocation::Own } }
+        EmulatedHost { node, place: if is_here { NodeLocation::Here } else { NodeLocation::Own } }
     };
     Ok(scenario.kernels.iter().map(host).collect())
 }

@@ -10,7 +10,7 @@
 //!
 //! Meanwhile honest flows open, transfer, fall silent, close and are reset. On the train, coverage ends and returns.
 
-use super::{FlowKey, Gateway, Heading, Modem, Segment, Verdict};
+use super::{FlowKey, Gateway, Heading, Modem, Segment, SegmentVerdict};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::LinkHeader;
 use crate::gateway::flows::{self, FlowPhase, Flows};
@@ -136,7 +136,7 @@ impl<'g> Flood<'g> {
     fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
         let mut s = s;
         let modem: Option<&dyn Modem> = if self.in_modem { Some(&Slow) } else { None };
-        assert_eq!(self.gateway.receive(self.now, heading, &mut s, modem), Verdict::Accept);
+        assert_eq!(self.gateway.receive(self.now, heading, &mut s, modem), SegmentVerdict::Accept);
         s
     }
 
@@ -401,9 +401,9 @@ fn long_flood_does_not_end_control() {
 struct BareFlowTable(Flows<()>);
 
 impl Gateway for BareFlowTable {
-    fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) -> Verdict {
+    fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) -> SegmentVerdict {
         self.0.observe(now, heading, s);
-        Verdict::Accept
+        SegmentVerdict::Accept
     }
     fn wake(&mut self, now: Time) {
         self.0.expire(now);

@@ -4,7 +4,7 @@ use super::{FakeModem, Heading};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::{FrameGateway, Framing};
 use crate::gateway::flows::FlowPhase;
-use crate::gateway::{Gateway, REGISTRY, Verdict, before, build};
+use crate::gateway::{Gateway, REGISTRY, SegmentVerdict, before, build};
 use crate::packet::{FlowId, Packet, SackBlock, SideContent, SynOptions, flags};
 use crate::rng::{RandomStream, Seed};
 use crate::units::Time;
@@ -88,7 +88,7 @@ impl HostilePort {
     fn receive(&mut self, heading: Heading, frame: &mut [u8]) {
         let mut datagram = self.bytes.parse(frame);
         let verdict = self.bytes.receive(self.gateway.as_mut(), self.now, heading, &mut datagram, Some(&self.modem));
-        assert_eq!(verdict, Verdict::Accept);
+        assert_eq!(verdict, SegmentVerdict::Accept);
     }
 
     /// Sets the SDUs of a flow in the modem, once the flow is known.

@@ -1,7 +1,7 @@
 //! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
 use super::{Component, Media, NetworkFlow, Observer};
-use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, Verdict, bytes, packets};
+use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, SegmentVerdict, bytes, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
 use crate::scenario::Scenario;
@@ -117,9 +117,9 @@ impl Component {
     ) {
         let node = self.places[place].1;
         match (self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer), next) {
-            (Verdict::Drop, _) => self.sides.free(&p),
-            (Verdict::Accept, Some(next)) => self.send(now, next as usize, &p, observer),
-            (Verdict::Accept, None) => self.deliver(now, place, &p, observer),
+            (SegmentVerdict::Drop, _) => self.sides.free(&p),
+            (SegmentVerdict::Accept, Some(next)) => self.send(now, next as usize, &p, observer),
+            (SegmentVerdict::Accept, None) => self.deliver(now, place, &p, observer),
         }
         self.originate_at(now, node, observer);
     }
@@ -136,8 +136,8 @@ impl Component {
     ) {
         let node = self.flows[flow].nodes[end];
         match self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p, observer) {
-            Verdict::Drop => self.sides.free(&p),
-            Verdict::Accept => self.send(now, leaf, &p, observer),
+            SegmentVerdict::Drop => self.sides.free(&p),
+            SegmentVerdict::Accept => self.send(now, leaf, &p, observer),
         }
         self.originate_at(now, node, observer);
     }
@@ -150,7 +150,7 @@ impl Component {
         [from, to]: [Option<u32>; 2],
         p: &mut Packet,
         observer: &mut O,
-    ) -> Verdict {
+    ) -> SegmentVerdict {
         for g in self.gates.iter_mut().filter(|g| g.node == node) {
             let over = |place: Option<u32>| place.is_some_and(|place| place & !1 == g.link);
             let heading = match (over(from), over(to)) {
@@ -169,11 +169,11 @@ impl Component {
             if O::ACTIVE {
                 observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
             }
-            if verdict == Verdict::Drop {
-                return Verdict::Drop;
+            if verdict == SegmentVerdict::Drop {
+                return SegmentVerdict::Drop;
             }
         }
-        Verdict::Accept
+        SegmentVerdict::Accept
     }
 
     fn originate_at<O: Observer>(&mut self, now: Time, node: usize, observer: &mut O) {

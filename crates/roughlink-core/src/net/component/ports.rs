@@ -7,8 +7,8 @@
 //! link fragments it further, its parts are reassembled before it leaves.
 //!
 //! Each conversation of two addresses, two ports and a protocol is a flow, so that gateways and media can distinguish
-//! it. The table of conversations forgets; a later conversation between the same nodes gets the flow of a forgotten one,
-//! because packets of the old conversation may still be queued on its path. A frame is sent to a port, not to an
+//! it. The table of conversations forgets; a later conversation between the same nodes gets the flow of a forgotten
+//! one, because packets of the old conversation may still be queued on its path. A frame is sent to a port, not to an
 //! address. The bytes before its IP datagram are ignored. Frames without a datagram between the same two ports share
 //! one flow.
 //!
@@ -19,7 +19,7 @@
 //! address and port. Its packets leave with the bytes of the flow's application, or else with [`Implied`] bytes.
 
 use super::{Component, NetworkFlow, Observer, VARIES, append};
-use crate::conversations::{ConversationId, ConversationKey, Conversations, MAX_CONVERSATIONS};
+use crate::conversations::{ConversationId, ConversationKey, ConversationTable, MAX_CONVERSATIONS};
 use crate::gateway::FlowKey;
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
 use crate::net::routing::Routes;
@@ -42,7 +42,7 @@ pub(super) struct Ports {
     routes: Routes,
     /// Place of each hop.
     places: Vec<u32>,
-    conversations: Conversations,
+    conversations: ConversationTable,
     /// Flow of each place in the table of conversations.
     flow_at: Vec<u32>,
     /// Flows without a conversation, by the nodes between which they pass.
@@ -97,7 +97,7 @@ impl Ports {
             // The number of flows limits the searches.
             routes: Routes::from_scenario(s).without_limit(),
             places,
-            conversations: Conversations::default(),
+            conversations: ConversationTable::default(),
             flow_at: Vec::new(),
             spare: BTreeMap::new(),
             ways: BTreeMap::new(),

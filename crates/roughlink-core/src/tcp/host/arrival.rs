@@ -1,7 +1,7 @@
 //! Arriving datagrams: reassembly, then the connection, the listener, TIME-WAIT, or a reset.
 
 use super::time_wait::TimeWaitAction;
-use super::{ANSWER_LIMIT, ConnectionId, Host, Phase, Received};
+use super::{ANSWER_LIMIT, ConnectionId, ConnectionPhase, Host, Received};
 use crate::packet::{FlowId, Packet, flags};
 use crate::tcp::ConnectionState;
 use crate::units::Time;
@@ -129,7 +129,7 @@ impl Host {
     /// Returns false if the connection is half-open and may not become established now.
     fn has_room_for(&self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get(&id) else { return true };
-        if connection.phase != Phase::HalfOpen {
+        if connection.phase != ConnectionPhase::HalfOpen {
             return true;
         }
         let listener = self.listeners.get(&connection.stream.addresses().src_port);
@@ -159,7 +159,7 @@ impl Host {
         let mut stream = self.new_stream(addresses, iss);
         stream.listen();
         stream.receive_segment(now, d, datagram);
-        let id = self.insert(stream, Phase::HalfOpen);
+        let id = self.insert(stream, ConnectionPhase::HalfOpen);
         self.half_open.insert(id);
         self.schedule_transmission(id);
         self.settle(now, id);
@@ -200,8 +200,8 @@ impl Host {
         }
     }
 
-    /// Handles "fragmentation needed" or Packet Too Big. A valid message quotes a segment in flight that was larger than
-    /// the reported MTU (RFC 5927 sections 4.1 and 7.2).
+    /// Handles "fragmentation needed" or Packet Too Big. A valid message quotes a segment in flight that was larger
+    /// than the reported MTU (RFC 5927 sections 4.1 and 7.2).
     fn on_too_big(&mut self, now: Time, segment: &QuotedSegment, mtu: u32) {
         let remote = segment.addresses.ip.addresses()[1];
         let id = self.by_addresses.get(&segment.addresses).copied();

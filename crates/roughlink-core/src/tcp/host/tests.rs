@@ -56,7 +56,7 @@ fn server() -> Host {
 
 /// Segment of a peer, built by hand. The peer offers neither timestamps nor SACK.
 #[derive(Clone, Copy)]
-struct Segment<'a> {
+struct SeenSegment<'a> {
     port: u16,
     flags: u8,
     seq: u32,
@@ -66,13 +66,13 @@ struct Segment<'a> {
     payload: &'a [u8],
 }
 
-impl Default for Segment<'_> {
+impl Default for SeenSegment<'_> {
     fn default() -> Self {
-        Segment { port: 40_000, flags: flags::ACK, seq: 0, ack: 0, window: 60_000, timestamps: None, payload: b"" }
+        SeenSegment { port: 40_000, flags: flags::ACK, seq: 0, ack: 0, window: 60_000, timestamps: None, payload: b"" }
     }
 }
 
-impl Segment<'_> {
+impl SeenSegment<'_> {
     fn addresses(&self) -> Addresses {
         let ip = IpPair::new(address(PEER), address(HOST)).expect("one family");
         Addresses { ip, src_port: self.port, dst_port: PORT }
@@ -120,23 +120,23 @@ fn headers(host: &mut Host, now: Time) -> Vec<(u8, u32, u32)> {
 }
 
 /// Passes a segment to a host; returns the headers of the answers.
-fn answers(host: &mut Host, now: Time, segment: Segment<'_>) -> Vec<(u8, u32, u32)> {
+fn answers(host: &mut Host, now: Time, segment: SeenSegment<'_>) -> Vec<(u8, u32, u32)> {
     assert_eq!(host.receive(now, &segment.bytes()), Received::Consumed);
     headers(host, now)
 }
 
 /// Opens a connection from `port` of the peer. Both sides have sent only their SYN afterwards.
 fn open(host: &mut Host, now: Time, port: u16) -> ConnectionId {
-    let syn = Segment { port, flags: flags::SYN, seq: ISS, ..Segment::default() };
+    let syn = SeenSegment { port, flags: flags::SYN, seq: ISS, ..SeenSegment::default() };
     assert_eq!(answers(host, now, syn), [(flags::SYN | flags::ACK, HOST_ISS, ISS + 1)]);
-    let ack = Segment { port, seq: ISS + 1, ack: HOST_ISS + 1, ..Segment::default() };
+    let ack = SeenSegment { port, seq: ISS + 1, ack: HOST_ISS + 1, ..SeenSegment::default() };
     assert_eq!(answers(host, now, ack), []);
     host.accept(PORT).expect("the handshake is over")
 }
 
 /// The next segment of the peer after [`open`].
-fn next<'a>() -> Segment<'a> {
-    Segment { seq: ISS + 1, ack: HOST_ISS + 1, ..Segment::default() }
+fn next<'a>() -> SeenSegment<'a> {
+    SeenSegment { seq: ISS + 1, ack: HOST_ISS + 1, ..SeenSegment::default() }
 }
 
 fn events(host: &mut Host) -> Vec<(ConnectionId, Event)> {
@@ -144,7 +144,7 @@ fn events(host: &mut Host) -> Vec<(ConnectionId, Event)> {
 }
 
 /// Two hosts on a link with a constant delay, without losses.
-struct Pair {
+struct HostPair {
     hosts: [Host; 2],
     now: Time,
     delay: Time,
@@ -154,13 +154,13 @@ struct Pair {
     log: Vec<(usize, Vec<u8>)>,
 }
 
-impl Pair {
+impl HostPair {
     fn new(tcp: TcpConfig) -> Self {
         let server = Host::new(config(&[HOST, "fd00::2"], tcp.clone()));
         let client = Host::new(HostConfig { secret: 43, ..config(&[PEER, "fd00::1"], tcp) });
         let mut hosts = [client, server];
         hosts[1].listen(PORT, 4);
-        Pair { hosts, now: Time::ZERO, delay: MS(5), link: VecDeque::new(), log: Vec::new() }
+        HostPair { hosts, now: Time::ZERO, delay: MS(5), link: VecDeque::new(), log: Vec::new() }
     }
 
     fn connect(&mut self) -> ConnectionId {

@@ -53,7 +53,7 @@ fn parts(pair: IpPair, ident: u16) -> [Vec<u8>; 3] {
 fn fragments_in_any_order_make_the_datagram() {
     for pair in [V4, V6] {
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let mut r = Reassembly::new(10_000);
+            let mut r = IpReassembly::new(10_000);
             let parts = parts(pair, 9);
             for i in &order[..2] {
                 assert_eq!(r.receive(Time::ZERO, &parts[*i]), Ok(None));
@@ -80,7 +80,7 @@ fn extension_headers_are_kept() {
         out[4..6].copy_from_slice(&length.to_be_bytes());
         out
     };
-    let mut r = Reassembly::new(10_000);
+    let mut r = IpReassembly::new(10_000);
     let parts = parts(V6, 9).map(|part| with_options(&part));
     assert_eq!(r.receive(Time::ZERO, &parts[2]), Ok(None));
     assert_eq!(r.receive(Time::ZERO, &parts[1]), Ok(None));
@@ -92,7 +92,7 @@ fn extension_headers_are_kept() {
 /// Datagrams differ by addresses, protocol (IPv4 only) and identification.
 #[test]
 fn datagrams_do_not_mix() {
-    let mut r = Reassembly::new(10_000);
+    let mut r = IpReassembly::new(10_000);
     let [first, middle, last] = parts(V4, 9);
     assert_eq!(r.receive(Time::ZERO, &first), Ok(None));
     assert_eq!(r.receive(Time::ZERO, &middle), Ok(None));
@@ -120,7 +120,7 @@ fn overlaps_reject_the_datagram() {
             (Fragment::Middle, 40, A),
             (Fragment::Last, 24, b"x"),
         ] {
-            let mut r = Reassembly::new(10_000);
+            let mut r = IpReassembly::new(10_000);
             let [first, middle, last] = parts(pair, 9);
             assert_eq!(r.receive(Time::ZERO, &first), Ok(None));
             assert_eq!(r.receive(Time::ZERO, &last), Ok(None));
@@ -143,7 +143,7 @@ fn overlaps_reject_the_datagram() {
 /// RFC 1858, RFC 3128, RFC 7112: the first fragment holds the whole transport header.
 #[test]
 fn tiny_first_fragments_are_rejected() {
-    let mut r = Reassembly::new(10_000);
+    let mut r = IpReassembly::new(10_000);
     let mut tcp = [0; 32];
     tcp[12] = 8 << 4; // 12 bytes of options
     for (length, taken) in [(8, false), (16, false), (24, false), (32, true)] {
@@ -162,7 +162,7 @@ fn tiny_first_fragments_are_rejected() {
 /// Lengths that no datagram has: parts not of 8 bytes, none, and beyond 65535 bytes ("ping of death").
 #[test]
 fn impossible_fragments_are_rejected() {
-    let mut r = Reassembly::new(1_000_000);
+    let mut r = IpReassembly::new(1_000_000);
     let mut odd = fragment(V4, 1, Fragment::Last, 16, &[7; 20]);
     odd[6] |= 0x20;
     odd[10..12].fill(0);
@@ -189,7 +189,7 @@ const V4_HEADER_BYTES: usize = 20;
 
 #[test]
 fn memory_and_time_are_bounded() {
-    let mut r = Reassembly::new(10_000);
+    let mut r = IpReassembly::new(10_000);
     for ident in 0..1_000 {
         let now = Time::from_millis(u64::from(ident));
         assert_eq!(r.receive(now, &fragment(V4, ident, Fragment::First, 0, &[1; 1_000])), Ok(None));
@@ -200,7 +200,7 @@ fn memory_and_time_are_bounded() {
     r.wake(r.next_wake());
     assert_eq!((r.partial.len(), r.incomplete()), (6, 994));
     // Small fragments are bounded by number.
-    let mut r = Reassembly::new(1_000_000);
+    let mut r = IpReassembly::new(1_000_000);
     for ident in 0..1_000 {
         assert_eq!(r.receive(Time::ZERO, &fragment(V6, ident, Fragment::First, 0, &[1; 8])), Ok(None));
     }
@@ -214,7 +214,7 @@ fn marks_combine() {
         [([2, 2, 2], Some(2)), ([2, 3, 2], Some(3)), ([1, 1, 3], Some(3)), ([0, 0, 0], Some(0)), ([0, 3, 0], None)]
     {
         for pair in [V4, V6] {
-            let mut r = Reassembly::new(10_000);
+            let mut r = IpReassembly::new(10_000);
             let part = |i: usize, kind, bytes| fragment_of(UDP, classes[i], pair, 1, kind, 16 * i, bytes);
             assert_eq!(r.receive(Time::ZERO, &part(0, Fragment::First, A)), Ok(None));
             assert_eq!(r.receive(Time::ZERO, &part(1, Fragment::Middle, B)), Ok(None));

@@ -1,4 +1,4 @@
-use crate::conversations::{ConversationKey, Conversations};
+use crate::conversations::{ConversationKey, ConversationTable};
 use crate::gateway;
 use crate::link::{Direction, Model, Noise, PipeConfig};
 use crate::net::{Network, RunOptions};
@@ -61,7 +61,7 @@ fn headers_are_parsed_once() {
     let addresses = Addresses { ip, src_port: 1000, dst_port: 80 };
     encode(&p, None, &addresses, &Implied::from_packet(&p), &mut datagram).unwrap();
     let frame = [&[2; 12][..], &[8, 0], &datagram].concat();
-    let mut table = Conversations::default();
+    let mut table = ConversationTable::default();
     let mut meter = |now: Time, datagram: &Datagram<&[u8]>| {
         let key = ConversationKey::new(datagram, [0, 0]).expect("it has a datagram");
         table.find(now, &key, datagram.tcp_flags()).or_else(|| Some(table.insert(now, &key, datagram.tcp_flags())));

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn either_direction_closes_alone() {
     for first in [0, 1] {
-        let mut pair = Pair::new(TcpConfig::default());
+        let mut pair = HostPair::new(TcpConfig::default());
         let ids = pair.open();
         let second = 1 - first;
         pair.hosts[first].write(ids[first], b"request");
@@ -37,7 +37,7 @@ fn either_direction_closes_alone() {
 /// RFC 9293 section 3.6, figure 13: both ends close at the same time, and both wait.
 #[test]
 fn simultaneous_close_leaves_both_in_time_wait() {
-    let mut pair = Pair::new(rfc());
+    let mut pair = HostPair::new(rfc());
     let ids = pair.open();
     for i in [0, 1] {
         pair.hosts[i].write(ids[i], &text(100));
@@ -53,7 +53,7 @@ fn simultaneous_close_leaves_both_in_time_wait() {
 /// A write and a release right after `connect` still deliver the data.
 #[test]
 fn release_sends_the_data_written() {
-    let mut pair = Pair::new(TcpConfig::default());
+    let mut pair = HostPair::new(TcpConfig::default());
     let ids = pair.open();
     assert_eq!(pair.hosts[0].write(ids[0], &text(300_000)), 300_000);
     pair.hosts[0].release(pair.now, ids[0]);
@@ -69,7 +69,7 @@ fn release_sends_the_data_written() {
 #[test]
 fn keepalive_detects_a_dead_peer() {
     let tcp = TcpConfig { keepalive: true, keepalive_time: S(60), ..TcpConfig::default() };
-    let mut pair = Pair::new(tcp);
+    let mut pair = HostPair::new(tcp);
     let ids = pair.open();
     pair.run(S(1_000));
     assert_eq!(pair.state(0, ids[0]), Some(ConnectionState::Established));
@@ -83,7 +83,7 @@ fn keepalive_detects_a_dead_peer() {
 /// RFC 9293 section 3.9.1.8 (user timeout): unacknowledged data ends the connection.
 #[test]
 fn user_timeout_ends_the_connection() {
-    let mut pair = Pair::new(TcpConfig { user_timeout: Some(S(20)), ..TcpConfig::default() });
+    let mut pair = HostPair::new(TcpConfig { user_timeout: Some(S(20)), ..TcpConfig::default() });
     let ids = pair.open();
     pair.hosts[1] = Host::new(config(&["10.0.0.9"], rfc()));
     pair.hosts[0].write(ids[0], b"text");
@@ -96,7 +96,7 @@ fn user_timeout_ends_the_connection() {
 /// A peer that restarted answers with a reset (RFC 9293 section 3.5.1).
 #[test]
 fn restarted_peer_resets_the_connection() {
-    let mut pair = Pair::new(rfc());
+    let mut pair = HostPair::new(rfc());
     let ids = pair.open();
     pair.hosts[1] = Host::new(config(&[HOST], rfc()));
     pair.hosts[0].write(ids[0], b"text");
@@ -114,7 +114,7 @@ fn idle_connections_have_no_timers() {
     events(&mut host);
     host.wake(S(20)); // entries of the handshake's timers
     assert_eq!((sent(&mut host, S(20)).len(), host.ready.len(), host.next_wake()), (0, 0, Time::MAX));
-    answers(&mut host, S(21), Segment { port: 77, payload: b"text", ..next() });
+    answers(&mut host, S(21), SeenSegment { port: 77, payload: b"text", ..next() });
     assert_eq!(events(&mut host), [(ids[76], Event::Readable)]);
     assert!(host.timers.len() <= 1);
 }

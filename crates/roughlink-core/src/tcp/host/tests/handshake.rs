@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn connections_carry_bytes_both_ways() {
     for (from, to) in [(PEER, HOST), ("fd00::1", "fd00::2")] {
-        let mut pair = Pair::new(TcpConfig::default());
+        let mut pair = HostPair::new(TcpConfig::default());
         let to = SocketAddr::new(address(to), PORT);
         let id = pair.hosts[0].connect(Time::ZERO, SocketAddr::new(address(from), 0), to).unwrap();
         assert_eq!(pair.hosts[0].write(id, b"request"), 7);
@@ -27,7 +27,7 @@ fn connections_carry_bytes_both_ways() {
 #[test]
 fn simultaneous_open_makes_one_connection() {
     for tcp in [TcpConfig::default(), rfc()] {
-        let mut pair = Pair::new(tcp);
+        let mut pair = HostPair::new(tcp);
         let [a, b] = [(PEER, 40_000), (HOST, 50_000)].map(|(a, port)| SocketAddr::new(address(a), port));
         let ids = [pair.hosts[0].connect(Time::ZERO, a, b).unwrap(), pair.hosts[1].connect(Time::ZERO, b, a).unwrap()];
         pair.run(MS(100));
@@ -46,7 +46,7 @@ fn simultaneous_open_makes_one_connection() {
 #[test]
 fn listener_follows_the_order_of_checks() {
     let mut host = server();
-    let to_listener = |flags| Segment { flags, seq: 300, ack: 700, ..Segment::default() };
+    let to_listener = |flags| SeenSegment { flags, seq: 300, ack: 700, ..SeenSegment::default() };
     assert_eq!(answers(&mut host, MS(1), to_listener(flags::RST)), []);
     assert_eq!(answers(&mut host, MS(1), to_listener(flags::RST | flags::ACK)), []);
     assert_eq!(answers(&mut host, MS(1), to_listener(flags::ACK)), [(flags::RST, 700, 0)]);
@@ -62,11 +62,11 @@ fn listener_follows_the_order_of_checks() {
 #[test]
 fn half_open_connection_ends_by_a_reset() {
     let mut host = server();
-    let syn = Segment { flags: flags::SYN, seq: ISS, ..Segment::default() };
+    let syn = SeenSegment { flags: flags::SYN, seq: ISS, ..SeenSegment::default() };
     answers(&mut host, MS(1), syn);
-    assert_eq!(answers(&mut host, MS(1), Segment { ack: 1, ..next() }), [(flags::RST, 1, 0)]);
+    assert_eq!(answers(&mut host, MS(1), SeenSegment { ack: 1, ..next() }), [(flags::RST, 1, 0)]);
     assert_eq!(host.connections().count(), 1);
-    assert_eq!(answers(&mut host, MS(1), Segment { flags: flags::RST, ..next() }), []);
+    assert_eq!(answers(&mut host, MS(1), SeenSegment { flags: flags::RST, ..next() }), []);
     assert_eq!((host.connections().count(), host.half_open.len()), (0, 0));
     assert_eq!(events(&mut host), [], "the application is not notified");
     open(&mut host, MS(2), 40_000);
@@ -76,7 +76,7 @@ fn half_open_connection_ends_by_a_reset() {
 #[test]
 fn syn_ack_is_repeated_and_given_up() {
     let mut host = server();
-    let syn = Segment { flags: flags::SYN, seq: ISS, ..Segment::default() };
+    let syn = SeenSegment { flags: flags::SYN, seq: ISS, ..SeenSegment::default() };
     for _ in 0..2 {
         assert_eq!(answers(&mut host, MS(1), syn), [(flags::SYN | flags::ACK, HOST_ISS, ISS + 1)]);
     }
@@ -94,22 +94,22 @@ fn syn_ack_is_repeated_and_given_up() {
 #[test]
 fn attempt_to_connect_resets_old_connections_of_the_peer() {
     let mut host = server();
-    let peer = Segment::default().addresses();
+    let peer = SeenSegment::default().addresses();
     let [remote, local] = peer.sockets();
     let id = host.connect(MS(1), SocketAddr::new(local.ip(), 9_000), remote).unwrap();
     assert_eq!(headers(&mut host, MS(1)), [(flags::SYN, HOST_ISS, 0)]);
     let to = Addresses { dst_port: 9_000, ..peer };
-    let receive = |host: &mut Host, segment: Segment<'_>| {
+    let receive = |host: &mut Host, segment: SeenSegment<'_>| {
         assert_eq!(host.receive(MS(2), &segment.bytes_between(&to)), Received::Consumed);
         headers(host, MS(2))
     };
-    let old = Segment { seq: 77, ack: 9, ..Segment::default() };
+    let old = SeenSegment { seq: 77, ack: 9, ..SeenSegment::default() };
     assert_eq!(receive(&mut host, old), [(flags::RST, 9, 0)]);
     // A reset counts only if it acknowledges the SYN.
-    assert_eq!(receive(&mut host, Segment { flags: flags::RST, ack: HOST_ISS + 1, ..old }), []);
-    assert_eq!(receive(&mut host, Segment { flags: flags::RST | flags::ACK, ..old }), []);
+    assert_eq!(receive(&mut host, SeenSegment { flags: flags::RST, ack: HOST_ISS + 1, ..old }), []);
+    assert_eq!(receive(&mut host, SeenSegment { flags: flags::RST | flags::ACK, ..old }), []);
     assert_eq!(events(&mut host), []);
-    let refused = Segment { flags: flags::RST | flags::ACK, seq: 0, ack: HOST_ISS + 1, ..old };
+    let refused = SeenSegment { flags: flags::RST | flags::ACK, seq: 0, ack: HOST_ISS + 1, ..old };
     assert_eq!(receive(&mut host, refused), []);
     assert_eq!(events(&mut host), [(id, Event::Failed)]);
     host.release(MS(3), id);
@@ -119,7 +119,7 @@ fn attempt_to_connect_resets_old_connections_of_the_peer() {
 /// Without an answer, an attempt to connect fails after the SYN's repetitions.
 #[test]
 fn attempt_to_connect_fails_without_an_answer() {
-    let mut pair = Pair::new(rfc());
+    let mut pair = HostPair::new(rfc());
     let (from, nowhere) = (SocketAddr::new(address(PEER), 0), SocketAddr::new(address("10.9.9.9"), 1));
     let id = pair.hosts[0].connect(Time::ZERO, from, nowhere).unwrap();
     pair.run(S(200));
@@ -130,7 +130,7 @@ fn attempt_to_connect_fails_without_an_answer() {
 /// The queue of `accept` is bounded: further handshakes wait, and further SYNs are dropped.
 #[test]
 fn accept_queue_is_bounded() {
-    let mut pair = Pair::new(rfc());
+    let mut pair = HostPair::new(rfc());
     let ids: Vec<_> = (0..6).map(|_| pair.connect()).collect();
     pair.run(MS(100));
     assert_eq!(pair.hosts[1].counters().accepts_deferred, 2);
@@ -154,14 +154,14 @@ fn listener_that_ends_resets_its_queue() {
     let mut host = server();
     let first = open(&mut host, MS(1), 1);
     for (port, flags) in [(2, flags::SYN), (3, flags::SYN)] {
-        answers(&mut host, MS(2), Segment { port, flags, seq: ISS, ..Segment::default() });
+        answers(&mut host, MS(2), SeenSegment { port, flags, seq: ISS, ..SeenSegment::default() });
     }
-    answers(&mut host, MS(2), Segment { port: 3, ..next() });
+    answers(&mut host, MS(2), SeenSegment { port: 3, ..next() });
     host.unlisten(MS(3), PORT);
     let resets = headers(&mut host, MS(3));
     assert_eq!(resets, [(flags::RST | flags::ACK, HOST_ISS + 1, ISS + 1); 2]);
     assert_eq!(host.connections().map(|(id, _)| id).collect::<Vec<_>>(), [first]);
-    let syn = Segment { port: 4, flags: flags::SYN, seq: ISS, ..Segment::default() };
+    let syn = SeenSegment { port: 4, flags: flags::SYN, seq: ISS, ..SeenSegment::default() };
     assert_eq!(answers(&mut host, MS(4), syn), [(flags::RST | flags::ACK, 0, ISS + 1)]);
 }
 
@@ -172,7 +172,7 @@ fn connections_are_limited() {
     let mut host = listening(config);
     open(&mut host, MS(1), 1);
     let second = open(&mut host, MS(1), 2);
-    let syn = Segment { port: 3, flags: flags::SYN, seq: ISS, ..Segment::default() };
+    let syn = SeenSegment { port: 3, flags: flags::SYN, seq: ISS, ..SeenSegment::default() };
     assert_eq!(answers(&mut host, MS(2), syn), []);
     let from = SocketAddr::new(address(HOST), 0);
     let to = SocketAddr::new(address(PEER), 1);
@@ -187,7 +187,7 @@ fn connections_are_limited() {
 #[test]
 fn initial_sequence_numbers_follow_a_clock() {
     let numbers = Numbers::new(1);
-    let a = Segment::default().addresses();
+    let a = SeenSegment::default().addresses();
     let b = Addresses { src_port: a.src_port + 1, ..a };
     let iss = |a: &Addresses, s| numbers.initial_sequence(S(s), a);
     assert_eq!(iss(&a, 7).wrapping_sub(iss(&a, 3)), 1_000_000);

@@ -18,7 +18,7 @@ fn syn_flood_harms_no_connection() {
         let source = IpAddr::from((10 << 24 | random.range(1 << 16, (1 << 24) - 1) as u32).to_be_bytes());
         let ip = IpPair::new(source, address(HOST)).unwrap();
         let addresses = Addresses { ip, src_port: random.bits() as u16, dst_port: PORT };
-        let syn = Segment { flags: flags::SYN, seq: random.bits() as u32, ..Segment::default() };
+        let syn = SeenSegment { flags: flags::SYN, seq: random.bits() as u32, ..SeenSegment::default() };
         assert_eq!(host.receive(now, &syn.bytes_between(&addresses)), Received::Consumed);
         host.wake(now);
         sent(&mut host, now);
@@ -26,7 +26,7 @@ fn syn_flood_harms_no_connection() {
     }
     assert_eq!(host.counters().half_open_evicted, 20_000 - 64);
     let now = S(3);
-    answers(&mut host, now, Segment { payload: b"still here", ..next() });
+    answers(&mut host, now, SeenSegment { payload: b"still here", ..next() });
     let mut out = [0; 20];
     assert_eq!((host.read(id, &mut out), &out[..10]), (10, &b"still here"[..]));
     // A handshake that is quicker than its eviction succeeds.
@@ -36,7 +36,7 @@ fn syn_flood_harms_no_connection() {
 /// Resets, challenge ACKs and their answers never make two hosts send without end.
 #[test]
 fn confused_hosts_fall_silent() {
-    let mut pair = Pair::new(rfc());
+    let mut pair = HostPair::new(rfc());
     let ids = pair.open();
     // Each end believes that the other has sent more than it has.
     let (to, from) = (pair.hosts[0].remote_address(ids[0]).unwrap(), pair.hosts[0].local_address(ids[0]).unwrap());
@@ -46,7 +46,7 @@ fn confused_hosts_fall_silent() {
         let stream = pair.hosts[to].stream(ids[to]).unwrap();
         let (snd_nxt, rcv_nxt, recent) = stream.endpoint().final_numbers();
         let timestamps = recent.map(|recent| (recent, 0));
-        let segment = Segment { seq: rcv_nxt, ack: snd_nxt + 9, timestamps, ..Segment::default() };
+        let segment = SeenSegment { seq: rcv_nxt, ack: snd_nxt + 9, timestamps, ..SeenSegment::default() };
         let _ = pair.hosts[to].receive(pair.now, &segment.bytes_between(&addresses));
     }
     pair.log.clear();
@@ -60,7 +60,7 @@ fn confused_hosts_fall_silent() {
 fn closed_window_costs_little() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    answers(&mut host, MS(1), Segment { window: 0, ..next() });
+    answers(&mut host, MS(1), SeenSegment { window: 0, ..next() });
     assert_eq!(host.write(id, &text(1 << 20)), 131_072, "as much as `snd_buf`");
     let mut probes = 0;
     while host.next_wake() < S(3_600) {
@@ -68,7 +68,7 @@ fn closed_window_costs_little() {
         host.wake(now);
         for (_, _, _) in headers(&mut host, now) {
             probes += 1;
-            answers(&mut host, now, Segment { window: 0, ..next() });
+            answers(&mut host, now, SeenSegment { window: 0, ..next() });
         }
     }
     assert!((50..100).contains(&probes), "{probes}");
@@ -89,7 +89,7 @@ fn optimistic_acknowledgments_do_no_harm() {
         now += MS(1);
         host.wake(now);
         for ack in [acked, acked + 1, acked + 100_000] {
-            let _ = host.receive(now, &Segment { ack, ..next() }.bytes()); // only the first is valid
+            let _ = host.receive(now, &SeenSegment { ack, ..next() }.bytes()); // only the first is valid
         }
         host.stream(id).unwrap().endpoint().sender().unwrap().check();
         assert!(now < S(100));
@@ -103,13 +103,13 @@ fn gaps_are_bounded() {
     let mut host = listening(config(&[HOST], TcpConfig { rcv_buf: crate::tcp::Buffer::Bytes(60_000), ..rfc() }));
     open(&mut host, MS(1), 40_000);
     for i in 0..29_000 {
-        let _ = host.receive(MS(2), &Segment { seq: ISS + 3 + 2 * i, payload: b"x", ..next() }.bytes());
+        let _ = host.receive(MS(2), &SeenSegment { seq: ISS + 3 + 2 * i, payload: b"x", ..next() }.bytes());
     }
     let answer = segments(&mut host, MS(2)).pop().unwrap().packet;
     assert_eq!(answer.ack, ISS + 1);
     let all = text(60_000);
     for (i, part) in all.chunks(1_000).enumerate() {
-        let _ = host.receive(MS(3), &Segment { seq: ISS + 1 + 1_000 * i as u32, payload: part, ..next() }.bytes());
+        let _ = host.receive(MS(3), &SeenSegment { seq: ISS + 1 + 1_000 * i as u32, payload: part, ..next() }.bytes());
     }
     assert_eq!(segments(&mut host, MS(3)).pop().unwrap().packet.ack, ISS + 60_001);
 }
@@ -119,9 +119,9 @@ fn gaps_are_bounded() {
 fn forged_data_does_not_overwrite() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    answers(&mut host, MS(2), Segment { seq: ISS + 5, payload: b"data", ..next() });
-    answers(&mut host, MS(2), Segment { seq: ISS + 5, ack: HOST_ISS + 999, payload: b"evil", ..next() });
-    answers(&mut host, MS(2), Segment { payload: b"good", ..next() });
+    answers(&mut host, MS(2), SeenSegment { seq: ISS + 5, payload: b"data", ..next() });
+    answers(&mut host, MS(2), SeenSegment { seq: ISS + 5, ack: HOST_ISS + 999, payload: b"evil", ..next() });
+    answers(&mut host, MS(2), SeenSegment { payload: b"good", ..next() });
     let mut out = [0; 8];
     assert_eq!((host.read(id, &mut out), &out), (8, b"gooddata"));
 }
@@ -182,7 +182,7 @@ proptest! {
         datagrams in prop::collection::vec((0..6_u8, prop::collection::vec(any::<u8>(), 0..120)), 1..30),
     ) {
         let mut host = server();
-        let template = Segment { flags: flags::SYN, seq: ISS, ..Segment::default() }.bytes();
+        let template = SeenSegment { flags: flags::SYN, seq: ISS, ..SeenSegment::default() }.bytes();
         let others = [
             icmp("fd00::1", "fd00::2", 2, 0, 1_280, &[0; 60]),
             icmp(PEER, HOST, 3, 4, 600, &template),
@@ -217,7 +217,7 @@ proptest! {
         quotes in prop::collection::vec((0..200_usize, 0..2_000_u32), 0..4),
         close in any::<bool>(),
     ) {
-        let mut pair = Pair::new(if linux { TcpConfig::default() } else { rfc() });
+        let mut pair = HostPair::new(if linux { TcpConfig::default() } else { rfc() });
         let id = pair.connect();
         pair.hosts[0].write(id, &text(60_000));
         let (mut crossing, mut accepted, mut written) = (0, None, 0);

@@ -83,8 +83,8 @@ pub(super) fn fragments(datagram: &[u8], mtu: usize, ident: u16) -> Vec<Vec<u8>>
 }
 
 /// Opens a connection over IPv4 or IPv6 and sends a window of full segments, which the caller loses.
-fn sending(v6: bool) -> (Pair, [ConnectionId; 2], Vec<Vec<u8>>) {
-    let mut pair = Pair::new(TcpConfig::default());
+fn sending(v6: bool) -> (HostPair, [ConnectionId; 2], Vec<Vec<u8>>) {
+    let mut pair = HostPair::new(TcpConfig::default());
     let (from, to) = if v6 { ("fd00::1", "fd00::2") } else { (PEER, HOST) };
     let to = SocketAddr::new(address(to), PORT);
     let id = pair.hosts[0].connect(Time::ZERO, SocketAddr::new(address(from), 0), to).unwrap();
@@ -207,7 +207,7 @@ fn table_of_path_mtus_is_bounded() {
 #[test]
 fn unreachable_ends_only_attempts_to_connect() {
     for code in [0, 1, 2, 3, 13] {
-        let mut pair = Pair::new(rfc());
+        let mut pair = HostPair::new(rfc());
         let ids = pair.open();
         pair.hosts[0].write(ids[0], b"text");
         let data = sent(&mut pair.hosts[0], pair.now).remove(0);
@@ -253,14 +253,14 @@ fn echo_requests_are_answered() {
 fn fragments_reach_their_connection() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    let segment = Segment { payload: &text(1_400), ..next() }.bytes();
+    let segment = SeenSegment { payload: &text(1_400), ..next() }.bytes();
     let parts = fragments(&segment, 576, 7);
     for part in parts.iter().rev() {
         assert_eq!(host.receive(MS(2), part), Received::Consumed);
     }
     let mut out = [0; 2_000];
     assert_eq!((host.read(id, &mut out), &out[..1_400]), (1_400, &text(1_400)[..]));
-    let segment = Segment { seq: ISS + 1_401, payload: b"evil, and long enough for parts", ..next() }.bytes();
+    let segment = SeenSegment { seq: ISS + 1_401, payload: b"evil, and long enough for parts", ..next() }.bytes();
     let parts = fragments(&segment, 48, 8);
     let _ = host.receive(MS(3), &parts[0]);
     let mut overlapping = fragments(&segment, 56, 8).remove(0);

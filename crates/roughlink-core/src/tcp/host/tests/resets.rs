@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn send<'a>(host: &mut Host, now: Time, segment: Segment<'a>) -> Vec<(u8, u32, u32)> {
+fn send<'a>(host: &mut Host, now: Time, segment: SeenSegment<'a>) -> Vec<(u8, u32, u32)> {
     answers(host, now, segment)
 }
 
@@ -10,7 +10,7 @@ fn send<'a>(host: &mut Host, now: Time, segment: Segment<'a>) -> Vec<(u8, u32, u
 #[test]
 fn strangers_are_reset() {
     let mut host = Host::new(config(&[HOST], rfc()));
-    let stranger = |flags| Segment { flags, seq: 300, ack: 700, payload: b"four", ..Segment::default() };
+    let stranger = |flags| SeenSegment { flags, seq: 300, ack: 700, payload: b"four", ..SeenSegment::default() };
     let reset = flags::RST | flags::ACK;
     assert_eq!(send(&mut host, MS(1), stranger(flags::ACK)), [(flags::RST, 700, 0)]);
     assert_eq!(send(&mut host, MS(1), stranger(flags::SYN | flags::ACK)), [(flags::RST, 700, 0)]);
@@ -30,7 +30,7 @@ fn groups_get_no_answer() {
     let mut host = Host::new(config(&[HOST, "fd00::2"], rfc()));
     let mut receive = |from: &str, to: &str| {
         let ip = IpPair::new(address(from), address(to)).unwrap();
-        let syn = Segment { flags: flags::SYN, ..Segment::default() };
+        let syn = SeenSegment { flags: flags::SYN, ..SeenSegment::default() };
         let outcome = host.receive(MS(1), &syn.bytes_between(&Addresses { ip, src_port: 1, dst_port: 2 }));
         (outcome, sent(&mut host, MS(1)).len())
     };
@@ -52,7 +52,7 @@ fn resets_of_strangers_are_limited() {
     let mut host = Host::new(config(&[HOST], rfc()));
     for (now, sent) in [(S(1), 200), (MS(1_900), 200), (MS(2_100), 400)] {
         for port in 1..=300 {
-            send(&mut host, now, Segment { port, flags: flags::SYN, ..Segment::default() });
+            send(&mut host, now, SeenSegment { port, flags: flags::SYN, ..SeenSegment::default() });
         }
         assert_eq!(host.counters().resets_sent, sent);
     }
@@ -62,7 +62,7 @@ fn resets_of_strangers_are_limited() {
 #[test]
 fn wrong_checksums_and_other_protocols_are_counted() {
     let mut host = server();
-    let mut bytes = Segment { flags: flags::SYN, ..Segment::default() }.bytes();
+    let mut bytes = SeenSegment { flags: flags::SYN, ..SeenSegment::default() }.bytes();
     for at in [10, 36] {
         bytes[at] ^= 1;
         assert_eq!(host.receive(MS(1), &bytes), Received::Invalid);
@@ -74,7 +74,7 @@ fn wrong_checksums_and_other_protocols_are_counted() {
     }
     let mut udp = Vec::new();
     let packet = Packet::udp(FlowId::new(0, false), 0, 4, Time::ZERO);
-    wire::encode(&packet, None, &Segment::default().addresses(), &b"text"[..], &mut udp).unwrap();
+    wire::encode(&packet, None, &SeenSegment::default().addresses(), &b"text"[..], &mut udp).unwrap();
     assert_eq!(host.receive(MS(1), &udp), Received::Invalid);
     assert_eq!(host.counters().malformed, bytes.len() as u64 + 1);
     assert_eq!(sent(&mut host, MS(1)).len(), 0);
@@ -107,7 +107,7 @@ fn abort_resets_the_peer() {
 fn blind_reset_is_challenged() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    let reset = |seq| Segment { flags: flags::RST, seq, ..Segment::default() };
+    let reset = |seq| SeenSegment { flags: flags::RST, seq, ..SeenSegment::default() };
     let challenge = [(flags::ACK, HOST_ISS + 1, ISS + 1)];
     assert_eq!(send(&mut host, MS(2), reset(ISS + 2)), challenge);
     assert_eq!(send(&mut host, MS(2), reset(ISS + 60_000)), challenge);
@@ -126,7 +126,7 @@ fn blind_syn_is_challenged() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
     for (flags, seq) in [(flags::SYN, ISS), (flags::SYN, ISS + 1), (flags::SYN | flags::ACK, 99)] {
-        let syn = Segment { flags, seq, ..Segment::default() };
+        let syn = SeenSegment { flags, seq, ..SeenSegment::default() };
         assert_eq!(send(&mut host, MS(2), syn), [(flags::ACK, HOST_ISS + 1, ISS + 1)]);
     }
     assert_eq!(host.stream(id).unwrap().endpoint().state(), ConnectionState::Established);
@@ -137,7 +137,7 @@ fn blind_syn_is_challenged() {
 fn challenges_are_limited() {
     let mut host = server();
     open(&mut host, MS(1), 40_000);
-    let syn = Segment { flags: flags::SYN, seq: 9, ..Segment::default() };
+    let syn = SeenSegment { flags: flags::SYN, seq: 9, ..SeenSegment::default() };
     for (now, answered) in [(S(10), 10), (S(14), 0), (S(15), 10)] {
         assert_eq!((0..30).map(|_| send(&mut host, now, syn).len()).sum::<usize>(), answered);
     }
@@ -153,17 +153,17 @@ fn blind_data_is_dropped() {
     let mut una = HOST_ISS + 1;
     while let Some(last) = segments(&mut host, MS(1)).pop() {
         una = last.packet.seq + last.payload.len() as u32;
-        let _ = host.receive(MS(1), &Segment { ack: una, ..next() }.bytes());
+        let _ = host.receive(MS(1), &SeenSegment { ack: una, ..next() }.bytes());
     }
     let challenge = [(flags::ACK, una, ISS + 1)];
     let oldest = una - 60_000;
     for ack in [una + 1, una + (1 << 30), oldest - 1, oldest.wrapping_sub(1 << 30)] {
-        let blind = Segment { ack, payload: b"evil", ..next() };
+        let blind = SeenSegment { ack, payload: b"evil", ..next() };
         assert_eq!(send(&mut host, MS(2), blind), challenge, "{ack}");
     }
     let mut out = [0; 8];
     assert_eq!(host.read(id, &mut out), 0);
-    send(&mut host, MS(3), Segment { ack: oldest, payload: b"good", ..next() });
+    send(&mut host, MS(3), SeenSegment { ack: oldest, payload: b"good", ..next() });
     assert_eq!((host.read(id, &mut out), &out[..4]), (4, &b"good"[..]));
 }
 
@@ -172,7 +172,7 @@ fn blind_data_is_dropped() {
 fn segments_outside_the_window_are_dropped_and_acknowledged() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    send(&mut host, MS(1), Segment { payload: b"first", ..next() });
+    send(&mut host, MS(1), SeenSegment { payload: b"first", ..next() });
     host.write(id, b"text");
     headers(&mut host, MS(2));
     let una = |host: &Host| host.stream(id).unwrap().endpoint().sender().unwrap().una();
@@ -180,13 +180,13 @@ fn segments_outside_the_window_are_dropped_and_acknowledged() {
     let outside = [ISS + 1, ISS - 500, ISS + 5 + window, ISS.wrapping_add(1 << 31)];
     for seq in outside {
         let ack = HOST_ISS + 5;
-        let segment = Segment { seq, ack, payload: b"other", ..Segment::default() };
+        let segment = SeenSegment { seq, ack, payload: b"other", ..SeenSegment::default() };
         assert_eq!(send(&mut host, MS(3), segment), [(flags::ACK, HOST_ISS + 5, ISS + 6)], "{seq}");
         assert_eq!(una(&host), 1, "its acknowledgment does not count");
     }
-    let probe = Segment { seq: ISS + 5, ..next() };
+    let probe = SeenSegment { seq: ISS + 5, ..next() };
     assert_eq!(send(&mut host, MS(4), probe), [(flags::ACK, HOST_ISS + 5, ISS + 6)], "a keep-alive probe is answered");
-    send(&mut host, MS(5), Segment { seq: ISS + 6, ack: HOST_ISS + 5, ..next() });
+    send(&mut host, MS(5), SeenSegment { seq: ISS + 6, ack: HOST_ISS + 5, ..next() });
     assert_eq!(una(&host), 5);
     let mut out = [0; 9];
     assert_eq!((host.read(id, &mut out), &out[..5]), (5, &b"first"[..]));
@@ -201,10 +201,10 @@ fn window_edge_cuts_data_and_passes_acknowledgments() {
     host.write(id, b"text");
     headers(&mut host, MS(1));
     let all = text(3_000);
-    send(&mut host, MS(2), Segment { payload: &all[..1_000], ..next() });
-    let rest = Segment { seq: ISS + 1_001, payload: &all[1_000..2_400], ..next() };
+    send(&mut host, MS(2), SeenSegment { payload: &all[..1_000], ..next() });
+    let rest = SeenSegment { seq: ISS + 1_001, payload: &all[1_000..2_400], ..next() };
     assert_eq!(send(&mut host, MS(2), rest), [(flags::ACK, HOST_ISS + 5, ISS + 2_001)]);
-    let at_edge = Segment { seq: ISS + 2_001, ack: HOST_ISS + 5, ..next() };
+    let at_edge = SeenSegment { seq: ISS + 2_001, ack: HOST_ISS + 5, ..next() };
     assert_eq!(send(&mut host, MS(3), at_edge), []);
     assert_eq!(host.stream(id).unwrap().endpoint().sender().unwrap().una(), 5);
     let mut out = [0; 4_000];
@@ -218,7 +218,7 @@ fn window_edge_cuts_data_and_passes_acknowledgments() {
 fn release_with_unread_data_resets() {
     let mut host = server();
     let id = open(&mut host, MS(1), 40_000);
-    send(&mut host, MS(2), Segment { payload: b"unread", ..next() });
+    send(&mut host, MS(2), SeenSegment { payload: b"unread", ..next() });
     host.release(MS(3), id);
     assert_eq!(headers(&mut host, MS(3)), [(flags::RST | flags::ACK, HOST_ISS + 1, ISS + 7)]);
     assert_eq!(host.connections().count(), 0);
@@ -232,8 +232,8 @@ fn data_after_release_resets() {
     host.write(id, b"bye");
     host.release(MS(2), id);
     assert_eq!(headers(&mut host, MS(2)), [(flags::ACK | flags::FIN, HOST_ISS + 1, ISS + 1)]);
-    assert_eq!(send(&mut host, MS(3), Segment { ack: HOST_ISS + 5, ..next() }), []);
-    let data = Segment { ack: HOST_ISS + 5, payload: b"more", ..next() };
+    assert_eq!(send(&mut host, MS(3), SeenSegment { ack: HOST_ISS + 5, ..next() }), []);
+    let data = SeenSegment { ack: HOST_ISS + 5, payload: b"more", ..next() };
     assert_eq!(send(&mut host, MS(4), data), [(flags::RST | flags::ACK, HOST_ISS + 5, ISS + 5)]);
     assert_eq!((host.connections().count(), host.counters().orphans_reset), (0, 1));
     assert_eq!(events(&mut host), [], "a released connection has none");
@@ -245,7 +245,7 @@ fn released_connections_end_without_progress() {
     for (window, data) in [(60_000, &b""[..]), (0, b"text")] {
         let mut host = server();
         let id = open(&mut host, MS(1), 40_000);
-        send(&mut host, MS(1), Segment { window, ..next() });
+        send(&mut host, MS(1), SeenSegment { window, ..next() });
         host.write(id, data);
         host.release(MS(2), id);
         let mut ended = None;
@@ -254,7 +254,7 @@ fn released_connections_end_without_progress() {
             for (_, seq, _) in headers(&mut host, S(second)) {
                 // The peer answers everything, but reads nothing.
                 let ack = if window > 0 { seq + 1 } else { HOST_ISS + 1 };
-                send(&mut host, S(second), Segment { ack, window, ..next() });
+                send(&mut host, S(second), SeenSegment { ack, window, ..next() });
             }
             ended = ended.or((host.connections().count() == 0).then_some(second));
         }

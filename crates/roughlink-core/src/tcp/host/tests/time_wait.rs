@@ -6,7 +6,7 @@ use super::*;
 /// Closes a connection from the host's end at `now`; it is in TIME-WAIT then. `recent` is the peer's timestamp.
 fn closed_connection(host: &mut Host, now: Time, port: u16, recent: Option<u32>) {
     let timestamps = recent.map(|recent| (recent, 0));
-    let segment = |flags, seq, ack| Segment { port, flags, seq, ack, timestamps, ..Segment::default() };
+    let segment = |flags, seq, ack| SeenSegment { port, flags, seq, ack, timestamps, ..SeenSegment::default() };
     answers(host, now, segment(flags::SYN, ISS, 0));
     answers(host, now, segment(flags::ACK, ISS + 1, HOST_ISS + 1));
     let id = host.accept(PORT).unwrap();
@@ -18,7 +18,7 @@ fn closed_connection(host: &mut Host, now: Time, port: u16, recent: Option<u32>)
     assert_eq!(host.time_waits(), 1);
 }
 
-const FIN: Segment<'_> = Segment {
+const FIN: SeenSegment<'_> = SeenSegment {
     port: 40_000,
     flags: flags::FIN | flags::ACK,
     seq: ISS + 1,
@@ -39,9 +39,9 @@ fn repeated_fin_restarts_time_wait() {
     assert_eq!(answers(&mut host, MS(11_100), FIN), [], "answers are limited");
     assert_eq!(host.next_wake(), MS(11_100) + TIME_WAIT);
     // Other segments are answered, and a bare acknowledgment is not.
-    let data = Segment { flags: flags::ACK, payload: b"late", ..FIN };
+    let data = SeenSegment { flags: flags::ACK, payload: b"late", ..FIN };
     assert_eq!(answers(&mut host, S(12), data), ACKNOWLEDGMENT);
-    assert_eq!(answers(&mut host, S(13), Segment { flags: flags::ACK, seq: ISS + 2, ..FIN }), []);
+    assert_eq!(answers(&mut host, S(13), SeenSegment { flags: flags::ACK, seq: ISS + 2, ..FIN }), []);
     assert_eq!(host.next_wake(), MS(11_100) + TIME_WAIT);
     host.wake(host.next_wake());
     assert_eq!((host.time_waits(), host.next_wake()), (0, Time::MAX));
@@ -54,7 +54,7 @@ fn resets_do_not_end_time_wait() {
     let mut host = server();
     closed_connection(&mut host, S(1), 40_000, None);
     for seq in [ISS + 1, ISS + 2, 0] {
-        assert_eq!(answers(&mut host, S(2), Segment { flags: flags::RST, seq, ..FIN }), []);
+        assert_eq!(answers(&mut host, S(2), SeenSegment { flags: flags::RST, seq, ..FIN }), []);
     }
     assert_eq!(host.time_waits(), 1);
 }
@@ -77,7 +77,7 @@ fn only_a_new_syn_reopens_time_wait() {
     ] {
         let mut host = server();
         closed_connection(&mut host, S(1), 40_000, recent);
-        let syn = Segment { flags: flags::SYN, seq, timestamps: tsval.map(|t| (t, 0)), ..Segment::default() };
+        let syn = SeenSegment { flags: flags::SYN, seq, timestamps: tsval.map(|t| (t, 0)), ..SeenSegment::default() };
         let answer = answers(&mut host, S(2), syn);
         if !reopens {
             assert_eq!(answer, ACKNOWLEDGMENT, "{recent:?} {tsval:?} {seq}");
@@ -89,7 +89,7 @@ fn only_a_new_syn_reopens_time_wait() {
         answers(
             &mut host,
             S(2),
-            Segment { seq: seq + 1, ack: iss + 1, timestamps: syn.timestamps, ..Segment::default() },
+            SeenSegment { seq: seq + 1, ack: iss + 1, timestamps: syn.timestamps, ..SeenSegment::default() },
         );
         assert!(host.accept(PORT).is_some());
         assert_eq!(host.time_waits(), 0);
@@ -101,8 +101,8 @@ fn only_a_new_syn_reopens_time_wait() {
 fn old_syn_returns_to_time_wait() {
     let mut host = server();
     closed_connection(&mut host, S(1), 40_000, None);
-    answers(&mut host, S(2), Segment { flags: flags::SYN, seq: ISS + 1_000, ..Segment::default() });
-    assert_eq!(answers(&mut host, S(2), Segment { flags: flags::RST, seq: ISS + 1_001, ..FIN }), []);
+    answers(&mut host, S(2), SeenSegment { flags: flags::SYN, seq: ISS + 1_000, ..SeenSegment::default() });
+    assert_eq!(answers(&mut host, S(2), SeenSegment { flags: flags::RST, seq: ISS + 1_001, ..FIN }), []);
     assert_eq!(answers(&mut host, S(3), FIN), ACKNOWLEDGMENT);
 }
 
@@ -122,7 +122,7 @@ fn time_wait_table_is_bounded() {
 fn addresses_in_time_wait_are_not_used_again() {
     let mut host = server();
     closed_connection(&mut host, S(1), 40_000, None);
-    let [remote, local] = Segment::default().addresses().sockets();
+    let [remote, local] = SeenSegment::default().addresses().sockets();
     assert_eq!(host.connect(S(2), local, remote), Err(ConnectError::InUse));
     host.wake(S(100));
     assert!(host.connect(S(100), local, remote).is_ok());
