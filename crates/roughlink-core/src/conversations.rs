@@ -4,7 +4,7 @@
 //!
 //! | Phase | Conversations | Forgotten after an idle time of |
 //! |---|---|---|
-//! | transitory | TCP connections that are not answered yet, were reset, or are closed both ways | [`TRANSITORY_TIMEOUT`] |
+//! | transitory | TCP connections that are not answered yet, reset, or closed both ways | [`TRANSITORY_TIMEOUT`] |
 //! | established | all other TCP connections | [`ESTABLISHED_TIMEOUT`] |
 //! | datagrams | other protocols, fragments | [`DATAGRAM_TIMEOUT`] |
 //!
