@@ -40,7 +40,7 @@ REVIEWED = {
     "parses per frame, TAP": "6 to 8",
     "parses per frame, TUN": "4",
 }
-# Bounds of figures, without those of circles, and goals. Lower a bound when its figure falls.
+# Bounds and goals of all figures except circles, whose bound is 0. Lower a bound when its figure falls.
 BOUNDS = {
     "pairs": (6, 0),
     "files for a noise": (4, 4),

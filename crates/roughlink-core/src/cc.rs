@@ -86,7 +86,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("rfc", newreno::RFC),
     Algorithm::new::<newreno::NewReno>("tahoe", "adds 1 segment per RTT, losses restart slow start", "Jacobson 1988")
         .defaults("restart = true")
-        .tcp("recovery = \"tahoe\"")
+        .tcp("recovery = \"tahoe\"\ndsack = false")
         .preset("ns3", newreno::PER_ACK)
         .preset("ns2", newreno::PER_ACK)
         .preset("rfc", newreno::RFC_GROWTH),

@@ -247,7 +247,7 @@ pub struct Stats {
 pub struct FlowStats {
     /// Flow, in the inward direction.
     pub key: FlowKey,
-    /// Its addresses, if its segments come from outside the simulation.
+    /// Addresses of the flow, if its segments come from outside the simulation.
     pub addresses: Option<Addresses>,
     /// Phase in the flow table.
     pub phase: flows::FlowPhase,

@@ -106,7 +106,7 @@ impl Device {
         Device::new(namespace, &Setup { name: name.into(), mtu, addresses, others, shared: true, ..Setup::default() })
     }
 
-    /// Opens a netfilter queue of a namespace. Its packets are IP datagrams.
+    /// Opens a netfilter queue of a namespace. Packets of the queue are IP datagrams.
     ///
     /// # Errors
     /// Returns an error if another program reads the queue, or if the permission is missing.

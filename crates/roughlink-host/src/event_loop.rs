@@ -1,5 +1,5 @@
 //! Real-time loop over packet devices: waits for time or packets, hands packets in and out, and measures its lateness.
-//! The loop has no network, gateway or endpoint; its user calls the three methods in a loop of its own.
+//! A program calls the three methods in a loop of its own, and brings a network, a gateway or an endpoint.
 //!
 //! ```no_run
 //! use roughlink_core::units::Time;
@@ -12,7 +12,7 @@
 //!     let mut forwarded = Vec::new();
 //!     packets.take_in(|now, port, datagram| {
 //!         forwarded.push((now, 1 - port, datagram.bytes().to_vec()));
-//!         Verdict::Consumed
+//!         PacketVerdict::Consumed
 //!     })?;
 //!     for (due, port, frame) in forwarded {
 //!         packets.hand_over(port, due, &frame);

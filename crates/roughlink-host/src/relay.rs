@@ -1,6 +1,6 @@
 //! Emulation loop: carries datagrams and frames between kernels and the network. The loop sleeps until the network has
-//! an event or a device has input. It first replays the events that were due, each at its own time, and only then takes
-//! in new datagrams. So a late loop does not change the network's results.
+//! an event or a device has input. The loop first replays the events that were due, each at its own time, and only then
+//! takes in new datagrams. So a late loop does not change the network's results.
 
 use crate::carrier::Carrier;
 use crate::conversations::Conversations;

@@ -8,7 +8,7 @@ pub enum PacketVerdict {
     Consumed,
     /// The kernel forwards the packet as it was.
     Accept,
-    /// Nobody gets the packet.
+    /// The kernel drops the packet.
     Drop,
     /// The kernel forwards the packet with the bytes as the caller changed them.
     Replaced,

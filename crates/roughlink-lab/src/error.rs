@@ -145,8 +145,8 @@ pub fn exceeded_help(limit: &Exceeded) -> &'static str {
     match limit {
         Exceeded::Stopped { .. } => "run it again",
         Exceeded::Events { .. } => "allow more events with --max-events",
-        // `Exceeded::Bytes`
-        _ => "use smaller queues, windows or delays, or allow more memory with --max-memory",
+        Exceeded::Bytes { .. } => "use smaller queues, windows or delays, or allow more memory with --max-memory",
+        _ => "raise the limit",
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Ports {
     stats: PortStats,
 }
 
-/// A flow as the ports know it.
+/// Data of a flow that only ports need.
 struct PortFlow {
     /// Addresses from source to destination.
     addresses: Addresses,
