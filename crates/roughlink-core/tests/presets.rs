@@ -1,5 +1,7 @@
 //! A stack is a set of values: the engines ask for rules, not for the name of a stack, and each rule acts alone.
 
+#![expect(clippy::disallowed_methods, reason = "the test reads the sources of core")]
+
 #[path = "common/one_link.rs"]
 mod one_link;
 

@@ -103,7 +103,7 @@ struct Lossy(u32);
 impl Gateway for Lossy {
     fn receive(&mut self, _: Time, heading: Heading, segment: &mut Segment, _: Option<&dyn Modem>) -> SegmentVerdict {
         self.0 += u32::from(heading == Heading::Inward && segment.payload > 0);
-        let drops = heading == Heading::Inward && segment.payload > 0 && self.0 % 10 == 0;
+        let drops = heading == Heading::Inward && segment.payload > 0 && self.0.is_multiple_of(10);
         if drops { SegmentVerdict::Drop } else { SegmentVerdict::Accept }
     }
     fn wake(&mut self, _: Time) {}

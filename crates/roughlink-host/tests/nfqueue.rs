@@ -152,7 +152,7 @@ fn packets_are_dropped_and_sent() {
     let handle = |own: &mut Vec<Vec<u8>>, _: Time, datagram: &mut Datagram<&mut [u8]>| {
         number += 1;
         own.push(datagram.bytes().to_vec());
-        if number % 2 == 0 { PacketVerdict::Drop } else { PacketVerdict::Consumed }
+        if u32::is_multiple_of(number, 2) { PacketVerdict::Drop } else { PacketVerdict::Consumed }
     };
     let bytes = vec![8; 50_000];
     let ((there, back), count) = queued(&spaces, handle, || echo(&spaces, &bytes));

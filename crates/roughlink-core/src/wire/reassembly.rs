@@ -9,7 +9,7 @@
 //!   With the first rule, no later fragment can then change the transport header.
 //! - Memory and the number of incomplete datagrams are bounded; the oldest is evicted. Datagrams expire after a minute.
 //!
-//! An atomic fragment, alone in its datagram, is no fragment (RFC 6946): [`envelope`](super::envelope) reads it as
+//! An atomic fragment, alone in its datagram, is no fragment (RFC 6946): [`Datagram`](super::Datagram) reads it as
 //! whole. No ICMP message reports a time-out.
 
 use super::ip::{Ip, IpPair, V4_CHECKSUM, V6_FRAGMENT, V6_HEADER, put};

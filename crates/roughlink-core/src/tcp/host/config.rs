@@ -103,7 +103,7 @@ pub struct HostCounters {
     pub strangers: u64,
     /// Resets sent, to strangers and for aborted connections.
     pub resets_sent: u64,
-    /// Resets and echo replies not sent because of [`ANSWER_LIMIT`](super::ANSWER_LIMIT).
+    /// Resets and echo replies not sent because of [`ANSWER_LIMIT`].
     pub answers_suppressed: u64,
     /// Challenge ACKs (RFC 5961).
     pub challenge_acks: u64,
