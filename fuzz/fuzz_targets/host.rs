@@ -9,7 +9,7 @@ use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
 use roughlink_core::tcp::{ConnectionId, Host, HostConfig, HostLimits, Stack, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::checksum::{add, finish};
-use roughlink_core::wire::{self, Addresses, IpPair};
+use roughlink_core::wire::{self, Addresses, Datagram, IpPair};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const PORT: u16 = 7;
@@ -90,7 +90,7 @@ struct LastSegment {
 
 impl LastSegment {
     fn take(&mut self, datagram: &[u8]) {
-        let protocol = wire::envelope(datagram).expect("a whole datagram").protocol;
+        let protocol = Datagram::from_ip(datagram).envelope().expect("a whole datagram").protocol;
         if protocol == 6 {
             let d = wire::decode(datagram).expect("a valid segment");
             let mut p = d.packet;
