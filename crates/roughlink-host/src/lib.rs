@@ -13,7 +13,7 @@
 //! | `device` | TUN and TAP devices with their addresses and routes; common interface for these and attached devices |
 //! | `ethernet`, `neighbors`, `mac` | Ethernet switch; ARP and neighbor discovery; addresses |
 //! | `attached`, `offload` | attached existing devices |
-//! | `nfqueue` | netfilter queues |
+//! | `nfqueue`, `netlink` | netfilter queues; messages to and from the kernel |
 //! | `socket_option` | socket options that no library offers: the only unsafe code |
 //! | `snooping` | membership reports, which the switch forwards only to multicast routers |
 //! | `congestion` | the default congestion control of a namespace |
@@ -59,6 +59,7 @@ mod live;
 mod mac;
 mod namespace;
 mod neighbors;
+mod netlink;
 mod nfqueue;
 mod nodes;
 mod offload;

@@ -9,6 +9,7 @@
 
 use crate::error::{HostError, Operation};
 use crate::namespace::Namespace;
+use crate::netlink::{self, ATTRIBUTE_HEADER, MESSAGE_HEADER};
 use crate::verdict::PacketVerdict;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::Mark;
@@ -120,24 +121,22 @@ struct QueuedPacket {
 impl QueuedPacket {
     /// Reads a message of the kernel; `None` for messages of other types.
     fn read(message: &[u8]) -> Option<Self> {
-        let length = usize::try_from(u32::from_ne_bytes(*message.first_chunk()?)).ok()?;
-        let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
-        if kind != SUBSYSTEM | PACKET {
-            return None;
-        }
+        let (kind, body, _) = netlink::message(message)?;
+        let end = MESSAGE_HEADER + body.len();
+        let mut attributes = body.get(NFGEN_HEADER..).filter(|_| kind == SUBSYSTEM | PACKET)?;
         let (mut id, mut payload) = (None, None);
-        let mut at = NLMSG_HEADER + NFGEN_HEADER;
-        while let Some(&[low, high, kind, of]) = message.get(..length)?.get(at..).and_then(<[u8]>::first_chunk) {
-            let size = usize::from(u16::from_ne_bytes([low, high]));
-            let body = at + 4..at + size;
-            match u16::from_ne_bytes([kind, of]) & NLA_TYPE {
-                PACKET_HEADER => id = Some(u32::from_be_bytes(*message.get(body)?.first_chunk()?)),
-                PAYLOAD => payload = Some(body),
+        while let Some((kind, value, next)) = netlink::attribute(attributes) {
+            match kind {
+                PACKET_HEADER => id = Some(u32::from_be_bytes(*value.first_chunk()?)),
+                PAYLOAD => {
+                    let start = end - attributes.len() + ATTRIBUTE_HEADER;
+                    payload = Some(start..start + value.len());
+                }
                 _ => {}
             }
-            at += size.max(4).next_multiple_of(4);
+            attributes = next;
         }
-        Some(QueuedPacket { id: id?, payload: payload.filter(|range| range.end <= length)? })
+        Some(QueuedPacket { id: id?, payload: payload? })
     }
 }
 
@@ -161,7 +160,7 @@ fn message(kind: u16, flags: u16, queue: u16, attributes: &[(u16, &[u8])]) -> Ve
 
 /// Reads the kernel's answer to a command.
 fn acknowledged(answer: &[u8]) -> Result<(), Errno> {
-    let code = answer.get(NLMSG_HEADER..).and_then(<[u8]>::first_chunk).map(|code| i32::from_ne_bytes(*code));
+    let code = answer.get(MESSAGE_HEADER..).and_then(<[u8]>::first_chunk).map(|code| i32::from_ne_bytes(*code));
     match code {
         Some(0) => Ok(()),
         Some(code) => Err(Errno::from_raw(-code)),
@@ -172,10 +171,7 @@ fn acknowledged(answer: &[u8]) -> Result<(), Errno> {
 /// Mark of packets that this device sends: "rl".
 pub(crate) const MARK: u32 = 0x726c;
 
-const NLMSG_HEADER: usize = 16;
 const NFGEN_HEADER: usize = 4;
-/// Type of an attribute without flags.
-const NLA_TYPE: u16 = 0x3fff;
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 /// NFNL_SUBSYS_QUEUE in the high byte of a message's type.
@@ -218,7 +214,7 @@ mod tests {
 
     #[test]
     fn errors_of_the_kernel_are_reported() {
-        let answer = |code: i32| [&[0; NLMSG_HEADER][..], &code.to_ne_bytes()].concat();
+        let answer = |code: i32| [&[0; MESSAGE_HEADER][..], &code.to_ne_bytes()].concat();
         assert_eq!(acknowledged(&answer(0)), Ok(()));
         assert_eq!(acknowledged(&answer(-1)), Err(Errno::EPERM));
         assert_eq!(acknowledged(&[0; 10]), Err(Errno::EBADMSG));

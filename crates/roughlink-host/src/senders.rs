@@ -13,11 +13,13 @@
 use crate::congestion::{DefaultCongestionControl, paces};
 use crate::error::HostError;
 use crate::namespace::Namespace;
+use crate::netlink::{MESSAGE_HEADER, attribute, message};
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 use roughlink_core::metrics::conversation::MAX_REPORTED_CONVERSATIONS;
+use roughlink_core::wire::protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -183,26 +185,10 @@ fn request(family: u8) -> Vec<u8> {
     bytes.extend(REQUEST_AND_DUMP.to_ne_bytes());
     bytes.extend([0; 8]); // sequence number and sender
     let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
-    bytes.extend([family, TCP, extensions, 0]);
+    bytes.extend([family, protocol::TCP, extensions, 0]);
     bytes.extend(STATES.iter().fold(0_u32, |mask, state| mask | 1 << state).to_ne_bytes());
     bytes.resize(REQUEST, 0); // any addresses
     bytes
-}
-
-/// Splits off the first message: type, content, and the rest.
-fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
-    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
-    let kind = u16::from_ne_bytes([*bytes.get(4)?, *bytes.get(5)?]);
-    let body = bytes.get(MESSAGE_HEADER..length)?;
-    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
-}
-
-/// Splits off the first attribute in the same way.
-fn attribute(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let &[low, high, kind, ..] = bytes else { return None };
-    let length = usize::from(u16::from_ne_bytes([low, high]));
-    let value = bytes.get(ATTRIBUTE_HEADER..length)?;
-    Some((kind, value, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -215,12 +201,9 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST_AND_DUMP: u16 = 0x301;
-const INET_DIAG_INFO: u8 = 2;
-const INET_DIAG_CONG: u8 = 4;
-const TCP: u8 = 6;
-/// Sizes of headers and of the request, bytes.
-const MESSAGE_HEADER: usize = 16;
-const ATTRIBUTE_HEADER: usize = 4;
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_CONG: u16 = 4;
+/// Sizes of the header and of the request, bytes.
 const DIAG_HEADER: usize = 72;
 const REQUEST: usize = MESSAGE_HEADER + 56;
 /// Offset of `tcpi_max_pacing_rate` in `struct tcp_info` (linux/tcp.h).
@@ -299,9 +282,9 @@ mod tests {
 
     #[test]
     fn sock_diag_messages_are_read() {
-        let attribute = |kind: u8, value: &[u8]| {
+        let attribute = |kind: u16, value: &[u8]| {
             let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
-            bytes.extend([kind, 0]);
+            bytes.extend(kind.to_ne_bytes());
             bytes.extend(value);
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             bytes
