@@ -6,43 +6,35 @@
 #[allow(dead_code, reason = "`main` is for users")]
 #[path = "../examples/bridge.rs"]
 mod bridge;
+#[path = "common/machine.rs"]
+mod machine;
 
+use machine::{possible, run};
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, build};
 use roughlink_core::units::Time;
-use roughlink_host::{Device, HostError, Loop, LoopCounters, Namespace};
+use roughlink_host::{Device, Loop, LoopCounters, Namespace};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-
-/// Executes commands of `ip` in a namespace.
-fn ip(at: &Namespace, lines: &[String]) {
-    for line in lines {
-        let out = at.within(|| Command::new("ip").args(line.split(' ')).output().unwrap()).unwrap();
-        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
-    }
-}
 
 /// Creates a passenger (10.9.0.1), a train with two interfaces, and a server (10.9.0.2). Returns `None` without the
 /// permission.
 fn namespaces() -> Option<[Namespace; 3]> {
     let made = || Ok([Namespace::new()?, Namespace::new()?, Namespace::new()?]);
-    let spaces = match made() {
-        Ok(spaces) => spaces,
-        Err(HostError::System { operation, source }) => {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            return None;
-        }
-        Err(e) => panic!("{e}"),
-    };
+    let spaces = possible(made())?;
     let [passenger, train, server] = &spaces;
     for (name, there, address) in [("inward", passenger, "10.9.0.1"), ("outward", server, "10.9.0.2")] {
-        let peer = there.path().display().to_string();
-        ip(train, &[format!("link add {name} type veth peer name eth0 netns {peer}"), format!("link set {name} up")]);
-        ip(there, &[format!("address add {address}/24 dev eth0"), "link set eth0 up".into()]);
+        for (at, line) in [
+            (train, format!("ip link add {name} type veth peer name eth0 netns {}", there.path().display())),
+            (train, format!("ip link set {name} up")),
+            (there, format!("ip address add {address}/24 dev eth0")),
+            (there, "ip link set eth0 up".into()),
+        ] {
+            run(at, &line).unwrap();
+        }
     }
     Some(spaces)
 }

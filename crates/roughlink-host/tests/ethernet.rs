@@ -3,6 +3,10 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/machine.rs"]
+mod machine;
+
+use machine::possible;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use roughlink_core::net::addresses::addresses;
@@ -16,7 +20,7 @@ use roughlink_host::{
 };
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv6Addr, Shutdown, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -43,20 +47,6 @@ fn open(scenario: Scenario, settings: EmulationSettings) -> Result<Emulation, Ho
     Emulation::open(scenario, &hosts, &settings)
 }
 
-/// Returns the value. Returns `None` and prints the reason to standard error if this machine cannot provide it.
-fn possible<T>(made: Result<T, HostError>) -> Option<T> {
-    match made {
-        Ok(made) => Some(made),
-        Err(HostError::System { operation, source })
-            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
-        {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            None
-        }
-        Err(e) => panic!("{}", e.with_cause()),
-    }
-}
-
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
     Some(possible(open(scenario, EmulationSettings::default()))?.start(NoObserver))
 }
@@ -68,12 +58,8 @@ fn finish(running: Running<NoObserver>) -> EmulationResults {
     outcome
 }
 
-fn run(at: &Namespace, words: &str) -> String {
-    let mut command = Command::new(words.split(' ').next().unwrap());
-    command.args(words.split(' ').skip(1));
-    let out = at.within(|| command.output().unwrap()).unwrap();
-    assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
+fn run(at: &Namespace, line: &str) -> String {
+    machine::run(at, line).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Sends a datagram from `a` to the address `to` at `b`, and an answer back.

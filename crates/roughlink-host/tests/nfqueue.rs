@@ -3,37 +3,25 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/machine.rs"]
+mod machine;
+
+use machine::{possible, run};
 use roughlink_core::gateway::bytes::{FrameGateway, Framing};
 use roughlink_core::gateway::{self, Heading, build};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{Datagram, IpPair};
-use roughlink_host::{Device, HostError, Loop, Namespace, PacketVerdict};
+use roughlink_host::{Device, Loop, Namespace, PacketVerdict};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Runs a command in a namespace; the error has its message.
-fn run(at: &Namespace, line: &str) -> Result<(), String> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let out = at.within(|| Command::new(words[0]).args(&words[1..]).output()).unwrap();
-    let out = out.map_err(|e| format!("{}: {e}", words[0]))?;
-    if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()) }
-}
-
 /// Creates a client (10.9.1.2), a router and a server (10.9.2.2); the router queues what it forwards to queue 7.
 fn routed() -> Option<[Namespace; 3]> {
     let made = || Ok([Namespace::new()?, Namespace::new()?, Namespace::new()?]);
-    let spaces = match made() {
-        Ok(spaces) => spaces,
-        Err(HostError::System { operation, source }) => {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            return None;
-        }
-        Err(e) => panic!("{e}"),
-    };
+    let spaces = possible(made())?;
     let [client, router, server] = &spaces;
     for (i, there) in [(1, client), (2, server)] {
         for (at, line) in [
