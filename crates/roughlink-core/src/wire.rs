@@ -48,8 +48,8 @@ pub use datagram::Datagram;
 pub(crate) use datagram::Headers;
 #[cfg(test)]
 pub(crate) use ip::PARSES;
-pub(crate) use ip::set_ident;
 pub use ip::{IpFields, IpPair, set_ecn};
+pub(crate) use ip::{is_unicast, set_ident};
 pub use payload::{Implied, Payload, UdpStamp, pattern};
 pub use reassembly::IpReassembly;
 pub use tcp::TcpHeaderMut;

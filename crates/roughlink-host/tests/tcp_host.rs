@@ -67,10 +67,7 @@ fn host(tcp: TcpConfig, addresses: &[&str]) -> Host {
     let mut host = Host::new(HostConfig {
         addresses: addresses.iter().map(|a| a.parse::<IpAddr>().expect("an address")).collect(),
         mtu: 1500,
-        congestion_control: cc::algorithm("cubic")
-            .expect("known")
-            .factory("linux", &toml::Table::new())
-            .expect("valid"),
+        congestion_control: cc::default_factory(),
         tcp: tcp.into(),
         secret: 0x0123_4567_89ab_cdef,
         limits: HostLimits::default(),

@@ -5,7 +5,7 @@
 
 use crate::app::{Traffic, request};
 use crate::scenario::Scenario;
-use crate::wire::{Addresses, IpPair};
+use crate::wire::{Addresses, IpPair, is_unicast};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -79,16 +79,11 @@ impl fmt::Display for Prefix {
 
 /// Returns true if an address identifies one host: not reserved, unspecified, loopback, multicast or link-local.
 pub fn is_of_a_host(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(a) => {
-            let reserved = a.octets()[0] == 0 || a.octets()[0] >= 240; // RFC 1122 section 3.2.1.3, RFC 1112 section 4
-            !(reserved || a.is_loopback() || a.is_multicast() || a.is_link_local())
-        }
-        IpAddr::V6(a) => {
-            let mapped = a.to_ipv4_mapped().is_some(); // RFC 4291 section 2.5.5.2
-            !(mapped || a.is_unspecified() || a.is_loopback() || a.is_multicast() || a.is_unicast_link_local())
-        }
-    }
+    let link_local = match address {
+        IpAddr::V4(a) => a.is_link_local(),
+        IpAddr::V6(a) => a.is_unicast_link_local(),
+    };
+    is_unicast(address) && !link_local
 }
 
 /// Returns all addresses that the flows of each node use, by node.

@@ -36,7 +36,7 @@
 //!         addresses: vec![address],
 //!         mtu: 1500,
 //!         tcp: TcpConfig::default().into(),
-//!         congestion_control: cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap(),
+//!         congestion_control: cc::default_factory(),
 //!         secret,
 //!         limits: HostLimits::default(),
 //!     })
@@ -80,8 +80,7 @@ use crate::cc;
 use crate::event::Event;
 use crate::packet::Packet;
 use crate::units::Time;
-use crate::wire::{self, Addresses, IpFields, IpPair, IpReassembly};
-use arrival::is_unicast;
+use crate::wire::{self, Addresses, IpFields, IpPair, IpReassembly, is_unicast};
 use numbers::Numbers;
 use path_mtu::PathMtus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -266,6 +266,17 @@ impl Ip {
     }
 }
 
+/// Returns true if an address may be the source of a datagram (RFC 1122 sections 3.2.1.3 and 4.2.3.10): not reserved,
+/// unspecified, loopback or multicast.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    let special = address.is_unspecified() || address.is_multicast() || address.is_loopback();
+    !special
+        && match address {
+            IpAddr::V4(a) => (1..224).contains(&a.octets()[0]),
+            IpAddr::V6(a) => a.to_ipv4_mapped().is_none(), // RFC 4291 section 2.5.5.2
+        }
+}
+
 pub(super) struct Head {
     pub(super) pair: IpPair,
     pub(super) class: u8,

@@ -6,8 +6,8 @@ use crate::packet::{FlowId, Packet, flags};
 use crate::tcp::ConnectionState;
 use crate::units::Time;
 use crate::wire::icmp::{self, IcmpMessage, QuotedSegment};
-use crate::wire::{self, Addresses, Datagram, Decoded, Envelope, IpPair, WireError, protocol};
-use std::net::{IpAddr, Ipv4Addr};
+use crate::wire::{self, Addresses, Datagram, Decoded, Envelope, IpPair, WireError, is_unicast, protocol};
+use std::net::IpAddr;
 
 impl Host {
     /// Handles an IP datagram. Answers may leave: call [`Host::transmit`].
@@ -248,16 +248,6 @@ impl Host {
                 self.settle(now, id);
             }
         }
-    }
-}
-
-/// Returns true if `address` may be the source of a datagram (RFC 1122 sections 3.2.1.3 and 4.2.3.10).
-pub(super) fn is_unicast(address: IpAddr) -> bool {
-    let any = address.is_unspecified() || address.is_multicast() || address.is_loopback();
-    let v4 = |a: Ipv4Addr| a.octets()[0] != 0 && a.octets()[0] < 224;
-    !any && match address {
-        IpAddr::V4(a) => v4(a),
-        IpAddr::V6(a) => a.to_ipv4_mapped().is_none(),
     }
 }
 
