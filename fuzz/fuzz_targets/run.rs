@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roughlink_core::net::{Network, Observer, RunLimits, RunOptions, Sending};
+use roughlink_core::net::{Network, NetworkEvent, Observer, RunLimits, RunOptions, Sending};
 use roughlink_core::units::Time;
 use std::sync::Arc;
 
@@ -15,13 +15,18 @@ const MAX_EVENTS: u64 = 3_000;
 struct Invariants;
 
 impl Observer for Invariants {
-    fn flow(&mut self, _now: Time, _index: usize, sender: Sending<'_>, _delivered: u64) {
-        if let Sending::Tcp(sender) = sender {
-            sender.check();
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Sender { sender, .. } => {
+                if let Sending::Tcp(sender) = sender {
+                    sender.check();
+                }
+            }
+            NetworkEvent::End { slots, held } => {
+                assert_eq!(slots, held, "side slots leak");
+            }
+            _ => {}
         }
-    }
-    fn end(&mut self, slots: usize, held: usize) {
-        assert_eq!(slots, held, "side slots leak");
     }
 }
 
@@ -35,7 +40,7 @@ fuzz_target!(|text: &str| {
         Network::new(Arc::clone(&scenario), options).expect("a scenario has a path for each flow")
     };
     let parts = network(false).run();
-    let whole = network(true).run_observed(&mut Invariants);
+    let whole = network(true).observed_by(&mut Invariants).run();
     if let (Ok(parts), Ok(whole)) = (parts, whole) {
         assert_eq!(format!("{parts:?}"), format!("{whole:?}"));
     }

@@ -34,7 +34,7 @@ use budget::Budget;
 pub use budget::{Exceeded, MAX_BYTES, RunLimits};
 use component::Component;
 pub use end::Sending;
-pub use observer::{Crossing, InterfaceDirection, LinkState, NoObserver, Observer};
+pub use observer::{Crossing, InterfaceDirection, LinkState, NetworkEvent, NoObserver, Observer};
 pub use reading::LinkReading;
 use routing::FlowPath;
 pub use routing::NoPath;
@@ -166,8 +166,8 @@ pub enum NetworkError {
     },
 }
 
-/// A network in operation.
-pub struct Network {
+/// A network in operation, and its observer.
+pub struct Network<O = NoObserver> {
     scenario: Arc<Scenario>,
     options: RunOptions,
     paths: Vec<FlowPath>,
@@ -178,6 +178,7 @@ pub struct Network {
     /// Set if an observer ended the run.
     stopped: bool,
     outcomes: Outcomes,
+    observer: O,
 }
 
 /// A component or, until its first event is due, the scenario's numbers of its flows and links.
@@ -214,29 +215,35 @@ impl Network {
         let parts = components.into_iter().map(|(flows, links)| ComponentSlot::Planned { flows, links }).collect();
         let outcomes = Outcomes::new(s);
         let budget = Budget::new(&options);
-        Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
+        let (now, stopped, observer) = (Time::ZERO, false, NoObserver);
+        Ok(Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer })
+    }
+
+    /// Attaches an observer.
+    pub fn observed_by<O: Observer>(self, observer: O) -> Network<O> {
+        self.replace_observer(observer).0
+    }
+}
+
+impl<O> Network<O> {
+    /// Returns the observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Returns the network without its observer, and the observer.
+    pub fn detach_observer(self) -> (Network, O) {
+        self.replace_observer(NoObserver)
+    }
+
+    fn replace_observer<P>(self, observer: P) -> (Network<P>, O) {
+        let Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer: old } = self;
+        (Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer }, old)
     }
 
     /// Returns the numbers of the links that packets of flow `flow` cross from source to destination.
     pub fn links(&self, flow: usize) -> impl Iterator<Item = usize> {
         self.paths[flow][0].iter().map(|hop| *hop as usize / 2)
-    }
-
-    /// Runs the scenario to its end.
-    ///
-    /// # Errors
-    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
-    pub fn run(&mut self) -> Result<RunResult, Exceeded> {
-        self.run_observed(&mut NoObserver)
-    }
-
-    /// Like [`Network::run`], with an observer.
-    ///
-    /// # Errors
-    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
-    pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
-        self.wake_observed(self.scenario.duration, observer);
-        self.exceeded().map_or_else(|| Ok(self.result()), Err)
     }
 
     /// Returns the exceeded limit, if any. No events are processed after that.
@@ -257,168 +264,8 @@ impl Network {
         self.parts.iter().map(of).min().unwrap_or(Time::MAX)
     }
 
-    /// Processes all events due by `now`, each at its own time, but none after the scenario's end.
-    pub fn wake(&mut self, now: Time) {
-        self.wake_observed(now, &mut NoObserver);
-    }
-
-    /// Like [`Network::wake`], with an observer.
-    pub fn wake_observed<O: Observer>(&mut self, now: Time, observer: &mut O) {
-        let now = now.max(self.now);
-        let s = &self.scenario;
-        let seed = Seed { seed: s.seed, replica: self.options.replica };
-        for part in &mut self.parts {
-            if self.stopped || self.budget.exceeded().is_some() {
-                return;
-            }
-            if let ComponentSlot::Planned { flows, links } = part {
-                *part = ComponentSlot::Running(Box::new(Component::new(
-                    s,
-                    &seed,
-                    &self.paths,
-                    flows,
-                    links,
-                    &self.options,
-                )));
-            }
-            let ComponentSlot::Running(component) = part else { continue };
-            self.stopped = component.run(now, &mut self.budget, observer);
-            // Keep the component while packets may wait at ports.
-            if now >= s.duration && self.options.ports.is_empty() {
-                component.collect(s.duration, &mut self.outcomes);
-                if O::ACTIVE {
-                    component.report_end(observer);
-                }
-                *part = ComponentSlot::Over;
-            }
-        }
-        self.now = self.now.max(now.min(s.duration));
-    }
-
     fn is_stopped(&self) -> bool {
         self.stopped || self.exceeded().is_some()
-    }
-
-    /// Processes all events due by `now`. Returns when input from outside takes effect, `None` after the run's end.
-    fn advance<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Time> {
-        let now = now.max(self.now);
-        self.wake_observed(now, observer);
-        (now <= self.scenario.duration && !self.is_stopped()).then_some(now)
-    }
-
-    /// Accepts an IP datagram that arrives at `port` at `now`, after all events due by then. If the network was woken
-    /// for a later time, that time applies. Ignored after the scenario's end.
-    ///
-    /// # Panics
-    /// Panics if there is no such port.
-    pub fn receive<B: AsRef<[u8]>>(&mut self, now: Time, port: usize, datagram: &Datagram<B>) {
-        self.receive_observed(now, port, datagram, &mut NoObserver);
-    }
-
-    /// Like [`Network::receive`], with an observer.
-    pub fn receive_observed<B: AsRef<[u8]>, O: Observer>(
-        &mut self,
-        now: Time,
-        port: usize,
-        datagram: &Datagram<B>,
-        observer: &mut O,
-    ) {
-        assert!(port < self.options.ports.len(), "there is no port {port}");
-        let Some(now) = self.advance(now, observer) else { return };
-        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
-            component.receive(now, port, datagram, observer);
-        }
-    }
-
-    /// Accepts an Ethernet frame that arrives at the first of two ports at `now` and leaves at the second.
-    ///
-    /// Links treat the frame as a packet with the length of its IP datagram or, without one, of its payload, which
-    /// begins at [`crate::wire::ethernet::payload_offset`]. A frame with a datagram belongs to the flow of its
-    /// conversation, any other to a flow of the two ports. The frame leaves byte for byte as it came unless a gateway
-    /// between the ports reduced its window or a queue marked it. For times see [`Network::receive`].
-    ///
-    /// # Panics
-    /// Panics if there is no such port.
-    pub fn forward<B: AsRef<[u8]>>(&mut self, now: Time, ports: [usize; 2], frame: &Datagram<B>) {
-        self.forward_observed(now, ports, frame, &mut NoObserver);
-    }
-
-    /// Like [`Network::forward`], with an observer, which receives the IP datagrams in frames and no other frames.
-    pub fn forward_observed<B: AsRef<[u8]>, O: Observer>(
-        &mut self,
-        now: Time,
-        ports: [usize; 2],
-        frame: &Datagram<B>,
-        observer: &mut O,
-    ) {
-        assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
-        let Some(now) = self.advance(now, observer) else { return };
-        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
-            component.forward_frame(now, ports, frame, observer);
-        }
-    }
-
-    /// Returns the next datagram or frame that has left by `now`, in order of departure.
-    #[must_use = "the datagram has left the network"]
-    pub fn transmit(&mut self, now: Time) -> Option<NetworkOutput> {
-        self.transmit_observed(now, &mut NoObserver)
-    }
-
-    /// Like [`Network::transmit`], with an observer.
-    pub fn transmit_observed<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<NetworkOutput> {
-        self.wake_observed(now, observer);
-        match self.parts.first_mut()? {
-            ComponentSlot::Running(component) => component.transmit(),
-            _ => None,
-        }
-    }
-
-    /// Changes link `link` at `now`, after all events due by then, in the `directions` forward, reverse or both.
-    ///
-    /// Like a timeline's step, the change applies to packets not yet serialized, until the same property changes again.
-    /// Hosts whose flows use the link are notified at once; the timeline's notifications still arrive as planned.
-    ///
-    /// # Errors
-    /// Returns an error if the link cannot be changed.
-    ///
-    /// # Panics
-    /// Panics if the scenario has no such link.
-    pub fn change(
-        &mut self,
-        now: Time,
-        link: usize,
-        directions: [bool; 2],
-        change: &LinkChange,
-    ) -> Result<(), ChangeError> {
-        self.change_observed(now, link, directions, change, &mut NoObserver)
-    }
-
-    /// Like [`Network::change`], with an observer.
-    ///
-    /// # Errors
-    /// Returns an error if the link cannot be changed.
-    pub fn change_observed<O: Observer>(
-        &mut self,
-        now: Time,
-        link: usize,
-        directions: [bool; 2],
-        change: &LinkChange,
-        observer: &mut O,
-    ) -> Result<(), ChangeError> {
-        if !self.options.changes {
-            return Err(ChangeError::Closed);
-        }
-        change.check(&self.scenario.links[link].model, directions)?;
-        let Some(now) = self.advance(now, observer) else { return Ok(()) };
-        for part in &mut self.parts {
-            // A link without flows is in no component; changing it has no effect.
-            if let ComponentSlot::Running(component) = part
-                && component.change(now, link, directions, change, observer)
-            {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Returns true if packets pass link `link` both ways, as of the last wake. A power-line medium is always up.
@@ -459,5 +306,129 @@ impl Network {
         }
         let open = !self.options.ports.is_empty();
         RunResult::new(&self.scenario, self.options.replica, (self.now, open), &outcomes)
+    }
+}
+
+impl<O: Observer> Network<O> {
+    /// Runs the scenario to its end.
+    ///
+    /// # Errors
+    /// Returns the first of [`RunOptions::limits`] that the run exceeds; the run ends there.
+    pub fn run(&mut self) -> Result<RunResult, Exceeded> {
+        self.wake(self.scenario.duration);
+        self.exceeded().map_or_else(|| Ok(self.result()), Err)
+    }
+
+    /// Processes all events due by `now`, each at its own time, but none after the scenario's end.
+    pub fn wake(&mut self, now: Time) {
+        let now = now.max(self.now);
+        let s = &self.scenario;
+        let seed = Seed { seed: s.seed, replica: self.options.replica };
+        for part in &mut self.parts {
+            if self.stopped || self.budget.exceeded().is_some() {
+                return;
+            }
+            if let ComponentSlot::Planned { flows, links } = part {
+                *part = ComponentSlot::Running(Box::new(Component::new(
+                    s,
+                    &seed,
+                    &self.paths,
+                    flows,
+                    links,
+                    &self.options,
+                )));
+            }
+            let ComponentSlot::Running(component) = part else { continue };
+            self.stopped = component.run(now, &mut self.budget, &mut self.observer);
+            // Keep the component while packets may wait at ports.
+            if now >= s.duration && self.options.ports.is_empty() {
+                component.collect(s.duration, &mut self.outcomes);
+                if O::ACTIVE {
+                    component.report_end(s.duration, &mut self.observer);
+                }
+                *part = ComponentSlot::Over;
+            }
+        }
+        self.now = self.now.max(now.min(s.duration));
+    }
+
+    /// Processes all events due by `now`. Returns when input from outside takes effect, `None` after the run's end.
+    fn advance(&mut self, now: Time) -> Option<Time> {
+        let now = now.max(self.now);
+        self.wake(now);
+        (now <= self.scenario.duration && !self.is_stopped()).then_some(now)
+    }
+
+    /// Accepts an IP datagram that arrives at `port` at `now`, after all events due by then. If the network was woken
+    /// for a later time, that time applies. Ignored after the scenario's end.
+    ///
+    /// # Panics
+    /// Panics if there is no such port.
+    pub fn receive<B: AsRef<[u8]>>(&mut self, now: Time, port: usize, datagram: &Datagram<B>) {
+        assert!(port < self.options.ports.len(), "there is no port {port}");
+        let Some(now) = self.advance(now) else { return };
+        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
+            component.receive(now, port, datagram, &mut self.observer);
+        }
+    }
+
+    /// Accepts an Ethernet frame that arrives at the first of two ports at `now` and leaves at the second.
+    ///
+    /// Links treat the frame as a packet with the length of its IP datagram or, without one, of its payload, which
+    /// begins at [`crate::wire::ethernet::payload_offset`]. A frame with a datagram belongs to the flow of its
+    /// conversation, any other to a flow of the two ports. The frame leaves byte for byte as it came unless a gateway
+    /// between the ports reduced its window or a queue marked it. For times see [`Network::receive`].
+    ///
+    /// # Panics
+    /// Panics if there is no such port.
+    pub fn forward<B: AsRef<[u8]>>(&mut self, now: Time, ports: [usize; 2], frame: &Datagram<B>) {
+        assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
+        let Some(now) = self.advance(now) else { return };
+        if let Some(ComponentSlot::Running(component)) = self.parts.first_mut() {
+            component.forward_frame(now, ports, frame, &mut self.observer);
+        }
+    }
+
+    /// Returns the next datagram or frame that has left by `now`, in order of departure.
+    #[must_use = "the datagram has left the network"]
+    pub fn transmit(&mut self, now: Time) -> Option<NetworkOutput> {
+        self.wake(now);
+        match self.parts.first_mut()? {
+            ComponentSlot::Running(component) => component.transmit(),
+            _ => None,
+        }
+    }
+
+    /// Changes link `link` at `now`, after all events due by then, in the `directions` forward, reverse or both.
+    ///
+    /// Like a timeline's step, the change applies to packets not yet serialized, until the same property changes again.
+    /// Hosts whose flows use the link are notified at once; the timeline's notifications still arrive as planned.
+    ///
+    /// # Errors
+    /// Returns an error if the link cannot be changed.
+    ///
+    /// # Panics
+    /// Panics if the scenario has no such link.
+    pub fn change(
+        &mut self,
+        now: Time,
+        link: usize,
+        directions: [bool; 2],
+        change: &LinkChange,
+    ) -> Result<(), ChangeError> {
+        if !self.options.changes {
+            return Err(ChangeError::Closed);
+        }
+        change.check(&self.scenario.links[link].model, directions)?;
+        let Some(now) = self.advance(now) else { return Ok(()) };
+        for part in &mut self.parts {
+            // A link without flows is in no component; changing it has no effect.
+            if let ComponentSlot::Running(component) = part
+                && component.change(now, link, directions, change, &mut self.observer)
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 }

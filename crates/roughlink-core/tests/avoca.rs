@@ -1,7 +1,6 @@
 //! The outage of the AVOCA paper's section VIII, packet by packet, with AVOCA at the sender or on the train.
 
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
-use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, Observer, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 
@@ -13,15 +12,20 @@ struct Recorded {
 }
 
 impl Observer for Recorded {
-    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.node == 0 && at.direction == InterfaceDirection::Out && p.size > 100 {
-            self.sent.push((now, p.seq));
-        }
-    }
-    fn flow(&mut self, now: Time, _: usize, sender: Sending<'_>, _: u64) {
-        let trace = sender.cc().trace();
-        if self.windows.last().is_none_or(|w| (w.1, w.2) != (trace.cwnd, trace.ssthresh)) {
-            self.windows.push((now, trace.cwnd, trace.ssthresh));
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet: p, .. }
+                if at.node == 0 && at.direction == InterfaceDirection::Out && p.size > 100 =>
+            {
+                self.sent.push((now, p.seq));
+            }
+            NetworkEvent::Sender { sender, .. } => {
+                let trace = sender.cc().trace();
+                if self.windows.last().is_none_or(|w| (w.1, w.2) != (trace.cwnd, trace.ssthresh)) {
+                    self.windows.push((now, trace.cwnd, trace.ssthresh));
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -34,7 +38,7 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
 
 fn run(s: &Scenario) -> Recorded {
     let mut seen = Recorded::default();
-    Network::new(s.clone(), RunOptions::default()).unwrap().run_observed(&mut seen).unwrap();
+    Network::new(s.clone(), RunOptions::default()).unwrap().observed_by(&mut seen).run().unwrap();
     seen
 }
 
@@ -129,7 +133,8 @@ fn avoca_resumes_when_layer_3_is_configured() {
 struct All(Vec<(Time, usize, InterfaceDirection)>);
 
 impl Observer for All {
-    fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Packet { at, .. } = event else { return };
         self.0.push((now, at.node, at.direction));
     }
 }
@@ -148,7 +153,7 @@ fn a_flow_starts_with_the_state_of_its_link() {
                 ("link.air.noise.kind", "none"),
             ];
             let mut all = All::default();
-            Network::new(scenario(&set), RunOptions::default()).unwrap().run_observed(&mut all).unwrap();
+            Network::new(scenario(&set), RunOptions::default()).unwrap().observed_by(&mut all).run().unwrap();
             let first = if start == "0 s" { "5" } else { "170" };
             assert_eq!(all.0[0], (at(first), 0, InterfaceDirection::Out), "{transport}, {stack}, {start}");
         }
@@ -170,7 +175,7 @@ fn handshake_waits_for_coverage() {
             ];
             let s = scenario(&[&how[..], &set].concat());
             let mut all = All::default();
-            let result = Network::new(s.clone(), RunOptions::default()).unwrap().run_observed(&mut all).unwrap();
+            let result = Network::new(s.clone(), RunOptions::default()).unwrap().observed_by(&mut all).run().unwrap();
             assert_eq!(all.0[0], (at("175.01"), 0, InterfaceDirection::Out), "{how:?}");
             assert!(result.flows[0].delivered_bytes > 1_000_000 && result.flows[0].timeouts == 0, "{how:?}");
         }

@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn observing_changes_nothing(scenario in networks::networks(60_000)) {
         let blind = run(&scenario, RunOptions::default());
-        let watched = network(&scenario, RunOptions::default()).run_observed(&mut Curious).unwrap();
+        let watched = network(&scenario, RunOptions::default()).observed_by(&mut Curious).run().unwrap();
         prop_assert_eq!(text(&blind), text(&watched));
     }
 
@@ -70,7 +70,13 @@ proptest! {
         while driven.next_wake() <= scenario.duration {
             let (by, what) = late.next().expect("it never ends");
             let now = driven.next_wake() + Time(by);
-            if what == 0 { driven.wake_observed(now, &mut Curious) } else { driven.wake(now) }
+            if what == 0 {
+                let mut watched = driven.observed_by(Curious);
+                watched.wake(now);
+                driven = watched.detach_observer().0;
+            } else {
+                driven.wake(now);
+            }
             prop_assert!(driven.next_wake() > now.min(scenario.duration));
             if what == 1 {
                 let after = driven.result();
@@ -91,8 +97,8 @@ proptest! {
         };
         let enough = 2 * whole.events + whole.flows.iter().map(|f| 2 * f.segments).sum::<u64>() + 100_000;
         prop_assert_eq!(text(&whole), text(&within(enough).run().unwrap()));
-        let mut few = within(10);
-        let stopped = matches!(few.run_observed(&mut Curious), Err(Exceeded::Events { most: 10, .. }));
+        let mut few = within(10).observed_by(Curious);
+        let stopped = matches!(few.run(), Err(Exceeded::Events { most: 10, .. }));
         prop_assert!(few.result().events <= whole.events.min(10));
         prop_assert!(stopped || whole.events <= 10);
         prop_assert!(!stopped || few.next_wake() == Time::MAX);

@@ -11,8 +11,8 @@ use roughlink_core::app::voip::VoipResult;
 use roughlink_core::cc;
 use roughlink_core::metrics::FlowResult;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, NetworkOutput, Observer, RunLimits, RunOptions};
-use roughlink_core::packet::{FlowId, Packet, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, NetworkOutput, Observer, RunLimits, RunOptions};
+use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
@@ -97,7 +97,8 @@ fn speech(sequence: u16, ssrc: u32) -> Vec<u8> {
 struct Departures(Vec<Time>);
 
 impl Observer for Departures {
-    fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Packet { at, .. } = event else { return };
         if (at.direction, at.node) == (InterfaceDirection::Out, 2) {
             self.0.push(now);
         }
@@ -139,7 +140,8 @@ fn call_quality_is_the_same_with_one_end_outside() {
         let mut departures = Departures::default();
         let whole = Network::new(s.clone(), RunOptions::default())
             .unwrap()
-            .run_observed(&mut departures)
+            .observed_by(&mut departures)
+            .run()
             .unwrap()
             .flows
             .remove(0);

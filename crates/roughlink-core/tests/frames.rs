@@ -1,7 +1,7 @@
 //! Ethernet frames between two ports of a network leave unchanged, and links treat them like the datagrams inside.
 
 use proptest::prelude::*;
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, NetworkOutput, Observer, RunOptions};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, NetworkOutput, Observer, RunOptions};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::Capture;
@@ -202,12 +202,17 @@ struct FrameLog {
 }
 
 impl Observer for FrameLog {
-    fn frame(&mut self, now: Time, at: Crossing, peer: usize, bytes: &[u8]) {
-        assert_eq!(at.hop / 2, if at.node == 0 { 0 } else { 1 });
-        self.frames.push((now, at.direction, [at.node, peer], bytes.to_vec()));
-    }
-    fn datagram(&mut self, _: Time, _: Crossing, _: &[u8]) {
-        self.datagrams += 1;
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Frame { at, peer, bytes } => {
+                assert_eq!(at.hop / 2, if at.node == 0 { 0 } else { 1 });
+                self.frames.push((now, at.direction, [at.node, peer], bytes.to_vec()));
+            }
+            NetworkEvent::Datagram { .. } => {
+                self.datagrams += 1;
+            }
+            _ => {}
+        }
     }
 }
 
@@ -215,13 +220,13 @@ impl Observer for FrameLog {
 #[test]
 fn frames_without_datagram_are_observed() {
     let lossy = format!("{PLAIN}\nnoise = {{ kind = \"list\", drop = [1], direction = \"forward\" }}");
-    let mut network = open(chain([PLAIN, &lossy], ""));
-    let mut log = FrameLog::default();
+    let mut network = open(chain([PLAIN, &lossy], "")).observed_by(FrameLog::default());
     let frames = [slac(1), slac(2), [HEADER, &datagram(false, 3, 100)[..]].concat(), slac(4)];
     for (frame, between) in frames.iter().zip([[0, 1], [0, 1], [0, 1], [1, 0]]) {
-        network.forward_observed(Time::ZERO, between, &Datagram::from_frame(frame), &mut log);
+        network.forward(Time::ZERO, between, &Datagram::from_frame(frame));
     }
-    let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut log)).count();
+    let out = std::iter::from_fn(|| network.transmit(Time::from_secs(1))).count();
+    let log = network.observer();
     assert_eq!((out, log.datagrams), (3, 2));
     let at = |way: InterfaceDirection| -> Vec<_> {
         log.frames.iter().filter(|f| f.1 == way).map(|(_, _, nodes, bytes)| (*nodes, &bytes[..])).collect()
@@ -239,14 +244,14 @@ fn frames_without_datagram_are_observed() {
 fn captures_include_frames_without_datagram() {
     let scenario = chain([PLAIN, PLAIN], "");
     let files = vec![(Vec::new(), vec![0, 2])];
-    let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
-    let mut network = open(scenario);
+    let capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
+    let mut network = open(scenario).observed_by(capture);
     let datagram = datagram(false, 7, 100);
     for frame in [[HEADER, &datagram].concat(), slac(1), slac(2)] {
-        network.forward_observed(Time::ZERO, [0, 1], &Datagram::from_frame(&frame), &mut capture);
+        network.forward(Time::ZERO, [0, 1], &Datagram::from_frame(&frame));
     }
-    let out = std::iter::from_fn(|| network.transmit_observed(Time::from_secs(1), &mut capture)).count();
-    let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);
+    let out = std::iter::from_fn(|| network.transmit(Time::from_secs(1))).count();
+    let file = network.detach_observer().1.finish().map_err(|e| e.1).unwrap().remove(0);
     let word = |block: &[u8], at: usize| u32::from_le_bytes(*block[at..].first_chunk().unwrap());
     let (mut interfaces, mut packets, mut rest) = (Vec::new(), Vec::new(), &file[..]);
     while !rest.is_empty() {

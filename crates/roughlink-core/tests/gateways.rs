@@ -1,8 +1,8 @@
 //! Gateways in a network: a full power line with a short queue, and a transfer that resumes immediately after a tunnel.
 
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
-use roughlink_core::packet::{Fragment, Packet, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, Observer, RunOptions};
+use roughlink_core::packet::Fragment;
 use roughlink_core::scenario::{Notices, Scenario};
 use roughlink_core::units::Time;
 
@@ -86,18 +86,23 @@ struct Journey {
 }
 
 impl Observer for Journey {
-    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
-        let whole = p.fragment() == Fragment::Whole && p.payload() > 0;
-        if at.node != SEAT || at.direction != InterfaceDirection::In || !whole {
-            return;
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet: p, .. } => {
+                let whole = p.fragment() == Fragment::Whole && p.payload() > 0;
+                if at.node != SEAT || at.direction != InterfaceDirection::In || !whole {
+                    return;
+                }
+                let end = u64::from(p.seq) + u64::from(p.payload());
+                if self.delivered.last().is_none_or(|d| d.1 < end) {
+                    self.delivered.push((now, end));
+                }
+            }
+            NetworkEvent::Sender { sender, .. } => {
+                self.timeouts = sender.stats().timeouts;
+            }
+            _ => {}
         }
-        let end = u64::from(p.seq) + u64::from(p.payload());
-        if self.delivered.last().is_none_or(|d| d.1 < end) {
-            self.delivered.push((now, end));
-        }
-    }
-    fn flow(&mut self, _: Time, _: usize, sender: Sending<'_>, _: u64) {
-        self.timeouts = sender.stats().timeouts;
     }
 }
 
@@ -121,7 +126,7 @@ impl Journey {
         ));
         scenario.links[0].notices = Notices::Listed(notices.into());
         let mut journey = Journey::default();
-        Network::new(scenario, RunOptions::default()).unwrap().run_observed(&mut journey).unwrap();
+        Network::new(scenario, RunOptions::default()).unwrap().observed_by(&mut journey).run().unwrap();
         journey
     }
     /// Returns the time after `at` until new data is delivered.

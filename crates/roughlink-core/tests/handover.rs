@@ -1,7 +1,6 @@
 //! The Wave paper's figures 2 to 5, an outage of 2 s, event by event. Tests state where times differ from the paper.
 
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunOptions, Sending};
-use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, Observer, RunOptions};
 use roughlink_core::units::Time;
 use std::fmt::Display;
 
@@ -25,26 +24,30 @@ struct Trace {
 }
 
 impl Observer for Trace {
-    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
-        let t = now.as_secs_f64();
-        if p.payload() > 0 && at.direction == InterfaceDirection::Out {
-            let number = u64::from(p.seq) / PAYLOAD;
-            let fresh = self.sent.iter().rev().take(3000).all(|&(_, n, _)| n < number);
-            self.sent.push((t, number, fresh));
-        } else if p.payload() > 0 {
-            self.arrived.push(t);
-        } else if at.direction == InterfaceDirection::In
-            && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD)
-        {
-            self.acks.push((t, u64::from(p.ack) / PAYLOAD));
-        }
-    }
-
-    fn flow(&mut self, now: Time, _index: usize, sender: Sending<'_>, delivered: u64) {
-        let t = now.as_secs_f64();
-        self.delivered.push((t, delivered));
-        if sender.stats().timeouts > self.timeouts.len() as u64 {
-            self.timeouts.push(t);
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet: p, .. } => {
+                let t = now.as_secs_f64();
+                if p.payload() > 0 && at.direction == InterfaceDirection::Out {
+                    let number = u64::from(p.seq) / PAYLOAD;
+                    let fresh = self.sent.iter().rev().take(3000).all(|&(_, n, _)| n < number);
+                    self.sent.push((t, number, fresh));
+                } else if p.payload() > 0 {
+                    self.arrived.push(t);
+                } else if at.direction == InterfaceDirection::In
+                    && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD)
+                {
+                    self.acks.push((t, u64::from(p.ack) / PAYLOAD));
+                }
+            }
+            NetworkEvent::Sender { sender, delivered, .. } => {
+                let t = now.as_secs_f64();
+                self.delivered.push((t, delivered));
+                if sender.stats().timeouts > self.timeouts.len() as u64 {
+                    self.timeouts.push(t);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -126,7 +129,7 @@ fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, bac
     let (s, _) = roughlink_scenario::parse(text, "handover", &overrides, &|_| Err("no files".into()))
         .unwrap_or_else(|e| panic!("{e}"));
     let mut trace = Trace::default();
-    Network::new(s.clone(), RunOptions::default()).expect("there is a path").run_observed(&mut trace).unwrap();
+    Network::new(s.clone(), RunOptions::default()).expect("there is a path").observed_by(&mut trace).run().unwrap();
     trace
 }
 

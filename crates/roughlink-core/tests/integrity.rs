@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, Observer, RunLimits, RunOptions, Sending};
-use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, Observer, RunLimits, RunOptions, Sending};
+use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -51,60 +51,65 @@ struct Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
-    fn packet(&mut self, _now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
-        if p.protocol() != Protocol::Tcp || p.flow.reverse() || p.is(roughlink_core::packet::flags::SYN) {
-            return;
-        }
-        let r = &mut self.reference;
-        let key = (at.flow, p.ident);
-        let flow = &self.scenario.flows[at.flow];
-        match at.direction {
-            InterfaceDirection::Out if at.node == flow.from => {
-                r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
-                r.pieces.remove(&key);
-            }
-            InterfaceDirection::In if at.node == flow.to => {
-                let (start, len) = r.sent[&key];
-                let bytes = u64::from(p.size) - 20;
-                let whole = match p.fragment() {
-                    Fragment::Whole => true,
-                    kind => {
-                        let piece = r.pieces.entry(key).or_default();
-                        piece.0 += bytes;
-                        if kind == Fragment::Last {
-                            piece.1 = Some(u64::from(p.ack) + bytes);
-                        }
-                        piece.1 == Some(piece.0)
-                    }
-                };
-                if whole && len > 0 {
-                    r.arrived(at.flow, start, len);
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet: p, .. } => {
+                if p.protocol() != Protocol::Tcp || p.flow.reverse() || p.is(roughlink_core::packet::flags::SYN) {
+                    return;
                 }
+                let r = &mut self.reference;
+                let key = (at.flow, p.ident);
+                let flow = &self.scenario.flows[at.flow];
+                match at.direction {
+                    InterfaceDirection::Out if at.node == flow.from => {
+                        r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
+                        r.pieces.remove(&key);
+                    }
+                    InterfaceDirection::In if at.node == flow.to => {
+                        let (start, len) = r.sent[&key];
+                        let bytes = u64::from(p.size) - 20;
+                        let whole = match p.fragment() {
+                            Fragment::Whole => true,
+                            kind => {
+                                let piece = r.pieces.entry(key).or_default();
+                                piece.0 += bytes;
+                                if kind == Fragment::Last {
+                                    piece.1 = Some(u64::from(p.ack) + bytes);
+                                }
+                                piece.1 == Some(piece.0)
+                            }
+                        };
+                        if whole && len > 0 {
+                            r.arrived(at.flow, start, len);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            NetworkEvent::Sender { flow: index, sender, delivered } => {
+                let progress = self.reference.progress.entry(index).or_default();
+                if delivered > progress.0 {
+                    *progress = (delivered, now);
+                }
+                let have = self.reference.ranges.get(&index).map_or(0, |r| r.1);
+                if delivered > have {
+                    self.reference.faults.push(format!("{now}: flow {index} delivered {delivered}, {have} arrived"));
+                }
+                if let Sending::Tcp(s) = sender {
+                    s.check();
+                    if s.una() > have + 2 {
+                        self.reference
+                            .faults
+                            .push(format!("{now}: flow {index}: {} acknowledged, {have} arrived", s.una()));
+                    }
+                }
+            }
+            NetworkEvent::End { slots, held } => {
+                self.reference.slots.0 += slots;
+                self.reference.slots.1 += held;
             }
             _ => {}
         }
-    }
-
-    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
-        let progress = self.reference.progress.entry(index).or_default();
-        if delivered > progress.0 {
-            *progress = (delivered, now);
-        }
-        let have = self.reference.ranges.get(&index).map_or(0, |r| r.1);
-        if delivered > have {
-            self.reference.faults.push(format!("{now}: flow {index} delivered {delivered}, {have} arrived"));
-        }
-        if let Sending::Tcp(s) = sender {
-            s.check();
-            if s.una() > have + 2 {
-                self.reference.faults.push(format!("{now}: flow {index}: {} acknowledged, {have} arrived", s.una()));
-            }
-        }
-    }
-
-    fn end(&mut self, slots: usize, held: usize) {
-        self.reference.slots.0 += slots;
-        self.reference.slots.1 += held;
     }
 }
 
@@ -115,9 +120,9 @@ proptest! {
     /// still delivers something in each half hour (for example over a link that loses every second fragment).
     #[test]
     fn sized_flows_complete_or_make_progress(scenario in networks::networks(150_000)) {
-        let mut network = Network::new(scenario.clone(), RunOptions::default()).expect("the chain is connected");
+        let network = Network::new(scenario.clone(), RunOptions::default()).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
-        let result = network.run_observed(&mut watch).expect("no limit is near");
+        let result = network.observed_by(&mut watch).run().expect("no limit is near");
         prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1, "side slots leak");
         for (i, (spec, flow)) in scenario.flows.iter().zip(&result.flows).enumerate() {
@@ -148,9 +153,9 @@ proptest! {
     fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
         let limits = RunLimits { events, ..RunLimits::default() };
         let options = RunOptions { limits, ..RunOptions::default() };
-        let mut network = Network::new(scenario.clone(), options).expect("the chain is connected");
+        let network = Network::new(scenario.clone(), options).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
-        let _ = network.run_observed(&mut watch);
+        let _ = network.observed_by(&mut watch).run();
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1);
     }
 

@@ -10,9 +10,10 @@ use roughlink_core::conversations::MAX_CONVERSATIONS;
 use roughlink_core::link::Noise;
 use roughlink_core::net::addresses::{Prefix, addresses, assigned};
 use roughlink_core::net::{
-    ChangeError, Crossing, InterfaceDirection, LinkChange, LinkReading, Network, NetworkOutput, Observer, RunOptions,
+    ChangeError, InterfaceDirection, LinkChange, LinkReading, Network, NetworkEvent, NetworkOutput, Observer,
+    RunOptions,
 };
-use roughlink_core::packet::{FlowId, Packet, SideContent, Sides, SynOptions, flags};
+use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
 use roughlink_core::scenario::{NodeAddresses, Scenario};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
@@ -85,7 +86,8 @@ struct Recorded {
 }
 
 impl Observer for Recorded {
-    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Packet { at, packet: p, .. } = event else { return };
         match at.direction {
             InterfaceDirection::Out => self.sent.push((now, p.seq, p.size)),
             InterfaceDirection::In => self.arrived.push((now, p.seq)),
@@ -111,7 +113,7 @@ proptest! {
         let mut simulated = chain(ROUGH, &flow);
         simulated.seed = seed;
         let mut seen = Recorded::default();
-        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut seen).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().observed_by(&mut seen).run().unwrap();
         prop_assert!(seen.arrived.len() > 100 && seen.arrived.len() < seen.sent.len());
 
         let open = Scenario { flows: Vec::new(), ..simulated };
@@ -308,24 +310,26 @@ fn results_exclude_future_events() {
 fn captures_contain_datagrams_that_cross_ports() {
     let scenario = chain(PLAIN, "");
     let files = vec![(Vec::new(), vec![0, 2])];
-    let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
-    let mut network = Network::new(scenario, RunOptions { ports: vec![0, 2], ..RunOptions::default() }).unwrap();
+    let capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
+    let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
+    let mut network = Network::new(scenario, options).unwrap().observed_by(capture);
     let sent = datagram(77, 500);
-    network.receive_observed(Time::ZERO, 0, &Datagram::from_ip(&sent), &mut capture);
-    assert_eq!(network.transmit_observed(Time::from_secs(1), &mut capture).unwrap().datagram.into_bytes(), sent);
-    let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);
+    network.receive(Time::ZERO, 0, &Datagram::from_ip(&sent));
+    assert_eq!(network.transmit(Time::from_secs(1)).unwrap().datagram.into_bytes(), sent);
+    let file = network.detach_observer().1.finish().map_err(|e| e.1).unwrap().remove(0);
     assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
 }
 
 #[test]
 fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
-    let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
-    let mut network = Network::new(scenario, RunOptions { ports: vec![0], ..RunOptions::default() }).unwrap();
-    network.receive_observed(Time::ZERO, 0, &Datagram::from_ip(datagram(77, 1500)), &mut capture);
-    network.wake_observed(Time::from_secs(1), &mut capture);
+    let capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
+    let options = RunOptions { ports: vec![0], ..RunOptions::default() };
+    let mut network = Network::new(scenario, options).unwrap().observed_by(capture);
+    network.receive(Time::ZERO, 0, &Datagram::from_ip(datagram(77, 1500)));
+    network.wake(Time::from_secs(1));
     assert_eq!((network.port_stats().received, network.port_stats().unreachable), (1, 1));
-    assert!(capture.finish().is_ok());
+    assert!(network.detach_observer().1.finish().is_ok());
 }
 
 /// Several flows of the scenario may wait for connections at one address; strangers do not take them.
@@ -585,7 +589,8 @@ fn datagrams_are_in_flight_until_they_leave_or_are_lost() {
 struct LargestFlow(usize);
 
 impl Observer for LargestFlow {
-    fn datagram(&mut self, _: Time, at: Crossing, _: &[u8]) {
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Datagram { at, .. } = event else { return };
         self.0 = self.0.max(at.flow);
     }
 }
@@ -595,8 +600,8 @@ impl Observer for LargestFlow {
 fn a_million_conversations_use_few_flows() {
     let gateway = "[[gateway]]\nname = \"g\"\nkind = \"avoca-rx\"\nnode = \"m\"\nlink = \"second\"";
     let options = RunOptions { ports: vec![0, 2], ..RunOptions::default() };
-    let mut network = Network::new(chain(PLAIN, gateway), options).unwrap();
-    let (mut largest, mut sent, mut left) = (LargestFlow::default(), 0, 0);
+    let mut network = Network::new(chain(PLAIN, gateway), options).unwrap().observed_by(LargestFlow::default());
+    let (mut sent, mut left) = (0, 0);
     let mut p = Packet::tcp(FlowId::new(0, false));
     p.flags = flags::SYN;
     let syn = SynOptions::default();
@@ -608,13 +613,17 @@ fn a_million_conversations_use_few_flows() {
         let addresses = Addresses { ip, src_port: u16::from(d), dst_port: 80 };
         wire::encode(&p, Some(&SideContent::Syn(syn)), &addresses, &[][..], &mut bytes).unwrap();
         let now = Time::from_micros(10 * u64::from(i));
-        network.receive_observed(now, 0, &Datagram::from_ip(&bytes), &mut largest);
+        network.receive(now, 0, &Datagram::from_ip(&bytes));
         sent += 1;
-        left += std::iter::from_fn(|| network.transmit_observed(now, &mut largest)).count();
+        left += std::iter::from_fn(|| network.transmit(now)).count();
     }
-    left += std::iter::from_fn(|| network.transmit_observed(Time::from_secs(59), &mut largest)).count();
+    left += std::iter::from_fn(|| network.transmit(Time::from_secs(59))).count();
     let stats = network.port_stats();
     assert_eq!((stats.received, stats.sent, stats.unreadable + stats.unreachable), (sent, left as u64, 0));
     assert_eq!(left, 1_000_000);
-    assert_eq!(largest.0, MAX_CONVERSATIONS, "numbers from 0, and one for the conversation that displaces another");
+    assert_eq!(
+        network.observer().0,
+        MAX_CONVERSATIONS,
+        "numbers from 0, and one for the conversation that displaces another"
+    );
 }

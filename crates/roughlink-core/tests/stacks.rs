@@ -6,7 +6,7 @@ mod one_link;
 
 use one_link::one_link;
 use roughlink_core::cc::REGISTRY;
-use roughlink_core::net::{Network, Observer, RunOptions, Sending};
+use roughlink_core::net::{Network, NetworkEvent, Observer, RunOptions};
 use roughlink_core::tcp::{LossRecovery, Stack};
 use roughlink_core::units::Time;
 
@@ -105,7 +105,8 @@ struct Windows {
 }
 
 impl Observer for Windows {
-    fn flow(&mut self, _: Time, _: usize, sender: Sending<'_>, _: u64) {
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Sender { sender, .. } = event else { return };
         self.outstanding = self.outstanding.max(sender.flow().outstanding);
         self.cwnd = sender.cc().trace().cwnd;
     }
@@ -119,7 +120,7 @@ fn ns2(tcp: &str, rate: &str, duration: &str) -> Windows {
     let set = [("duration".to_owned(), duration.to_owned())];
     let (s, _) = roughlink_scenario::parse(&text, "ns2", &set, &|_| Err("no files".into())).unwrap();
     let mut windows = Windows::default();
-    Network::new(s, RunOptions::default()).unwrap().run_observed(&mut windows).unwrap();
+    Network::new(s, RunOptions::default()).unwrap().observed_by(&mut windows).run().unwrap();
     windows
 }
 

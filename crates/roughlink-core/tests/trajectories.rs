@@ -5,7 +5,7 @@
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
 };
-use roughlink_core::net::{Network, Observer, RunOptions, Sending};
+use roughlink_core::net::{Network, NetworkEvent, Observer, RunOptions};
 use roughlink_core::units::Time;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -220,7 +220,8 @@ struct Rates {
 }
 
 impl Observer for Rates {
-    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Sender { flow: index, sender, delivered } = event else { return };
         while self.until <= now {
             self.rows.push(self.present.clone());
             self.until += self.step;
@@ -247,7 +248,7 @@ fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String 
     let present = vec![(0, ""); flows.len()];
     let mut seen = Rates { step, until: step, rows: Vec::new(), present };
     let result =
-        Network::new(s.clone(), RunOptions::default()).expect("there is a link").run_observed(&mut seen).unwrap();
+        Network::new(s.clone(), RunOptions::default()).expect("there is a link").observed_by(&mut seen).run().unwrap();
     let mut out = format!("{}\n   s", link.replace('\n', ", "));
     for (cc, _) in flows {
         let _ = write!(out, "  {cc:>8} Mbit/s phase               ");

@@ -35,7 +35,7 @@ impl Carrier {
     }
 
     /// Queues a change for each device whose link state differs from the last call.
-    pub(crate) fn update(&mut self, network: &Network) {
+    pub(crate) fn update<O>(&mut self, network: &Network<O>) {
         for (device, (links, was)) in self.links.iter().zip(&mut self.up).enumerate() {
             let up = links.is_empty() || links.iter().any(|&link| network.is_up(link));
             if up != *was {

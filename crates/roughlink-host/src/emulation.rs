@@ -245,7 +245,7 @@ impl Emulation {
 
     /// Starts the clock and the network.
     pub fn start<O: Observer + Send + 'static>(self, observer: O) -> Running<O> {
-        let Emulation { mut network, nodes, devices, switch, carrier, scenario, listed, live } = self;
+        let Emulation { network, nodes, devices, switch, carrier, scenario, listed, live } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let nodes = Arc::new(nodes);
@@ -262,19 +262,17 @@ impl Emulation {
         let run_delay = RunDelayMonitor::start(clock);
         let thread = thread::spawn(move || {
             let mut packets = Loop::with_clock(devices, clock);
-            let mut observers = (observer, Frames::default());
-            let ending = carry(&mut network, &mut observers, &mut packets, &mut edge, scenario.duration, &told);
+            let mut network = network.observed_by((observer, Frames::default()));
+            let ending = carry(&mut network, &mut packets, &mut edge, scenario.duration, &told);
             // Read the counters now: later datagrams would be counted as overruns.
             let after = dropped(&theirs, packets.devices());
             let overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             let NetworkEdge { switch, conversations, mut watch, .. } = edge;
             let achieved = conversations.results(usize::MAX, network.in_flight().chain(switch.waiting()));
-            let (observer, frames) = observers;
             LoopResult {
+                frames: network.observer().1.counts(&scenario.nodes),
                 network,
-                observer,
                 achieved,
-                frames: frames.counts(&scenario.nodes),
                 ending,
                 counters: packets.counters(),
                 overruns,
@@ -305,8 +303,7 @@ fn dropped(nodes: &[RealNode], devices: &[Device]) -> Option<u64> {
 }
 
 struct LoopResult<O> {
-    network: Network,
-    observer: O,
+    network: Network<(O, Frames)>,
     achieved: ConversationResults,
     frames: Vec<FrameCount>,
     ending: LoopEnd,
@@ -396,8 +393,7 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let LoopResult { network, observer, mut achieved, frames, ending, counters, overruns, unanswered, changes } =
-            carried;
+        let LoopResult { network, mut achieved, frames, ending, counters, overruns, unanswered, changes } = carried;
         let LoopCounters { lateness, waited, stall, refused, oversized, effort, elapsed, unhurried } = counters;
         achieved.add_senders(&senders);
         let mut result = network.result();
@@ -420,7 +416,7 @@ impl<O> Running<O> {
             effort,
             changes,
         };
-        (outcome, observer)
+        (outcome, network.detach_observer().1.0)
     }
 }
 

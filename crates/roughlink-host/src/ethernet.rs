@@ -99,13 +99,12 @@ impl Switch {
     /// nobody: a membership report without a multicast router.
     pub(crate) fn receive<B: AsRef<[u8]>, O: Observer>(
         &mut self,
-        network: &mut Network,
+        network: &mut Network<O>,
         (now, port): (Time, usize),
         datagram: &Datagram<B>,
-        observer: &mut O,
     ) -> bool {
         let (Some(station), Some((to, from))) = (&mut self.ports[port], addresses(datagram)) else {
-            network.receive_observed(now, port, datagram, observer);
+            network.receive(now, port, datagram);
             return true;
         };
         let is_here = self.others.contains(&to);
@@ -130,8 +129,8 @@ impl Switch {
         }
         if is_here {
             match datagram.unframed() {
-                Some(datagram) => network.receive_observed(now, port, &datagram, observer),
-                None => network.receive_observed(now, port, datagram, observer), // only counted
+                Some(datagram) => network.receive(now, port, &datagram),
+                None => network.receive(now, port, datagram), // only counted
             }
             return true;
         }
@@ -140,15 +139,15 @@ impl Switch {
         if membership == Some(Membership::Report) {
             let routers: Vec<usize> =
                 (0..self.ports.len()).filter(|&there| there != port && self.routers[there]).collect();
-            routers.iter().for_each(|&there| network.forward_observed(now, [port, there], datagram, observer));
+            routers.iter().for_each(|&there| network.forward(now, [port, there], datagram));
             return !routers.is_empty();
         }
         match self.learned.get(&to) {
             Some(&there) if there == port => {} // already there
-            Some(&there) => network.forward_observed(now, [port, there], datagram, observer),
+            Some(&there) => network.forward(now, [port, there], datagram),
             None => {
                 let all = (0..self.ports.len()).filter(|&there| there != port && self.ports[there].is_some());
-                all.for_each(|there| network.forward_observed(now, [port, there], datagram, observer));
+                all.for_each(|there| network.forward(now, [port, there], datagram));
             }
         }
         true
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
     use crate::mac::text;
     use crate::snooping::tests::mld;
-    use roughlink_core::net::{NoObserver, RunOptions};
+    use roughlink_core::net::RunOptions;
 
     /// Creates nodes a, b and c on the Ethernet and a simulated node d, all at a hub; addresses are counted from 1.
     fn network() -> (Network, Switch) {
@@ -323,7 +322,7 @@ mod tests {
         let strange = [0x52, 0x54, 0, 1, 2, 3];
         let mut now = Time::ZERO;
         let mut ports_of = |to, from, port| {
-            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame(to, from)), &mut NoObserver);
+            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame(to, from)));
             now += Time::from_millis(100);
             let out = std::iter::from_fn(|| network.transmit(now));
             let ports: Vec<usize> =
@@ -352,7 +351,7 @@ mod tests {
         let mut ports_of = |switch: &mut Switch, kind, port| {
             let frame = [&[0x33, 0x33, 0, 0, 0, 0x16][..], &node_mac(port + 1), &[0x86, 0xdd], &mld(kind)].concat();
             let before = network.port_stats().received;
-            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame), &mut NoObserver);
+            switch.receive(&mut network, (now, port), &Datagram::from_frame(frame));
             let entered = network.port_stats().received - before;
             now += Time::from_millis(100);
             let ports: Vec<usize> = std::iter::from_fn(|| network.transmit(now)).map(|out| out.port).collect();
@@ -422,7 +421,7 @@ mod tests {
         assert_eq!(switch.transmit(at(1000), &out), None);
         assert_eq!((sent(&mut switch), switch.unanswered()), (vec![question], 3));
         // Datagrams that waited for more than 3 s are dropped.
-        switch.receive(&mut network, (at(3500), 0), &Datagram::from_frame(host_answers(NETWORK)), &mut NoObserver);
+        switch.receive(&mut network, (at(3500), 0), &Datagram::from_frame(host_answers(NETWORK)));
         let frame = [&[4; 6][..], &NETWORK, &[8, 0], out.datagram.bytes()].concat();
         assert_eq!(sent(&mut switch), vec![(frame.clone(), true); 2]);
         assert_eq!(switch.unanswered(), 1);
@@ -441,7 +440,7 @@ mod tests {
         let tagged = [&asks[..12], &[0x81, 0, 0, 5], &asks[12..]].concat();
         for frame in [datagram.concat(), asks, tagged, host_answers(BROADCAST)] {
             let (mut network, mut switch, out) = attached();
-            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(frame), &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(frame));
             let sent = switch.transmit(Time::ZERO, &out).expect("it is known");
             assert_eq!(sent[..6], [4; 6]);
         }
@@ -460,7 +459,7 @@ mod tests {
             asks
         };
         let mut answers = |switch: &mut Switch, to| {
-            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(ask(to, [4; 6])), &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(ask(to, [4; 6])));
             sent(switch).into_iter().map(|(frame, _)| frame).collect::<Vec<_>>()
         };
         assert!(answers(&mut switch, BROADCAST).is_empty(), "the address may be anybody's");
@@ -494,7 +493,7 @@ mod tests {
         for i in 0..2 * MAX_LEARNED as u32 {
             let [a, b, c, d] = i.to_be_bytes();
             let from = frame(node_mac(2), [4, 0, a, b, c, d]);
-            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(from), &mut NoObserver);
+            switch.receive(&mut network, (Time::ZERO, 0), &Datagram::from_frame(from));
         }
         assert_eq!(switch.learned.len(), MAX_LEARNED);
     }

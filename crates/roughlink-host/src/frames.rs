@@ -1,7 +1,7 @@
 //! Counts of Ethernet frames without an IP datagram: SLAC, ARP, LLDP and so on.
 
 use roughlink_core::metrics::frames::FrameCount;
-use roughlink_core::net::{Crossing, InterfaceDirection, Observer};
+use roughlink_core::net::{Crossing, InterfaceDirection, NetworkEvent, Observer};
 use roughlink_core::units::Time;
 use roughlink_core::wire::ethernet;
 
@@ -23,7 +23,15 @@ struct FrameRow {
 }
 
 impl Observer for Frames {
-    fn frame(&mut self, _: Time, at: Crossing, peer: usize, bytes: &[u8]) {
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        if let NetworkEvent::Frame { at, peer, bytes } = event {
+            self.count(at, peer, bytes);
+        }
+    }
+}
+
+impl Frames {
+    fn count(&mut self, at: Crossing, peer: usize, bytes: &[u8]) {
         let Ok(ethertype) = ethernet::ethertype(bytes) else { return };
         let (nodes, count) = match at.direction {
             InterfaceDirection::Out => ([at.node, peer], 0),
@@ -40,9 +48,7 @@ impl Observer for Frames {
         };
         counts[count] += 1;
     }
-}
 
-impl Frames {
     /// Returns the rows, with the `names` of nodes, and a last row for further frames.
     pub(crate) fn counts(&self, names: &[String]) -> Vec<FrameCount> {
         let row = |FrameRow { ethertype, nodes, counts: [sent, delivered] }: &FrameRow| {
@@ -89,7 +95,7 @@ mod tests {
             [(from, to, InterfaceDirection::Out, sent), (to, from, InterfaceDirection::In, delivered)]
         {
             let at = Crossing { node, hop: 0, direction: way, flow: 0 };
-            (0..count).for_each(|_| frames.frame(Time::ZERO, at, peer, bytes));
+            (0..count).for_each(|_| frames.count(at, peer, bytes));
         }
     }
 

@@ -180,14 +180,15 @@ impl LiveWatch {
     pub(crate) fn wake<O: Observer>(
         &mut self,
         now: Time,
-        (network, switch, conversations): (&mut Network, &Switch, &Conversations),
-        observer: &mut O,
+        network: &mut Network<O>,
+        switch: &Switch,
+        conversations: &Conversations,
     ) {
         let is_due = |live: &&Arc<Live>| live.asked.load(Ordering::Acquire) || now >= self.next_wake();
         let Some(live) = self.live.as_ref().filter(is_due).cloned() else { return };
         while let Some(i) = self.ends.iter().position(|(at, _)| *at <= now) {
             let (_, end) = self.ends.swap_remove(i);
-            self.change(now, end, network, observer);
+            self.change(now, end, network);
         }
         if live.asked.load(Ordering::Acquire)
             && let Ok(mut shared) = live.shared.try_lock()
@@ -196,7 +197,7 @@ impl LiveWatch {
             let all = std::mem::take(&mut shared.asked);
             drop(shared);
             for asked in all {
-                self.change(now, asked, network, observer);
+                self.change(now, asked, network);
             }
         }
         if now >= self.next {
@@ -219,9 +220,9 @@ impl LiveWatch {
         }
     }
 
-    fn change<O: Observer>(&mut self, now: Time, asked: ChangeRequest, network: &mut Network, observer: &mut O) {
+    fn change<O: Observer>(&mut self, now: Time, asked: ChangeRequest, network: &mut Network<O>) {
         let ChangeRequest { link, directions, change, outage } = asked;
-        if network.change_observed(now, link, directions, &change, observer).is_err() {
+        if network.change(now, link, directions, &change).is_err() {
             return; // the request was checked
         }
         if change.up.is_some() {

@@ -42,22 +42,20 @@ pub(crate) struct NetworkEdge {
 
 /// Carries datagrams and frames between devices and network, until `end` or `stop`.
 pub(crate) fn carry<O: Observer>(
-    network: &mut Network,
-    observer: &mut O,
+    network: &mut Network<O>,
     packets: &mut Loop,
     edge: &mut NetworkEdge,
     end: Time,
     stop: &AtomicBool,
 ) -> LoopEnd {
-    carry_until(network, observer, packets, edge, end, stop).unwrap_or_else(|e| match e {
+    carry_until(network, packets, edge, end, stop).unwrap_or_else(|e| match e {
         HostError::Vanished { device, reason } => LoopEnd::Vanished { device, reason },
         other => LoopEnd::Vanished { device: String::new(), reason: other.with_cause() },
     })
 }
 
 fn carry_until<O: Observer>(
-    network: &mut Network,
-    observer: &mut O,
+    network: &mut Network<O>,
     packets: &mut Loop,
     NetworkEdge { switch, carrier, conversations, watch }: &mut NetworkEdge,
     end: Time,
@@ -70,15 +68,15 @@ fn carry_until<O: Observer>(
         // Check for a stop request even if the network has more events than it can process in real time.
         while woken < at && !told() {
             woken = (woken + MAX_STEP).min(at);
-            network.wake_observed(woken, observer);
+            network.wake(woken);
         }
-        watch.wake(woken, (network, switch, conversations), observer);
+        watch.wake(woken, network, switch, conversations);
         if let Some(carrier) = carrier {
             carrier.update(network);
         }
         packets.take_in(|now, port, datagram| {
             // The network accepts nothing after its end.
-            if switch.receive(network, (now, port), datagram, observer) && now <= end {
+            if switch.receive(network, (now, port), datagram) && now <= end {
                 conversations.sent(now, datagram);
             }
             PacketVerdict::Consumed
@@ -86,7 +84,7 @@ fn carry_until<O: Observer>(
         let now = packets.now();
         // Datagrams that waited for an Ethernet address precede those that are due now.
         send_frames(switch, packets, conversations, now);
-        while let Some(out) = network.transmit_observed(now, observer) {
+        while let Some(out) = network.transmit(now) {
             let Some(bytes) = switch.transmit(now, &out) else { continue };
             if let Some(late) = packets.hand_over(out.port, out.due, bytes) {
                 watch.record_lateness(late);
@@ -100,7 +98,7 @@ fn carry_until<O: Observer>(
         if now >= end {
             return Ok(LoopEnd::Over);
         }
-        if told() || observer.stop() {
+        if told() || network.observer().stop() {
             return Ok(LoopEnd::Stopped);
         }
     }
@@ -114,5 +112,5 @@ fn send_frames(switch: &mut Switch, packets: &mut Loop, conversations: &mut Conv
     }
 }
 
-/// Longest step passed to one `Network::wake_observed`.
+/// Longest step passed to one `Network::wake`.
 const MAX_STEP: Time = Time::from_millis(5);

@@ -6,9 +6,8 @@
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{
-    Crossing, InterfaceDirection, LinkChange, LinkReading, Network, NoObserver, Observer, RunOptions,
+    InterfaceDirection, LinkChange, LinkReading, Network, NetworkEvent, NoObserver, Observer, RunOptions,
 };
-use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire;
@@ -226,7 +225,8 @@ fn a_transfer_over_a_lossy_link_arrives_intact() {
 struct Arrived(BTreeSet<u32>);
 
 impl Observer for Arrived {
-    fn packet(&mut self, _: roughlink_core::units::Time, at: Crossing, p: &Packet, _: &Sides) {
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Packet { at, packet: p, .. } = event else { return };
         if at.direction == InterfaceDirection::In {
             self.0.insert(p.seq);
         }
@@ -248,7 +248,7 @@ fn emulation_loses_the_same_datagrams_as_simulation() {
     for seed in 1..=5 {
         let simulated = Scenario { seed, ..pair(link, &flow) };
         let mut arrived = Arrived::default();
-        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut arrived).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().observed_by(&mut arrived).run().unwrap();
         assert!((20..COUNT as usize - 10).contains(&arrived.0.len()), "{}", arrived.0.len());
 
         let Some(running) = start(Scenario { flows: Vec::new(), ..simulated }) else { return };

@@ -10,8 +10,7 @@ use machine::possible;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Crossing, InterfaceDirection, Network, NoObserver, Observer, RunOptions};
-use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::net::{InterfaceDirection, Network, NetworkEvent, NoObserver, Observer, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_core::wire;
@@ -205,17 +204,18 @@ struct Fates {
 }
 
 impl Observer for Fates {
-    fn packet(&mut self, _: Time, at: Crossing, p: &Packet, _: &Sides) {
-        if at.direction == InterfaceDirection::In {
-            self.simulated.insert(p.seq);
-        }
-    }
-    fn datagram(&mut self, _: Time, at: Crossing, bytes: &[u8]) {
-        match (at.node, at.direction) {
-            (0, InterfaceDirection::Out) => self.entered.push(bytes.to_vec()),
-            (1, InterfaceDirection::In) => {
-                self.left.insert(bytes.to_vec());
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet: p, .. } if at.direction == InterfaceDirection::In => {
+                self.simulated.insert(p.seq);
             }
+            NetworkEvent::Datagram { at, bytes } => match (at.node, at.direction) {
+                (0, InterfaceDirection::Out) => self.entered.push(bytes.to_vec()),
+                (1, InterfaceDirection::In) => {
+                    self.left.insert(bytes.to_vec());
+                }
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -232,7 +232,7 @@ fn ethernet_loses_the_same_packets_as_simulation() {
     for seed in 1..=3 {
         let simulated = Scenario { seed, ..pair([TAP, TAP], link, flow) };
         let mut fates = Fates::default();
-        Network::new(simulated.clone(), RunOptions::default()).unwrap().run_observed(&mut fates).unwrap();
+        Network::new(simulated.clone(), RunOptions::default()).unwrap().observed_by(&mut fates).run().unwrap();
         let expected = fates.simulated;
         let scenario = Scenario { flows: Vec::new(), ..simulated };
         let Some(emulation) = possible(open(scenario, EmulationSettings::default())) else { return };

@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use roughlink_core::net::{Crossing, InterfaceDirection, Observer};
+use roughlink_core::net::{InterfaceDirection, NetworkEvent, Observer};
 use roughlink_core::units::Time;
 use roughlink_host::{EmulatedHost, Emulation, EmulationSettings, HostError, Namespace, NodeLocation};
 use std::fs;
@@ -17,7 +17,8 @@ use std::time::Duration;
 struct Sent(Vec<Time>);
 
 impl Observer for Sent {
-    fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        let NetworkEvent::Datagram { at, bytes } = event else { return };
         let header = |at: usize| usize::from(bytes[at] >> 4) * 4;
         let (is_tcp, ip) = (bytes[0] >> 4 == 4 && bytes[9] == 6, usize::from(bytes[0] & 15) * 4);
         if at.node == 0 && at.direction == InterfaceDirection::Out && is_tcp && bytes.len() > ip + header(ip + 12) {

@@ -147,7 +147,7 @@ pub fn run_to_folder(
     settings: &OutputSettings,
 ) -> Result<RunResult, OutputError> {
     // One event queue, so that the capture is ordered by time across components.
-    let mut network = Network::new(Arc::clone(scenario), RunOptions { one_component: true, ..options })?;
+    let network = Network::new(Arc::clone(scenario), RunOptions { one_component: true, ..options })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();
@@ -166,12 +166,12 @@ pub fn run_to_folder(
         None => None,
         Some(c) => Some(Capture::new(scenario, files, c.snaplen).map_err(failed)?),
     };
-    let mut observer = (recorder, capture);
     let clock = clock();
-    let mut result = network.run_observed(&mut observer).map_err(OutputError::Exceeded)?;
+    let mut network = network.observed_by((recorder, capture));
+    let mut result = network.run().map_err(OutputError::Exceeded)?;
     result.wall_s = clock.elapsed().as_secs_f64();
 
-    let (recorder, capture) = observer;
+    let (network, (recorder, capture)) = network.detach_observer();
     recorder.finish()?.finish(&mut draft)?;
     let mut skipped = 0;
     if let Some(capture) = capture {

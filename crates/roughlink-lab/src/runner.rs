@@ -75,7 +75,7 @@ impl Job {
             None => (timed(|| network.run())?, None),
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
-                let result = timed(|| network.run_observed(&mut watcher))?;
+                let result = timed(|| network.observed_by(&mut watcher).run())?;
                 let watched = watcher.finish(watch, &result);
                 (result, Some(watched))
             }

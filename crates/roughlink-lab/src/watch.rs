@@ -10,11 +10,8 @@ pub use series::{CURVES as FLOW_CURVES, TOTAL};
 use crate::quantity::{COVERED, Quantity, named};
 use covered::CoverageCounters;
 use recovery::{OutageRecovery, Wait};
-use roughlink_core::gateway::Stats;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::routing::Hop;
-use roughlink_core::net::{Crossing, Observer, Sending};
-use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::net::{NetworkEvent, Observer};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use serde::{Deserialize, Serialize};
@@ -203,35 +200,10 @@ impl Watched {
 }
 
 impl Observer for Watcher {
-    fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, _: &Sides) {
-        if let Some(seen) = &mut self.seen {
-            seen.packet(now, at, packet);
-        }
-    }
-
-    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
-        if let Some(seen) = &mut self.seen {
-            seen.queue(now, hop, waiting, drops);
-        }
-    }
-
-    fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
-        if let Some(seen) = &mut self.seen {
-            seen.backlog(now, hop, of);
-        }
-    }
-
-    fn gateway(&mut self, now: Time, _: usize, stats: &dyn Fn() -> Stats) {
-        if let Some(seen) = &mut self.seen {
-            seen.gateway(now, &stats());
-        }
-    }
-
-    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        self.seen.observe(now, event);
+        let NetworkEvent::Sender { flow: index, sender, delivered } = event else { return };
         self.covered.delivered(now, index, delivered);
-        if let Some(seen) = &mut self.seen {
-            seen.flow(now, index, sender, delivered);
-        }
         let (flow, stats) = (sender.flow(), sender.stats());
         if let Some(recovery) = &mut self.flows[index].recovery {
             recovery.delivered(now, delivered);

@@ -107,7 +107,7 @@ impl PyRun {
             let mut observers = (recorder, theirs);
             let result = timed(|| match &observers {
                 (None, None) => network.run(),
-                _ => network.run_observed(&mut observers),
+                _ => network.observed_by(&mut observers).run(),
             })?;
             let kept = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| FailureReason::Series(most))?;
             Ok(PyRun {

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::calendar::Calendar;
 use super::flow::NetworkFlow;
 use super::routing::{FlowPath, Hop};
-use super::{Crossing, InterfaceDirection, LinkChange, LinkState, Observer, RunOptions};
+use super::{Crossing, InterfaceDirection, LinkChange, LinkState, NetworkEvent, Observer, RunOptions};
 use crate::cc::LinkEvent;
 use crate::link::Model;
 use crate::link::fragments::Fragments;
@@ -299,7 +299,8 @@ impl Component {
             let pipe = &mut self.pipes[leaf];
             self.calendar.set(leaf, pipe.next_wake());
             if O::ACTIVE {
-                observer.link(now, self.places[leaf].0, &mut || LinkState::new(pipe, now));
+                let (hop, state) = (self.places[leaf].0, LinkState::new(pipe, now));
+                observer.observe(now, NetworkEvent::Link { hop, state });
             }
         }
         for event in events {
@@ -314,7 +315,8 @@ impl Component {
         let crossing = pipe.transmit(now, &mut |dropped| sides.free(&dropped));
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
-            observer.link(now, self.places[leaf].0, &mut || LinkState::new(pipe, now));
+            let (hop, state) = (self.places[leaf].0, LinkState::new(pipe, now));
+            observer.observe(now, NetworkEvent::Link { hop, state });
         }
         let Some((p, lost)) = crossing else { return };
         // Do not count a change of the link, so that the number does not depend on whether a flow uses the link.
@@ -367,8 +369,8 @@ impl Component {
             self.calendar.set(leaf, pipe.next_wake());
         }
         if O::ACTIVE {
-            let drops = pipe.stats.dropped;
-            observer.queue(now, self.places[leaf].0, pipe.waiting(now), drops);
+            let (hop, drops) = (self.places[leaf].0, pipe.stats.dropped);
+            observer.observe(now, NetworkEvent::Queue { hop, waiting: pipe.waiting(now), drops });
         }
     }
 
@@ -424,7 +426,7 @@ impl Component {
         if O::ACTIVE && !self.concerns_port(p) {
             let (hop, node) = self.places[leaf];
             let at = Crossing { node, hop, direction: InterfaceDirection::In, flow: self.flows[index].global };
-            observer.packet(now, at, p, &self.sides);
+            observer.observe(now, NetworkEvent::Packet { at, packet: p, sides: &self.sides });
         }
         let changed;
         let mut p = p;
@@ -473,7 +475,7 @@ impl Component {
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
                 if let Some(session) = flow.session() {
-                    observer.session(now, flow.global, session);
+                    observer.observe(now, NetworkEvent::Session { flow: flow.global, session });
                 }
                 let at = Crossing {
                     node: flow.nodes[end],
@@ -481,7 +483,7 @@ impl Component {
                     direction: InterfaceDirection::Out,
                     flow: flow.global,
                 };
-                observer.packet(now, at, &p, &self.sides);
+                observer.observe(now, NetworkEvent::Packet { at, packet: &p, sides: &self.sides });
                 if end == 0 {
                     self.report(now, index, observer);
                 }
@@ -528,16 +530,16 @@ impl Component {
     fn report<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let flow = &self.flows[index];
         if let Some((sender, delivered)) = flow.sender() {
-            observer.flow(now, flow.global, sender, delivered);
+            observer.observe(now, NetworkEvent::Sender { flow: flow.global, sender, delivered });
         }
     }
 
     /// Reports the remaining side slots to the observer.
-    pub(super) fn report_end<O: Observer>(&self, observer: &mut O) {
+    pub(super) fn report_end<O: Observer>(&self, now: Time, observer: &mut O) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
         let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side() != NO_SIDE).count();
-        observer.end(self.sides.in_use(), held);
+        observer.observe(now, NetworkEvent::End { slots: self.sides.in_use(), held });
     }
 
     /// Stores the results until `now` under the scenario's numbers of flows, links and gateways.

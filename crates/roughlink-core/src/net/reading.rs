@@ -58,7 +58,7 @@ fn loss(noise: &Noise) -> Option<f64> {
     }
 }
 
-impl Network {
+impl<O> Network<O> {
     /// Returns both directions of each link, forward first, as of the last wake. Counters are zero before the first
     /// event, and for links that no path uses.
     pub fn readings(&mut self) -> Vec<[LinkReading; 2]> {

@@ -11,7 +11,7 @@ use crate::app::Traffic;
 use crate::app::request::{OutgoingMessages, Session, Side, v2gtp};
 use crate::link::fragments::Fragments;
 use crate::net::addresses::addresses;
-use crate::net::{Crossing, InterfaceDirection, Observer};
+use crate::net::{Crossing, InterfaceDirection, NetworkEvent, Observer};
 use crate::packet::{Fragment, Packet, Protocol, Sides};
 use crate::scenario::Scenario;
 use crate::tcp::unwrap;
@@ -180,17 +180,14 @@ impl<W: Write> Capture<W> {
     }
 }
 
-impl<W: Write> Observer for Capture<W> {
-    fn session(&mut self, _: Time, index: usize, session: &Session) {
-        for (written, side) in self.flows[index].session.iter_mut().flatten().zip(SIDES) {
+impl<W: Write> Capture<W> {
+    fn session(&mut self, flow: usize, session: &Session) {
+        for (written, side) in self.flows[flow].session.iter_mut().flatten().zip(SIDES) {
             session.written(side).into_iter().for_each(|new| written.extend(new));
         }
     }
 
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, sides: &Sides) {
-        if self.failed.is_some() {
-            return;
-        }
         let link = (at.hop / 2) as usize;
         let interface = self.interface(at);
         let cut = &mut self.flows[at.flow].cut[usize::from(p.flow.reverse())];
@@ -216,7 +213,7 @@ impl<W: Write> Observer for Capture<W> {
     }
 
     fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
-        let (Some((file, interface)), None) = (self.interface(at), &self.failed) else { return };
+        let Some((file, interface)) = self.interface(at) else { return };
         let out = &mut self.files[file];
         out.keep(self.most);
         if let Err(e) = out.bytes(interface, now, bytes) {
@@ -224,9 +221,9 @@ impl<W: Write> Observer for Capture<W> {
         }
     }
 
-    fn frame(&mut self, now: Time, at: Crossing, _: usize, bytes: &[u8]) {
+    fn frame(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
         let [link, end] = place(at);
-        let (Some(point), None) = (&mut self.points[link][end], &self.failed) else { return };
+        let Some(point) = &mut self.points[link][end] else { return };
         let out = &mut self.files[point.file];
         out.keep(self.most);
         let mut write = || {
@@ -239,6 +236,19 @@ impl<W: Write> Observer for Capture<W> {
         };
         if let Err(e) = write() {
             self.failed = Some((point.file, e));
+        }
+    }
+}
+
+impl<W: Write> Observer for Capture<W> {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Session { flow, session } => self.session(flow, session),
+            _ if self.failed.is_some() => {}
+            NetworkEvent::Packet { at, packet, sides } => self.packet(now, at, packet, sides),
+            NetworkEvent::Datagram { at, bytes } => self.datagram(now, at, bytes),
+            NetworkEvent::Frame { at, bytes, .. } => self.frame(now, at, bytes),
+            _ => {}
         }
     }
 

@@ -11,8 +11,8 @@ pub use series::{Column, ColumnHeading, ColumnType, Series};
 
 use crate::gateway::Stats;
 use crate::net::routing::Hop;
-use crate::net::{Crossing, InterfaceDirection, LinkState, Observer, Sending};
-use crate::packet::{Packet, Protocol, Sides, flags};
+use crate::net::{Crossing, InterfaceDirection, LinkState, NetworkEvent, Observer, Sending};
+use crate::packet::{Packet, Protocol, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
 use series::{
@@ -163,8 +163,8 @@ impl<S: ColumnSink> Recorder<S> {
     }
 }
 
-impl<S: ColumnSink> Observer for Recorder<S> {
-    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+impl<S: ColumnSink> Recorder<S> {
+    fn offer_segment(&mut self, now: Time, at: Crossing, p: &Packet) {
         if at.direction == InterfaceDirection::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
             let stream = &mut self.streams[at.flow];
             if let Some(row) = stream.segment(now, at.flow, p) {
@@ -173,7 +173,7 @@ impl<S: ColumnSink> Observer for Recorder<S> {
         }
     }
 
-    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+    fn offer_flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let trace = sender.cc().trace();
         let phase = self.names.phases.code(trace.phase);
         let samples = sender.stats().rtt.count();
@@ -183,19 +183,10 @@ impl<S: ColumnSink> Observer for Recorder<S> {
         }
     }
 
-    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
-        let up = self.queues[hop as usize].latest.is_none_or(|(row, _)| row.up);
-        self.offer_link(now, hop, LinkState { up, waiting, drops });
-    }
-
-    fn link(&mut self, now: Time, hop: Hop, state: &mut dyn FnMut() -> LinkState) {
-        self.offer_link(now, hop, state());
-    }
-
-    fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> Stats) {
+    fn offer_gateway(&mut self, now: Time, index: usize, stats: &Stats) {
         // Flows between two ports have later numbers than the scenario's.
         let count = self.senders.len();
-        for f in stats().flows.into_iter().filter(|f| f.key.flow.index() < count) {
+        for f in stats.flows.iter().filter(|f| f.key.flow.index() < count) {
             let (flow, Some(control)) = (f.key.flow, f.control) else { continue };
             let row = GatewayRow {
                 time: now.0,
@@ -210,6 +201,22 @@ impl<S: ColumnSink> Observer for Recorder<S> {
             for row in held.offer(row, self.interval).into_iter().flatten() {
                 self.keep_gateway(row);
             }
+        }
+    }
+}
+
+impl<S: ColumnSink> Observer for Recorder<S> {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet, .. } => self.offer_segment(now, at, packet),
+            NetworkEvent::Sender { flow, sender, delivered } => self.offer_flow(now, flow, sender, delivered),
+            NetworkEvent::Queue { hop, waiting, drops } => {
+                let up = self.queues[hop as usize].latest.is_none_or(|(row, _)| row.up);
+                self.offer_link(now, hop, LinkState { up, waiting, drops });
+            }
+            NetworkEvent::Link { hop, state } => self.offer_link(now, hop, state),
+            NetworkEvent::Gateway { gateway, stats } => self.offer_gateway(now, gateway, &stats()),
+            _ => {}
         }
     }
 

@@ -5,7 +5,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::gateway::Stats;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
-use roughlink_core::net::{Crossing, InterfaceDirection, Sending};
+use roughlink_core::net::{Crossing, InterfaceDirection, NetworkEvent, Observer, Sending};
 use roughlink_core::packet::Packet;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -86,7 +86,7 @@ impl RunSeries {
         }
     }
 
-    pub(crate) fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
+    fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
         let flow = &mut self.flows[at.flow];
         if flow.voip && at.direction == InterfaceDirection::In {
             let delay = now.saturating_sub(packet.udp_sent_at());
@@ -94,14 +94,14 @@ impl RunSeries {
         }
     }
 
-    pub(crate) fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         let queue = &mut self.queues[hop as usize];
         queue.waiting.set(now, waiting as f64);
         queue.dropped.set(now, drops as f64);
     }
 
     /// Records the backlog in forward queues; the reverse direction carries acknowledgments.
-    pub(crate) fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+    fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         if hop & 1 == 0 {
             for (i, flow) in self.flows.iter_mut().enumerate() {
                 flow.backlog.set(now, f64::from(of(i)));
@@ -109,7 +109,7 @@ impl RunSeries {
         }
     }
 
-    pub(crate) fn gateway(&mut self, now: Time, stats: &Stats) {
+    fn gateway(&mut self, now: Time, stats: &Stats) {
         for f in &stats.flows {
             // Flows between two ports have later numbers than the scenario's.
             if let (Some(flow), Some(control)) = (self.flows.get_mut(f.key.flow.index()), f.control) {
@@ -119,7 +119,7 @@ impl RunSeries {
         }
     }
 
-    pub(crate) fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let seen = &mut self.flows[index];
         let (flow, stats) = (sender.flow(), sender.stats());
         let mss = f64::from(flow.mss.max(1));
@@ -145,6 +145,19 @@ impl RunSeries {
             all.push((format!("{name}@{TOTAL}"), sum));
         }
         all
+    }
+}
+
+impl Observer for RunSeries {
+    fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
+        match event {
+            NetworkEvent::Packet { at, packet, .. } => self.packet(now, at, packet),
+            NetworkEvent::Queue { hop, waiting, drops } => self.queue(now, hop, waiting, drops),
+            NetworkEvent::Backlog { hop, of } => self.backlog(now, hop, of),
+            NetworkEvent::Gateway { stats, .. } => self.gateway(now, &stats()),
+            NetworkEvent::Sender { flow, sender, delivered } => self.flow(now, flow, sender, delivered),
+            _ => {}
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
-use super::{Component, Media, NetworkFlow, Observer};
+use super::{Component, Media, NetworkEvent, NetworkFlow, Observer};
 use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, SegmentVerdict, bytes, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
@@ -167,7 +167,8 @@ impl Component {
                 None => packets::receive(gateway, now, heading, key, (p, &self.sides), modem),
             };
             if O::ACTIVE {
-                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
+                let stats = || g.stats(now, &self.media, &self.flows);
+                observer.observe(now, NetworkEvent::Gateway { gateway: g.global, stats: &stats });
             }
             if verdict == SegmentVerdict::Drop {
                 return SegmentVerdict::Drop;

@@ -1,6 +1,6 @@
 //! The media of a component: links whose directions are not separate pipes.
 
-use super::{Component, Observer};
+use super::{Component, NetworkEvent, Observer};
 use crate::link::pipe::PipeStats;
 use crate::link::{Medium, Model};
 use crate::net::routing::Hop;
@@ -117,15 +117,17 @@ impl Component {
         if O::ACTIVE {
             let (medium, port) = self.media.port(place - self.pipes.len());
             let (waiting, drops) = (medium.waiting(port), medium.stats(port).dropped);
-            observer.queue(now, self.places[place].0, waiting, drops);
+            let hop = self.places[place].0;
+            observer.observe(now, NetworkEvent::Queue { hop, waiting, drops });
             let flows = &self.flows;
-            observer.backlog(now, self.places[place].0, &|global| {
+            let of = |global| {
                 let index = flows.iter().position(|f| f.global == global);
                 index.map_or(0, |i| {
                     let ways = [false, true].map(|reverse| medium.backlog(port, FlowId::new(i as u32, reverse)));
                     ways.iter().map(|b| b.waiting + b.unacknowledged).sum()
                 })
-            });
+            };
+            observer.observe(now, NetworkEvent::Backlog { hop, of: &of });
         }
     }
 }

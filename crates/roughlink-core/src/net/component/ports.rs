@@ -18,7 +18,7 @@
 //! A scenario's flow may have one end outside. Either end may open the connection; the inside end is found by its
 //! address and port. Its packets leave with the bytes of the flow's application, or else with [`Implied`] bytes.
 
-use super::{Component, NetworkFlow, Observer, VARIES, append};
+use super::{Component, NetworkEvent, NetworkFlow, Observer, VARIES, append};
 use crate::conversations::{ConversationId, ConversationKey, ConversationTable, MAX_CONVERSATIONS};
 use crate::gateway::FlowKey;
 use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
@@ -316,8 +316,8 @@ impl Component {
                 flow: self.flows[flow.index()].global,
             };
             match datagram.ip() {
-                Some(ip) => observer.datagram(now, at, ip),
-                None => observer.frame(now, at, nodes[1], datagram.bytes()),
+                Some(ip) => observer.observe(now, NetworkEvent::Datagram { at, bytes: ip }),
+                None => observer.observe(now, NetworkEvent::Frame { at, peer: nodes[1], bytes: datagram.bytes() }),
             }
         }
         if self.gates.is_empty() {
@@ -449,8 +449,9 @@ impl Component {
             };
             if O::ACTIVE {
                 match datagram.ip() {
-                    Some(ip) => observer.datagram(now, at, ip),
-                    None => observer.frame(now, at, flow.nodes[1 - end], datagram.bytes()),
+                    Some(ip) => observer.observe(now, NetworkEvent::Datagram { at, bytes: ip }),
+                    None => observer
+                        .observe(now, NetworkEvent::Frame { at, peer: flow.nodes[1 - end], bytes: datagram.bytes() }),
                 }
             }
             flow.on_exit(now, &p);
@@ -465,7 +466,7 @@ impl Component {
             return Some(p);
         }
         if let (true, Some(bytes)) = (O::ACTIVE, bytes) {
-            observer.datagram(now, at, bytes);
+            observer.observe(now, NetworkEvent::Datagram { at, bytes });
         }
         let decoded = bytes.zip(ports.headers_of(&self.sides, &p).and_then(Headers::whole));
         let valid = |(bytes, decoded): &(&[u8], &Decoded)| !flow.is_passing() && decoded.verify(bytes).is_ok();
