@@ -2,6 +2,7 @@
 //! the time, and get packets to send now and the time of the next wake-up.
 
 pub mod cbr;
+pub mod dialogue;
 pub mod messages;
 pub mod onoff;
 pub mod request;
@@ -9,6 +10,7 @@ pub mod voip;
 pub mod web;
 
 use crate::units::{Rate, Time};
+use serde::{Deserialize, Serialize};
 
 /// The traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,4 +64,19 @@ impl Traffic {
             Traffic::Request { .. } => "request",
         }
     }
+}
+
+/// Result of an application beyond that of its flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApplicationResult {
+    /// Quality of a voice call at `to`, and at `from`.
+    Voip(Box<[voip::VoipResult; 2]>),
+    /// Requests and responses.
+    Web(Box<web::WebResult>),
+    /// Messages.
+    Messages(Box<messages::MessagesResult>),
+    /// A charging session.
+    Session(Box<request::SessionResult>),
 }

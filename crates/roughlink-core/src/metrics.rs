@@ -6,13 +6,15 @@ mod gateway;
 
 pub use gateway::{GatewayFlowResult, GatewayResult};
 
-use crate::app::Traffic;
+use crate::app::messages::MessagesResult;
 use crate::app::request::SessionResult;
 use crate::app::voip::VoipResult;
+use crate::app::web::WebResult;
+use crate::app::{ApplicationResult, Traffic};
 use crate::gateway::{FlowStats, Stats};
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
-use crate::quantiles::Histogram;
+pub use crate::quantiles::RttResult;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sender::SenderStats;
 use crate::units::Time;
@@ -100,59 +102,9 @@ pub struct FlowResult {
     /// SCTP: payload bytes that the sender abandoned and the receiver skipped (FORWARD TSN, RFC 3758); else absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
-    /// A voice call: its quality at `to`, and at `from`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub voip: Option<Box<[VoipResult; 2]>>,
-    /// Requests and responses.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub web: Option<Box<WebResult>>,
-    /// Messages.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub messages: Option<Box<MessagesResult>>,
-    /// A charging session.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub session: Option<Box<SessionResult>>,
-}
-
-/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`crate::quantiles::Histogram`]).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RttResult {
-    /// Minimum, ms.
-    pub min: f64,
-    /// Mean, ms.
-    pub mean: f64,
-    /// Median, ms.
-    pub p50: f64,
-    /// 95th percentile, ms.
-    pub p95: f64,
-    /// 99th percentile, ms.
-    pub p99: f64,
-    /// Maximum, ms.
-    pub max: f64,
-}
-
-/// Requests and responses (`web`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WebResult {
-    /// Requests sent.
-    pub requests: u64,
-    /// Responses that have arrived.
-    pub responses: u64,
-    /// Time from a request to the end of its response; null without a response.
-    pub response_ms: Option<RttResult>,
-}
-
-/// Messages over SCTP (`messages`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MessagesResult {
-    /// Messages due by the end of the run; for an application outside the network, messages that arrived.
-    pub sent: u64,
-    /// Messages delivered to the application at `to`.
-    pub delivered: u64,
-    /// Messages abandoned by the sender (RFC 3758); one may have been delivered all the same, if its SACK was lost.
-    pub abandoned: u64,
-    /// Time from when a message was due to its delivery; null if no message was delivered, or an end is outside.
-    pub latency_ms: Option<RttResult>,
+    /// Result of the application: a key named after it. Absent for applications without results of their own.
+    #[serde(flatten)]
+    pub application: Option<ApplicationResult>,
 }
 
 /// Requests or messages of a flow, with their latency.
@@ -233,10 +185,7 @@ pub struct FlowOutcome {
     pub(crate) not_run: bool,
     pub(crate) delay: Option<RttResult>,
     pub(crate) sender: SenderOutcome,
-    pub(crate) voip: Option<Box<[VoipResult; 2]>>,
-    pub(crate) web: Option<Box<WebResult>>,
-    pub(crate) messages: Option<Box<MessagesResult>>,
-    pub(crate) session: Option<Box<SessionResult>>,
+    pub(crate) application: Option<ApplicationResult>,
 }
 
 /// A sender's counts. RTT samples are summarized to save memory: outcomes are kept until all components have ended.
@@ -322,21 +271,40 @@ impl FlowResult {
         self.kind == "bulk"
     }
 
+    /// Returns the quality of a voice call at `to`, and at `from`.
+    pub fn voip(&self) -> Option<&[VoipResult; 2]> {
+        if let Some(ApplicationResult::Voip(result)) = &self.application { Some(result) } else { None }
+    }
+
+    /// Returns the requests and responses of a `web` flow.
+    pub fn web(&self) -> Option<&WebResult> {
+        if let Some(ApplicationResult::Web(result)) = &self.application { Some(result) } else { None }
+    }
+
+    /// Returns the messages of a `messages` flow.
+    pub fn messages(&self) -> Option<&MessagesResult> {
+        if let Some(ApplicationResult::Messages(result)) = &self.application { Some(result) } else { None }
+    }
+
+    /// Returns the charging session.
+    pub fn session(&self) -> Option<&SessionResult> {
+        if let Some(ApplicationResult::Session(result)) = &self.application { Some(result) } else { None }
+    }
+
     /// Returns the requests or messages of the flow, if it has any.
     pub fn exchange(&self) -> Option<Exchange> {
-        let web = self.web.as_ref().map(|w| Exchange {
-            unit_of: "requests",
-            sent: w.requests,
-            arrived: w.responses,
-            latency_ms: w.response_ms,
-        });
-        let messages = self.messages.as_ref().map(|m| Exchange {
-            unit_of: "messages",
-            sent: m.sent,
-            arrived: m.delivered,
-            latency_ms: m.latency_ms,
-        });
-        web.or(messages)
+        match self.application.as_ref()? {
+            ApplicationResult::Web(w) => Some(Exchange {
+                unit_of: "requests",
+                sent: w.requests,
+                arrived: w.responses,
+                latency_ms: w.response_ms,
+            }),
+            ApplicationResult::Messages(m) => {
+                Some(Exchange { unit_of: "messages", sent: m.sent, arrived: m.delivered, latency_ms: m.latency_ms })
+            }
+            _ => None,
+        }
     }
 
     fn new(spec: &FlowSpec, f: &FlowOutcome) -> Self {
@@ -364,26 +332,8 @@ impl FlowResult {
             rtt_ms: f.sender.rtt,
             delay_ms: f.delay,
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
-            voip: f.voip.clone(),
-            web: f.web.clone(),
-            messages: f.messages.clone(),
-            session: f.session.clone(),
+            application: f.application.clone(),
         }
-    }
-}
-
-impl RttResult {
-    /// Summarizes a histogram of nanoseconds; `None` if it is empty.
-    pub fn from_histogram(samples: &Histogram) -> Option<Self> {
-        let ms = |ns: f64| ns / 1e6;
-        Some(RttResult {
-            min: ms(samples.min()? as f64),
-            mean: ms(samples.mean()?),
-            p50: ms(samples.quantile(0.5)?),
-            p95: ms(samples.quantile(0.95)?),
-            p99: ms(samples.quantile(0.99)?),
-            max: ms(samples.max()? as f64),
-        })
     }
 }
 

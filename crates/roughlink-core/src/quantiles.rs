@@ -44,6 +44,38 @@ pub fn quantile(sorted: &[Time], q: f64) -> Option<Time> {
     sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()
 }
 
+/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`crate::quantiles::Histogram`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RttResult {
+    /// Minimum, ms.
+    pub min: f64,
+    /// Mean, ms.
+    pub mean: f64,
+    /// Median, ms.
+    pub p50: f64,
+    /// 95th percentile, ms.
+    pub p95: f64,
+    /// 99th percentile, ms.
+    pub p99: f64,
+    /// Maximum, ms.
+    pub max: f64,
+}
+
+impl RttResult {
+    /// Summarizes a histogram of nanoseconds; `None` if it is empty.
+    pub fn from_histogram(samples: &Histogram) -> Option<Self> {
+        let ms = |ns: f64| ns / 1e6;
+        Some(RttResult {
+            min: ms(samples.min()? as f64),
+            mean: ms(samples.mean()?),
+            p50: ms(samples.quantile(0.5)?),
+            p95: ms(samples.quantile(0.95)?),
+            p99: ms(samples.quantile(0.99)?),
+            max: ms(samples.max()? as f64),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -151,12 +151,18 @@ impl FlowSpec {
         (self.factory.is_some() && self.sctp.is_none()).then_some(self.tcp.stack)
     }
 
-    /// Returns the transport protocol. The discovery of a charging session additionally uses UDP.
+    /// Returns the transport protocol.
     pub fn protocol(&self) -> Protocol {
+        self.protocols()[0]
+    }
+
+    /// Returns all transport protocols, the main one first: the discovery of a charging session uses UDP.
+    pub fn protocols(&self) -> &'static [Protocol] {
         match (&self.traffic, &self.sctp) {
-            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => Protocol::Udp,
-            (_, Some(_)) => Protocol::Sctp,
-            (_, None) => Protocol::Tcp,
+            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => &[Protocol::Udp],
+            (Traffic::Request { .. }, _) => &[Protocol::Tcp, Protocol::Udp],
+            (_, Some(_)) => &[Protocol::Sctp],
+            (_, None) => &[Protocol::Tcp],
         }
     }
 }

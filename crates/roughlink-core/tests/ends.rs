@@ -123,7 +123,7 @@ fn call(
 }
 
 fn quality(f: &FlowResult) -> [VoipResult; 2] {
-    f.voip.as_deref().unwrap().clone()
+    f.voip().unwrap().clone()
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn connection_between_two_outside_ends_does_not_run() {
 }
 
 fn of(f: &FlowResult) -> SessionResult {
-    (**f.session.as_ref().unwrap()).clone()
+    f.session().unwrap().clone()
 }
 
 /// Runs a session with both ends inside, and the same session with vehicle and charger in two networks.

@@ -322,7 +322,7 @@ fn results_include_medium_and_gateway() {
     assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
     // The gateway keeps the queue short, which improves the call.
     assert!(plc.forward.queue_max_pkt < plain.links[1].forward.queue_max_pkt / 2);
-    let delay = |r: &RunResult| r.flows[1].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95;
+    let delay = |r: &RunResult| r.flows[1].voip().unwrap()[0].delay_ms.unwrap().p95;
     assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
 }
 

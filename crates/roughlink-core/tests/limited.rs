@@ -47,7 +47,7 @@ fn idle_server_restarts_in_slow_start() {
     let median = |keep: bool, stack: &str| {
         let flow = if keep { format!("{web}tcp = {{ slow_start_after_idle = false }}\n") } else { web.to_owned() };
         let f = &run(&flow, stack).flows[0];
-        let result = f.web.as_ref().unwrap();
+        let result = f.web().unwrap();
         assert_eq!((result.requests, result.responses, f.completed), (10, 10, true));
         assert_eq!(f.delivered_bytes, 4_000_000);
         result.response_ms.unwrap().p50

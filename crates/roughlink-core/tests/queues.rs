@@ -78,7 +78,7 @@ fn a_call_does_not_wait_behind_downloads() {
         let link = format!("{PIPE}{qdisc}");
         let call = format!("kind = \"voip\"\n{call}");
         let r = run(&text("stack = \"linux\"", &link, &[("f", BULK), ("g", BULK), ("call", &call)]));
-        r.flows[2].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95
+        r.flows[2].voip().unwrap()[0].delay_ms.unwrap().p95
     };
     let plain = delay("", "");
     let fair = delay("qdisc = { kind = \"fq_codel\" }", "");

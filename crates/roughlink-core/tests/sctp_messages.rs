@@ -1,6 +1,7 @@
 //! Flows of messages over SCTP: latency, streams and partial reliability.
 
-use roughlink_core::metrics::{FlowResult, MessagesResult, RttResult, RunResult};
+use roughlink_core::app::messages::MessagesResult;
+use roughlink_core::metrics::{FlowResult, RttResult, RunResult};
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_scenario::parse;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn run(loss: f64, flow: &str) -> RunResult {
 
 fn messages(r: &RunResult) -> (&FlowResult, &MessagesResult, RttResult) {
     let f = &r.flows[0];
-    let m = f.messages.as_ref().unwrap();
+    let m = f.messages().unwrap();
     (f, m, m.latency_ms.unwrap())
 }
 

@@ -44,7 +44,7 @@ fn session(flow: &str) -> SessionConfig {
 
 fn run(s: &Scenario) -> SessionResult {
     let mut result = Network::new(s.clone(), RunOptions::default()).expect("there is a path").run().unwrap();
-    *result.flows.remove(0).session.expect("a session has a result")
+    result.flows.remove(0).session().expect("a session has a result").clone()
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn priority_protects_messages_from_a_download() {
             .0;
         let mut result = Network::new(s.clone(), RunOptions::default()).unwrap().run().unwrap();
         assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
-        let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
+        let demand = result.flows.remove(0).session().unwrap().charging_loop().copied().unwrap();
         demand.latency_ms.unwrap().p99
     };
     let (without, alone) = (p99(&[]), 17.0);

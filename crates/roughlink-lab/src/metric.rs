@@ -143,18 +143,18 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("delay_p50_ms", |f| delay(f, |d| d.p50, |d| d.p50)),
     measure("delay_p95_ms", |f| delay(f, |d| d.p95, |d| d.p95)),
     measure("delay_p99_ms", |f| delay(f, |d| d.p99, |d| d.p99)),
-    measure("voice_r", |f| f.voip.as_ref()?[0].r),
-    measure("voice_mos", |f| f.voip.as_ref()?[0].mos),
-    measure("responses", |f| f.web.as_ref().map(|w| w.responses as f64)),
-    measure("response_mean_ms", |f| f.web.as_ref()?.response_ms.map(|r| r.mean)),
-    measure("response_p50_ms", |f| f.web.as_ref()?.response_ms.map(|r| r.p50)),
-    measure("response_p95_ms", |f| f.web.as_ref()?.response_ms.map(|r| r.p95)),
-    measure("messages_delivered", |f| f.messages.as_ref().map(|m| m.delivered as f64)),
-    measure("message_share", |f| f.messages.as_ref().and_then(|m| share(m.delivered, m.sent))),
-    measure("latency_mean_ms", |f| f.messages.as_ref()?.latency_ms.map(|l| l.mean)),
-    measure("latency_p50_ms", |f| f.messages.as_ref()?.latency_ms.map(|l| l.p50)),
-    measure("latency_p95_ms", |f| f.messages.as_ref()?.latency_ms.map(|l| l.p95)),
-    measure("latency_p99_ms", |f| f.messages.as_ref()?.latency_ms.map(|l| l.p99)),
+    measure("voice_r", |f| f.voip()?[0].r),
+    measure("voice_mos", |f| f.voip()?[0].mos),
+    measure("responses", |f| f.web().map(|w| w.responses as f64)),
+    measure("response_mean_ms", |f| f.web()?.response_ms.map(|r| r.mean)),
+    measure("response_p50_ms", |f| f.web()?.response_ms.map(|r| r.p50)),
+    measure("response_p95_ms", |f| f.web()?.response_ms.map(|r| r.p95)),
+    measure("messages_delivered", |f| f.messages().map(|m| m.delivered as f64)),
+    measure("message_share", |f| f.messages().and_then(|m| share(m.delivered, m.sent))),
+    measure("latency_mean_ms", |f| f.messages()?.latency_ms.map(|l| l.mean)),
+    measure("latency_p50_ms", |f| f.messages()?.latency_ms.map(|l| l.p50)),
+    measure("latency_p95_ms", |f| f.messages()?.latency_ms.map(|l| l.p95)),
+    measure("latency_p99_ms", |f| f.messages()?.latency_ms.map(|l| l.p99)),
     share_of_runs("completed", |f| Some(f64::from(u8::from(f.completed)))),
     measure("loop_messages", |f| charging_loop(f).map(|m| m.count as f64)),
     measure("loop_p50_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
@@ -162,24 +162,24 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("loop_p99_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p99)),
     measure("loop_max_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
     measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
-    measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
+    measure("violations", |f| f.session().map(|s| s.violations() as f64)),
     // A session that was never set up did not survive.
-    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
+    share_of_runs("survived", |f| f.session().map(|s| f64::from(u8::from(s.survived)))),
     measure_until(
         "session_setup_ms",
-        |f| f.session.as_ref()?.setup_ms,
-        |f, run| Some((f.session.as_ref()?.end_s.unwrap_or(run.sim_s) - f.start_s).max(0.0) * 1e3),
+        |f| f.session()?.setup_ms,
+        |f, run| Some((f.session()?.end_s.unwrap_or(run.sim_s) - f.start_s).max(0.0) * 1e3),
     ),
 ];
 
 /// Returns a one-way delay of a flow; of a call, to the far end.
 fn delay(f: &FlowResult, of: fn(&RttResult) -> f64, of_call: fn(&DelayResult) -> f64) -> Option<f64> {
-    let call = || f.voip.as_ref()?[0].delay_ms.as_ref().map(of_call);
+    let call = || f.voip()?[0].delay_ms.as_ref().map(of_call);
     f.delay_ms.as_ref().map(of).or_else(call)
 }
 
 fn charging_loop(f: &FlowResult) -> Option<&MessageResult> {
-    f.session.as_ref()?.charging_loop()
+    f.session()?.charging_loop()
 }
 
 static LINK: &[Measure<DirectionResult>] = &[

@@ -201,7 +201,7 @@ bytes = "500 kB"
 #[test]
 fn session_decodes_as_v2gtp_over_ipv6() {
     let Run { dir, result } = common::run_text(SESSION, &[("flow.session.ip", "6")], |_| {});
-    let session = result.flows[0].session.as_ref().unwrap();
+    let session = result.flows[0].session().unwrap();
     let [evcc, secc] = ["evcc", "secc"].map(|host| dir.path().join(format!("capture-{host}.pcapng")));
     for file in [&evcc, &secc] {
         let Some(wrong) = tshark(file, &format!("{WRONG} || tcp.analysis.lost_segment"), &["_ws.col.Info"]) else {

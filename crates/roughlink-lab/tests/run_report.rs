@@ -178,7 +178,7 @@ fn session_report_lists_its_messages() {
     let Run { dir, result } = shipped("charging-session", &[]);
     let html = report(dir.path());
     let page = page(&html);
-    let session = result.flows[0].session.as_ref().unwrap();
+    let session = result.flows[0].session().unwrap();
     let table = page.split("aria-label=\"Messages\"").nth(1).unwrap().split("</table>").next().unwrap();
     assert_eq!(table.matches("<th scope=\"row\">").count(), session.messages.len());
     let row = table.split("<th scope=\"row\">Current<wbr>Demand</th>").nth(1).unwrap().split("</tr>").next().unwrap();
@@ -217,7 +217,7 @@ fn calls_and_gateways_are_shown_if_present() {
     assert_eq!(calls.len(), 2);
     let traces = calls[0].1["traces"].as_array().unwrap();
     assert_eq!(traces.len(), 4, "two calls, heard at both ends");
-    let windows = &result.flows[3].voip.as_ref().unwrap()[0].windows;
+    let windows = &result.flows[3].voip().unwrap()[0].windows;
     let y: Vec<f64> = traces[0]["y"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
     assert_eq!(y.len(), windows.len() + 1, "the last window is drawn to its end");
     assert!(y.iter().zip(windows).all(|(y, w)| (y - w.mos).abs() < 1e-4));

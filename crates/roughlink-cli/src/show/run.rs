@@ -71,7 +71,7 @@ pub(crate) fn run(r: &RunResult) -> String {
         let _ = writeln!(out, "{flows}\n");
     }
     let _ = writeln!(out, "{links}\n");
-    for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
+    for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session()?))) {
         out += &session(name, result);
     }
     for table in [exchanges(r), disciplines(r), calls(r), gateways(r)].into_iter().flatten() {
@@ -169,7 +169,8 @@ fn disciplines(r: &RunResult) -> Option<TextTable> {
 fn calls(r: &RunResult) -> Option<TextTable> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
-        for (place, quality) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both))
+        for (place, quality) in
+            f.voip().into_iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(both))
         {
             let share = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.2} %", x * 100.0));
             let delay = |value: fn(&DelayResult) -> f64| {

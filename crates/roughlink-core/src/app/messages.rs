@@ -1,6 +1,8 @@
 //! Messages at a constant interval: the clock of a `messages` flow.
 
+use crate::quantiles::RttResult;
 use crate::units::Time;
+use serde::{Deserialize, Serialize};
 
 /// The keys of an application that sends messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +15,19 @@ pub struct MessagesConfig {
     pub count: Option<u64>,
     /// End.
     pub stop: Time,
+}
+
+/// Messages over SCTP (`messages`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessagesResult {
+    /// Messages due by the end of the run; for an application outside the network, messages that arrived.
+    pub sent: u64,
+    /// Messages delivered to the application at `to`.
+    pub delivered: u64,
+    /// Messages abandoned by the sender (RFC 3758); one may have been delivered all the same, if its SACK was lost.
+    pub abandoned: u64,
+    /// Time from when a message was due to its delivery; null if no message was delivered, or an end is outside.
+    pub latency_ms: Option<RttResult>,
 }
 
 /// The clock of an application's messages.

@@ -1,6 +1,8 @@
 //! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, like
 //! ns-3's `OnOffApplication` with constant times.
 
+use super::ApplicationResult;
+use super::dialogue::{Action, Dialogue};
 use crate::units::{Rate, Time};
 
 /// The keys of an on-off application.
@@ -20,22 +22,34 @@ pub struct OnOffConfig {
     pub stop: Time,
 }
 
-/// The clock of an application's writes.
+/// State of the writing end (end 0) and the reading end.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     cfg: OnOffConfig,
     start: Time,
     written: u64,
+    state: WriterState,
+    /// Set once the writing end has closed, until the reading end closes.
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriterState {
+    Closed,
+    Connecting,
+    Connected,
+    Closing,
 }
 
 impl OnOff {
-    /// Creates an application that begins with an on period at `start`.
+    /// Creates an application that connects and begins with an on period at `start`.
     pub fn new(cfg: OnOffConfig, start: Time) -> Self {
-        OnOff { cfg, start, written: 0 }
+        OnOff { cfg, start, written: 0, state: WriterState::Closed, closed: false }
     }
+
     /// Returns the time of the next write; [`Time::MAX`] after the end.
-    pub fn next_wake(&self) -> Time {
-        if self.is_done() {
+    fn next_write(&self) -> Time {
+        if self.is_written() {
             return Time::MAX;
         }
         let on = self.cfg.rate.time_for(self.written);
@@ -43,9 +57,10 @@ impl OnOff {
         let at = self.start.saturating_add(on).saturating_add(Time(periods.saturating_mul(self.cfg.off.0)));
         if at >= self.cfg.stop { Time::MAX } else { at }
     }
+
     /// Returns the bytes of the writes that are due.
-    pub fn take_due(&mut self, now: Time) -> u64 {
-        if self.next_wake() > now {
+    fn take_due(&mut self, now: Time) -> u64 {
+        if self.next_write() > now {
             return 0;
         }
         let elapsed = now.min(Time(self.cfg.stop.0.saturating_sub(1))) - self.start;
@@ -63,8 +78,52 @@ impl OnOff {
         more
     }
     /// Returns true if all bytes of a finite application are written.
-    pub fn is_done(&self) -> bool {
+    fn is_written(&self) -> bool {
         self.cfg.bytes.is_some_and(|all| self.written >= all)
+    }
+}
+
+impl Dialogue for OnOff {
+    fn next_wake(&self) -> Time {
+        if self.state == WriterState::Closed { self.start } else { self.next_write() }
+    }
+    fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
+        if end == 1 {
+            return std::mem::take(&mut self.closed).then_some(Action::Close);
+        }
+        if self.state == WriterState::Closed {
+            return (self.start <= now).then(|| {
+                self.state = WriterState::Connecting;
+                Action::Connect
+            });
+        }
+        let bytes = self.take_due(now);
+        if bytes > 0 {
+            return Some(Action::Write(bytes));
+        }
+        (self.state == WriterState::Connected && self.is_written()).then(|| {
+            self.state = WriterState::Closing;
+            Action::Close
+        })
+    }
+    fn connected(&mut self, _: Time) {
+        self.state = WriterState::Connected;
+    }
+    fn received(&mut self, _: Time, _: usize, _: u64) {}
+    fn closed(&mut self, _: Time, end: usize, by_peer: bool) {
+        self.closed = end == 1 && by_peer;
+    }
+    fn sink(&self) -> Option<usize> {
+        Some(1)
+    }
+    fn is_over(&self, delivered: u64) -> bool {
+        self.cfg.bytes == Some(delivered)
+    }
+    fn has_end(&self) -> bool {
+        self.cfg.bytes.is_some()
+    }
+    fn result(&self) -> Option<ApplicationResult> {
+        None
     }
 }
 
@@ -83,13 +142,17 @@ mod tests {
             stop: Time::from_secs(1),
         };
         let mut app = OnOff::new(cfg, Time::from_millis(100));
-        let mut writes = Vec::new();
+        let mut actions = Vec::new();
         while app.next_wake() < Time::MAX {
             let now = app.next_wake();
-            writes.push((now.as_millis(), app.take_due(now)));
+            actions.push((now.as_millis(), app.transmit(now, 0).unwrap()));
+            if actions.len() == 1 {
+                app.connected(now);
+            }
         }
-        let full = [100, 101, 102, 113, 114, 115, 126].map(|at| (at, 1_000));
-        assert_eq!(writes, [&full[..], &[(127, 500)]].concat());
-        assert!(app.is_done());
+        let full = [100, 101, 102, 113, 114, 115, 126].map(|at| (at, Action::Write(1_000)));
+        assert_eq!(actions, [&[(100, Action::Connect)], &full[..], &[(127, Action::Write(500))]].concat());
+        let end = [app.transmit(Time::from_millis(127), 0), app.transmit(Time::from_millis(128), 0)];
+        assert_eq!((end, app.is_over(7_499), app.is_over(7_500)), ([Some(Action::Close), None], false, true));
     }
 }

@@ -19,15 +19,17 @@ pub mod v2gtp;
 pub use message::{Document, MessageSpec, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
 pub use record::{EndCause, MessageResult, SessionOutcome, SessionResult};
 
+use super::ApplicationResult;
+use super::dialogue::{Action, Dialogue};
 use crate::link::jitter::Distribution;
 use crate::rng::RandomStream;
 use crate::units::Time;
+use crate::wire::Addresses;
 use evcc::Evcc;
 use schemars::JsonSchema;
 use secc::Secc;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
-use v2gtp::StreamPart;
+use v2gtp::OutgoingMessages;
 
 /// Charging mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -221,21 +223,7 @@ pub enum Side {
     Secc,
 }
 
-/// Action that a side requests from its host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Send a datagram with this many bytes of UDP payload to the peer.
-    Datagram(u16),
-    /// Open the connection.
-    Connect,
-    /// Write this many bytes to the connection: one message.
-    Write(u32),
-    /// Close the connection after the written data.
-    Close,
-}
-
-/// The sides of a session inside the network: the vehicle, the charger or both. After a call of any other method that
-/// changes the session, call [`Session::transmit`] for each side until it returns `None`.
+/// The sides of a session inside the network: the vehicle, the charger or both.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,
@@ -254,13 +242,20 @@ impl Session {
             start,
         }
     }
-    /// Returns when the session must be woken; [`Time::MAX`] = never.
-    pub fn next_wake(&self) -> Time {
+
+    /// Returns the results so far, from the records of the sides inside the network.
+    fn joined(&self) -> SessionResult {
+        let evcc = self.evcc.as_ref().map(|evcc| &evcc.record);
+        record::join(self.start, [evcc, self.secc.as_ref().map(|secc| &secc.record)])
+    }
+}
+
+impl Dialogue for Session {
+    fn next_wake(&self) -> Time {
         let evcc = self.evcc.as_ref().map_or(Time::MAX, Evcc::next_wake);
         evcc.min(self.secc.as_ref().map_or(Time::MAX, Secc::next_wake))
     }
-    /// Processes timers due at `now`.
-    pub fn wake(&mut self, now: Time) {
+    fn wake(&mut self, now: Time) {
         if let Some(evcc) = &mut self.evcc {
             evcc.wake(now, &self.cfg);
         }
@@ -268,32 +263,22 @@ impl Session {
             secc.wake(now, &self.cfg);
         }
     }
-    /// Returns the next action of `side`.
-    pub fn transmit(&mut self, now: Time, side: Side) -> Option<Action> {
-        match side {
+    fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
+        match SIDES[end] {
             Side::Evcc => self.evcc.as_mut()?.transmit(now, &self.cfg),
             Side::Secc => self.secc.as_mut()?.transmit(now, &self.cfg),
         }
     }
-    /// Handles a datagram of the peer at `side`.
-    pub fn receive_datagram(&mut self, now: Time, side: Side) {
-        match (side, &mut self.evcc, &mut self.secc) {
-            (Side::Evcc, Some(evcc), _) => evcc.on_datagram(now),
-            (Side::Secc, _, Some(secc)) => secc.on_datagram(now, &self.cfg),
-            _ => {}
-        }
-    }
-    /// Handles the completion of the vehicle's TCP handshake.
-    pub fn connected(&mut self, now: Time) {
+    fn connected(&mut self, now: Time) {
         if let Some(evcc) = &mut self.evcc {
             evcc.on_connected(now);
         }
     }
-    /// Handles in-order delivery of `bytes` to `side` since the connection began, from a peer inside the network.
-    pub fn received(&mut self, now: Time, side: Side, bytes: u64) {
+    fn received(&mut self, now: Time, end: usize, bytes: u64) {
+        // The number of bytes identifies the messages of a peer inside the network.
         let (Some(evcc), Some(secc)) = (&mut self.evcc, &mut self.secc) else { return };
         loop {
-            let theirs = if side == Side::Evcc { &mut secc.written } else { &mut evcc.written };
+            let theirs = if SIDES[end] == Side::Evcc { &mut secc.written } else { &mut evcc.written };
             match theirs.read(bytes) {
                 Some(Document::Request(m)) => secc.on_request(now, m, &self.cfg),
                 Some(Document::Response(r)) => evcc.on_response(now, r, &self.cfg),
@@ -301,10 +286,41 @@ impl Session {
             }
         }
     }
-    /// Handles in-order delivery of these bytes to `side`, from a peer outside the network.
-    pub fn read(&mut self, now: Time, side: Side, bytes: &[u8]) {
+    fn closed(&mut self, now: Time, end: usize, by_peer: bool) {
+        match (SIDES[end], &mut self.evcc, &mut self.secc) {
+            (Side::Evcc, Some(evcc), _) => evcc.fail(now, EndCause::Connection),
+            (Side::Secc, _, Some(secc)) if by_peer => secc.on_closed(now),
+            (Side::Secc, _, Some(secc)) => secc.fail(now, EndCause::Connection),
+            _ => {}
+        }
+    }
+    fn overflowed(&mut self, now: Time, end: usize) -> bool {
+        self.closed(now, end, false); // instead of storing messages that nobody reads
+        false
+    }
+    fn sink(&self) -> Option<usize> {
+        None
+    }
+    fn is_over(&self, _: u64) -> bool {
+        self.evcc.as_ref().is_some_and(|evcc| evcc.record.is_over())
+            || self.secc.as_ref().is_some_and(|secc| secc.record.is_over())
+    }
+    fn result(&self) -> Option<ApplicationResult> {
+        Some(ApplicationResult::Session(Box::new(self.joined())))
+    }
+    fn bytes(&self) -> usize {
+        let evcc = self.evcc.as_ref().map_or(0, |evcc| evcc.record.bytes() + evcc.written.bytes());
+        evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
+    }
+    fn messages(&self, end: usize) -> Option<&OutgoingMessages> {
+        match SIDES[end] {
+            Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
+            Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
+        }
+    }
+    fn read(&mut self, now: Time, end: usize, bytes: &[u8]) {
         let mut rest = bytes;
-        match side {
+        match SIDES[end] {
             Side::Evcc => {
                 let Some(evcc) = &mut self.evcc else { return };
                 while let Some(message) = evcc.reader.next(&mut rest) {
@@ -325,9 +341,8 @@ impl Session {
             }
         }
     }
-    /// Drops `bytes` written by `side` after a peer outside the network has acknowledged them.
-    pub fn acknowledged(&mut self, side: Side, bytes: u64) {
-        let written = match side {
+    fn acknowledged(&mut self, end: usize, bytes: u64) {
+        let written = match SIDES[end] {
             Side::Evcc => self.evcc.as_mut().map(|evcc| &mut evcc.written),
             Side::Secc => self.secc.as_mut().map(|secc| &mut secc.written),
         };
@@ -335,77 +350,23 @@ impl Session {
             while written.read(bytes).is_some() {}
         }
     }
-    /// Handles the end of the connection of `side`: its peer closed, or TCP failed.
-    pub fn closed(&mut self, now: Time, side: Side, by_peer: bool) {
-        match (side, &mut self.evcc, &mut self.secc) {
-            (Side::Evcc, Some(evcc), _) => evcc.fail(now, EndCause::Connection),
-            (Side::Secc, _, Some(secc)) if by_peer => secc.on_closed(now),
-            (Side::Secc, _, Some(secc)) => secc.fail(now, EndCause::Connection),
+    fn datagram(&self, end: usize, addresses: &Addresses) -> Option<Vec<u8>> {
+        Some(v2gtp::sdp(SIDES[end], addresses))
+    }
+    fn accepts_datagram(&self, end: usize, payload: &[u8]) -> bool {
+        v2gtp::is_sdp(SIDES[1 - end], payload)
+    }
+    fn receive_datagram(&mut self, now: Time, end: usize) {
+        match (SIDES[end], &mut self.evcc, &mut self.secc) {
+            (Side::Evcc, Some(evcc), _) => evcc.on_datagram(now),
+            (Side::Secc, _, Some(secc)) => secc.on_datagram(now, &self.cfg),
             _ => {}
         }
     }
-    /// Returns the messages that `side` has written and its peer has not read, if `side` is inside the network.
-    pub fn written(&self, side: Side) -> Option<&OutgoingMessages> {
-        match side {
-            Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
-            Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
-        }
-    }
-    /// Returns true if the session has ended, successfully or not.
-    pub fn is_done(&self) -> bool {
-        self.evcc.as_ref().is_some_and(|evcc| evcc.record.is_over())
-            || self.secc.as_ref().is_some_and(|secc| secc.record.is_over())
-    }
-    /// Returns the memory of its records, bytes.
-    pub fn bytes(&self) -> usize {
-        let evcc = self.evcc.as_ref().map_or(0, |evcc| evcc.record.bytes() + evcc.written.bytes());
-        evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
-    }
-    /// Returns the results so far, from the records of the sides inside the network.
-    pub fn result(&self) -> SessionResult {
-        let evcc = self.evcc.as_ref().map(|evcc| &evcc.record);
-        record::join(self.start, [evcc, self.secc.as_ref().map(|secc| &secc.record)])
-    }
 }
 
-/// Messages that one side has written into its stream, and the offset at which each ends.
-#[derive(Clone, Debug, Default)]
-pub struct OutgoingMessages {
-    /// Offset at which the first message starts, and offset at which the last one ends.
-    begin: u64,
-    end: u64,
-    messages: VecDeque<(u64, Document)>,
-}
-
-impl OutgoingMessages {
-    fn write(&mut self, bytes: u32, document: Document) {
-        self.end += u64::from(bytes);
-        self.messages.push_back((self.end, document));
-    }
-    /// Returns the next message that is complete once `delivered` bytes have arrived.
-    fn read(&mut self, delivered: u64) -> Option<Document> {
-        let (end, document) = self.messages.pop_front_if(|m| m.0 <= delivered)?;
-        self.begin = end;
-        Some(document)
-    }
-    /// Appends the messages that `other`, a later state of the same stream, has and `self` lacks.
-    pub fn extend(&mut self, other: &OutgoingMessages) {
-        let known = self.end;
-        self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
-        self.end = known.max(other.end);
-    }
-    /// Returns the end of the last message.
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-    /// Returns the `bytes` bytes of the stream that start at `offset`.
-    pub fn part(&self, offset: u64, bytes: usize) -> StreamPart<'_> {
-        StreamPart { written: self, offset, bytes }
-    }
-    fn bytes(&self) -> usize {
-        self.messages.capacity() * size_of::<(u64, Document)>()
-    }
-}
+/// Sides by end of the flow.
+const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,10 @@
 //! Requests and responses with think time over one persistent connection, like HTTP/1.1 without pipelining.
 
-use crate::quantiles::Histogram;
+use super::ApplicationResult;
+use super::dialogue::{Action, Dialogue};
+use crate::quantiles::{Histogram, RttResult};
 use crate::units::Time;
+use serde::{Deserialize, Serialize};
 
 /// The keys of a client and its server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,68 +19,129 @@ pub struct WebConfig {
     pub requests: Option<u64>,
 }
 
-/// State of the client and the server. Each acts only on the number of bytes that have reached it.
+/// Requests and responses (`web`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebResult {
+    /// Requests sent.
+    pub requests: u64,
+    /// Responses that have arrived.
+    pub responses: u64,
+    /// Time from a request to the end of its response; null without a response.
+    pub response_ms: Option<RttResult>,
+}
+
+/// State of the client (end 0) and the server.
 #[derive(Clone, Debug)]
 pub struct Web {
     cfg: WebConfig,
-    /// Time of the client's next request; [`Time::MAX`] while it waits.
+    /// Time of the client's next action: opening the connection, or a request; [`Time::MAX`] while it waits.
     next: Time,
+    state: ClientState,
     asked_at: Time,
     asked: u64,
-    served: u64,
     /// Responses that reached the client, and how long each took.
     responses: u64,
     took: Histogram,
+    /// Requests that reached the server, and those that it has answered.
+    reached: u64,
+    answered: u64,
+    /// Set once the client has closed, until the server closes.
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientState {
+    Closed,
+    Connecting,
+    Connected,
+    Closing,
 }
 
 impl Web {
-    /// Creates a client that is not connected.
-    pub fn new(cfg: WebConfig) -> Self {
-        let took = Histogram::default();
-        Web { cfg, next: Time::MAX, asked_at: Time::ZERO, asked: 0, served: 0, responses: 0, took }
+    /// Creates a client that connects at `start`.
+    pub fn new(cfg: WebConfig, start: Time) -> Self {
+        Web {
+            cfg,
+            next: start,
+            state: ClientState::Closed,
+            asked_at: Time::ZERO,
+            asked: 0,
+            responses: 0,
+            took: Histogram::default(),
+            reached: 0,
+            answered: 0,
+            closed: false,
+        }
     }
-    /// Handles the establishment of the client's connection.
-    pub fn connected(&mut self, now: Time) {
-        self.next = now;
+
+    fn is_done(&self) -> bool {
+        self.cfg.requests.is_some_and(|all| self.responses >= all)
     }
-    /// Returns when the client must be woken; [`Time::MAX`] = never.
-    pub fn next_wake(&self) -> Time {
+
+    fn client(&mut self, now: Time) -> Option<Action> {
+        if self.state == ClientState::Connected && self.is_done() {
+            self.state = ClientState::Closing;
+            return Some(Action::Close);
+        }
+        if self.next > now {
+            return None;
+        }
+        self.next = Time::MAX;
+        if self.state == ClientState::Closed {
+            self.state = ClientState::Connecting;
+            return Some(Action::Connect);
+        }
+        self.asked_at = now;
+        self.asked += 1;
+        Some(Action::Write(self.cfg.request))
+    }
+
+    fn server(&mut self) -> Option<Action> {
+        let requests = self.reached - self.answered;
+        if requests > 0 {
+            self.answered = self.reached;
+            return Some(Action::Write(requests * self.cfg.response));
+        }
+        std::mem::take(&mut self.closed).then_some(Action::Close)
+    }
+}
+
+impl Dialogue for Web {
+    fn next_wake(&self) -> Time {
         self.next
     }
-    /// Returns the bytes that the client writes now.
-    pub fn request(&mut self, now: Time) -> u64 {
-        if self.next > now || self.is_done() {
-            return 0;
-        }
-        (self.next, self.asked_at) = (Time::MAX, now);
-        self.asked += 1;
-        self.cfg.request
+    fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
+        if end == 0 { self.client(now) } else { self.server() }
     }
-    /// Returns the bytes that the server writes now, given that `bytes` in total have reached it.
-    pub fn respond(&mut self, bytes: u64) -> u64 {
-        let requests = bytes / self.cfg.request - self.served;
-        self.served += requests;
-        requests * self.cfg.response
+    fn connected(&mut self, now: Time) {
+        self.state = ClientState::Connected;
+        self.next = if self.is_done() { Time::MAX } else { now };
     }
-    /// Handles the arrival of `bytes` in total at the client.
-    pub fn on_response(&mut self, now: Time, bytes: u64) {
-        if self.responses < self.asked && bytes >= self.asked * self.cfg.response {
+    fn received(&mut self, now: Time, end: usize, bytes: u64) {
+        if end == 1 {
+            self.reached = bytes / self.cfg.request;
+        } else if self.responses < self.asked && bytes >= self.asked * self.cfg.response {
             self.responses = self.asked;
             self.took.record((now - self.asked_at).0);
             self.next = if self.is_done() { Time::MAX } else { now + self.cfg.think };
         }
     }
-    /// Returns true if the client has received all its responses.
-    pub fn is_done(&self) -> bool {
-        self.cfg.requests.is_some_and(|all| self.responses >= all)
+    fn closed(&mut self, _: Time, end: usize, by_peer: bool) {
+        self.closed = end == 1 && by_peer;
     }
-    /// Returns true if the number of requests is limited.
-    pub fn has_end(&self) -> bool {
+    fn sink(&self) -> Option<usize> {
+        Some(0)
+    }
+    fn is_over(&self, _: u64) -> bool {
+        self.is_done()
+    }
+    fn has_end(&self) -> bool {
         self.cfg.requests.is_some()
     }
-    /// Requests sent, responses received, and their times.
-    pub fn result(&self) -> (u64, u64, &Histogram) {
-        (self.asked, self.responses, &self.took)
+    fn result(&self) -> Option<ApplicationResult> {
+        let (requests, responses) = (self.asked, self.responses);
+        let response_ms = RttResult::from_histogram(&self.took);
+        Some(ApplicationResult::Web(Box::new(WebResult { requests, responses, response_ms })))
     }
 }
 
@@ -88,19 +152,30 @@ mod tests {
     #[test]
     fn requests_wait_for_the_previous_response() {
         let s = Time::from_secs;
-        let mut web = Web::new(WebConfig { request: 400, response: 10_000, think: s(2), requests: Some(2) });
-        assert_eq!((web.next_wake(), web.request(s(9))), (Time::MAX, 0));
+        let cfg = WebConfig { request: 400, response: 10_000, think: s(2), requests: Some(2) };
+        let mut web = Web::new(cfg, s(9));
+        assert_eq!((web.next_wake(), web.transmit(s(8), 0)), (s(9), None));
+        assert_eq!((web.transmit(s(9), 0), web.transmit(s(9), 0)), (Some(Action::Connect), None));
         web.connected(s(10));
-        assert_eq!((web.request(s(10)), web.request(s(10))), (400, 0));
-        assert_eq!((web.respond(399), web.respond(400), web.respond(400)), (0, 10_000, 0));
-        web.on_response(s(11), 9_999);
+        assert_eq!((web.transmit(s(10), 0), web.transmit(s(10), 0)), (Some(Action::Write(400)), None));
+        let mut answer = |bytes| {
+            web.received(s(10), 1, bytes);
+            web.transmit(s(10), 1)
+        };
+        assert_eq!([399, 400, 400].map(&mut answer), [None, Some(Action::Write(10_000)), None]);
+        web.received(s(11), 0, 9_999);
         assert_eq!(web.next_wake(), Time::MAX);
-        web.on_response(s(12), 10_000);
-        assert_eq!((web.next_wake(), web.is_done()), (s(14), false));
-        assert_eq!((web.request(s(14)), web.respond(800)), (400, 10_000));
-        web.on_response(s(15), 20_000);
-        assert_eq!((web.next_wake(), web.is_done()), (Time::MAX, true));
-        let (asked, answered, took) = web.result();
-        assert_eq!((asked, answered, took.min(), took.max()), (2, 2, Some(s(1).0), Some(s(2).0)));
+        web.received(s(12), 0, 10_000);
+        assert_eq!((web.next_wake(), web.is_over(0)), (s(14), false));
+        assert_eq!(web.transmit(s(14), 0), Some(Action::Write(400)));
+        web.received(s(14), 1, 800);
+        web.closed(s(14), 1, true);
+        assert_eq!([0; 3].map(|_| web.transmit(s(14), 1)), [Some(Action::Write(10_000)), Some(Action::Close), None]);
+        web.received(s(15), 0, 20_000);
+        assert_eq!((web.next_wake(), web.is_over(0)), (Time::MAX, true));
+        assert_eq!((web.transmit(s(15), 0), web.transmit(s(15), 0)), (Some(Action::Close), None));
+        let Some(ApplicationResult::Web(result)) = web.result() else { panic!("requests have a result") };
+        let took = result.response_ms.unwrap();
+        assert_eq!((result.requests, result.responses, took.min, took.max), (2, 2, 1e3, 2e3));
     }
 }

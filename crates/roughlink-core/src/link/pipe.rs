@@ -636,23 +636,32 @@ mod tests {
         }
     }
 
+    /// Returns the processor time of this thread, ns, or `None` if this system does not report it.
+    #[expect(clippy::disallowed_methods, reason = "a busy machine must not fail a test")]
+    fn processor_time() -> Option<u64> {
+        std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+    }
+
     /// The cost of a packet hardly depends on how many are on air.
-    #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "only the ratio of two times counts")]
     #[test]
     fn reordering_many_packets_takes_near_linear_time() {
         let time = |packets: u32| {
             let jitter = Time::from_secs(100);
             let direction = Direction { jitter, reorder: true, ..direction(QueueLimit::Packets(u32::MAX)) };
             let mut pipe = Pipe::new(&direction, (1500, 0), "x", &SEED);
-            let start = std::time::Instant::now();
+            let start = processor_time();
             for _ in 0..packets {
                 pipe.receive(Time::ZERO, packet(100), &mut |_| {});
             }
             let arrived = std::iter::from_fn(|| pipe.transmit(pipe.next_wake(), &mut |_| {})).count();
             assert_eq!(arrived, packets as usize);
-            start.elapsed()
+            Some(processor_time()? - start?)
         };
-        let [few, many] = [5_000, 80_000].map(|packets| (0..3).map(|_| time(packets)).min());
-        assert!(many < few.map(|t| 100 * t), "16 times the packets take {many:?} instead of {few:?}");
+        let least = |packets| (0..3).filter_map(|_| time(packets)).min();
+        let [Some(few), Some(many)] = [5_000, 80_000].map(least) else {
+            eprintln!("skipped: this system does not report the processor time of a thread");
+            return;
+        };
+        assert!(many < 100 * few, "16 times the packets take {many} ns instead of {few} ns");
     }
 }

@@ -474,8 +474,8 @@ impl Component {
             let flow = &mut self.flows[index];
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
-                if let Some(session) = flow.session() {
-                    observer.observe(now, NetworkEvent::Session { flow: flow.global, session });
+                if let Some(written) = flow.messages() {
+                    observer.observe(now, NetworkEvent::Messages { flow: flow.global, written });
                 }
                 let at = Crossing {
                     node: flow.nodes[end],

@@ -5,15 +5,15 @@
 mod bulk;
 mod call;
 mod cbr;
+mod dialogue;
 mod messages;
-mod session;
-mod writes;
 
 use super::end::Sending;
 use super::reassembly::Reassembly;
 use crate::app::Traffic;
 use crate::app::onoff::OnOff;
-use crate::app::request::Session;
+use crate::app::request::v2gtp::OutgoingMessages;
+use crate::app::request::{Session, SessionConfig};
 use crate::app::web::Web;
 use crate::cc::LinkEvent;
 use crate::metrics::{FlowOutcome, RttResult};
@@ -26,9 +26,8 @@ use crate::wire::{Addresses, Decoded};
 use bulk::BulkFlow;
 use call::Call;
 use cbr::CbrFlow;
+use dialogue::DialogueFlow;
 use messages::MessageFlow;
-use session::ChargingFlow;
-use writes::{WriteFlow, WritingApplication};
 
 pub(super) struct NetworkFlow {
     /// Number in the scenario.
@@ -39,7 +38,7 @@ pub(super) struct NetworkFlow {
     pub reassembly: [Option<Box<Reassembly>>; 2],
     /// Marks ends outside the network, at ports.
     pub open: [bool; 2],
-    protocol: Protocol,
+    protocols: &'static [Protocol],
     kind: FlowTraffic,
     index: u32,
     ip: IpHeader,
@@ -119,8 +118,8 @@ trait Application {
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         None
     }
-    /// Returns the charging session, if this is one.
-    fn session(&self) -> Option<&Session> {
+    /// Returns the messages that each end has written and its peer has not read, if messages have content.
+    fn messages(&self) -> Option<[Option<&OutgoingMessages>; 2]> {
         None
     }
     /// Returns the memory of its records, bytes.
@@ -153,6 +152,7 @@ impl NetworkFlow {
         seed: &Seed,
     ) -> Self {
         let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
+        let connects = if open[0] { Time::MAX } else { spec.start };
         let kind = match &spec.traffic {
             Traffic::Bulk { bytes } => FlowTraffic::Bulk(Box::new(BulkFlow::new(spec, index, open, *bytes, seed))),
             Traffic::Cbr { rate, packet, bytes, stop } => {
@@ -163,26 +163,27 @@ impl NetworkFlow {
                 FlowTraffic::Other(Box::new(Call::new(spec, config, until(stop), open, seed)))
             }
             Traffic::OnOff(cfg) => {
-                let writer = WritingApplication::OnOff(OnOff::new(*cfg, spec.start), cfg.bytes);
-                FlowTraffic::Other(Box::new(WriteFlow::new(spec, index, open, writer)))
+                FlowTraffic::Other(Box::new(DialogueFlow::new(spec, index, open, OnOff::new(*cfg, connects))))
             }
             Traffic::Web(cfg) => {
-                FlowTraffic::Other(Box::new(WriteFlow::new(spec, index, open, WritingApplication::Web(Web::new(*cfg)))))
+                FlowTraffic::Other(Box::new(DialogueFlow::new(spec, index, open, Web::new(*cfg, connects))))
             }
             Traffic::Messages(cfg) => {
                 let sctp = spec.sctp.as_ref().expect("messages have an association");
                 FlowTraffic::Other(Box::new(MessageFlow::new(spec, sctp, index, open, *cfg, seed)))
             }
             Traffic::Request { session } => {
-                FlowTraffic::Other(Box::new(ChargingFlow::new(spec, index, open, session, seed)))
+                let turnaround = seed.stream(&spec.name, "turnaround");
+                let session = Session::new(SessionConfig::clone(session), spec.start, open, turnaround);
+                FlowTraffic::Other(Box::new(DialogueFlow::new(spec, index, open, session)))
             }
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = FlowProgress { end: None, last_delivery: start, delay: Histogram::default() };
-        let protocol = spec.protocol();
+        let protocols = spec.protocols();
         let reassembly = [None, None];
         let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
-        NetworkFlow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
+        NetworkFlow { global, path, nodes, reassembly, open, protocols, kind, index, ip, start, progress }
     }
 
     /// Creates flow `index` of a component for datagrams from outside; `global` continues the scenario's flow numbers.
@@ -193,7 +194,7 @@ impl NetworkFlow {
             nodes,
             reassembly: [None, None],
             open,
-            protocol: Protocol::Tcp, // for packets sent by gateways
+            protocols: &[Protocol::Tcp], // for packets sent by gateways
             kind: FlowTraffic::Passing,
             index,
             ip: IpHeader::default(),
@@ -219,9 +220,8 @@ impl NetworkFlow {
     pub(super) fn is_listening(&self) -> bool {
         of_kind!(&self.kind, k => k.is_listening(), false)
     }
-    pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
-        let discovery = self.session().map(|_| Protocol::Udp);
-        [self.protocol].into_iter().chain(discovery)
+    pub(super) fn protocols(&self) -> &[Protocol] {
+        self.protocols
     }
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, FlowTraffic::Passing)
@@ -248,8 +248,8 @@ impl NetworkFlow {
         }
         p
     }
-    pub(super) fn session(&self) -> Option<&Session> {
-        of_kind!(&self.kind, k => k.session(), None)
+    pub(super) fn messages(&self) -> Option<[Option<&OutgoingMessages>; 2]> {
+        of_kind!(&self.kind, k => k.messages(), None)
     }
     #[inline(always)]
     pub(super) fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
@@ -281,7 +281,7 @@ impl NetworkFlow {
             last_delivery: *last_delivery,
             delay: RttResult::from_histogram(delay),
             // Datagrams of programs are part of the flow; a connection between programs is not.
-            not_run: self.open == [true; 2] && self.protocol != Protocol::Udp,
+            not_run: self.open == [true; 2] && self.protocols[0] != Protocol::Udp,
             ..Default::default()
         };
         of_kind!(&self.kind, k => k.report(end, &mut out), ());

@@ -2,7 +2,7 @@
 
 use super::end::Sending;
 use super::routing::Hop;
-use crate::app::request::Session;
+use crate::app::request::v2gtp::OutgoingMessages;
 use crate::gateway;
 use crate::link::pipe::Pipe;
 use crate::packet::{Packet, Sides};
@@ -76,12 +76,12 @@ pub enum NetworkEvent<'e> {
         /// The frame.
         bytes: &'e [u8],
     },
-    /// An end of a charging session is about to send a packet.
-    Session {
+    /// An end of a flow whose messages have content is about to send a packet.
+    Messages {
         /// Scenario number of the flow.
         flow: usize,
-        /// The session.
-        session: &'e Session,
+        /// Messages that each end has written and its peer has not read; `None` outside the network.
+        written: [Option<&'e OutgoingMessages>; 2],
     },
     /// The sender of a flow processed an event.
     Sender {

@@ -8,7 +8,8 @@
 
 use super::pcapng::{CaptureInterface, LinkType, Pcapng, TraceError};
 use crate::app::Traffic;
-use crate::app::request::{OutgoingMessages, Session, Side, v2gtp};
+use crate::app::request::v2gtp::OutgoingMessages;
+use crate::app::request::{Side, v2gtp};
 use crate::link::fragments::Fragments;
 use crate::net::addresses::addresses;
 use crate::net::{Crossing, InterfaceDirection, NetworkEvent, Observer};
@@ -181,9 +182,9 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Capture<W> {
-    fn session(&mut self, flow: usize, session: &Session) {
-        for (written, side) in self.flows[flow].session.iter_mut().flatten().zip(SIDES) {
-            session.written(side).into_iter().for_each(|new| written.extend(new));
+    fn messages(&mut self, flow: usize, written: [Option<&OutgoingMessages>; 2]) {
+        for (known, new) in self.flows[flow].session.iter_mut().flatten().zip(written) {
+            new.into_iter().for_each(|new| known.extend(new));
         }
     }
 
@@ -243,7 +244,7 @@ impl<W: Write> Capture<W> {
 impl<W: Write> Observer for Capture<W> {
     fn observe(&mut self, now: Time, event: NetworkEvent<'_>) {
         match event {
-            NetworkEvent::Session { flow, session } => self.session(flow, session),
+            NetworkEvent::Messages { flow, written } => self.messages(flow, written),
             _ if self.failed.is_some() => {}
             NetworkEvent::Packet { at, packet, sides } => self.packet(now, at, packet, sides),
             NetworkEvent::Datagram { at, bytes } => self.datagram(now, at, bytes),

@@ -2,8 +2,9 @@
 
 use super::message::{Document, Response, SDP_REQUEST, V2gMessage};
 use super::record::{EndCause, SessionOutcome, SideRecord};
-use super::v2gtp::V2gtpReader;
-use super::{Action, ChargingMode, LimitPolicy, OutgoingMessages, SessionConfig};
+use super::v2gtp::{OutgoingMessages, V2gtpReader};
+use super::{ChargingMode, LimitPolicy, SessionConfig};
+use crate::app::dialogue::Action;
 use crate::units::Time;
 
 /// EV communication controller.
@@ -117,7 +118,7 @@ impl Evcc {
                 }
                 self.record.request(m);
                 self.written.write(cfg.message(m).request, Document::Request(m));
-                Some(Action::Write(cfg.message(m).request))
+                Some(Action::Write(u64::from(cfg.message(m).request)))
             }
             EvccPhase::Closing => {
                 self.phase = EvccPhase::Closed;

@@ -3,8 +3,9 @@
 use super::evcc::expire;
 use super::message::{Document, Response, SDP_RESPONSE, V2gMessage};
 use super::record::{EndCause, SessionOutcome, SideRecord};
-use super::v2gtp::V2gtpReader;
-use super::{Action, LimitPolicy, OutgoingMessages, SessionConfig};
+use super::v2gtp::{OutgoingMessages, V2gtpReader};
+use super::{LimitPolicy, SessionConfig};
+use crate::app::dialogue::Action;
 use crate::link::jitter::jittered;
 use crate::rng::RandomStream;
 use crate::units::Time;
@@ -134,7 +135,7 @@ impl Secc {
         }
         self.record.response(m, None);
         self.written.write(cfg.message(m).response, Document::Response(response));
-        Some(Action::Write(cfg.message(m).response))
+        Some(Action::Write(u64::from(cfg.message(m).response)))
     }
 
     /// Processes the close by the vehicle, the normal end of a session after SessionStop.

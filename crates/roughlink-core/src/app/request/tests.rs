@@ -5,10 +5,12 @@ use crate::packet::flags;
 use crate::rng::Seed;
 use crate::tcp::dialogue::{self, Pair};
 use crate::tcp::{ConnectionState, Stack, TcpConfig};
+use std::collections::VecDeque;
 
 const MS: fn(u64) -> Time = Time::from_millis;
 const DELAY: Time = Time::from_millis(3);
-const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
+const EVCC: usize = 0;
+const SECC: usize = 1;
 
 fn stream() -> RandomStream {
     Seed { seed: 1, replica: 0 }.stream("session", "turnaround")
@@ -23,38 +25,38 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
     let mut session = Session::new(cfg, Time::ZERO, [false; 2], stream());
     let mut pair = dialogue::pair(tcp, DELAY);
     pair.lost = lost.to_vec();
-    let mut datagrams: Vec<(Time, Side)> = Vec::new();
+    let mut datagrams: Vec<(Time, usize)> = Vec::new();
     let mut sent = 0;
     let mut now = Time::ZERO;
     while now < Time::from_secs(1000) {
         session.wake(now);
-        for (_, side) in datagrams.extract_if(.., |d| d.0 <= now) {
-            session.receive_datagram(now, side);
+        for (_, end) in datagrams.extract_if(.., |d| d.0 <= now) {
+            session.receive_datagram(now, end);
         }
         loop {
             pair.step(now);
             if pair.ends[0].state() == ConnectionState::Established {
                 session.connected(now);
             }
-            for (i, side) in SIDES.into_iter().enumerate() {
-                session.received(now, side, pair.ends[i].delivered());
+            for i in [EVCC, SECC] {
+                session.received(now, i, pair.ends[i].delivered());
                 if pair.ends[i].peer_closed() || pair.ends[i].failed() {
-                    session.closed(now, side, !pair.ends[i].failed());
+                    session.closed(now, i, !pair.ends[i].failed());
                 }
             }
             let mut acted = false;
-            for (i, side) in SIDES.into_iter().enumerate() {
-                while let Some(action) = session.transmit(now, side) {
+            for i in [EVCC, SECC] {
+                while let Some(action) = session.transmit(now, i) {
                     acted = true;
                     match action {
                         Action::Datagram(_) => {
                             sent += 1;
                             if sent > lost_datagrams {
-                                datagrams.push((now + DELAY, SIDES[1 - i]));
+                                datagrams.push((now + DELAY, 1 - i));
                             }
                         }
                         Action::Connect => pair.ends[i].connect(),
-                        Action::Write(bytes) => pair.ends[i].write(u64::from(bytes)),
+                        Action::Write(bytes) => pair.ends[i].write(bytes),
                         Action::Close => pair.ends[i].close(),
                     }
                 }
@@ -70,33 +72,33 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
         }
         now = next.max(now);
     }
-    (session.result(), pair)
+    (session.joined(), pair)
 }
 
 /// Runs a session until `end`. Each message takes 3 ms; only the first `arriving` messages arrive.
 fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2], stream());
-    let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
+    let mut air: VecDeque<(Time, usize, u64)> = VecDeque::new();
     let mut written = [0; 2];
     let mut count = 0;
     let mut now = Time::ZERO;
     while now <= end {
         s.wake(now);
-        while let Some((_, side, total)) = air.pop_front_if(|a| a.0 <= now) {
-            s.received(now, side, total);
+        while let Some((_, end, total)) = air.pop_front_if(|a| a.0 <= now) {
+            s.received(now, end, total);
         }
-        for (i, side) in SIDES.into_iter().enumerate() {
-            while let Some(action) = s.transmit(now, side) {
+        for i in [EVCC, SECC] {
+            while let Some(action) = s.transmit(now, i) {
                 match action {
                     Action::Connect => s.connected(now),
                     Action::Write(bytes) => {
-                        written[i] += u64::from(bytes);
+                        written[i] += bytes;
                         count += 1;
                         if count <= arriving {
-                            air.push_back((now + DELAY, SIDES[1 - i], written[i]));
+                            air.push_back((now + DELAY, 1 - i, written[i]));
                         }
                     }
-                    Action::Close => s.closed(now, SIDES[1 - i], true),
+                    Action::Close => s.closed(now, 1 - i, true),
                     Action::Datagram(_) => unreachable!("no discovery"),
                 }
             }
@@ -108,7 +110,7 @@ fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
         assert!(next > now, "it stands still at {now}");
         now = next;
     }
-    s.result()
+    s.joined()
 }
 
 fn message_result(r: &SessionResult, m: V2gMessage) -> MessageResult {
@@ -333,20 +335,20 @@ fn turnaround_can_be_set_per_message() {
 fn message_out_of_order_is_refused() {
     let mut s =
         Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO, [false; 2], stream());
-    assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
+    assert_eq!(s.transmit(Time::ZERO, EVCC), Some(Action::Connect));
     s.connected(Time::ZERO);
-    assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Write(42)));
+    assert_eq!(s.transmit(Time::ZERO, EVCC), Some(Action::Write(42)));
     s.evcc.as_mut().unwrap().written.messages[0].1 = Document::Request(V2gMessage::CurrentDemand);
-    s.received(MS(3), Side::Secc, 41);
+    s.received(MS(3), SECC, 41);
     assert_eq!(s.next_wake(), MS(2000), "a message short of a byte is none");
-    s.received(MS(3), Side::Secc, 42);
-    assert_eq!((s.next_wake(), s.transmit(MS(12), Side::Secc)), (MS(13), None));
-    assert_eq!(s.transmit(MS(13), Side::Secc), Some(Action::Write(52)));
-    s.received(MS(16), Side::Evcc, 52);
-    assert_eq!(s.transmit(MS(16), Side::Evcc), Some(Action::Close));
-    let r = s.result();
+    s.received(MS(3), SECC, 42);
+    assert_eq!((s.next_wake(), s.transmit(MS(12), SECC)), (MS(13), None));
+    assert_eq!(s.transmit(MS(13), SECC), Some(Action::Write(52)));
+    s.received(MS(16), EVCC, 52);
+    assert_eq!(s.transmit(MS(16), EVCC), Some(Action::Close));
+    let r = s.joined();
     assert_eq!((r.outcome, r.cause), (SessionOutcome::Failed, Some(EndCause::SequenceError)));
-    assert_eq!((r.sequence_errors, s.is_done()), (1, true));
+    assert_eq!((r.sequence_errors, s.is_over(0)), (1, true));
 }
 
 #[test]

@@ -10,9 +10,10 @@
 //! Real vehicles and chargers cannot communicate with roughlink. Both formats are distinguishable: an EXI header begins
 //! with the bits 10 (W3C EXI 1.0 section 5.2), unlike any of these bytes.
 
+use super::Side;
 use super::message::{Document, MAX_MESSAGE_LEN, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER, V2gMessage};
-use super::{OutgoingMessages, Side};
 use crate::wire::{Addresses, IpPair, Payload};
+use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 /// Address of discovery requests: all nodes of the link.
@@ -109,12 +110,51 @@ impl Document {
     }
 }
 
+/// Messages that one side has written into its stream, and the offset at which each ends.
+#[derive(Clone, Debug, Default)]
+pub struct OutgoingMessages {
+    /// Offset at which the first message starts, and offset at which the last one ends.
+    begin: u64,
+    end: u64,
+    pub(super) messages: VecDeque<(u64, Document)>,
+}
+
+impl OutgoingMessages {
+    pub(super) fn write(&mut self, bytes: u32, document: Document) {
+        self.end += u64::from(bytes);
+        self.messages.push_back((self.end, document));
+    }
+    /// Returns the next message that is complete once `delivered` bytes have arrived.
+    pub(super) fn read(&mut self, delivered: u64) -> Option<Document> {
+        let (end, document) = self.messages.pop_front_if(|m| m.0 <= delivered)?;
+        self.begin = end;
+        Some(document)
+    }
+    /// Appends the messages that `other`, a later state of the same stream, has and `self` lacks.
+    pub fn extend(&mut self, other: &OutgoingMessages) {
+        let known = self.end;
+        self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
+        self.end = known.max(other.end);
+    }
+    /// Returns the end of the last message.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+    /// Returns the `bytes` bytes of the stream that start at `offset`.
+    pub fn part(&self, offset: u64, bytes: usize) -> StreamPart<'_> {
+        StreamPart { written: self, offset, bytes }
+    }
+    pub(super) fn bytes(&self) -> usize {
+        self.messages.capacity() * size_of::<(u64, Document)>()
+    }
+}
+
 /// Part of the stream of one side: the payload of a segment. Bytes that the peer has already read are zero.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPart<'w> {
-    pub(super) written: &'w OutgoingMessages,
-    pub(super) offset: u64,
-    pub(super) bytes: usize,
+    written: &'w OutgoingMessages,
+    offset: u64,
+    bytes: usize,
 }
 
 impl Payload for StreamPart<'_> {

@@ -118,7 +118,7 @@ impl Ports {
         }
         for (i, f) in flows.iter().enumerate() {
             let a = ports.flows[i].addresses;
-            for protocol in f.protocols().map(number) {
+            for protocol in f.protocols().iter().copied().map(number) {
                 if f.open == [true, false] {
                     let at = (a.ip.addresses()[1], a.dst_port, protocol);
                     ports.listening.entry(at).or_default().push(i as u32);
@@ -164,7 +164,7 @@ impl Ports {
     /// Makes the source of `a` the outside end of `flow` for this protocol.
     fn claim(&mut self, a: Addresses, protocol: ProtocolNumber, (index, flow): (u32, &NetworkFlow)) -> FlowId {
         self.claimed.insert((index, protocol));
-        let discovery = protocol == protocol::UDP && flow.session().is_some();
+        let discovery = protocol == protocol::UDP && flow.protocols()[0] != Protocol::Udp;
         let own = &mut self.flows[index as usize].addresses;
         let known = if discovery { self.discovery.insert(index, a).unwrap_or(*own) } else { std::mem::replace(own, a) };
         self.conversations.remove(&key(known, protocol, flow.nodes));

@@ -2,6 +2,7 @@
 //! directions with its own clock: packets depart when they enter at the port and arrive when they leave there.
 
 use super::{Application, FlowProgress, datagram};
+use crate::app::ApplicationResult;
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
 use crate::app::voip::{VoipConfig, VoipReceiver, VoipSender};
 use crate::metrics::FlowOutcome;
@@ -102,7 +103,7 @@ impl Application for Call {
         out.delivered = self.delivered;
         out.datagrams = talkers.iter().map(|t| u64::from(t.sent())).sum();
         let result = |i: usize| self.listeners[1 - i].result(&self.cfg, &talkers[i], end.min(self.span.1));
-        out.voip = Some(Box::new([result(0), result(1)]));
+        out.application = Some(ApplicationResult::Voip(Box::new([result(0), result(1)])));
     }
 }
 

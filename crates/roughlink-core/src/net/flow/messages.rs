@@ -1,9 +1,10 @@
 //! Messages over SCTP.
 
 use super::{Application, FlowProgress, just_before};
-use crate::app::messages::{MessageClock, MessagesConfig};
+use crate::app::ApplicationResult;
+use crate::app::messages::{MessageClock, MessagesConfig, MessagesResult};
 use crate::cc::LinkEvent;
-use crate::metrics::{FlowOutcome, MessagesResult, RttResult};
+use crate::metrics::{FlowOutcome, RttResult};
 use crate::net::end::{Sending, association};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::quantiles::Histogram;
@@ -176,11 +177,11 @@ impl Application for MessageFlow {
         out.sized = self.cfg.count.is_some();
         out.failed = self.ends.iter().filter_map(SctpEndpoint::failed_at).min();
         out.skipped = sink.skipped_bytes(source);
-        out.messages = Some(Box::new(MessagesResult {
+        out.application = Some(ApplicationResult::Messages(Box::new(MessagesResult {
             sent: if self.open[0] { self.delivered } else { self.clock.due_by(end) },
             delivered: self.delivered,
             abandoned: source.sender().map_or(0, |s| s.abandoned().0),
             latency_ms: RttResult::from_histogram(&self.latency),
-        }));
+        })));
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn timeout(run: &SingleRun, session: &str, message: V2gMessage) -> f6
 
 fn describe_sessions(run: &SingleRun) -> Vec<String> {
     let sessions: Vec<(&FlowResult, &SessionResult)> =
-        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session()?))).collect();
     if sessions.len() > MAX_DESCRIBED {
         let late = total(sessions.iter().map(|(_, s)| too_late(s)));
         let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -139,7 +139,7 @@ fn because(cause: EndCause) -> &'static str {
 
 fn describe_calls(run: &SingleRun) -> Vec<String> {
     let calls = flows_of_kind(run, "voip");
-    let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
+    let opinions = |f: &FlowResult| f.voip().map(|both| [both[0].mos, both[1].mos]);
     if calls.len() > MAX_DESCRIBED {
         let all = || calls.iter().filter_map(|f| opinions(f)).flatten().flatten();
         let (low, high) = (all().reduce(f64::min), all().reduce(f64::max));
@@ -148,7 +148,7 @@ fn describe_calls(run: &SingleRun) -> Vec<String> {
     }
     let name = naming(&calls, "call");
     let sentence = |f: &&FlowResult| {
-        let both = f.voip.as_deref()?;
+        let both = f.voip()?;
         let ends: Vec<String> = ["far", "near"]
             .into_iter()
             .zip(both)

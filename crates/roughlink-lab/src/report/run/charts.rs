@@ -59,7 +59,7 @@ pub(super) fn sections(run: &SingleRun) -> Vec<Section> {
 fn calls(run: &SingleRun) -> Option<Section> {
     let mut curves: Vec<(String, [Vec<CurvePoint>; 2])> = Vec::new();
     for f in flows_of_kind(run, "voip") {
-        for (end, v) in ["", ", near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
+        for (end, v) in ["", ", near end"].into_iter().zip(f.voip().into_iter().flatten()) {
             let windows = &v.windows;
             let [first, second, ..] = windows.as_slice() else { continue };
             let length = second.start_s - first.start_s;

@@ -66,7 +66,7 @@ pub(super) fn headed(title: &str, table: &str) -> String {
 
 fn sessions(run: &SingleRun) -> (&'static str, String) {
     let all: Vec<(&FlowResult, &SessionResult)> =
-        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+        flows_of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session()?))).collect();
     let one = |(f, s): &(&FlowResult, &SessionResult)| messages(run, f, s);
     match all.as_slice() {
         [] => ("", String::new()),
@@ -144,7 +144,7 @@ fn calls(run: &SingleRun) -> (&'static str, String) {
         ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth-to-ear delay, ms"];
     let mut table = HtmlTable::new("Calls", 3, &head);
     for f in flows_of_kind(run, "voip") {
-        for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
+        for (end, v) in ["far end", "near end"].into_iter().zip(f.voip().into_iter().flatten()) {
             let optional = |x: Option<f64>| x.map(number).unwrap_or_default();
             table.rows.push(vec![
                 escape(&f.name),
