@@ -44,7 +44,7 @@ REVIEWED = {
 BOUNDS = {
     "pairs": (6, 0),
     "files for a noise": (4, 4),
-    "files for a key": (2, 1),
+    "files for a key": (1, 1),
     "files for an algorithm": (2, 2),
     "files for an application": (12, 7),
     "lines of example bridge": (119, 119),

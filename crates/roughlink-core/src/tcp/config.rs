@@ -1,7 +1,8 @@
 //! Keys of a TCP stack, and named presets. Measurements in papers depend as much on the stack as on the algorithm.
 //!
 //! The structs define the file format. The doc comment of a field is the help text of its key, the attributes are its
-//! bounds, and `preset` gives its default. To add a key, add a field here and read it where it applies.
+//! bounds, and `preset` gives its default. To add a key, add a field here and read it where it applies. A value that
+//! follows from keys alone is a method of [`TcpConfig`].
 
 mod amount;
 
@@ -306,6 +307,17 @@ impl TcpConfig {
         let bounds = (self.min_rto, self.max_rto);
         RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, self.rto_floor, self.rttvar)
     }
+    /// Returns the initial window for segments of `mss` bytes, bytes.
+    pub(super) fn initial_window_bytes(&self, mss: u32) -> u64 {
+        u64::from(self.initial_window) * u64::from(mss)
+    }
+    /// Returns the size of the send buffer, bytes.
+    pub(super) fn send_buffer(&self) -> u64 {
+        match self.snd_buf {
+            Buffer::Bytes(bytes) => bytes,
+            Buffer::Auto => AUTO_SEND_BUFFER,
+        }
+    }
     /// Returns the limit on retransmissions without an answer.
     pub(super) fn patience(&self) -> Patience {
         match self.user_timeout {
@@ -490,5 +502,8 @@ impl TcpConfig {
     }
 }
 
+/// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to this size is not modeled: in
+/// Linux, the buffer grows several times as fast as the window (`tcp_sndbuf_expand`).
+pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
 /// TCP_RTO_MIN of Linux.
 const LINUX_RTO_MIN: Time = Time::from_millis(200);

@@ -12,7 +12,7 @@ mod rate;
 mod recovery;
 mod timers;
 
-use super::config::{Buffer, CwndLimited, LossRecovery, TcpConfig};
+use super::config::{AUTO_SEND_BUFFER, Buffer, CwndLimited, LossRecovery, TcpConfig};
 use super::prr::Prr;
 use super::rtt_sample::RttSample;
 use super::scoreboard::{PUSHED, Scoreboard};
@@ -134,7 +134,7 @@ impl TcpSender {
             push: 0,
             backlog: 0,
             close_after: false,
-            low_water: if cfg.partial_writes { 0 } else { capacity(cfg).saturating_sub(1) },
+            low_water: if cfg.partial_writes { 0 } else { cfg.send_buffer().saturating_sub(1) },
             fin: None,
             duplicates: 0,
             recover: 0,
@@ -166,7 +166,7 @@ impl TcpSender {
             mss,
             snd_una: 1,
             snd_nxt: 1,
-            initial_window: u64::from(cfg.initial_window) * u64::from(mss),
+            initial_window: cfg.initial_window_bytes(mss),
             initial_ssthresh: cfg.initial_ssthresh.bytes(mss, cfg.rcv_buf),
             send_window,
             min_rtt: Time::MAX,
@@ -178,7 +178,7 @@ impl TcpSender {
     /// Returns the bytes that the application may write now.
     #[inline]
     pub fn room(&self) -> u64 {
-        capacity(&self.cfg).saturating_sub(self.written - self.board.una())
+        self.cfg.send_buffer().saturating_sub(self.written - self.board.una())
     }
     /// Writes `bytes`; the segment that ends them carries PSH. Writes that wait for the window share segments.
     #[inline]
@@ -219,7 +219,7 @@ impl TcpSender {
     /// Returns the bytes of the backlog that fit into the send buffer, in whole writes.
     fn whole_writes(&self) -> u64 {
         let n = self.room().min(self.backlog);
-        let write = u64::from(self.cfg.write_size).min(capacity(&self.cfg)); // a larger write never fits
+        let write = u64::from(self.cfg.write_size).min(self.cfg.send_buffer()); // a larger write never fits
         if n < self.backlog { n - n % write } else { n }
     }
     /// Returns the backlog written now, and sets the level at which the application writes again. The application waits
@@ -624,17 +624,6 @@ impl TcpSender {
     }
 }
 
-/// Returns the size of the send buffer, bytes.
-fn capacity(cfg: &TcpConfig) -> u64 {
-    match cfg.snd_buf {
-        Buffer::Bytes(bytes) => bytes,
-        Buffer::Auto => AUTO_SEND_BUFFER,
-    }
-}
-
-/// Auto-tuned send buffer, bytes of memory: the maximum of Linux `tcp_wmem`. Growth up to this size is not modeled: in
-/// Linux, the buffer grows several times as fast as the window (`tcp_sndbuf_expand`).
-pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
 /// Linux: an `sk_buff` and its head, bytes.
 const SKB_OVERHEAD: u64 = 256 + 704;
 /// Linux `GSO_LEGACY_MAX_SIZE`.

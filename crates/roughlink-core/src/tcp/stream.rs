@@ -34,7 +34,7 @@
 //! ```
 
 use super::unread::{copy, release_memory};
-use super::{Buffer, ConnectionState, TcpConfig, TcpEndpoint, Unread, unwrap};
+use super::{ConnectionState, TcpConfig, TcpEndpoint, Unread, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
 use crate::packet::{FlowId, Packet, Protocol, Sides};
@@ -231,11 +231,7 @@ impl Stream {
     }
 
     fn room(&self) -> usize {
-        let size = match self.endpoint.cfg.snd_buf {
-            Buffer::Bytes(bytes) => bytes,
-            Buffer::Auto => super::send::AUTO_SEND_BUFFER,
-        };
-        (size as usize).saturating_sub(self.written.len())
+        (self.endpoint.cfg.send_buffer() as usize).saturating_sub(self.written.len())
     }
 
     fn una(&self) -> u64 {
