@@ -46,7 +46,7 @@ BOUNDS = {
     "files for a noise": (4, 4),
     "files for a key": (1, 1),
     "files for an algorithm": (2, 2),
-    "files for an application": (12, 7),
+    "files for an application": (7, 7),
     "lines of example bridge": (119, 119),
     "lines of example echo_server": (119, 119),
     "parses per frame, TAP": (1, 1),

@@ -64,6 +64,56 @@ impl Traffic {
             Traffic::Request { .. } => "request",
         }
     }
+
+    /// Returns true if the traffic is UDP datagrams without a connection.
+    pub const fn is_datagrams(&self) -> bool {
+        match self {
+            Traffic::Cbr { .. } | Traffic::Voip { .. } => true,
+            Traffic::Bulk { .. } | Traffic::OnOff(_) | Traffic::Web(_) => false,
+            Traffic::Messages(_) | Traffic::Request { .. } => false,
+        }
+    }
+
+    /// Returns true if both ends send data of the application, not only the flow's source.
+    pub const fn is_two_way(&self) -> bool {
+        match self {
+            Traffic::Voip { .. } | Traffic::Web(_) | Traffic::Request { .. } => true,
+            Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::OnOff(_) | Traffic::Messages(_) => false,
+        }
+    }
+
+    /// Returns true if the application draws random numbers.
+    pub fn is_random(&self) -> bool {
+        match self {
+            Traffic::Voip { .. } => true, // the phase of its packets
+            Traffic::Request { session } => session.is_random(),
+            Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::OnOff(_) | Traffic::Web(_) => false,
+            Traffic::Messages(_) => false,
+        }
+    }
+
+    /// Estimates the bytes that the flow carries within `duration` over links of at most `rate`; 0 for applications
+    /// that mostly wait.
+    pub fn estimate_bytes(&self, duration: Time, rate: Rate) -> f64 {
+        let (seconds, fastest) = (duration.as_secs_f64(), rate.0 as f64);
+        match self {
+            Traffic::Bulk { bytes: Some(bytes) } => (*bytes as f64).min(seconds * fastest / 8.0),
+            Traffic::Bulk { bytes: None } => seconds * fastest / 8.0,
+            Traffic::Cbr { rate, .. } => seconds * rate.0 as f64 / 8.0,
+            Traffic::Voip { config, .. } => {
+                2.0 * seconds / config.speech.interval.as_secs_f64() * f64::from(config.datagram())
+            }
+            Traffic::OnOff(c) => {
+                let share = c.on.as_secs_f64() / (c.on + c.off).as_secs_f64().max(1e-9);
+                seconds * (c.rate.0 as f64).min(fastest) / 8.0 * share
+            }
+            Traffic::Messages(c) => {
+                let count = seconds / c.interval.as_secs_f64().max(1e-9);
+                count.min(c.count.unwrap_or(u64::MAX) as f64) * f64::from(c.size)
+            }
+            Traffic::Web(_) | Traffic::Request { .. } => 0.0,
+        }
+    }
 }
 
 /// Result of an application beyond that of its flow.

@@ -51,7 +51,7 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Name.
     pub name: String,
-    /// `bulk`, `cbr`, `onoff`, `web`, `messages`, `voip` or `request`.
+    /// Kind of traffic ([`Traffic::name`]).
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,

@@ -158,11 +158,11 @@ impl FlowSpec {
 
     /// Returns all transport protocols, the main one first: the discovery of a charging session uses UDP.
     pub fn protocols(&self) -> &'static [Protocol] {
-        match (&self.traffic, &self.sctp) {
-            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => &[Protocol::Udp],
-            (Traffic::Request { .. }, _) => &[Protocol::Tcp, Protocol::Udp],
-            (_, Some(_)) => &[Protocol::Sctp],
-            (_, None) => &[Protocol::Tcp],
+        match &self.traffic {
+            Traffic::Request { .. } => &[Protocol::Tcp, Protocol::Udp],
+            traffic if traffic.is_datagrams() => &[Protocol::Udp],
+            _ if self.sctp.is_some() => &[Protocol::Sctp],
+            _ => &[Protocol::Tcp],
         }
     }
 }

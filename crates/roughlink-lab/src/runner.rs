@@ -3,10 +3,10 @@
 use crate::error::LabError;
 use crate::store::{RunRecord, Store};
 use crate::watch::{Watch, Watcher};
-use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Rate;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -41,26 +41,8 @@ impl Job {
     /// Estimates the cost: bytes carried by all flows, or, in real time, the largest number of bytes of one flow.
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
-        let seconds = s.duration.as_secs_f64();
-        let fastest = s.links.iter().map(|l| l.model.rate().0).min().unwrap_or(0) as f64;
-        let flow = |traffic: &Traffic| match traffic {
-            Traffic::Bulk { bytes: Some(bytes) } => (*bytes as f64).min(seconds * fastest / 8.0),
-            Traffic::Bulk { bytes: None } => seconds * fastest / 8.0,
-            Traffic::Cbr { rate, .. } => seconds * rate.0 as f64 / 8.0,
-            Traffic::Voip { config, .. } => {
-                2.0 * seconds / config.speech.interval.as_secs_f64() * f64::from(config.datagram())
-            }
-            Traffic::OnOff(c) => {
-                let share = c.on.as_secs_f64() / (c.on + c.off).as_secs_f64().max(1e-9);
-                seconds * (c.rate.0 as f64).min(fastest) / 8.0 * share
-            }
-            Traffic::Messages(c) => {
-                let count = seconds / c.interval.as_secs_f64().max(1e-9);
-                count.min(c.count.unwrap_or(u64::MAX) as f64) * f64::from(c.size)
-            }
-            Traffic::Web(_) | Traffic::Request { .. } => 0.0, // they mostly wait
-        };
-        let costs = s.flows.iter().map(|f| flow(&f.traffic));
+        let fastest = Rate(s.links.iter().map(|l| l.model.rate().0).min().unwrap_or(0));
+        let costs = s.flows.iter().map(|f| f.traffic.estimate_bytes(s.duration, fastest));
         (if self.real_time { costs.fold(0.0, f64::max) } else { costs.sum() }) as u64 + 1
     }
 

@@ -264,7 +264,7 @@ fn flows(all: &[FlowResult]) -> PyTable {
     };
     PyTable::from_columns(vec![
         word("flow", "name of the flow", |f| Some(&f.name)),
-        word("kind", "bulk, onoff, web, messages, cbr, voip or request", |f| Some(&f.kind)),
+        word("kind", "kind of traffic, as in scenario files", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
         time("start_s", "start of the flow", |f| Some(f.start_s)),
         time("end_s", "arrival of the last byte; null if the flow did not complete", |f| f.end_s),

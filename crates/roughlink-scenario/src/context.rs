@@ -6,8 +6,8 @@ use super::names::ElementNames;
 use super::problem::{Problem, Problems, list};
 use super::sctp::{self, TomlSctp};
 use super::tcp::{Common, Sources, TomlConnection, TomlTcp, headers};
-use roughlink_core::app::Traffic;
 use roughlink_core::net::routing::{Hop, Routes};
+use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, LinkSpec};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
@@ -92,13 +92,8 @@ impl Context<'_> {
 
     pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
         let mut hops = |from, to| self.routes.path(from, to);
-        let mut of = |f: &FlowSpec| match f.traffic {
-            Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
-            Traffic::OnOff(_) => [hops(f.from, f.to), None],
-            Traffic::Web(_) | Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
-            _ => [None, None],
-        };
-        flows.iter().flat_map(&mut of).flatten().collect()
+        let of = |f: &FlowSpec| [hops(f.from, f.to), f.traffic.is_two_way().then(|| hops(f.to, f.from)).flatten()];
+        flows.iter().filter(|f| f.protocol() == Protocol::Tcp).flat_map(of).flatten().collect()
     }
 
     /// Records the links that fragment packets of this length and kind (TCP or not).

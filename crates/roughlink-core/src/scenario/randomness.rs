@@ -1,7 +1,6 @@
 //! Test whether a scenario uses random numbers.
 
 use super::{FlowSpec, Scenario};
-use crate::app::Traffic;
 use crate::link::noise::Noise;
 use crate::link::{Direction, Discipline, Model, PipeConfig};
 use crate::units::Time;
@@ -17,19 +16,12 @@ impl Scenario {
             }
             Model::Shared(_) => true,
         };
-        let flow = |traffic: &Traffic| match traffic {
-            Traffic::Voip { .. } => true, // the phase of its packets
-            Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::OnOff(_) | Traffic::Web(_) | Traffic::Messages(_) => {
-                false
-            }
-            Traffic::Request { session } => session.is_random(),
-        };
         // The receiver of data sends HEARTBEATs, with jitter, once the association is older than the interval.
         let heartbeat = |f: &FlowSpec| {
             let interval = f.sctp.as_ref().map_or(Time::ZERO, |sctp| sctp.heartbeat_interval);
             !interval.is_zero() && f.start + interval < self.duration
         };
-        self.links.iter().any(|l| link(&l.model)) || self.flows.iter().any(|f| flow(&f.traffic) || heartbeat(f))
+        self.links.iter().any(|l| link(&l.model)) || self.flows.iter().any(|f| f.traffic.is_random() || heartbeat(f))
     }
 }
 
